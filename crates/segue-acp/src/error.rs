@@ -41,20 +41,20 @@ impl From<ProtocolError> for AcpError {
         if is_connection_terminated(&error) || is_incoming_transport_closed(&error) {
             return Self::Closed;
         }
-        let message = in_words(&error);
+        let message = message_with_details(&error);
         if error.code == ErrorCode::METHOD_NOT_FOUND {
             return Self::NotOffered { message };
         }
         // Agents agree neither on the code nor on the text of this error.
-        let says_unknown = [
+        let has_unknown_session_phrase = [
             "session not found",
             "no previous sessions",
             "invalid session",
             "no rollout found",
         ]
         .iter()
-        .any(|words| message.to_lowercase().contains(words));
-        if error.code == ErrorCode::RESOURCE_NOT_FOUND || says_unknown {
+        .any(|phrase| message.to_lowercase().contains(phrase));
+        if error.code == ErrorCode::RESOURCE_NOT_FOUND || has_unknown_session_phrase {
             return Self::UnknownSession { message };
         }
         Self::Refused {
@@ -65,7 +65,7 @@ impl From<ProtocolError> for AcpError {
 }
 
 /// Returns the message of an error, with the details that the agent put into `data`.
-fn in_words(error: &ProtocolError) -> String {
+fn message_with_details(error: &ProtocolError) -> String {
     let details = error.data.as_ref().and_then(|data| {
         data.as_str()
             .or_else(|| data.get("details").and_then(|details| details.as_str()))

@@ -18,10 +18,10 @@ use tokio::sync::mpsc;
 use crate::update;
 
 /// Maximum length of a line in bytes; it must exceed the largest message that an agent may send in one line.
-const LONGEST: u64 = 512 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Maximum number of characters that are reported of a line that is not a message.
-const EXCERPT: usize = 200;
+const MAX_GARBAGE_CHARS: usize = 200;
 
 /// Output of the agent other than responses and requests.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) enum Incoming {
 
 /// A message with the parts of its parameters that `P` reads.
 #[derive(Deserialize)]
-struct Message<'a, P> {
+struct AcpMessage<'a, P> {
     #[serde(borrow)]
     method: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -48,7 +48,7 @@ struct Message<'a, P> {
     params: Option<P>,
 }
 
-impl<P> Message<'_, P> {
+impl<P> AcpMessage<'_, P> {
     fn is_update(&self) -> bool {
         let method = self.method.map(RawValue::get);
         method == Some("\"session/update\"") && self.id.is_none()
@@ -56,14 +56,14 @@ impl<P> Message<'_, P> {
 }
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct AcpUpdateParams<'a> {
     #[serde(borrow)]
     update: Option<&'a RawValue>,
 }
 
 /// Kind of an update, and the field that most updates consist of.
 #[derive(Deserialize)]
-struct Update<'a> {
+struct AcpUpdate<'a> {
     #[serde(rename = "sessionUpdate")]
     kind: &'a str,
     #[serde(borrow)]
@@ -71,76 +71,80 @@ struct Update<'a> {
 }
 
 #[derive(Deserialize)]
-struct Words<'a> {
+struct AcpTextBlock<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     text: String,
 }
 
 /// Classification of a line.
-enum Sorted {
+enum ClassifiedLine {
     Update(Incoming),
     Message(String),
     Blank,
 }
 
-fn sort(bytes: &[u8]) -> Sorted {
+fn classify_line(bytes: &[u8]) -> ClassifiedLine {
     let line = String::from_utf8_lossy(bytes);
     let line = line.trim();
     if line.is_empty() {
-        return Sorted::Blank;
+        return ClassifiedLine::Blank;
     }
-    let garbage = || Sorted::Update(Incoming::Garbage(line.chars().take(EXCERPT).collect()));
+    let garbage = || {
+        ClassifiedLine::Update(Incoming::Garbage(
+            line.chars().take(MAX_GARBAGE_CHARS).collect(),
+        ))
+    };
     // Serde would accept an array as the fields of a message in their order.
     if !line.starts_with('{') {
         return garbage();
     }
-    match serde_json::from_str::<Message<'_, Params<'_>>>(line) {
-        Ok(message) if !message.is_update() => Sorted::Message(line.to_owned()),
+    match serde_json::from_str::<AcpMessage<'_, AcpUpdateParams<'_>>>(line) {
+        Ok(message) if !message.is_update() => ClassifiedLine::Message(line.to_owned()),
         Ok(message) => match message.params.and_then(|params| params.update) {
-            Some(update) => Sorted::Update(read_update(update)),
+            Some(update) => ClassifiedLine::Update(parse_update(update)),
             None => garbage(),
         },
         // Parameters of another method may have any shape.
-        Err(_) => match serde_json::from_str::<Message<'_, IgnoredAny>>(line) {
-            Ok(message) if !message.is_update() => Sorted::Message(line.to_owned()),
+        Err(_) => match serde_json::from_str::<AcpMessage<'_, IgnoredAny>>(line) {
+            Ok(message) if !message.is_update() => ClassifiedLine::Message(line.to_owned()),
             Ok(_) | Err(_) => garbage(),
         },
     }
 }
 
-fn read_update(update: &RawValue) -> Incoming {
-    if let Some(usual) = read_usual(update.get()) {
-        return usual;
+fn parse_update(update: &RawValue) -> Incoming {
+    if let Some(incoming) = parse_common_update(update.get()) {
+        return incoming;
     }
     match serde_json::from_str(update.get()) {
-        Ok(update) if update::is_translated(&update) => Incoming::Update(Box::new(update)),
+        Ok(update) if update::is_translatable(&update) => Incoming::Update(Box::new(update)),
         Ok(_) | Err(_) => Incoming::Unknown(Json::from(update)),
     }
 }
 
 /// Parses the updates that an agent sends by the thousand; `None` for the others. The protocol library would read a
 /// complete update into memory before it looks at its kind.
-fn read_usual(update: &str) -> Option<Incoming> {
-    let Update { kind, content } = serde_json::from_str(update).ok()?;
-    let words = || {
-        let words: Words<'_> = serde_json::from_str(content?.get()).ok()?;
-        (words.kind == "text").then_some(words.text)
+fn parse_common_update(update: &str) -> Option<Incoming> {
+    let AcpUpdate { kind, content } = serde_json::from_str(update).ok()?;
+    let text = || {
+        let block: AcpTextBlock<'_> = serde_json::from_str(content?.get()).ok()?;
+        (block.kind == "text").then_some(block.text)
     };
-    let understood = match kind {
-        "agent_message_chunk" => return words().map(Incoming::Text),
-        "agent_thought_chunk" => return words().map(Incoming::Thought),
+    let session_update = match kind {
+        "agent_message_chunk" => return text().map(Incoming::Text),
+        "agent_thought_chunk" => return text().map(Incoming::Thought),
         "tool_call" => SessionUpdate::ToolCall(serde_json::from_str::<ToolCall>(update).ok()?),
         "tool_call_update" => {
             SessionUpdate::ToolCallUpdate(serde_json::from_str::<ToolCallUpdate>(update).ok()?)
         }
         _ => return None,
     };
-    Some(Incoming::Update(Box::new(understood)))
+    Some(Incoming::Update(Box::new(session_update)))
 }
 
 /// Returns the lines for the protocol library, and sends the others to `updates`.
-pub(crate) fn messages(
+pub(crate) fn read_messages(
     reader: impl AsyncRead + Send + Unpin + 'static,
     updates: mpsc::Sender<Incoming>,
 ) -> impl Stream<Item = io::Result<String>> + Send + 'static {
@@ -151,24 +155,24 @@ pub(crate) fn messages(
             loop {
                 line.clear();
                 let length = (&mut reader)
-                    .take(LONGEST)
+                    .take(MAX_LINE_BYTES)
                     .read_until(b'\n', &mut line)
                     .await?;
                 if length == 0 {
                     return Ok(None);
                 }
-                if length as u64 == LONGEST {
+                if length as u64 == MAX_LINE_BYTES {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
                         "a line of the agent is too long",
                     ));
                 }
-                match sort(&line) {
-                    Sorted::Blank => {}
-                    Sorted::Message(message) => {
+                match classify_line(&line) {
+                    ClassifiedLine::Blank => {}
+                    ClassifiedLine::Message(message) => {
                         return Ok(Some((message, (reader, updates, line))));
                     }
-                    Sorted::Update(update) => {
+                    ClassifiedLine::Update(update) => {
                         // Sending fails only while the connection is being closed.
                         let _ = updates.send(update).await;
                     }
@@ -186,9 +190,9 @@ mod tests {
 
     use super::*;
 
-    async fn read(bytes: &'static [u8]) -> (Vec<String>, Vec<Incoming>) {
+    async fn read_all(bytes: &'static [u8]) -> (Vec<String>, Vec<Incoming>) {
         let (sender, mut receiver) = mpsc::channel(100);
-        let lines = messages(bytes, sender).try_collect().await.unwrap();
+        let lines = read_messages(bytes, sender).try_collect().await.unwrap();
         let mut updates = Vec::new();
         while let Some(update) = receiver.recv().await {
             updates.push(update);
@@ -197,8 +201,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_updates_and_noise_are_told_apart() {
-        let (lines, updates) = read(
+    async fn messages_updates_and_garbage_are_classified() {
+        let (lines, updates) = read_all(
             b"Warning: noise\r\n\
               {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\
               \n\
@@ -221,11 +225,11 @@ mod tests {
                 "{\"method\":\"other\",\"params\":[7]}"
             ]
         );
-        let told: Vec<String> = updates
+        let descriptions: Vec<String> = updates
             .iter()
             .map(|update| match update {
-                Incoming::Text(words) => format!("text {words}"),
-                Incoming::Thought(words) => format!("thought {words}"),
+                Incoming::Text(text) => format!("text {text}"),
+                Incoming::Thought(text) => format!("thought {text}"),
                 Incoming::Update(update) => {
                     format!("update {}", matches!(**update, SessionUpdate::ToolCall(_)))
                 }
@@ -234,7 +238,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            descriptions,
             [
                 "garbage Warning: noise",
                 "text hi",
@@ -251,8 +255,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_not_text_do_not_stop_the_reading() {
-        let (lines, updates) = read(b"\xff\xfe\n{\"id\":1,\"result\":\"\xff\"}\n").await;
+    async fn invalid_utf8_does_not_stop_the_reader() {
+        let (lines, updates) = read_all(b"\xff\xfe\n{\"id\":1,\"result\":\"\xff\"}\n").await;
         assert_eq!(lines, ["{\"id\":1,\"result\":\"\u{fffd}\"}"]);
         assert!(matches!(updates.as_slice(), [Incoming::Garbage(_)]));
     }

@@ -12,6 +12,6 @@ mod session;
 mod tool_calls;
 mod update;
 
-pub use client::{Canceller, Client, Replier, Step};
+pub use client::{Canceller, Client, ClientEvent, PermissionReplier};
 pub use error::AcpError;
-pub use session::{SessionEntry, Terms};
+pub use session::{SessionEntry, SessionOptions};

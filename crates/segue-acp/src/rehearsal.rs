@@ -19,19 +19,19 @@ use jiff::Timestamp;
 use segue_core::id::NativeId;
 use tokio::io::AsyncBufReadExt;
 
-use player::{Output, Stage};
-use sessions::{Conversation, Sessions};
+use player::{StdoutWriter, TurnPlayer};
+use sessions::{RehearsalSession, RehearsalSessions};
 
 /// Dependencies of the agent.
-pub struct Surroundings {
+pub struct RehearsalEnvironment {
     /// Directory of its session files.
-    pub directory: PathBuf,
+    pub sessions_dir: PathBuf,
     /// Creates the id of a new session.
     pub new_id: fn() -> NativeId,
     /// Returns the current time.
     pub now: fn() -> Timestamp,
     /// Fault before the first message; `None` for normal behaviour.
-    pub at_start: Option<StartFault>,
+    pub start_fault: Option<StartFault>,
 }
 
 /// A fault of the agent at its start.
@@ -59,45 +59,45 @@ impl StartFault {
 }
 
 /// Runs the agent on the standard input and output of this process until the input ends.
-pub async fn run(surroundings: Surroundings, version: &str) -> std::io::Result<()> {
-    match surroundings.at_start {
+pub async fn run(environment: RehearsalEnvironment, version: &str) -> std::io::Result<()> {
+    match environment.start_fault {
         Some(StartFault::Exit) => return Err(std::io::Error::other("told to exit at once")),
         Some(StartFault::Silent) => return std::future::pending().await,
         Some(StartFault::Liar) | None => {}
     }
-    let is_liar = surroundings.at_start == Some(StartFault::Liar);
-    let (output, writing) = Output::to_stdout();
-    let troupe = Arc::new(Troupe {
-        sessions: Sessions::new(surroundings),
+    let is_liar = environment.start_fault == Some(StartFault::Liar);
+    let (output, writer_task) = StdoutWriter::spawn();
+    let server = Arc::new(RehearsalServer {
+        sessions: RehearsalSessions::new(environment),
         output: output.clone(),
         version: version.to_owned(),
-        lies: is_liar,
+        lacks_advertised_methods: is_liar,
     });
     let lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     let incoming = futures::stream::try_unfold(lines, |mut lines| async move {
         Ok(lines.next_line().await?.map(|line| (line, lines)))
     });
-    let served = troupe.serve(Lines::new(output.sink(), incoming)).await;
+    let result = server.serve(Lines::new(output.line_sink(), incoming)).await;
     drop(output);
-    drop(troupe);
-    writing.await?;
-    served.map_err(|error| std::io::Error::other(error.to_string()))
+    drop(server);
+    writer_task.await?;
+    result.map_err(|error| std::io::Error::other(error.to_string()))
 }
 
 /// State of the agent, which exists as long as the process.
-struct Troupe {
-    sessions: Sessions,
-    output: Output,
+struct RehearsalServer {
+    sessions: RehearsalSessions,
+    output: StdoutWriter,
     version: String,
-    lies: bool,
+    lacks_advertised_methods: bool,
 }
 
-impl Troupe {
+impl RehearsalServer {
     async fn serve(
         self: &Arc<Self>,
         transport: impl agent_client_protocol::ConnectTo<Agent> + 'static,
     ) -> Result<(), Error> {
-        let (hello, fresh, load, resume, list, prompt, cancel) = (
+        let (initialize, create, load, resume, list, prompt, cancel) = (
             Arc::clone(self),
             Arc::clone(self),
             Arc::clone(self),
@@ -111,54 +111,60 @@ impl Troupe {
             .name("rehearsal")
             .on_receive_request(
                 async move |_: acp::InitializeRequest, responder, _| {
-                    responder.respond(hello.welcome())
+                    responder.respond(initialize.initialize_response())
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: acp::NewSessionRequest, responder, _| {
-                    let made = fresh.sessions.create(&request.cwd).map_err(failed);
+                    let created = create
+                        .sessions
+                        .create_session(&request.cwd)
+                        .map_err(internal_error);
                     responder.respond_with_result(
-                        made.map(|id| acp::NewSessionResponse::new(id.to_string())),
+                        created.map(|id| acp::NewSessionResponse::new(id.to_string())),
                     )
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: acp::LoadSessionRequest, responder, connection| {
-                    let known = load.truth().and_then(|()| load.open(&request.session_id));
-                    if let Ok(conversation) = &known {
-                        replay(conversation, &request.session_id, &connection)?;
+                    let session = load
+                        .check_advertised_methods()
+                        .and_then(|()| load.open_session(&request.session_id));
+                    if let Ok(session) = &session {
+                        send_replay(session, &request.session_id, &connection)?;
                     }
-                    responder.respond_with_result(known.map(|_| acp::LoadSessionResponse::new()))
+                    responder.respond_with_result(session.map(|_| acp::LoadSessionResponse::new()))
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: acp::ResumeSessionRequest, responder, _| {
-                    let known = resume.truth();
-                    let known = known.and_then(|()| resume.open(&request.session_id));
-                    responder.respond_with_result(known.map(|_| acp::ResumeSessionResponse::new()))
+                    let session = resume.check_advertised_methods();
+                    let session = session.and_then(|()| resume.open_session(&request.session_id));
+                    responder
+                        .respond_with_result(session.map(|_| acp::ResumeSessionResponse::new()))
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: acp::ListSessionsRequest, responder, _| {
-                    let listed = list.truth();
-                    let listed = listed.and_then(|()| list.list(request.cwd.as_deref()));
+                    let listed = list.check_advertised_methods();
+                    let listed = listed.and_then(|()| list.list_sessions(request.cwd.as_deref()));
                     responder.respond_with_result(listed)
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: acp::PromptRequest, responder, connection| {
-                    prompt.perform(&request, responder, connection)
+                    prompt.start_turn(&request, responder, connection)
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_notification(
-                async move |notice: acp::CancelNotification, _| {
-                    cancel.sessions.cancel(&notice.session_id.0);
+                async move |notification: acp::CancelNotification, _| {
+                    cancel.sessions.cancel_turn(&notification.session_id.0);
                     Ok(())
                 },
                 agent_client_protocol::on_receive_notification!(),
@@ -167,7 +173,7 @@ impl Troupe {
             .await
     }
 
-    fn welcome(&self) -> acp::InitializeResponse {
+    fn initialize_response(&self) -> acp::InitializeResponse {
         let session = acp::SessionCapabilities::new()
             .list(acp::SessionListCapabilities::new())
             .resume(acp::SessionResumeCapabilities::new());
@@ -180,45 +186,51 @@ impl Troupe {
     }
 
     /// Checks that the advertised methods exist; fails for [`StartFault::Liar`].
-    fn truth(&self) -> Result<(), Error> {
-        if self.lies {
+    fn check_advertised_methods(&self) -> Result<(), Error> {
+        if self.lacks_advertised_methods {
             return Err(Error::method_not_found());
         }
         Ok(())
     }
 
-    fn open(&self, id: &acp::SessionId) -> Result<Conversation, Error> {
+    fn open_session(&self, id: &acp::SessionId) -> Result<RehearsalSession, Error> {
         let unknown = || {
             let code = agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND;
             Error::new(code, format!("session not found: {id}"))
         };
         let id = NativeId::parse(&id.0).map_err(|_| unknown())?;
-        self.sessions.read(&id).map_err(failed)?.ok_or_else(unknown)
+        self.sessions
+            .read_session(&id)
+            .map_err(internal_error)?
+            .ok_or_else(unknown)
     }
 
-    fn list(&self, cwd: Option<&std::path::Path>) -> Result<acp::ListSessionsResponse, Error> {
-        let all = self.sessions.all().map_err(failed)?;
-        let entries = all
+    fn list_sessions(
+        &self,
+        cwd: Option<&std::path::Path>,
+    ) -> Result<acp::ListSessionsResponse, Error> {
+        let sessions = self.sessions.list_sessions().map_err(internal_error)?;
+        let entries = sessions
             .into_iter()
-            .filter(|conversation| cwd.is_none_or(|cwd| conversation.cwd == cwd))
-            .map(|conversation| {
-                acp::SessionInfo::new(conversation.id.to_string(), conversation.cwd.clone())
-                    .title(conversation.prompts().next().map(str::to_owned))
-                    .updated_at(conversation.updated_at.to_string())
+            .filter(|session| cwd.is_none_or(|cwd| session.cwd == cwd))
+            .map(|session| {
+                acp::SessionInfo::new(session.id.to_string(), session.cwd.clone())
+                    .title(session.prompts().next().map(str::to_owned))
+                    .updated_at(session.updated_at.to_string())
             })
             .collect();
         Ok(acp::ListSessionsResponse::new(entries))
     }
 
     /// Starts a turn in a separate task, because the connection must stay free to receive a cancellation.
-    fn perform(
+    fn start_turn(
         self: &Arc<Self>,
         request: &acp::PromptRequest,
         responder: Responder<acp::PromptResponse>,
         connection: ConnectionTo<Client>,
     ) -> Result<(), Error> {
-        let conversation = match self.open(&request.session_id) {
-            Ok(conversation) => conversation,
+        let session = match self.open_session(&request.session_id) {
+            Ok(session) => session,
             Err(unknown) => return responder.respond_with_error(unknown),
         };
         let prompt: String = request
@@ -229,28 +241,28 @@ impl Troupe {
                 _ => None,
             })
             .collect();
-        let troupe = Arc::clone(self);
+        let server = Arc::clone(self);
         connection.clone().spawn(async move {
-            let cancelled = troupe.sessions.begin_turn(&conversation.id);
-            let stage = Stage::new(&troupe.sessions, conversation, connection, &troupe.output);
-            let ended = tokio::select! {
-                ended = stage.play(&prompt) => ended,
-                () = cancelled.notified() => Ok(acp::PromptResponse::new(acp::StopReason::Cancelled)),
+            let cancellation = server.sessions.begin_turn(&session.id);
+            let player = TurnPlayer::new(&server.sessions, session, connection, &server.output);
+            let result = tokio::select! {
+                result = player.run(&prompt) => result,
+                () = cancellation.notified() => Ok(acp::PromptResponse::new(acp::StopReason::Cancelled)),
             };
-            responder.respond_with_result(ended)
+            responder.respond_with_result(result)
         })
     }
 }
 
-fn replay(
-    conversation: &Conversation,
+fn send_replay(
+    session: &RehearsalSession,
     id: &acp::SessionId,
     connection: &ConnectionTo<Client>,
 ) -> Result<(), Error> {
-    for (by_user, text) in &conversation.messages {
+    for (is_user, text) in &session.messages {
         let chunk =
             acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text.clone())));
-        let update = if *by_user {
+        let update = if *is_user {
             acp::SessionUpdate::UserMessageChunk(chunk)
         } else {
             acp::SessionUpdate::AgentMessageChunk(chunk)
@@ -260,7 +272,7 @@ fn replay(
     Ok(())
 }
 
-fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Error {
+fn internal_error(error: impl Into<Box<dyn std::error::Error>>) -> Error {
     Error::new(
         agent_client_protocol::ErrorCode::INTERNAL_ERROR,
         error.into().to_string(),

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::schema as acp;
 use jiff::Timestamp;
-use segue_core::agent::{Capabilities, How, McpReach, McpServer};
+use segue_core::agent::{Capabilities, CapabilitySource, McpEndpoint, McpServer};
 use segue_core::id::NativeId;
 use serde_json::json;
 
 use crate::{AcpError, Client};
 
 /// Maximum number of pages that are read of a list; an agent with more repeats pages.
-const PAGES: usize = 10_000;
+const MAX_LIST_PAGES: usize = 10_000;
 
 /// Options of a session that is opened.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms<'a> {
+pub struct SessionOptions<'a> {
     /// Working directory.
     pub cwd: &'a Path,
     /// MCP servers for the agent; those to which it cannot connect are omitted.
-    pub mcp: &'a [McpServer],
+    pub mcp_servers: &'a [McpServer],
 }
 
 /// A native session as the agent lists it.
@@ -39,70 +39,72 @@ pub struct SessionEntry {
 
 /// Modes and models of an open session.
 #[derive(Debug, Default)]
-pub(crate) struct Choices {
-    mode: Option<Choice>,
-    model: Option<Choice>,
+pub(crate) struct SessionChoices {
+    mode: Option<SessionChoice>,
+    model: Option<SessionChoice>,
 }
 
 #[derive(Debug)]
-struct Choice {
-    current: String,
+struct SessionChoice {
+    current_value: String,
     values: Vec<String>,
-    by: By,
+    setter: ChoiceSetter,
 }
 
 /// Request that sets a choice.
 #[derive(Debug, Clone)]
-enum By {
+enum ChoiceSetter {
     /// A separate method of the protocol.
     Method,
     /// A configuration option of the session.
-    Option(acp::SessionConfigId),
+    ConfigOption(acp::SessionConfigId),
 }
 
-impl Choices {
+impl SessionChoices {
     fn new(
         modes: Option<acp::SessionModeState>,
         options: Option<&Vec<acp::SessionConfigOption>>,
     ) -> Self {
-        let of = |category: &acp::SessionConfigOptionCategory| {
+        let find_choice = |category: &acp::SessionConfigOptionCategory| {
             let mut options = options.into_iter().flatten();
             options.find_map(|option| match &option.kind {
                 acp::SessionConfigKind::Select(select)
                     if option.category.as_ref() == Some(category) =>
                 {
-                    Some(Choice {
-                        current: select.current_value.0.to_string(),
-                        values: values(&select.options),
-                        by: By::Option(option.id.clone()),
+                    Some(SessionChoice {
+                        current_value: select.current_value.0.to_string(),
+                        values: list_values(&select.options),
+                        setter: ChoiceSetter::ConfigOption(option.id.clone()),
                     })
                 }
                 _ => None,
             })
         };
-        let mode = modes.map(|modes| Choice {
-            current: modes.current_mode_id.0.to_string(),
+        let mode = modes.map(|modes| SessionChoice {
+            current_value: modes.current_mode_id.0.to_string(),
             values: modes
                 .available_modes
                 .iter()
                 .map(|mode| mode.id.0.to_string())
                 .collect(),
-            by: By::Method,
+            setter: ChoiceSetter::Method,
         });
         Self {
-            mode: mode.or_else(|| of(&acp::SessionConfigOptionCategory::Mode)),
-            model: of(&acp::SessionConfigOptionCategory::Model),
+            mode: mode.or_else(|| find_choice(&acp::SessionConfigOptionCategory::Mode)),
+            model: find_choice(&acp::SessionConfigOptionCategory::Model),
         }
     }
 }
 
-fn values(options: &acp::SessionConfigSelectOptions) -> Vec<String> {
-    let name = |option: &acp::SessionConfigSelectOption| option.value.0.to_string();
+fn list_values(options: &acp::SessionConfigSelectOptions) -> Vec<String> {
+    let option_value = |option: &acp::SessionConfigSelectOption| option.value.0.to_string();
     match options {
-        acp::SessionConfigSelectOptions::Ungrouped(options) => options.iter().map(name).collect(),
+        acp::SessionConfigSelectOptions::Ungrouped(options) => {
+            options.iter().map(option_value).collect()
+        }
         acp::SessionConfigSelectOptions::Grouped(groups) => {
             let options = groups.iter().flat_map(|group| &group.options);
-            options.map(name).collect()
+            options.map(option_value).collect()
         }
         _ => Vec::new(),
     }
@@ -110,12 +112,13 @@ fn values(options: &acp::SessionConfigSelectOptions) -> Vec<String> {
 
 impl Client {
     /// Starts a new native session.
-    pub async fn new_session(&mut self, terms: Terms<'_>) -> Result<NativeId, AcpError> {
-        let request = acp::NewSessionRequest::new(terms.cwd).mcp_servers(self.reachable(terms.mcp));
-        let made = self.request(request).await?;
-        let id = NativeId::parse(&made.session_id.0)?;
-        let choices = Choices::new(made.modes, made.config_options.as_ref());
-        self.opened(made.session_id, choices);
+    pub async fn new_session(&mut self, options: SessionOptions<'_>) -> Result<NativeId, AcpError> {
+        let request = acp::NewSessionRequest::new(options.cwd)
+            .mcp_servers(self.reachable_servers(options.mcp_servers));
+        let response = self.request(request).await?;
+        let id = NativeId::parse(&response.session_id.0)?;
+        let choices = SessionChoices::new(response.modes, response.config_options.as_ref());
+        self.set_open_session(response.session_id, choices);
         Ok(id)
     }
 
@@ -123,32 +126,36 @@ impl Client {
     pub async fn resume_session(
         &mut self,
         id: &NativeId,
-        terms: Terms<'_>,
+        options: SessionOptions<'_>,
     ) -> Result<(), AcpError> {
-        let request = acp::ResumeSessionRequest::new(id.to_string(), terms.cwd)
-            .mcp_servers(self.reachable(terms.mcp));
-        let resumed = self.request(request).await;
-        if matches!(resumed, Err(AcpError::NotOffered { .. })) {
+        let request = acp::ResumeSessionRequest::new(id.to_string(), options.cwd)
+            .mcp_servers(self.reachable_servers(options.mcp_servers));
+        let response = self.request(request).await;
+        if matches!(response, Err(AcpError::NotOffered { .. })) {
             self.capabilities.resume = None;
         }
-        let resumed = resumed?;
-        let choices = Choices::new(resumed.modes, resumed.config_options.as_ref());
-        self.opened(acp::SessionId::new(id.to_string()), choices);
+        let response = response?;
+        let choices = SessionChoices::new(response.modes, response.config_options.as_ref());
+        self.set_open_session(acp::SessionId::new(id.to_string()), choices);
         Ok(())
     }
 
     /// Resumes a native session with a replay, which is discarded because its messages are already on record.
-    pub async fn load_session(&mut self, id: &NativeId, terms: Terms<'_>) -> Result<(), AcpError> {
-        let request = acp::LoadSessionRequest::new(id.to_string(), terms.cwd)
-            .mcp_servers(self.reachable(terms.mcp));
-        let loaded = self.request(request).await;
-        if matches!(loaded, Err(AcpError::NotOffered { .. })) {
+    pub async fn load_session(
+        &mut self,
+        id: &NativeId,
+        options: SessionOptions<'_>,
+    ) -> Result<(), AcpError> {
+        let request = acp::LoadSessionRequest::new(id.to_string(), options.cwd)
+            .mcp_servers(self.reachable_servers(options.mcp_servers));
+        let response = self.request(request).await;
+        if matches!(response, Err(AcpError::NotOffered { .. })) {
             self.capabilities.load = None;
         }
-        let loaded = loaded?;
-        let choices = Choices::new(loaded.modes, loaded.config_options.as_ref());
-        self.opened(acp::SessionId::new(id.to_string()), choices);
-        self.pass_over_replay().await;
+        let response = response?;
+        let choices = SessionChoices::new(response.modes, response.config_options.as_ref());
+        self.set_open_session(acp::SessionId::new(id.to_string()), choices);
+        self.discard_replay().await;
         Ok(())
     }
 
@@ -161,10 +168,10 @@ impl Client {
         if self.capabilities.list.is_none() {
             return Ok(None);
         }
-        let mut found = Vec::new();
+        let mut entries = Vec::new();
         let mut cursor: Option<String> = None;
-        let mut seen = HashSet::new();
-        for _ in 0..PAGES {
+        let mut seen_cursors = HashSet::new();
+        for _ in 0..MAX_LIST_PAGES {
             let request = acp::ListSessionsRequest::new()
                 .cwd(cwd.to_owned())
                 .cursor(cursor.clone());
@@ -176,35 +183,37 @@ impl Client {
                 }
                 page => page?,
             };
-            found.extend(page.sessions.into_iter().filter_map(entry));
+            entries.extend(page.sessions.into_iter().filter_map(to_session_entry));
             match page.next_cursor {
-                Some(next) if seen.insert(next.clone()) => cursor = Some(next),
+                Some(next) if seen_cursors.insert(next.clone()) => cursor = Some(next),
                 // The last page, or a cursor that an earlier page already had.
                 Some(_) | None => break,
             }
         }
-        Ok(Some(found))
+        Ok(Some(entries))
     }
 
     /// Sets the mode of the open session, unless it is already set.
-    pub async fn choose_mode(&mut self, mode: &str) -> Result<(), AcpError> {
+    pub async fn set_mode(&mut self, mode: &str) -> Result<(), AcpError> {
         let session = self.session.clone().ok_or(AcpError::Closed)?;
-        match pick(self.choices.mode.as_ref(), "mode", mode)? {
+        match choose_setter(self.choices.mode.as_ref(), "mode", mode)? {
             None => return Ok(()),
-            Some(By::Option(option)) => self.set_option(session, option, mode).await?,
-            Some(By::Method) => {
+            Some(ChoiceSetter::ConfigOption(option)) => {
+                self.set_config_option(session, option, mode).await?
+            }
+            Some(ChoiceSetter::Method) => {
                 let request = acp::SetSessionModeRequest::new(session, mode.to_owned());
                 self.request(request).await?;
             }
         }
         if let Some(choice) = &mut self.choices.mode {
-            mode.clone_into(&mut choice.current);
+            mode.clone_into(&mut choice.current_value);
         }
         Ok(())
     }
 
     /// Sets the model of the open session, unless it is already set.
-    pub async fn choose_model(&mut self, model: &str) -> Result<(), AcpError> {
+    pub async fn set_model(&mut self, model: &str) -> Result<(), AcpError> {
         let session = self.session.clone().ok_or(AcpError::Closed)?;
         if self.choices.model.is_none() {
             // Older agents have a method for the model that the protocol no longer contains.
@@ -213,13 +222,15 @@ impl Client {
                 .await?;
             return Ok(());
         }
-        match pick(self.choices.model.as_ref(), "model", model)? {
-            Some(By::Option(option)) => self.set_option(session, option, model).await,
-            Some(By::Method) | None => Ok(()),
+        match choose_setter(self.choices.model.as_ref(), "model", model)? {
+            Some(ChoiceSetter::ConfigOption(option)) => {
+                self.set_config_option(session, option, model).await
+            }
+            Some(ChoiceSetter::Method) | None => Ok(()),
         }
     }
 
-    async fn set_option(
+    async fn set_config_option(
         &mut self,
         session: acp::SessionId,
         option: acp::SessionConfigId,
@@ -231,23 +242,24 @@ impl Client {
         Ok(())
     }
 
-    fn opened(&mut self, session: acp::SessionId, choices: Choices) {
+    fn set_open_session(&mut self, session: acp::SessionId, choices: SessionChoices) {
         self.session = Some(session);
-        let protocol = |choice: &Option<Choice>| choice.as_ref().map(|_| How::Protocol);
+        let via_protocol =
+            |choice: &Option<SessionChoice>| choice.as_ref().map(|_| CapabilitySource::Protocol);
         self.capabilities = Capabilities {
-            modes: protocol(&choices.mode),
-            models: protocol(&choices.model),
+            modes: via_protocol(&choices.mode),
+            models: via_protocol(&choices.model),
             ..self.capabilities
         };
         self.choices = choices;
     }
 
     /// Converts the servers to which the agent can connect to the protocol's type.
-    fn reachable(&self, servers: &[McpServer]) -> Vec<acp::McpServer> {
+    fn reachable_servers(&self, servers: &[McpServer]) -> Vec<acp::McpServer> {
         servers
             .iter()
-            .filter_map(|server| match &server.reach {
-                McpReach::Program { command, args, env } => {
+            .filter_map(|server| match &server.endpoint {
+                McpEndpoint::Program { command, args, env } => {
                     let env = env.iter();
                     let env = env.map(|(name, value)| acp::EnvVariable::new(name, value));
                     Some(acp::McpServer::Stdio(
@@ -256,7 +268,7 @@ impl Client {
                             .env(env.collect::<Vec<_>>()),
                     ))
                 }
-                McpReach::Http { url, headers } if self.takes_http => {
+                McpEndpoint::Http { url, headers } if self.accepts_http_servers => {
                     let headers = headers.iter();
                     let headers = headers.map(|(name, value)| acp::HttpHeader::new(name, value));
                     Some(acp::McpServer::Http(
@@ -264,7 +276,7 @@ impl Client {
                             .headers(headers.collect::<Vec<_>>()),
                     ))
                 }
-                McpReach::Http { .. } => None,
+                McpEndpoint::Http { .. } => None,
             })
             .collect()
     }
@@ -272,25 +284,29 @@ impl Client {
 
 /// Returns the request that sets `wanted`; `None` if it is already set. [`AcpError::NotOffered`] if it is not
 /// available.
-fn pick(choice: Option<&Choice>, what: &str, wanted: &str) -> Result<Option<By>, AcpError> {
+fn choose_setter(
+    choice: Option<&SessionChoice>,
+    setting: &str,
+    wanted: &str,
+) -> Result<Option<ChoiceSetter>, AcpError> {
     let not_offered = |message| Err(AcpError::NotOffered { message });
     let Some(choice) = choice else {
-        return not_offered(format!("there is no {what} to choose"));
+        return not_offered(format!("there is no {setting} to choose"));
     };
-    if choice.current == wanted {
+    if choice.current_value == wanted {
         return Ok(None);
     }
     if choice.values.iter().any(|value| value == wanted) {
-        return Ok(Some(choice.by.clone()));
+        return Ok(Some(choice.setter.clone()));
     }
     not_offered(format!(
-        "there is no {what} {wanted:?}, only {}",
+        "there is no {setting} {wanted:?}, only {}",
         choice.values.join(", ")
     ))
 }
 
 /// Converts a listed session; `None` if its id is invalid.
-fn entry(info: acp::SessionInfo) -> Option<SessionEntry> {
+fn to_session_entry(info: acp::SessionInfo) -> Option<SessionEntry> {
     Some(SessionEntry {
         id: NativeId::parse(&info.session_id.0).ok()?,
         cwd: info.cwd,

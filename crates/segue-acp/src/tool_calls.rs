@@ -18,7 +18,7 @@ impl ToolCalls {
         self.0.clear();
     }
 
-    pub(crate) fn announced(&mut self, call: acp::ToolCall) -> ToolCall {
+    pub(crate) fn apply_announcement(&mut self, call: acp::ToolCall) -> ToolCall {
         let fields = acp::ToolCallUpdateFields::new()
             .title(call.title)
             .name(call.name)
@@ -27,12 +27,12 @@ impl ToolCalls {
             .content(call.content)
             .raw_input(call.raw_input)
             .raw_output(call.raw_output);
-        self.changed(&call.tool_call_id, fields)
+        self.apply_update(&call.tool_call_id, fields)
     }
 
     /// Applies a change to a call and returns the result. Some agents send a change for a call that they never
     /// announced; the change then creates the call.
-    pub(crate) fn changed(
+    pub(crate) fn apply_update(
         &mut self,
         id: &acp::ToolCallId,
         fields: acp::ToolCallUpdateFields,
@@ -54,23 +54,25 @@ impl ToolCalls {
             call.name = name;
         }
         if let Some(kind) = fields.kind {
-            kind_name(kind).clone_into(&mut call.kind);
+            tool_kind_name(kind).clone_into(&mut call.kind);
         }
         if let Some(status) = fields.status {
-            call.status = self::status(status);
+            call.status = self::translate_status(status);
         }
         if let Some(input) = fields.raw_input {
             call.args = Json::from(input);
         }
         let content = fields.content.filter(|content| !content.is_empty());
         if let Some(content) = &content {
-            let diffs: Vec<Diff> = content.iter().filter_map(diff).collect();
+            let diffs: Vec<Diff> = content.iter().filter_map(translate_diff).collect();
             if !diffs.is_empty() {
                 call.diffs = diffs;
             }
         }
         let output = match (fields.raw_output, content) {
-            (Some(output), Some(content)) => to_raw_value(&Both { content, output }).ok(),
+            (Some(output), Some(content)) => {
+                to_raw_value(&CombinedToolOutput { content, output }).ok()
+            }
             (Some(output), None) => to_raw_value(&output).ok(),
             (None, Some(content)) => to_raw_value(&content).ok(),
             (None, None) => None,
@@ -84,22 +86,22 @@ impl ToolCalls {
 
 /// Output of a call for which the agent sent both forms: `content` for display and `raw_output` for the model.
 #[derive(Serialize)]
-struct Both {
+struct CombinedToolOutput {
     content: Vec<acp::ToolCallContent>,
     output: serde_json::Value,
 }
 
 /// Maximum size in bytes of the old and the new text of a file together for which a diff is computed. A larger file is
 /// data that the user does not read, so its patch stays empty.
-const DIFFABLE: usize = 1 << 20;
+const MAX_DIFF_INPUT_BYTES: usize = 1 << 20;
 
 /// Converts a change to a file to a unified diff; `None` for other content.
-fn diff(content: &acp::ToolCallContent) -> Option<Diff> {
+fn translate_diff(content: &acp::ToolCallContent) -> Option<Diff> {
     let acp::ToolCallContent::Diff(diff) = content else {
         return None;
     };
     let old = diff.old_text.as_deref().unwrap_or_default();
-    let patch = if old.len() + diff.new_text.len() > DIFFABLE {
+    let patch = if old.len() + diff.new_text.len() > MAX_DIFF_INPUT_BYTES {
         String::new()
     } else {
         TextDiff::from_lines(old, &diff.new_text)
@@ -113,7 +115,7 @@ fn diff(content: &acp::ToolCallContent) -> Option<Diff> {
     })
 }
 
-fn kind_name(kind: acp::ToolKind) -> &'static str {
+fn tool_kind_name(kind: acp::ToolKind) -> &'static str {
     match kind {
         acp::ToolKind::Read => "read",
         acp::ToolKind::Edit => "edit",
@@ -128,7 +130,7 @@ fn kind_name(kind: acp::ToolKind) -> &'static str {
     }
 }
 
-fn status(status: acp::ToolCallStatus) -> ToolStatus {
+fn translate_status(status: acp::ToolCallStatus) -> ToolStatus {
     match status {
         acp::ToolCallStatus::InProgress => ToolStatus::InProgress,
         acp::ToolCallStatus::Completed => ToolStatus::Completed,

@@ -8,12 +8,12 @@ use segue_core::session::{
     AgentEvent, InlineData, PlanStatus, PlanStep, ToolCall, ToolStatus, Usage,
 };
 
-use crate::client::plausible;
+use crate::client::plausible_tokens;
 use crate::incoming::Incoming;
 use crate::tool_calls::ToolCalls;
 
-/// Returns `true` if [`translate`] can translate an update; other updates are passed on as JSON.
-pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
+/// Returns `true` if [`translate_update`] can translate an update; other updates are passed on as JSON.
+pub(crate) fn is_translatable(update: &SessionUpdate) -> bool {
     match update {
         SessionUpdate::AgentMessageChunk(chunk) => matches!(
             chunk.content,
@@ -35,30 +35,30 @@ pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
 }
 
 /// Translates an update to an event; `None` if the update concerns only an editor.
-pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<AgentEvent> {
+pub(crate) fn translate_update(incoming: Incoming, calls: &mut ToolCalls) -> Option<AgentEvent> {
     let update = match incoming {
         Incoming::Garbage(line) => return Some(AgentEvent::Garbage(line)),
         Incoming::Unknown(json) => return Some(AgentEvent::Unknown(json)),
-        Incoming::Text(words) => return Some(AgentEvent::Text(words)),
-        Incoming::Thought(words) => return Some(AgentEvent::Thought(words)),
+        Incoming::Text(text_chunk) => return Some(AgentEvent::Text(text_chunk)),
+        Incoming::Thought(text_chunk) => return Some(AgentEvent::Thought(text_chunk)),
         Incoming::Update(update) => *update,
     };
     match update {
-        SessionUpdate::AgentMessageChunk(chunk) => content(chunk.content),
+        SessionUpdate::AgentMessageChunk(chunk) => content_event(chunk.content),
         SessionUpdate::AgentThoughtChunk(chunk) => match chunk.content {
             ContentBlock::Text(text) => Some(AgentEvent::Thought(text.text)),
             _ => None,
         },
-        SessionUpdate::ToolCall(call) => Some(tool(calls.announced(call))),
-        SessionUpdate::ToolCallUpdate(change) => {
-            Some(tool(calls.changed(&change.tool_call_id, change.fields)))
-        }
+        SessionUpdate::ToolCall(call) => Some(tool_event(calls.apply_announcement(call))),
+        SessionUpdate::ToolCallUpdate(call_update) => Some(tool_event(
+            calls.apply_update(&call_update.tool_call_id, call_update.fields),
+        )),
         SessionUpdate::Plan(plan) => Some(AgentEvent::Plan(
-            plan.entries.into_iter().map(step).collect(),
+            plan.entries.into_iter().map(translate_plan_entry).collect(),
         )),
         SessionUpdate::UsageUpdate(usage) => Some(AgentEvent::Usage(Usage {
-            context_tokens: plausible(usage.used),
-            context_window: plausible(usage.size),
+            context_tokens: plausible_tokens(usage.used),
+            context_window: plausible_tokens(usage.size),
             ..Usage::default()
         })),
         SessionUpdate::SessionInfoUpdate(info) => match info.title {
@@ -76,15 +76,15 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
 
 /// Converts a tool call to an event. A completed call named "Compact conversation" means that the agent compacted its
 /// own context.
-fn tool(call: ToolCall) -> AgentEvent {
-    let compaction = call.kind == "think" && call.name == "Compact conversation";
-    if compaction && call.status == ToolStatus::Completed {
+fn tool_event(call: ToolCall) -> AgentEvent {
+    let is_compaction = call.kind == "think" && call.name == "Compact conversation";
+    if is_compaction && call.status == ToolStatus::Completed {
         return AgentEvent::Compacted;
     }
     AgentEvent::Tool(call)
 }
 
-fn step(entry: PlanEntry) -> PlanStep {
+fn translate_plan_entry(entry: PlanEntry) -> PlanStep {
     PlanStep {
         text: entry.content,
         status: match entry.status {
@@ -95,8 +95,8 @@ fn step(entry: PlanEntry) -> PlanStep {
     }
 }
 
-fn content(block: ContentBlock) -> Option<AgentEvent> {
-    let data = |mime_type, data| {
+fn content_event(block: ContentBlock) -> Option<AgentEvent> {
+    let data_event = |mime_type, data| {
         AgentEvent::Data(InlineData {
             mime_type,
             data: Some(data),
@@ -104,8 +104,8 @@ fn content(block: ContentBlock) -> Option<AgentEvent> {
     };
     match block {
         ContentBlock::Text(text) => Some(AgentEvent::Text(text.text)),
-        ContentBlock::Image(image) => Some(data(image.mime_type, image.data)),
-        ContentBlock::Audio(audio) => Some(data(audio.mime_type, audio.data)),
+        ContentBlock::Image(image) => Some(data_event(image.mime_type, image.data)),
+        ContentBlock::Audio(audio) => Some(data_event(audio.mime_type, audio.data)),
         _ => None,
     }
 }

@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_acp::{AcpError, Canceller, Client, Terms};
-use segue_core::agent::{Capabilities, How, ProcessMark};
+use segue_acp::{AcpError, Canceller, Client, SessionOptions};
+use segue_core::agent::{Capabilities, CapabilitySource, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason, TurnEnd};
+use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, TurnEnd};
 use tokio::sync::watch;
 
 use crate::classify;
-use crate::error::GREETING;
-use crate::leash::CANNOT_START;
-use crate::process::{AgentProcess, Exit, Leash, Program};
-use crate::prompt::as_text;
+use crate::error::HANDSHAKE_OPERATION;
+use crate::leash::CANNOT_START_EXIT_CODE;
+use crate::process::{AgentProcess, Exit, LeashCommand, ProgramSpec};
+use crate::prompt::escape_prompt;
 use crate::{
-    Agent, AgentError, Conversation, Host, Listed, OpenRequest, Opening, Probe, Provider, Refusal,
-    Settings, Step, Way,
+    Agent, AgentConnection, AgentError, AgentHost, AgentRefusal, ConnectionEvent,
+    ListedNativeSession, OpenRequest, OpenedConnection, Probe, Provider, ProviderSettings,
+    Transport,
 };
 
 /// An ACP agent program, with the settings that start and configure it.
@@ -37,34 +38,34 @@ pub struct AcpAgent {
     pub env: Vec<(OsString, OsString)>,
     /// Source of the agent's token counts; `None` if the agent is not known to report any. Set per agent because ACP
     /// has no capability for it.
-    pub usage: Option<How>,
+    pub usage_source: Option<CapabilitySource>,
     /// Mode to select once a native session is open, by the agent's own name; `None` selects no mode.
     pub mode: Option<String>,
-    /// Mode to select if the agent does not offer `mode`.
-    pub mode_otherwise: Option<String>,
+    /// Mode to select if the agent does not offer `permitted_mode`.
+    pub fallback_mode: Option<String>,
     /// Model to select, by the agent's own name; `None` selects no model.
     pub model: Option<String>,
     /// Predicate on the version that the agent reports. Returns `true` if a turn of that version that ends normally
     /// without token counts has failed and its last text is the error message.
-    pub fails_silently: fn(Option<&str>) -> bool,
+    pub can_fail_silently: fn(Option<&str>) -> bool,
     /// Command that starts the agent's leash.
-    pub leash: Leash,
+    pub leash: LeashCommand,
     /// Version of segue that the handshake reports to the agent.
     pub version: &'static str,
 }
 
-/// Creates the provider `id` (`acp:NAME` in the configuration), which drives any agent that speaks ACP.
+/// Creates the provider `id` (`acp_provider:NAME` in the configuration), which drives any agent that speaks ACP.
 #[must_use]
-pub fn acp(id: &ProviderId, settings: &Settings, host: &Host) -> Provider {
-    let ways = settings.program.iter().map(|program| Way {
+pub fn acp_provider(id: &ProviderId, settings: &ProviderSettings, host: &AgentHost) -> Provider {
+    let transports = settings.program.iter().map(|program| Transport {
         name: "acp",
         agent: Arc::new(AcpAgent::new(id.clone(), program.clone(), settings, host)),
     });
-    Provider::new(id.clone(), ways.collect(), settings.defaults.clone())
+    Provider::new(id.clone(), transports.collect(), settings.defaults.clone())
 }
 
 /// A started agent program after the handshake.
-struct Connection {
+struct AcpProcess {
     client: Client,
     process: AgentProcess,
 }
@@ -72,7 +73,12 @@ struct Connection {
 impl AcpAgent {
     /// Creates an agent at `program`, configured by `settings`, without agent-specific behaviour.
     #[must_use]
-    pub fn new(provider: ProviderId, program: PathBuf, settings: &Settings, host: &Host) -> Self {
+    pub fn new(
+        provider: ProviderId,
+        program: PathBuf,
+        settings: &ProviderSettings,
+        host: &AgentHost,
+    ) -> Self {
         let env = settings.env.iter();
         Self {
             provider,
@@ -81,44 +87,44 @@ impl AcpAgent {
             env: env
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
-            usage: None,
+            usage_source: None,
             mode: settings.mode.clone(),
-            mode_otherwise: None,
+            fallback_mode: None,
             model: settings.model.clone(),
-            fails_silently: |_| false,
+            can_fail_silently: |_| false,
             leash: host.leash.clone(),
             version: host.version,
         }
     }
 
-    /// Starts the program and completes the handshake. Sends the process identity to `started` as soon as the process
+    /// Starts the program and completes the handshake. Sends the process identity to `process_sender` as soon as the process
     /// runs.
     async fn connect(
         &self,
         cwd: &Path,
         timeout: Duration,
-        started: &watch::Sender<Option<ProcessMark>>,
-    ) -> Result<Connection, AgentError> {
+        started: &watch::Sender<Option<ProcessIdentity>>,
+    ) -> Result<AcpProcess, AgentError> {
         if !cwd.is_dir() {
-            return Err(AgentError::NoDirectory(cwd.to_owned()));
+            return Err(AgentError::DirectoryMissing(cwd.to_owned()));
         }
-        let program = Program {
+        let program = ProgramSpec {
             path: &self.program,
             args: &self.args,
             env: &self.env,
             cwd,
         };
         let (mut process, stdin, stdout) = AgentProcess::start(&self.leash, &program)
-            .map_err(|source| self.not_started(source))?;
-        started.send_replace(process.mark());
-        let greeting = Client::connect(stdout, stdin, self.version);
-        match answer_in(timeout, GREETING, greeting, &mut process).await {
-            Ok(client) => Ok(Connection { client, process }),
+            .map_err(|source| self.not_started_error(source))?;
+        started.send_replace(process.identity());
+        let handshake = Client::connect(stdout, stdin, self.version);
+        match await_response(timeout, HANDSHAKE_OPERATION, handshake, &mut process).await {
+            Ok(client) => Ok(AcpProcess { client, process }),
             Err(AgentError::Crashed {
-                exit: Exit::Code(CANNOT_START),
+                exit: Exit::Code(CANNOT_START_EXIT_CODE),
                 stderr,
                 ..
-            }) => Err(self.not_started(io::Error::other(stderr))),
+            }) => Err(self.not_started_error(io::Error::other(stderr))),
             Err(error) => {
                 process.stop().await;
                 Err(error)
@@ -126,7 +132,7 @@ impl AcpAgent {
         }
     }
 
-    fn not_started(&self, source: io::Error) -> AgentError {
+    fn not_started_error(&self, source: io::Error) -> AgentError {
         AgentError::NotStarted {
             program: self.program.display().to_string(),
             source,
@@ -134,36 +140,40 @@ impl AcpAgent {
     }
 }
 
-/// Waits at most `timeout` for `answer`. An error contains the output and the exit status of the process, if available.
-async fn answer_in<T>(
+/// Waits at most `timeout` for `response`. An error contains the output and the exit status of the process, if available.
+async fn await_response<T>(
     timeout: Duration,
-    doing: &'static str,
-    answer: impl Future<Output = Result<T, AcpError>>,
+    operation: &'static str,
+    response: impl Future<Output = Result<T, AcpError>>,
     process: &mut AgentProcess,
 ) -> Result<T, AgentError> {
-    match tokio::time::timeout(timeout, answer).await {
+    match tokio::time::timeout(timeout, response).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(explain(error, doing, process).await),
+        Ok(Err(error)) => Err(convert_error(error, operation, process).await),
         Err(_) => Err(AgentError::TimedOut {
-            doing,
+            operation,
             after: timeout,
             stderr: process.stderr(),
         }),
     }
 }
 
-async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProcess) -> AgentError {
+async fn convert_error(
+    error: AcpError,
+    operation: &'static str,
+    process: &mut AgentProcess,
+) -> AgentError {
     match error {
         AcpError::Closed => {
-            let exit = process.exit().await;
+            let exit = process.wait_for_exit().await;
             AgentError::Crashed {
-                doing,
+                operation,
                 exit,
                 stderr: process.stderr(),
             }
         }
         error => AgentError::Refused {
-            doing,
+            operation,
             refusal: error.into(),
             stderr: process.stderr(),
         },
@@ -171,39 +181,43 @@ async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProces
 }
 
 /// An open native session, and how it was opened.
-struct Begun {
+struct OpenedAcpSession {
     native_id: NativeId,
-    opened: Opened,
-    why_not: Option<String>,
+    open_mode: OpenMode,
+    fallback_reason: Option<String>,
 }
 
-impl Connection {
+impl AcpProcess {
     /// Resumes a native session with the method that the agent advertises: `session/resume`, else `session/load`.
     /// Returns the reason if both fail or the agent advertises neither.
-    async fn go_on(&mut self, id: &NativeId, request: &OpenRequest) -> Result<Opened, Refusal> {
+    async fn resume(
+        &mut self,
+        id: &NativeId,
+        request: &OpenRequest,
+    ) -> Result<OpenMode, AgentRefusal> {
         let Self { client, process } = self;
-        let can = client.capabilities();
-        let terms = terms(request);
-        let mut why = None;
-        if can.resume.is_some() {
-            let resumed = client.resume_session(id, terms);
-            match answer_in(request.timeout, "session/resume", resumed, process).await {
-                Ok(()) => return Ok(Opened::Resumed),
-                Err(error) => why = Some(error),
+        let capabilities = client.capabilities();
+        let options = session_options(request);
+        let mut last_error = None;
+        if capabilities.resume.is_some() {
+            let response = client.resume_session(id, options);
+            match await_response(request.timeout, "session/resume", response, process).await {
+                Ok(()) => return Ok(OpenMode::Resumed),
+                Err(error) => last_error = Some(error),
             }
         }
-        if can.load.is_some() {
-            let loaded = client.load_session(id, terms);
-            match answer_in(request.timeout, "session/load", loaded, process).await {
-                Ok(()) => return Ok(Opened::Loaded),
-                Err(error) => why = Some(error),
+        if capabilities.load.is_some() {
+            let response = client.load_session(id, options);
+            match await_response(request.timeout, "session/load", response, process).await {
+                Ok(()) => return Ok(OpenMode::Loaded),
+                Err(error) => last_error = Some(error),
             }
         }
-        Err(match why {
-            Some(error) => Refusal {
+        Err(match last_error {
+            Some(error) => AgentRefusal {
                 class: match error.class() {
                     // Any other error of the agent also means that it cannot resume this session.
-                    FailureClass::Agent | FailureClass::NotUnderstood => {
+                    FailureClass::Agent | FailureClass::UnparsableOutput => {
                         FailureClass::SessionUnknown
                     }
                     class => class,
@@ -211,7 +225,7 @@ impl Connection {
                 message: error.to_string(),
                 retry_after: None,
             },
-            None => Refusal::new(
+            None => AgentRefusal::new(
                 FailureClass::SessionUnknown,
                 "the agent can't go on with earlier sessions",
             ),
@@ -220,65 +234,66 @@ impl Connection {
 
     /// Resumes the native session of `request` if possible, else starts a new one. With `request.strict`, a native
     /// session that cannot be resumed is an error.
-    async fn begin(&mut self, request: &OpenRequest) -> Result<Begun, AgentError> {
-        let mut why_not = None;
+    async fn open_session(
+        &mut self,
+        request: &OpenRequest,
+    ) -> Result<OpenedAcpSession, AgentError> {
+        let mut fallback_reason = None;
         if let Some(id) = &request.native_id {
-            match self.go_on(id, request).await {
-                Ok(opened) => {
-                    return Ok(Begun {
+            match self.resume(id, request).await {
+                Ok(open_mode) => {
+                    return Ok(OpenedAcpSession {
                         native_id: id.clone(),
-                        opened,
-                        why_not: None,
+                        open_mode,
+                        fallback_reason: None,
                     });
                 }
                 Err(refusal) if request.strict => {
-                    return Err(AgentError::refused("the resume", refusal));
+                    return Err(AgentError::from_refusal("the resume", refusal));
                 }
-                Err(refusal) => why_not = Some(refusal.message),
+                Err(refusal) => fallback_reason = Some(refusal.message),
             }
         }
         let Self { client, process } = self;
-        let made = client.new_session(terms(request));
-        let native_id = answer_in(request.timeout, "session/new", made, process).await?;
-        Ok(Begun {
+        let response = client.new_session(session_options(request));
+        let native_id = await_response(request.timeout, "session/new", response, process).await?;
+        Ok(OpenedAcpSession {
             native_id,
-            opened: Opened::Fresh,
-            why_not,
+            open_mode: OpenMode::Fresh,
+            fallback_reason,
         })
     }
 
     /// Selects a mode and a model in the open session. Tries the second mode if the agent does not offer the first. A
     /// resumed session needs this too, because it may have another mode.
-    async fn choose(
+    async fn select_mode_and_model(
         &mut self,
-        mode: [Option<&str>; 2],
+        modes: [Option<&str>; 2],
         model: Option<&str>,
         timeout: Duration,
     ) -> Result<(), AgentError> {
         let Self { client, process } = self;
-        if let [Some(mode), otherwise] = mode {
-            let chosen = async {
-                match (client.choose_mode(mode).await, otherwise) {
-                    (Err(AcpError::NotOffered { .. }), Some(mode)) => {
-                        client.choose_mode(mode).await
-                    }
-                    (chosen, _) => chosen,
+        if let [Some(mode), fallback] = modes {
+            let selection = async {
+                match (client.set_mode(mode).await, fallback) {
+                    (Err(AcpError::NotOffered { .. }), Some(mode)) => client.set_mode(mode).await,
+                    (result, _) => result,
                 }
             };
-            answer_in(timeout, "the choice of a mode", chosen, process).await?;
+            await_response(timeout, "the choice of a mode", selection, process).await?;
         }
         if let Some(model) = model {
-            let chosen = client.choose_model(model);
-            answer_in(timeout, "the choice of a model", chosen, process).await?;
+            let selection = client.set_model(model);
+            await_response(timeout, "the choice of a model", selection, process).await?;
         }
         Ok(())
     }
 }
 
-fn terms(request: &OpenRequest) -> Terms<'_> {
-    Terms {
+fn session_options(request: &OpenRequest) -> SessionOptions<'_> {
+    SessionOptions {
         cwd: &request.cwd,
-        mcp: &request.mcp,
+        mcp_servers: &request.mcp,
     }
 }
 
@@ -288,54 +303,56 @@ impl Agent for AcpAgent {
         &self.provider
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let mut connection = self
-            .connect(&request.cwd, request.timeout, &request.started)
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
+        let mut acp_process = self
+            .connect(&request.cwd, request.timeout, &request.process_sender)
             .await?;
         let model = request.model.as_deref().or(self.model.as_deref());
-        let begun = async {
-            let begun = connection.begin(request).await?;
-            let mode = request.mode(self.mode.as_deref());
-            let mode = [mode, self.mode_otherwise.as_deref()];
-            connection.choose(mode, model, request.timeout).await?;
-            Ok(begun)
+        let setup = async {
+            let session = acp_process.open_session(request).await?;
+            let mode = request.permitted_mode(self.mode.as_deref());
+            let modes = [mode, self.fallback_mode.as_deref()];
+            acp_process
+                .select_mode_and_model(modes, model, request.timeout)
+                .await?;
+            Ok(session)
         };
-        match begun.await {
-            Ok(begun) => {
-                let fails_silently = (self.fails_silently)(connection.client.version());
-                let conversation = AcpConversation {
-                    connection,
-                    native_id: begun.native_id,
+        match setup.await {
+            Ok(session) => {
+                let can_fail_silently = (self.can_fail_silently)(acp_process.client.version());
+                let connection = AcpConnection {
+                    acp_process,
+                    native_id: session.native_id,
                     canceller: None,
-                    fails_silently,
-                    last_words: String::new(),
+                    can_fail_silently,
+                    last_text: String::new(),
                 };
-                Ok(Opening {
-                    why_not: begun.why_not,
-                    ..Opening::new(conversation, begun.opened)
+                Ok(OpenedConnection {
+                    fallback_reason: session.fallback_reason,
+                    ..OpenedConnection::new(connection, session.open_mode)
                 })
             }
             Err(error) => {
-                connection.process.stop().await;
+                acp_process.process.stop().await;
                 Err(error)
             }
         }
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let Connection {
+        let AcpProcess {
             mut client,
             mut process,
         } = self
             .connect(Path::new("/"), timeout, &watch::channel(None).0)
             .await?;
         // The client learns from a response to `session/list` whether the agent can list sessions.
-        let listed = client.list_sessions(Path::new("/"));
-        let _ = answer_in(timeout, "session/list", listed, &mut process).await;
+        let response = client.list_sessions(Path::new("/"));
+        let _ = await_response(timeout, "session/list", response, &mut process).await;
         let probe = Probe {
             version: client.version().map(str::to_owned),
             capabilities: Capabilities {
-                usage: self.usage,
+                usage: self.usage_source,
                 ..client.capabilities()
             },
         };
@@ -344,17 +361,21 @@ impl Agent for AcpAgent {
         Ok(probe)
     }
 
-    async fn list(&self, cwd: &Path, timeout: Duration) -> Result<Option<Vec<Listed>>, AgentError> {
-        let Connection {
+    async fn list_sessions(
+        &self,
+        cwd: &Path,
+        timeout: Duration,
+    ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
+        let AcpProcess {
             mut client,
             mut process,
         } = self.connect(cwd, timeout, &watch::channel(None).0).await?;
-        let listing = client.list_sessions(cwd);
-        let listed = answer_in(timeout, "session/list", listing, &mut process).await;
+        let response = client.list_sessions(cwd);
+        let result = await_response(timeout, "session/list", response, &mut process).await;
         drop(client);
         process.stop().await;
-        let listed = listed?.map(|sessions| {
-            let sessions = sessions.into_iter().map(|session| Listed {
+        let listed_sessions = result?.map(|sessions| {
+            let sessions = sessions.into_iter().map(|session| ListedNativeSession {
                 id: session.id,
                 cwd: session.cwd,
                 title: session.title,
@@ -362,87 +383,92 @@ impl Agent for AcpAgent {
             });
             sessions.collect()
         });
-        Ok(listed)
+        Ok(listed_sessions)
     }
 }
 
 /// A connection to an ACP agent with an open native session.
-struct AcpConversation {
-    connection: Connection,
+struct AcpConnection {
+    acp_process: AcpProcess,
     native_id: NativeId,
     canceller: Option<Canceller>,
-    fails_silently: bool,
-    /// Text since the last tool call or thought, which may be an error message. Always empty unless `fails_silently`.
-    last_words: String,
+    can_fail_silently: bool,
+    /// Text since the last tool call or thought, which may be an error message. Always empty unless `can_fail_silently`.
+    last_text: String,
 }
 
-impl AcpConversation {
-    fn hear(&mut self, event: &AgentEvent) {
-        if !self.fails_silently {
+impl AcpConnection {
+    fn track_last_text(&mut self, event: &AgentEvent) {
+        if !self.can_fail_silently {
             return;
         }
         match event {
-            AgentEvent::Text(words) => self.last_words.push_str(words),
-            AgentEvent::Tool(_) | AgentEvent::Thought(_) => self.last_words.clear(),
+            AgentEvent::Text(text) => self.last_text.push_str(text),
+            AgentEvent::Tool(_) | AgentEvent::Thought(_) => self.last_text.clear(),
             _ => {}
         }
     }
 
     /// Returns the end of the turn as the agent reports it, or an error if the agent fails silently and this turn did.
-    fn believe(&mut self, end: TurnEnd) -> Result<TurnEnd, AgentError> {
+    fn check_turn_end(&mut self, end: TurnEnd) -> Result<TurnEnd, AgentError> {
         // Without token counts, the model was not called or its answer is unknown.
-        let nothing = [end.usage.input_tokens, end.usage.output_tokens]
+        let has_no_tokens = [end.usage.input_tokens, end.usage.output_tokens]
             .iter()
             .all(|tokens| tokens.unwrap_or(0) == 0);
-        if self.fails_silently && nothing && end.reason == StopReason::EndTurn {
-            let refusal = classify::answer(None, self.last_words.trim());
-            return Err(AgentError::refused("the prompt", refusal));
+        if self.can_fail_silently && has_no_tokens && end.reason == StopReason::EndTurn {
+            let refusal = classify::classify_error(None, self.last_text.trim());
+            return Err(AgentError::from_refusal("the prompt", refusal));
         }
         Ok(end)
     }
 }
 
 #[async_trait]
-impl Conversation for AcpConversation {
+impl AgentConnection for AcpConnection {
     fn native_id(&self) -> Option<&NativeId> {
         Some(&self.native_id)
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.connection.process.mark()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.acp_process.process.identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
-        self.last_words.clear();
-        let Connection { client, process } = &mut self.connection;
-        match client.prompt(&as_text(prompt)) {
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
+        self.last_text.clear();
+        let AcpProcess { client, process } = &mut self.acp_process;
+        match client.send_prompt(&escape_prompt(prompt)) {
             Ok(canceller) => {
                 self.canceller = Some(canceller);
                 Ok(())
             }
-            Err(error) => Err(explain(error, "the prompt", process).await),
+            Err(error) => Err(convert_error(error, "the prompt", process).await),
         }
     }
 
-    async fn next(&mut self) -> Step {
-        let Connection { client, process } = &mut self.connection;
-        let step = tokio::select! {
+    async fn next_event(&mut self) -> ConnectionEvent {
+        let AcpProcess { client, process } = &mut self.acp_process;
+        let client_event = tokio::select! {
             biased;
-            step = client.next() => step,
+            client_event = client.next_event() => client_event,
             // Without its leash the agent could outlive segue, so the turn ends with an error.
-            () = process.leash_is_killed() => segue_acp::Step::Done(Err(AcpError::Closed)),
+            () = process.wait_for_leash_kill() => segue_acp::ClientEvent::TurnEnded(Err(AcpError::Closed)),
         };
-        match step {
-            segue_acp::Step::Event(event) => {
-                self.hear(&event);
-                Step::Event(event)
+        match client_event {
+            segue_acp::ClientEvent::AgentEvent(event) => {
+                self.track_last_text(&event);
+                ConnectionEvent::Event(event)
             }
-            segue_acp::Step::Ask(request, replier) => {
-                Step::Ask(request, Box::new(move |answer| replier.reply(answer)))
+            segue_acp::ClientEvent::PermissionRequested(request, replier) => {
+                ConnectionEvent::PermissionRequested(
+                    request,
+                    Box::new(move |answer| replier.reply(answer)),
+                )
             }
-            segue_acp::Step::Done(Ok(end)) => Step::Done(self.believe(end)),
-            segue_acp::Step::Done(Err(error)) => {
-                Step::Done(Err(explain(error, "the prompt", process).await))
+            segue_acp::ClientEvent::TurnEnded(Ok(end)) => {
+                ConnectionEvent::TurnEnded(self.check_turn_end(end))
+            }
+            segue_acp::ClientEvent::TurnEnded(Err(error)) => {
+                ConnectionEvent::TurnEnded(Err(convert_error(error, "the prompt", process).await))
             }
         }
     }
@@ -454,11 +480,11 @@ impl Conversation for AcpConversation {
     }
 
     fn is_alive(&mut self) -> bool {
-        !self.connection.process.has_ended()
+        !self.acp_process.process.has_ended()
     }
 
     async fn close(self: Box<Self>) -> Vec<String> {
-        let Connection { client, process } = self.connection;
+        let AcpProcess { client, process } = self.acp_process;
         // The agent exits when its input closes.
         drop(client);
         process.stop().await;

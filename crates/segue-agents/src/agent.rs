@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::agent::{
-    Capabilities, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessMark,
-    RoleDescription,
+    Capabilities, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest,
+    ProcessIdentity, RoleDescription,
 };
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, Opened, TurnEnd};
+use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
 
 use tokio::sync::watch;
 
@@ -25,41 +25,41 @@ pub trait Agent: Send + Sync {
     /// Returns the provider id of the agent.
     fn provider(&self) -> &ProviderId;
     /// Starts the program, and resumes a native session or starts a new one.
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError>;
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError>;
     /// Starts the program only to query its version and capabilities.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError>;
     /// Returns the native sessions of a directory as the program lists them. `None` if the program cannot list
     /// sessions; an empty list means that it has none.
-    async fn list(
+    async fn list_sessions(
         &self,
         _cwd: &Path,
         _timeout: Duration,
-    ) -> Result<Option<Vec<Listed>>, AgentError> {
+    ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
         Ok(None)
     }
     /// Returns `true` if the agent can start a native session that branches off from another one
-    /// ([`OpenRequest::from`]).
-    fn branches(&self) -> bool {
+    /// ([`OpenRequest::branch_point`]).
+    fn can_branch(&self) -> bool {
         false
     }
     /// Returns `true` if the agent will receive the MCP servers of a request, as far as segue can determine without
     /// starting it.
-    fn takes_tools(&self) -> bool {
+    fn accepts_mcp_servers(&self) -> bool {
         true
     }
     /// Returns the configured values that apply if the caller gives none.
-    fn defaults(&self) -> Defaults {
-        Defaults::default()
+    fn defaults(&self) -> AgentDefaults {
+        AgentDefaults::default()
     }
     /// Returns `true` if the agent's program is installed, as far as segue can determine without starting it.
-    fn is_there(&self) -> bool {
+    fn is_installed(&self) -> bool {
         true
     }
 }
 
 /// Configured values that apply to an agent if the caller gives none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Defaults {
+pub struct AgentDefaults {
     /// Policy that answers permission requests.
     pub permissions: PermissionPolicy,
     /// Time limits for the agent.
@@ -79,9 +79,9 @@ pub enum SessionDefault {
     #[default]
     New,
     /// The newest session of the directory.
-    ContinueLast,
+    NewestInDirectory,
     /// The session that this text selects, in the syntax that the user types.
-    Resume(String),
+    Selected(String),
 }
 
 /// Time limits for an agent; `None` means no limit.
@@ -90,7 +90,7 @@ pub struct Timeouts {
     /// Limit for each request while the agent starts and opens a native session.
     pub start: Duration,
     /// Limit for the first output after a prompt.
-    pub first: Option<Duration>,
+    pub first_output: Option<Duration>,
     /// Limit for the next output, while no tool runs.
     pub silence: Option<Duration>,
     /// Limit for a complete turn.
@@ -102,7 +102,7 @@ impl Default for Timeouts {
         Self {
             start: Duration::from_mins(1),
             // Agents retry for minutes on their own if a model does not answer.
-            first: Some(Duration::from_mins(10)),
+            first_output: Some(Duration::from_mins(10)),
             silence: Some(Duration::from_mins(15)),
             turn: None,
         }
@@ -117,9 +117,9 @@ pub struct OpenRequest {
     /// Native session to resume; `None` starts a new one.
     pub native_id: Option<NativeId>,
     /// Point at which the new native session branches off from an earlier one, for agents that support branches. An
-    /// agent that does not starts an empty native session and reports it in [`Opening::opened`]. Never set together
+    /// agent that does not starts an empty native session and reports it in [`OpenedConnection::open_mode`]. Never set together
     /// with `native_id`.
-    pub from: Option<NativePoint>,
+    pub branch_point: Option<BranchPoint>,
     /// Whether a native session that cannot be resumed is an error. If not, the agent starts a new one.
     pub strict: bool,
     /// Policy that answers permission requests, for agents that cannot send any.
@@ -133,14 +133,17 @@ pub struct OpenRequest {
     /// Time limit for each request of the opening.
     pub timeout: Duration,
     /// Channel that receives the identity of the process group as soon as it has started.
-    pub started: watch::Sender<Option<ProcessMark>>,
+    pub process_sender: watch::Sender<Option<ProcessIdentity>>,
 }
 
 impl OpenRequest {
     /// Returns the configured mode, or `None` if the role requires permission requests that the mode may not send.
     /// `default`, `plan` and `read-only` always pass, because they send requests or only read.
-    pub(crate) fn mode<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {
-        let must_ask = self.role.as_ref().is_some_and(RoleDescription::must_ask);
+    pub(crate) fn permitted_mode<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {
+        let must_ask = self
+            .role
+            .as_ref()
+            .is_some_and(RoleDescription::needs_permission_requests);
         configured.filter(|mode| !must_ask || matches!(*mode, "default" | "plan" | "read-only"))
     }
 }
@@ -149,46 +152,46 @@ impl OpenRequest {
 ///
 /// The native session is only read: the branch is a native session of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NativePoint {
+pub struct BranchPoint {
     /// Id of the native session.
-    pub id: NativeId,
+    pub native_id: NativeId,
     /// Number of turns before the point.
-    pub turns: usize,
+    pub turn_count: usize,
     /// Agent's own id of the last record before the point; `None` if the records have no ids.
-    pub record: Option<String>,
+    pub last_record_id: Option<String>,
     /// Prompt of the last turn before the point, with which an agent that counts turns differently detects the
     /// mismatch.
-    pub prompt: String,
+    pub last_prompt: String,
 }
 
 /// An opened connection to an agent.
-pub struct Opening {
+pub struct OpenedConnection {
     /// The connection.
-    pub conversation: Box<dyn Conversation>,
+    pub connection: Box<dyn AgentConnection>,
     /// Method that opened the native session: `Resumed`, `Loaded` or `Fresh`.
-    pub opened: Opened,
+    pub open_mode: OpenMode,
     /// Reason why the requested native session could not be resumed or branched; `None` if none was requested or the
     /// request succeeded.
-    pub why_not: Option<String>,
+    pub fallback_reason: Option<String>,
     /// Whether the requested native session is intact and is only temporarily impossible to resume.
-    pub not_now: bool,
+    pub session_unavailable: bool,
     /// Actions that protected native sessions from damage, one line each.
-    pub protected: Vec<String>,
+    pub guard_actions: Vec<String>,
     /// Reason why the connection does not use the first transport; `None` if it does.
-    pub fell_back: Option<String>,
+    pub transport_fallback: Option<String>,
 }
 
-impl Opening {
+impl OpenedConnection {
     /// Creates an opening without fallbacks or protective actions.
     #[must_use]
-    pub fn new(conversation: impl Conversation + 'static, opened: Opened) -> Self {
+    pub fn new(connection: impl AgentConnection + 'static, open_mode: OpenMode) -> Self {
         Self {
-            conversation: Box::new(conversation),
-            opened,
-            why_not: None,
-            not_now: false,
-            protected: Vec::new(),
-            fell_back: None,
+            connection: Box::new(connection),
+            open_mode,
+            fallback_reason: None,
+            session_unavailable: false,
+            guard_actions: Vec::new(),
+            transport_fallback: None,
         }
     }
 }
@@ -204,7 +207,7 @@ pub struct Probe {
 
 /// A native session as the program lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedNativeSession {
     /// Agent's id of the native session.
     pub id: NativeId,
     /// Directory in which the native session was created.
@@ -216,34 +219,34 @@ pub struct Listed {
 }
 
 /// Callback that answers a permission request.
-pub type Reply = Box<dyn FnOnce(PermissionAnswer) + Send>;
+pub type PermissionReply = Box<dyn FnOnce(PermissionAnswer) + Send>;
 
 /// Next event of a turn.
-pub enum Step {
+pub enum ConnectionEvent {
     /// Id of the native session, which the agent did not report, or reported differently, when the connection was
     /// opened.
-    Named(NativeId),
+    NativeIdReported(NativeId),
     /// Output of the agent.
     Event(AgentEvent),
     /// A permission request; the agent waits for the reply.
-    Ask(PermissionRequest, Reply),
+    PermissionRequested(PermissionRequest, PermissionReply),
     /// End of the turn.
-    Done(Result<TurnEnd, AgentError>),
+    TurnEnded(Result<TurnEnd, AgentError>),
 }
 
 /// A running agent with an open native session. Dropping it ends the program, by force if necessary.
 #[async_trait]
-pub trait Conversation: Send {
+pub trait AgentConnection: Send {
     /// Returns the agent's id of the native session; `None` until the agent reports it in the first turn.
     fn native_id(&self) -> Option<&NativeId>;
     /// Returns the identity of the agent's process group; `None` while no program runs.
-    fn process(&self) -> Option<ProcessMark>;
-    /// Sends a prompt. [`Conversation::next`] then returns the events of the turn.
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError>;
+    fn process_identity(&self) -> Option<ProcessIdentity>;
+    /// Sends a prompt. [`AgentConnection::next_event`] then returns the events of the turn.
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError>;
     /// Returns the next event of the turn. Dropping the future loses no event; the caller can call this method again.
-    async fn next(&mut self) -> Step;
+    async fn next_event(&mut self) -> ConnectionEvent;
     /// Returns `true` if the agent received the MCP servers of the request.
-    fn takes_tools(&self) -> bool {
+    fn accepts_mcp_servers(&self) -> bool {
         true
     }
     /// Requests that the agent stop the turn.

@@ -7,7 +7,7 @@ use segue_core::session::FailureClass;
 
 /// An error that an agent returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AgentRefusal {
     /// Class of the failure.
     pub class: FailureClass,
     /// Message of the agent.
@@ -16,53 +16,53 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
 }
 
-impl Refusal {
+impl AgentRefusal {
     /// Creates a refusal of a given class. Takes the retry delay from the message.
     #[must_use]
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
             class,
-            retry_after: delay(&message.to_lowercase()),
+            retry_after: parse_delay(&message.to_lowercase()),
             message,
         }
     }
 }
 
 /// Classifies a message by its text; `None` if the text matches no known error.
-pub(crate) fn words(text: &str) -> Option<Refusal> {
-    let class = class_of_words(&text.to_lowercase())?;
-    Some(Refusal::new(class, text))
+pub(crate) fn classify_text(text: &str) -> Option<AgentRefusal> {
+    let class = find_failure_class(&text.to_lowercase())?;
+    Some(AgentRefusal::new(class, text))
 }
 
 /// Classifies an answer by its text, else by its code (often an HTTP status). An unknown error has the class `Agent`.
-pub(crate) fn answer(code: Option<i32>, text: &str) -> Refusal {
-    let class = class_of_words(&text.to_lowercase())
-        .or_else(|| code.and_then(class_of_status))
+pub(crate) fn classify_error(code: Option<i32>, text: &str) -> AgentRefusal {
+    let class = find_failure_class(&text.to_lowercase())
+        .or_else(|| code.and_then(classify_status))
         .unwrap_or(FailureClass::Agent);
-    Refusal {
-        message: in_plain_words(text),
-        ..Refusal::new(class, text)
+    AgentRefusal {
+        message: extract_message(text),
+        ..AgentRefusal::new(class, text)
     }
 }
 
 /// Returns the message inside an error that is JSON. Returns the text unchanged if it is no JSON object with a message.
-fn in_plain_words(text: &str) -> String {
+fn extract_message(text: &str) -> String {
     let error: Option<serde_json::Value> = serde_json::from_str(text.trim()).ok();
-    let sentence = error.as_ref().and_then(|error| {
+    let message = error.as_ref().and_then(|error| {
         let error = error.get("error").unwrap_or(error);
         error.get("message")?.as_str()
     });
-    match sentence {
+    match message {
         // Some agents nest one such error inside another.
-        Some(sentence) if sentence.trim_start().starts_with('{') => in_plain_words(sentence),
-        Some(sentence) => sentence.to_owned(),
+        Some(message) if message.trim_start().starts_with('{') => extract_message(message),
+        Some(message) => message.to_owned(),
         None => text.to_owned(),
     }
 }
 
 /// Classifies an HTTP status; `None` if the class is not certain.
-pub(crate) fn class_of_status(status: i32) -> Option<FailureClass> {
+pub(crate) fn classify_status(status: i32) -> Option<FailureClass> {
     match status {
         // -32000 is the ACP error code for missing credentials.
         401 | 403 | -32000 => Some(FailureClass::NotLoggedIn),
@@ -75,12 +75,12 @@ pub(crate) fn class_of_status(status: i32) -> Option<FailureClass> {
 }
 
 /// Substrings that must all occur.
-type All = &'static [&'static str];
+type RequiredSubstrings = &'static [&'static str];
 
 /// Substrings that identify a class, the more specific ones first: a quota is also reported with status 429, for
 /// example. The text may be a complete error output with warnings and stack traces, so substrings that occur without an
 /// error are unsuitable.
-const WORDS: &[(FailureClass, &[All])] = &[
+const FAILURE_PATTERNS: &[(FailureClass, &[RequiredSubstrings])] = &[
     (
         FailureClass::UntrustedFolder,
         &[
@@ -181,26 +181,30 @@ const WORDS: &[(FailureClass, &[All])] = &[
 ];
 
 /// Longest delay after which a renewed quota counts as a rate limit.
-const SOON: Duration = Duration::from_mins(5);
+const MAX_RATE_LIMIT_DELAY: Duration = Duration::from_mins(5);
 
-fn class_of_words(text: &str) -> Option<FailureClass> {
-    let says = |all: &All| all.iter().all(|words| text.contains(words));
-    let class = WORDS
+fn find_failure_class(text: &str) -> Option<FailureClass> {
+    let contains_all = |substrings: &RequiredSubstrings| {
+        substrings.iter().all(|substring| text.contains(substring))
+    };
+    let class = FAILURE_PATTERNS
         .iter()
-        .find(|(_, any)| any.iter().any(says))
+        .find(|(_, patterns)| patterns.iter().any(contains_all))
         .map(|(class, _)| *class)
-        .or_else(|| status_in(text).and_then(class_of_status))?;
-    let soon = || delay(text).is_some_and(|delay| delay <= SOON);
+        .or_else(|| find_status(text).and_then(classify_status))?;
+    let has_short_delay = || parse_delay(text).is_some_and(|delay| delay <= MAX_RATE_LIMIT_DELAY);
     // Google also calls a limit of requests per minute a quota; only the delay distinguishes the two.
     Some(match class {
-        FailureClass::Quota if text.contains("quota") && soon() => FailureClass::RateLimited,
+        FailureClass::Quota if text.contains("quota") && has_short_delay() => {
+            FailureClass::RateLimited
+        }
         class => class,
     })
 }
 
 /// Returns an HTTP status that the text marks as such. A number without such a prefix may be a line, a port or a count.
-fn status_in(text: &str) -> Option<i32> {
-    const BEFORE: &[&str] = &[
+fn find_status(text: &str) -> Option<i32> {
+    const STATUS_PREFIXES: &[&str] = &[
         "api error: ",
         "\"code\":",
         "\"code\": ",
@@ -215,18 +219,21 @@ fn status_in(text: &str) -> Option<i32> {
         "http ",
         "rejected (",
     ];
-    BEFORE.iter().find_map(|before| {
-        text.match_indices(before).find_map(|(at, _)| {
-            let rest = &text[at + before.len()..];
-            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let status = rest[..digits].parse().ok()?;
-            (digits == 3 && class_of_status(status).is_some()).then_some(status)
+    STATUS_PREFIXES.iter().find_map(|prefix| {
+        text.match_indices(prefix).find_map(|(index, _)| {
+            let remainder = &text[index + prefix.len()..];
+            let digits = remainder.len()
+                - remainder
+                    .trim_start_matches(|c: char| c.is_ascii_digit())
+                    .len();
+            let status = remainder[..digits].parse().ok()?;
+            (digits == 3 && classify_status(status).is_some()).then_some(status)
         })
     })
 }
 
 /// Prefixes of a delay, each with the seconds per unit for a number that has no unit.
-const DELAYS: &[(&str, f64)] = &[
+const DELAY_PREFIXES: &[(&str, f64)] = &[
     ("retrydelayms", 0.001),
     ("retry_after_ms", 0.001),
     ("retry-after-ms", 0.001),
@@ -244,28 +251,31 @@ const DELAYS: &[(&str, f64)] = &[
 
 /// Returns the delay that a lowercase text names, such as `reset after 2h52m39s`, `retry in 38.5s` or `retry-after:
 /// 30`.
-fn delay(text: &str) -> Option<Duration> {
-    DELAYS.iter().find_map(|(words, unit)| {
-        text.match_indices(words).find_map(|(at, _)| {
-            let after = &text[at + words.len()..];
-            span(after.trim_start_matches([' ', ':', '"', '=', '\'']), *unit)
+fn parse_delay(text: &str) -> Option<Duration> {
+    DELAY_PREFIXES.iter().find_map(|(prefix, unit)| {
+        text.match_indices(prefix).find_map(|(index, _)| {
+            let remainder = &text[index + prefix.len()..];
+            parse_duration(
+                remainder.trim_start_matches([' ', ':', '"', '=', '\'']),
+                *unit,
+            )
         })
     })
 }
 
-/// Parses the duration at the beginning of a text: numbers with units, or one number that counts units of `bare`
+/// Parses the duration at the beginning of a text: numbers with units, or one number that counts units of `default_unit_seconds`
 /// seconds.
-fn span(text: &str, bare: f64) -> Option<Duration> {
-    let mut rest = text;
+fn parse_duration(text: &str, default_unit_seconds: f64) -> Option<Duration> {
+    let mut remainder = text;
     let mut total = 0.0;
-    let mut any = false;
+    let mut has_component = false;
     loop {
-        let digits = length(rest, |c| c.is_ascii_digit() || c == '.');
-        let Ok(number) = rest[..digits].parse::<f64>() else {
+        let digits = prefix_len(remainder, |c| c.is_ascii_digit() || c == '.');
+        let Ok(number) = remainder[..digits].parse::<f64>() else {
             break;
         };
-        let unit = rest[digits..].trim_start_matches(' ');
-        let letters = length(unit, |c| c.is_ascii_alphabetic());
+        let unit = remainder[digits..].trim_start_matches(' ');
+        let letters = prefix_len(unit, |c| c.is_ascii_alphabetic());
         let seconds = match &unit[..letters] {
             "ms" | "millisecond" | "milliseconds" => 0.001,
             "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
@@ -273,25 +283,27 @@ fn span(text: &str, bare: f64) -> Option<Duration> {
             "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
             "d" | "day" | "days" => 86_400.0,
             // Not a unit: a number without a unit is the complete duration.
-            _ if !any => return plausible(number * bare),
+            _ if !has_component => return to_plausible_duration(number * default_unit_seconds),
             _ => break,
         };
-        any = true;
+        has_component = true;
         total += number * seconds;
-        rest = unit[letters..].trim_start_matches([' ', ',']);
-        rest = rest.strip_prefix("and ").unwrap_or(rest);
+        remainder = unit[letters..].trim_start_matches([' ', ',']);
+        remainder = remainder.strip_prefix("and ").unwrap_or(remainder);
     }
-    any.then(|| plausible(total)).flatten()
+    has_component
+        .then(|| to_plausible_duration(total))
+        .flatten()
 }
 
 /// Converts seconds to a duration; `None` if they exceed a year, because the text then means something else.
-fn plausible(seconds: f64) -> Option<Duration> {
+fn to_plausible_duration(seconds: f64) -> Option<Duration> {
     (seconds <= 366.0 * 86_400.0).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Returns the length of the prefix whose characters satisfy `fits`, which must accept only ASCII characters.
-fn length(text: &str, fits: impl Fn(char) -> bool) -> usize {
-    text.len() - text.trim_start_matches(fits).len()
+/// Returns the length of the prefix whose characters satisfy `predicate`, which must accept only ASCII characters.
+fn prefix_len(text: &str, predicate: impl Fn(char) -> bool) -> usize {
+    text.len() - text.trim_start_matches(predicate).len()
 }
 
 #[cfg(test)]

@@ -15,64 +15,69 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::agent::{Capabilities, How, McpServer};
+use segue_core::agent::{Capabilities, CapabilitySource, McpServer};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{FailureClass, Opened};
+use segue_core::session::{FailureClass, OpenMode};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::classify::{self, Refusal};
-use crate::error::GREETING;
-use crate::process::{Leash, Program};
-use crate::provider::chosen;
-use crate::wire::{Line, Wire};
+use crate::classify::{self, AgentRefusal};
+use crate::error::HANDSHAKE_OPERATION;
+use crate::process::{LeashCommand, ProgramSpec};
+use crate::provider::select_transports;
+use crate::wire::{JsonLineProcess, OutputLine};
 use crate::{
-    AcpAgent, Agent, AgentError, Host, NativePoint, OpenRequest, Opening, Outside, Probe, Provider,
-    Settings, Way, known, uuid,
+    AcpAgent, Agent, AgentError, AgentHost, BranchPoint, OpenRequest, OpenedConnection, Probe,
+    Provider, ProviderSettings, SystemFns, Transport, known, uuid,
 };
-use conversation::ClaudeConversation;
-use mcp::{Handed, OWN_TOOLS};
+use conversation::ClaudeConnection;
+use mcp::{McpConfigFile, SEGUE_MCP_SERVER_NAME};
 
 /// ACP adapters for Claude Code, the newer one first.
-const ADAPTERS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
+const ACP_ADAPTER_PROGRAMS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
 
 /// Permission mode in which Claude Code sends a request before it acts.
-const ASKING: &str = "default";
+const DEFAULT_PERMISSION_MODE: &str = "default";
 
 /// Creates the provider that drives Claude Code.
 #[must_use]
-pub fn claude(settings: &Settings, host: &Host) -> Provider {
-    let mut all = Vec::new();
+pub fn claude_provider(settings: &ProviderSettings, host: &AgentHost) -> Provider {
+    let mut transports = Vec::new();
     if let Some(program) = &settings.program {
-        all.push(Way {
+        transports.push(Transport {
             name: "stream-json",
             agent: Arc::new(ClaudeAgent::new(program.clone(), settings, host)),
         });
     }
-    let found = || {
-        ADAPTERS
+    let find_adapter = || {
+        ACP_ADAPTER_PROGRAMS
             .iter()
-            .find_map(|name| known::find(name, &host.path))
+            .find_map(|name| known::find_program(name, &host.search_path))
     };
-    if let Some(adapter) = settings.adapter.clone().or_else(found) {
-        all.push(Way {
+    if let Some(adapter) = settings.adapter.clone().or_else(find_adapter) {
+        transports.push(Transport {
             name: "acp",
-            agent: Arc::new(adapted(adapter, settings, host)),
+            agent: Arc::new(build_acp_agent(adapter, settings, host)),
         });
     }
     Provider::new(
         ProviderId::claude(),
-        chosen(all, &settings.transports),
+        select_transports(transports, &settings.transports),
         settings.defaults.clone(),
     )
 }
 
-fn adapted(adapter: PathBuf, settings: &Settings, host: &Host) -> AcpAgent {
+fn build_acp_agent(adapter: PathBuf, settings: &ProviderSettings, host: &AgentHost) -> AcpAgent {
     AcpAgent {
         // The configured arguments are for Claude Code, and the adapter starts its own Claude Code.
         args: Vec::new(),
-        usage: Some(How::Protocol),
-        mode: Some(settings.mode.clone().unwrap_or_else(|| ASKING.to_owned())),
+        usage_source: Some(CapabilitySource::Protocol),
+        mode: Some(
+            settings
+                .mode
+                .clone()
+                .unwrap_or_else(|| DEFAULT_PERMISSION_MODE.to_owned()),
+        ),
         ..AcpAgent::new(ProviderId::claude(), adapter, settings, host)
     }
 }
@@ -82,67 +87,70 @@ struct ClaudeAgent {
     id: ProviderId,
     program: PathBuf,
     model: Option<String>,
-    mode: String,
+    permission_mode: String,
     args: Vec<String>,
     env: Vec<(OsString, OsString)>,
-    leash: Leash,
-    outside: Outside,
+    leash: LeashCommand,
+    system: SystemFns,
     /// Directory for the files that segue writes for Claude Code.
-    kept: PathBuf,
+    mcp_config_dir: PathBuf,
 }
 
 /// Native session that a process opens.
 #[derive(Clone, Copy)]
-enum Start<'a> {
+enum ClaudeSessionStart<'a> {
     New(&'a NativeId),
-    GoOn(&'a NativeId),
+    Resumed(&'a NativeId),
     /// A new native session that contains another one up to one of its records.
-    Branch(Branch<'a>),
+    Branched(ClaudeBranch<'a>),
 }
 
 /// A native session that branches off from another one.
 #[derive(Clone, Copy)]
-struct Branch<'a> {
+struct ClaudeBranch<'a> {
     id: &'a NativeId,
-    of: &'a NativeId,
-    until: &'a str,
+    source_id: &'a NativeId,
+    last_record: &'a str,
 }
 
-impl Branch<'_> {
+impl ClaudeBranch<'_> {
     /// Returns the options of a branch. `--fork-session` leaves the other session unchanged.
-    fn arguments(&self) -> [String; 4] {
+    fn to_args(&self) -> [String; 4] {
         [
-            format!("--resume={}", self.of),
+            format!("--resume={}", self.source_id),
             "--fork-session".to_owned(),
-            format!("--resume-session-at={}", self.until),
+            format!("--resume-session-at={}", self.last_record),
             format!("--session-id={}", self.id),
         ]
     }
 }
 
 impl ClaudeAgent {
-    fn new(program: PathBuf, settings: &Settings, host: &Host) -> Self {
+    fn new(program: PathBuf, settings: &ProviderSettings, host: &AgentHost) -> Self {
         let env = settings.env.iter();
         Self {
             id: ProviderId::claude(),
             program,
             model: settings.model.clone(),
-            mode: settings.mode.clone().unwrap_or_else(|| ASKING.to_owned()),
+            permission_mode: settings
+                .mode
+                .clone()
+                .unwrap_or_else(|| DEFAULT_PERMISSION_MODE.to_owned()),
             args: settings.args.clone(),
             env: env
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             leash: host.leash.clone(),
-            outside: host.outside,
-            kept: host.kept.clone(),
+            system: host.system,
+            mcp_config_dir: host.agent_files_dir.clone(),
         }
     }
 
     /// Returns the command line. Joins values to their options, because some options consume all arguments that follow.
-    fn arguments(
+    fn build_args(
         &self,
         request: &OpenRequest,
-        start: Start<'_>,
+        session_start: ClaudeSessionStart<'_>,
         mcp_config: Option<&Path>,
     ) -> Vec<OsString> {
         let mut args: Vec<String> = [
@@ -156,12 +164,14 @@ impl ClaudeAgent {
         ]
         .map(str::to_owned)
         .into();
-        let mode = request.mode(Some(&self.mode)).unwrap_or(ASKING);
+        let mode = request
+            .permitted_mode(Some(&self.permission_mode))
+            .unwrap_or(DEFAULT_PERMISSION_MODE);
         args.push(format!("--permission-mode={mode}"));
-        match start {
-            Start::New(id) => args.push(format!("--session-id={id}")),
-            Start::GoOn(id) => args.push(format!("--resume={id}")),
-            Start::Branch(branch) => args.extend(branch.arguments()),
+        match session_start {
+            ClaudeSessionStart::New(id) => args.push(format!("--session-id={id}")),
+            ClaudeSessionStart::Resumed(id) => args.push(format!("--resume={id}")),
+            ClaudeSessionStart::Branched(branch) => args.extend(branch.to_args()),
         }
         if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
             args.push(format!("--model={model}"));
@@ -169,11 +179,15 @@ impl ClaudeAgent {
         if let Some(path) = mcp_config {
             args.push(format!("--mcp-config={}", path.display()));
         }
-        if request.mcp.iter().any(|server| server.name == OWN_TOOLS) {
-            args.push(format!("--allowedTools=mcp__{OWN_TOOLS}"));
+        if request
+            .mcp
+            .iter()
+            .any(|server| server.name == SEGUE_MCP_SERVER_NAME)
+        {
+            args.push(format!("--allowedTools=mcp__{SEGUE_MCP_SERVER_NAME}"));
         }
-        if let Some(denied) = request.role.as_ref().and_then(tools::denied) {
-            args.push(format!("--disallowedTools={denied}"));
+        if let Some(disallowed) = request.role.as_ref().and_then(tools::disallowed_tools) {
+            args.push(format!("--disallowedTools={disallowed}"));
         }
         args.extend(self.args.iter().cloned());
         args.into_iter().map(OsString::from).collect()
@@ -181,22 +195,30 @@ impl ClaudeAgent {
 
     /// Starts a process and completes the handshake. Fails if the session to resume is unknown, because the process
     /// then exits.
-    async fn start(&self, request: &OpenRequest, start: Start<'_>) -> Result<Wire, AgentError> {
-        let tools = self
-            .hand_over(&request.mcp)
-            .map_err(|source| AgentError::NotStarted {
-                program: self.program.display().to_string(),
-                source,
-            })?;
-        let args = self.arguments(request, start, tools.as_ref().map(Handed::path));
-        let program = Program {
+    async fn start_process(
+        &self,
+        request: &OpenRequest,
+        session_start: ClaudeSessionStart<'_>,
+    ) -> Result<JsonLineProcess, AgentError> {
+        let mcp_config =
+            self.write_mcp_config(&request.mcp)
+                .map_err(|source| AgentError::NotStarted {
+                    program: self.program.display().to_string(),
+                    source,
+                })?;
+        let args = self.build_args(
+            request,
+            session_start,
+            mcp_config.as_ref().map(McpConfigFile::path),
+        );
+        let program = ProgramSpec {
             path: &self.program,
             args: &args,
             env: &self.env,
             cwd: &request.cwd,
         };
-        let mut wire = Wire::start(&self.leash, &program, request)?;
-        match greet(&mut wire, request.timeout).await {
+        let mut wire = JsonLineProcess::start(&self.leash, &program, request)?;
+        match complete_handshake(&mut wire, request.timeout).await {
             Ok(()) => Ok(wire),
             Err(error) => {
                 wire.stop().await;
@@ -207,28 +229,35 @@ impl ClaudeAgent {
 
     /// Writes the MCP servers to a file for the program. The command line is unsuitable, because every user of the
     /// machine can read it.
-    fn hand_over(&self, servers: &[McpServer]) -> io::Result<Option<Handed>> {
+    fn write_mcp_config(&self, servers: &[McpServer]) -> io::Result<Option<McpConfigFile>> {
         if servers.is_empty() {
             return Ok(None);
         }
-        let name = format!("mcp-{}.json", uuid::v4(self.outside.random));
-        let config = mcp::config(servers).to_string();
-        Handed::write(self.kept.join(name), &config).map(Some)
+        let name = format!("mcp-{}.json", uuid::generate_v4(self.system.random));
+        let config = mcp::build_mcp_config(servers).to_string();
+        McpConfigFile::create(self.mcp_config_dir.join(name), &config).map(Some)
     }
 
-    async fn go_on(&self, request: &OpenRequest, id: &NativeId) -> Result<Wire, AgentError> {
+    async fn resume(
+        &self,
+        request: &OpenRequest,
+        id: &NativeId,
+    ) -> Result<JsonLineProcess, AgentError> {
         // Claude Code takes any other text for a title.
-        if !uuid::is_one(id.as_str()) {
+        if !uuid::is_uuid(id.as_str()) {
             let text = format!("{id} is not an id of Claude Code");
-            return Err(AgentError::refused(
+            return Err(AgentError::from_refusal(
                 "--resume",
-                Refusal::new(FailureClass::SessionUnknown, text),
+                AgentRefusal::new(FailureClass::SessionUnknown, text),
             ));
         }
-        match self.start(request, Start::GoOn(id)).await {
-            Err(error) if error.class() == FailureClass::SessionUnknown => {
-                Err(AgentError::refused("--resume", unknown(error)))
-            }
+        match self
+            .start_process(request, ClaudeSessionStart::Resumed(id))
+            .await
+        {
+            Err(error) if error.class() == FailureClass::SessionUnknown => Err(
+                AgentError::from_refusal("--resume", unknown_session_refusal(error)),
+            ),
             outcome => outcome,
         }
     }
@@ -237,30 +266,41 @@ impl ClaudeAgent {
 impl ClaudeAgent {
     /// Starts a native session that contains another one up to a point. `Ok(Err)` contains the reason if Claude Code
     /// cannot do so.
-    async fn branch(
+    async fn open_branch(
         &self,
         request: &OpenRequest,
-        point: &NativePoint,
-    ) -> Result<Result<Opening, Refusal>, AgentError> {
-        let no = |why: String| Ok(Err(Refusal::new(FailureClass::SessionUnknown, why)));
-        let known = [point.id.as_str(), point.record.as_deref().unwrap_or("")];
-        let (true, Some(until)) = (known.into_iter().all(uuid::is_one), &point.record) else {
-            return no(format!("Claude Code has no such place in {}", point.id));
+        point: &BranchPoint,
+    ) -> Result<Result<OpenedConnection, AgentRefusal>, AgentError> {
+        let refuse =
+            |reason: String| Ok(Err(AgentRefusal::new(FailureClass::SessionUnknown, reason)));
+        let ids = [
+            point.native_id.as_str(),
+            point.last_record_id.as_deref().unwrap_or(""),
+        ];
+        let (true, Some(record)) = (ids.into_iter().all(uuid::is_uuid), &point.last_record_id)
+        else {
+            return refuse(format!(
+                "Claude Code has no such place in {}",
+                point.native_id
+            ));
         };
-        let id = uuid::v4(self.outside.random);
-        let branch = Branch {
+        let id = uuid::generate_v4(self.system.random);
+        let branch = ClaudeBranch {
             id: &id,
-            of: &point.id,
-            until,
+            source_id: &point.native_id,
+            last_record: record,
         };
-        match self.start(request, Start::Branch(branch)).await {
+        match self
+            .start_process(request, ClaudeSessionStart::Branched(branch))
+            .await
+        {
             Ok(wire) => {
-                let conversation = ClaudeConversation::new(wire, id, self.outside);
-                Ok(Ok(Opening::new(conversation, Opened::Resumed)))
+                let connection = ClaudeConnection::new(wire, id, self.system);
+                Ok(Ok(OpenedConnection::new(connection, OpenMode::Resumed)))
             }
             // The session, the record or the option is unknown to this Claude Code.
             Err(error @ (AgentError::Refused { .. } | AgentError::Crashed { .. })) => {
-                no(unknown(error).message)
+                refuse(unknown_session_refusal(error).message)
             }
             Err(error) => Err(error),
         }
@@ -268,27 +308,35 @@ impl ClaudeAgent {
 }
 
 /// Waits until the program has answered the handshake. Any answer shows that it speaks this protocol.
-async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
-    const ID: &str = "segue-initialize";
+async fn complete_handshake(
+    wire: &mut JsonLineProcess,
+    timeout: Duration,
+) -> Result<(), AgentError> {
+    const INITIALIZE_REQUEST_ID: &str = "segue-initialize";
     wire.send(&json!({
         "type": "control_request",
-        "request_id": ID,
+        "request_id": INITIALIZE_REQUEST_ID,
         "request": {"subtype": "initialize", "hooks": null},
     }));
-    let end = Instant::now() + timeout;
+    let deadline = Instant::now() + timeout;
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let Line::Json(line) = wire.next_in(left, GREETING).await? else {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let OutputLine::Json(line) = wire
+            .next_line_within(remaining, HANDSHAKE_OPERATION)
+            .await?
+        else {
             continue;
         };
-        if line["type"] == "control_response" && line["response"]["request_id"] == ID {
+        if line["type"] == "control_response"
+            && line["response"]["request_id"] == INITIALIZE_REQUEST_ID
+        {
             return Ok(());
         }
         // Before the first prompt, a result can only mean that the session cannot start.
         if line["type"] == "result" {
             return Err(AgentError::Refused {
-                doing: GREETING,
-                refusal: classify::answer(None, &end::words(&line)),
+                operation: HANDSHAKE_OPERATION,
+                refusal: classify::classify_error(None, &end::result_text(&line)),
                 stderr: wire.process().stderr(),
             });
         }
@@ -296,13 +344,13 @@ async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
 }
 
 /// Converts an error about an unknown session to a refusal.
-fn unknown(error: AgentError) -> Refusal {
+fn unknown_session_refusal(error: AgentError) -> AgentRefusal {
     let text = match error {
         AgentError::Refused { refusal, .. } => refusal.message,
         AgentError::Crashed { stderr, .. } => stderr.trim().to_owned(),
         other => other.to_string(),
     };
-    Refusal::new(FailureClass::SessionUnknown, text)
+    AgentRefusal::new(FailureClass::SessionUnknown, text)
 }
 
 #[async_trait]
@@ -311,65 +359,67 @@ impl Agent for ClaudeAgent {
         &self.id
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let mut why_not = None;
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
+        let mut fallback_reason = None;
         if let Some(id) = &request.native_id {
-            match self.go_on(request, id).await {
+            match self.resume(request, id).await {
                 Ok(wire) => {
-                    let conversation = ClaudeConversation::new(wire, id.clone(), self.outside);
-                    return Ok(Opening::new(conversation, Opened::Resumed));
+                    let connection = ClaudeConnection::new(wire, id.clone(), self.system);
+                    return Ok(OpenedConnection::new(connection, OpenMode::Resumed));
                 }
                 Err(error) if !request.strict && error.class() == FailureClass::SessionUnknown => {
-                    why_not = Some(error.to_string());
+                    fallback_reason = Some(error.to_string());
                 }
                 Err(error) => return Err(error),
             }
         }
-        if let Some(point) = &request.from {
-            match self.branch(request, point).await? {
-                Ok(opening) => return Ok(opening),
+        if let Some(point) = &request.branch_point {
+            match self.open_branch(request, point).await? {
+                Ok(opened) => return Ok(opened),
                 Err(refusal) if request.strict => {
-                    return Err(AgentError::refused("--fork-session", refusal));
+                    return Err(AgentError::from_refusal("--fork-session", refusal));
                 }
-                Err(refusal) => why_not = Some(refusal.message),
+                Err(refusal) => fallback_reason = Some(refusal.message),
             }
         }
-        let id = uuid::v4(self.outside.random);
-        let wire = self.start(request, Start::New(&id)).await?;
-        Ok(Opening {
-            why_not,
-            ..Opening::new(
-                ClaudeConversation::new(wire, id, self.outside),
-                Opened::Fresh,
+        let id = uuid::generate_v4(self.system.random);
+        let wire = self
+            .start_process(request, ClaudeSessionStart::New(&id))
+            .await?;
+        Ok(OpenedConnection {
+            fallback_reason,
+            ..OpenedConnection::new(
+                ClaudeConnection::new(wire, id, self.system),
+                OpenMode::Fresh,
             )
         })
     }
 
-    fn branches(&self) -> bool {
+    fn can_branch(&self) -> bool {
         true
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let said = known::version(&self.program, &self.leash, timeout).await;
-        let said = said.ok_or_else(|| AgentError::NotStarted {
+        let version_output = known::query_version(&self.program, &self.leash, timeout).await;
+        let version_output = version_output.ok_or_else(|| AgentError::NotStarted {
             program: self.program.display().to_string(),
             source: std::io::Error::other("it did not tell its version"),
         })?;
         Ok(Probe {
             // `2.1.325 (Claude Code)`
-            version: said.split_whitespace().next().map(str::to_owned),
+            version: version_output.split_whitespace().next().map(str::to_owned),
             capabilities: Capabilities {
-                list: Some(How::Files),
+                list: Some(CapabilitySource::Files),
                 load: None,
-                resume: Some(How::Flag),
-                continue_last: Some(How::Flag),
-                fork: Some(How::Flag),
+                resume: Some(CapabilitySource::Flag),
+                continue_last: Some(CapabilitySource::Flag),
+                fork: Some(CapabilitySource::Flag),
                 delete: None,
-                cancel: Some(How::Protocol),
-                modes: Some(How::Protocol),
-                models: Some(How::Flag),
-                usage: Some(How::Protocol),
-                mcp: Some(How::Flag),
+                cancel: Some(CapabilitySource::Protocol),
+                modes: Some(CapabilitySource::Protocol),
+                models: Some(CapabilitySource::Flag),
+                usage: Some(CapabilitySource::Protocol),
+                mcp: Some(CapabilitySource::Flag),
             },
         })
     }

@@ -19,52 +19,52 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::agent::{Capabilities, How};
+use segue_core::agent::{Capabilities, CapabilitySource};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::FailureClass;
 
-use self::acp::Adapter;
-use self::app_server::AppServer;
-use self::exec::Exec;
-use self::program::Version;
+use self::acp::CodexAcpAgent;
+use self::app_server::AppServerAgent;
+use self::exec::ExecAgent;
+use self::program::CodexVersion;
 use self::rollout::Rollout;
-use crate::classify::Refusal;
-use crate::process::Leash;
-use crate::provider::{Way, chosen};
-use crate::{AgentError, Host, Probe, Provider, Settings, known, uuid};
+use crate::classify::AgentRefusal;
+use crate::process::LeashCommand;
+use crate::provider::{Transport, select_transports};
+use crate::{AgentError, AgentHost, Probe, Provider, ProviderSettings, known, uuid};
 
 /// Creates the provider that drives Codex.
 #[must_use]
-pub fn codex(settings: &Settings, host: &Host) -> Provider {
-    let mut ways = Vec::new();
+pub fn codex_provider(settings: &ProviderSettings, host: &AgentHost) -> Provider {
+    let mut transports = Vec::new();
     if let Some(program) = &settings.program {
-        let codex = Codex::new(program::real(program), settings, host);
-        ways.push(Way {
+        let codex = CodexProgram::new(program::resolve_program(program), settings, host);
+        transports.push(Transport {
             name: "app-server",
-            agent: Arc::new(AppServer::new(codex.clone())),
+            agent: Arc::new(AppServerAgent::new(codex.clone())),
         });
-        ways.push(Way {
+        transports.push(Transport {
             name: "exec",
-            agent: Arc::new(Exec::new(codex)),
+            agent: Arc::new(ExecAgent::new(codex)),
         });
     }
     let adapter = settings.adapter.clone();
-    if let Some(adapter) = adapter.or_else(|| known::find("codex-acp", &host.path)) {
-        ways.push(Way {
+    if let Some(adapter) = adapter.or_else(|| known::find_program("codex-acp", &host.search_path)) {
+        transports.push(Transport {
             name: "acp",
-            agent: Arc::new(Adapter::new(&adapter, settings, host)),
+            agent: Arc::new(CodexAcpAgent::new(&adapter, settings, host)),
         });
     }
     Provider::new(
         ProviderId::codex(),
-        chosen(ways, &settings.transports),
+        select_transports(transports, &settings.transports),
         settings.defaults.clone(),
     )
 }
 
 /// The Codex program and its settings.
 #[derive(Debug, Clone)]
-struct Codex {
+struct CodexProgram {
     id: ProviderId,
     program: PathBuf,
     args: Vec<OsString>,
@@ -72,13 +72,13 @@ struct Codex {
     home: PathBuf,
     model: Option<String>,
     mode: Option<String>,
-    leash: Leash,
-    version: &'static str,
+    leash: LeashCommand,
+    client_version: &'static str,
     now: fn() -> Timestamp,
 }
 
-impl Codex {
-    fn new(program: PathBuf, settings: &Settings, host: &Host) -> Self {
+impl CodexProgram {
+    fn new(program: PathBuf, settings: &ProviderSettings, host: &AgentHost) -> Self {
         Self {
             id: ProviderId::codex(),
             program,
@@ -88,8 +88,8 @@ impl Codex {
             model: settings.model.clone(),
             mode: settings.mode.clone(),
             leash: host.leash.clone(),
-            version: host.version,
-            now: host.outside.now,
+            client_version: host.version,
+            now: host.system.now,
         }
     }
 
@@ -99,31 +99,33 @@ impl Codex {
         capabilities: Capabilities,
         timeout: Duration,
     ) -> Result<Probe, AgentError> {
-        let said = program::version(&self.program, &self.env, &self.leash, timeout).await;
-        let Some(said) = said else {
+        let version_output =
+            program::query_version(&self.program, &self.env, &self.leash, timeout).await;
+        let Some(version_output) = version_output else {
             return Err(AgentError::NotStarted {
                 program: self.program.display().to_string(),
                 source: std::io::Error::other("it did not say which version it is"),
             });
         };
-        let version = Version::find(&said).map_or(said, |version| version.to_string());
+        let version = CodexVersion::find(&version_output)
+            .map_or(version_output, |version| version.to_string());
         Ok(Probe {
             version: Some(version),
             capabilities,
         })
     }
 
-    fn config(&self) -> String {
-        config(&self.home)
+    fn read_config(&self) -> String {
+        read_config(&self.home)
     }
 }
 
 /// Returns the user's configuration file; empty if it cannot be read.
-fn config(home: &Path) -> String {
+fn read_config(home: &Path) -> String {
     std::fs::read_to_string(home.join("config.toml")).unwrap_or_default()
 }
 
-fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
+fn environment(settings: &ProviderSettings) -> Vec<(OsString, OsString)> {
     let pairs = settings.env.iter();
     pairs
         .map(|(name, value)| (name.into(), value.into()))
@@ -131,42 +133,45 @@ fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
 }
 
 /// Capabilities of Codex over `app-server`; `exec` overrides some of them.
-const CAPABILITIES: Capabilities = Capabilities {
-    list: Some(How::Files),
+const APP_SERVER_CAPABILITIES: Capabilities = Capabilities {
+    list: Some(CapabilitySource::Files),
     load: None,
-    resume: Some(How::Protocol),
+    resume: Some(CapabilitySource::Protocol),
     continue_last: None,
-    fork: Some(How::Protocol),
-    delete: Some(How::Protocol),
-    cancel: Some(How::Protocol),
-    modes: Some(How::Protocol),
-    models: Some(How::Protocol),
-    usage: Some(How::Protocol),
-    mcp: Some(How::Protocol),
+    fork: Some(CapabilitySource::Protocol),
+    delete: Some(CapabilitySource::Protocol),
+    cancel: Some(CapabilitySource::Protocol),
+    modes: Some(CapabilitySource::Protocol),
+    models: Some(CapabilitySource::Protocol),
+    usage: Some(CapabilitySource::Protocol),
+    mcp: Some(CapabilitySource::Protocol),
 };
 
 /// Creates the error for a thread that cannot be resumed.
-fn unknown(doing: &'static str, why: impl Into<String>) -> AgentError {
-    AgentError::refused(doing, Refusal::new(FailureClass::SessionUnknown, why))
+fn unknown_thread_error(operation: &'static str, reason: impl Into<String>) -> AgentError {
+    AgentError::from_refusal(
+        operation,
+        AgentRefusal::new(FailureClass::SessionUnknown, reason),
+    )
 }
 
 /// Returns the thread's files, or the reason why this version of Codex must not resume the thread. `Ok(None)` if the
 /// thread has no files.
-async fn checked(
+async fn load_resumable_rollout(
     home: &Path,
     id: &NativeId,
-    ours: impl Future<Output = Option<Version>>,
+    codex_version: impl Future<Output = Option<CodexVersion>>,
 ) -> Result<Option<Rollout>, String> {
     // `exec resume` silently starts a new thread for any other text.
-    if !uuid::is_one(id.as_str()) {
+    if !uuid::is_uuid(id.as_str()) {
         return Err(format!("{id} is not the id of a Codex thread"));
     }
-    let Some(rollout) = Rollout::of(home, id).await else {
+    let Some(rollout) = Rollout::load(home, id).await else {
         return Ok(None);
     };
     // Every version can resume an old thread, so the version is not queried for one.
-    if rollout.open_to(None).is_err() {
-        rollout.open_to(ours.await)?;
+    if rollout.check_resumable_by(None).is_err() {
+        rollout.check_resumable_by(codex_version.await)?;
     }
     Ok(Some(rollout))
 }

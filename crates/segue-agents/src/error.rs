@@ -9,10 +9,10 @@ use segue_core::hint::Hint;
 use segue_core::session::{Failure, FailureClass};
 
 use crate::Exit;
-use crate::classify::{self, Refusal};
+use crate::classify::{self, AgentRefusal};
 
 /// Name of the handshake in errors. Until it ends, segue does not know whether the program speaks the protocol.
-pub(crate) const GREETING: &str = "initialize";
+pub(crate) const HANDSHAKE_OPERATION: &str = "initialize";
 
 /// Failure of an agent to do what segue requested.
 #[derive(Debug, thiserror::Error)]
@@ -28,22 +28,22 @@ pub enum AgentError {
     },
     /// The working directory does not exist.
     #[error("the directory {} is not there", .0.display())]
-    NoDirectory(PathBuf),
+    DirectoryMissing(PathBuf),
     /// The program exited unexpectedly.
-    #[error("the agent went away before it was done with {doing} ({exit})")]
+    #[error("the agent went away before it was done with {operation} ({exit})")]
     Crashed {
         /// Request that the agent did not finish.
-        doing: &'static str,
+        operation: &'static str,
         /// Exit status of the program.
         exit: Exit,
         /// End of the program's error output.
         stderr: String,
     },
     /// The program did not answer in time.
-    #[error("the agent gave no answer to {doing} within {} s", .after.as_secs_f32())]
+    #[error("the agent gave no answer to {operation} within {} s", .after.as_secs_f32())]
     TimedOut {
         /// Request that the agent did not answer.
-        doing: &'static str,
+        operation: &'static str,
         /// Time that segue waited.
         after: Duration,
         /// End of the program's error output.
@@ -51,14 +51,14 @@ pub enum AgentError {
     },
     /// No native session exists that the agent could resume.
     #[error("no native session can go on: {0}")]
-    NothingToResume(String),
+    NoResumableSession(String),
     /// The program answered with an error.
-    #[error("the agent answered {doing} with an error: {}", .refusal.message)]
+    #[error("the agent answered {operation} with an error: {}", .refusal.message)]
     Refused {
         /// Request that the agent refused.
-        doing: &'static str,
+        operation: &'static str,
         /// Error that the agent returned.
-        refusal: Refusal,
+        refusal: AgentRefusal,
         /// End of the program's error output.
         stderr: String,
     },
@@ -67,9 +67,9 @@ pub enum AgentError {
 impl AgentError {
     /// Creates the error for a refusal of the agent.
     #[must_use]
-    pub fn refused(doing: &'static str, refusal: Refusal) -> Self {
+    pub fn from_refusal(operation: &'static str, refusal: AgentRefusal) -> Self {
         Self::Refused {
-            doing,
+            operation,
             refusal,
             stderr: String::new(),
         }
@@ -79,34 +79,33 @@ impl AgentError {
     #[must_use]
     pub fn class(&self) -> FailureClass {
         match self {
-            Self::NotStarted { .. } | Self::NoDirectory(_) => FailureClass::NotStarted,
+            Self::NotStarted { .. } | Self::DirectoryMissing(_) => FailureClass::NotStarted,
             // A program that exits at once gives the reason on its error output.
-            Self::Crashed { stderr, .. } => {
-                classify::words(stderr).map_or(FailureClass::Crashed, |refusal| refusal.class)
-            }
+            Self::Crashed { stderr, .. } => classify::classify_text(stderr)
+                .map_or(FailureClass::Crashed, |refusal| refusal.class),
             Self::TimedOut { .. } => FailureClass::TimedOut,
-            Self::NothingToResume(_) => FailureClass::SessionUnknown,
+            Self::NoResumableSession(_) => FailureClass::SessionUnknown,
             Self::Refused { refusal, .. } => refusal.class,
         }
     }
 
     /// Returns `true` if another transport to the same program may work: the program could not be started, or it exited
     /// or timed out before it completed the handshake.
-    pub(crate) fn is_about_the_way(&self) -> bool {
+    pub(crate) fn is_transport_failure(&self) -> bool {
         match self {
             Self::NotStarted { .. } => true,
-            Self::Crashed { doing, .. } | Self::TimedOut { doing, .. } => {
-                let unexplained =
+            Self::Crashed { operation, .. } | Self::TimedOut { operation, .. } => {
+                let is_unexplained =
                     matches!(self.class(), FailureClass::Crashed | FailureClass::TimedOut);
-                *doing == GREETING && unexplained
+                *operation == HANDSHAKE_OPERATION && is_unexplained
             }
-            Self::NoDirectory(_) | Self::NothingToResume(_) | Self::Refused { .. } => false,
+            Self::DirectoryMissing(_) | Self::NoResumableSession(_) | Self::Refused { .. } => false,
         }
     }
 
     /// Returns the failure for the session's record, with the agent's own message.
     #[must_use]
-    pub fn failure(&self, now: Timestamp) -> Failure {
+    pub fn to_failure(&self, now: Timestamp) -> Failure {
         let mut message = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
@@ -117,8 +116,8 @@ impl AgentError {
         let stderr = self.stderr();
         let retry_at = self
             .retry_after()
-            .and_then(|after| SignedDuration::try_from(after).ok())
-            .and_then(|after| now.checked_add(after).ok());
+            .and_then(|delay| SignedDuration::try_from(delay).ok())
+            .and_then(|delay| now.checked_add(delay).ok());
         Failure {
             class: self.class(),
             message,
@@ -131,10 +130,10 @@ impl AgentError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after,
-            Self::Crashed { stderr, .. } => classify::words(stderr)?.retry_after,
+            Self::Crashed { stderr, .. } => classify::classify_text(stderr)?.retry_after,
             Self::NotStarted { .. }
-            | Self::NoDirectory(_)
-            | Self::NothingToResume(_)
+            | Self::DirectoryMissing(_)
+            | Self::NoResumableSession(_)
             | Self::TimedOut { .. } => None,
         }
     }
@@ -142,13 +141,13 @@ impl AgentError {
     /// Returns a hint if this error permits a more specific one than its class.
     fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NoDirectory(_) => Some(
+            Self::DirectoryMissing(_) => Some(
                 "make it again, or branch off into the directory you are in with `segue session fork`".into(),
             ),
             Self::NotStarted { .. }
             | Self::Crashed { .. }
             | Self::TimedOut { .. }
-            | Self::NothingToResume(_)
+            | Self::NoResumableSession(_)
             | Self::Refused { .. } => None,
         }
     }
@@ -156,7 +155,7 @@ impl AgentError {
     /// Returns the end of the agent's error output.
     fn stderr(&self) -> &str {
         match self {
-            Self::NotStarted { .. } | Self::NoDirectory(_) | Self::NothingToResume(_) => "",
+            Self::NotStarted { .. } | Self::DirectoryMissing(_) | Self::NoResumableSession(_) => "",
             Self::Crashed { stderr, .. }
             | Self::TimedOut { stderr, .. }
             | Self::Refused { stderr, .. } => stderr,
@@ -164,22 +163,26 @@ impl AgentError {
     }
 }
 
-impl From<AcpError> for Refusal {
+impl From<AcpError> for AgentRefusal {
     fn from(error: AcpError) -> Self {
         let (class, code, message) = match error {
             AcpError::UnknownSession { message } => {
                 (Some(FailureClass::SessionUnknown), None, message)
             }
-            AcpError::BadSessionId(error) => {
-                (Some(FailureClass::NotUnderstood), None, error.to_string())
+            AcpError::BadSessionId(error) => (
+                Some(FailureClass::UnparsableOutput),
+                None,
+                error.to_string(),
+            ),
+            AcpError::NotOffered { message } => {
+                (Some(FailureClass::UnparsableOutput), None, message)
             }
-            AcpError::NotOffered { message } => (Some(FailureClass::NotUnderstood), None, message),
             AcpError::Closed => (Some(FailureClass::Crashed), None, "it went away".to_owned()),
             AcpError::Refused { code, message } => (None, Some(code), message),
         };
         match class {
             Some(class) => Self::new(class, message),
-            None => classify::answer(code, &message),
+            None => classify::classify_error(code, &message),
         }
     }
 }

@@ -13,13 +13,13 @@ use segue_core::id::NativeId;
 /// Returns the arguments with which an agent's own program resumes a native session; `None` if they are unknown.
 #[must_use]
 pub fn resume_args(provider: &str, id: &NativeId) -> Option<[String; 2]> {
-    let how = match provider {
+    let resume_arg = match provider {
         "claude" | "gemini" => "--resume",
         "codex" => "resume",
         "opencode" => "--session",
         _ => return None,
     };
-    Some([how.to_owned(), id.to_string()])
+    Some([resume_arg.to_owned(), id.to_string()])
 }
 
 /// Returns the command with which the user restores a native session that its agent archived; `None` if it is unknown.
@@ -30,7 +30,7 @@ pub fn unarchive_command(provider: &str, id: &NativeId) -> Option<String> {
 
 /// An agent's own program, ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnProgram {
+pub struct NativeCommand {
     /// Path of the program.
     pub path: PathBuf,
     /// Arguments of the program.
@@ -41,32 +41,32 @@ pub struct OwnProgram {
     pub cwd: PathBuf,
 }
 
-impl OwnProgram {
+impl NativeCommand {
     /// Returns the shell command that starts the program. Quotes names with special characters.
     #[must_use]
-    pub fn line(&self) -> String {
-        let mut line = format!("cd {} &&", quoted(&self.cwd.to_string_lossy()));
+    pub fn to_shell_command(&self) -> String {
+        let mut line = format!("cd {} &&", quote_for_shell(&self.cwd.to_string_lossy()));
         if !self.env.is_empty() {
             line.push_str(" env");
         }
         for (name, value) in &self.env {
-            let _ = write!(line, " {}", quoted(&format!("{name}={value}")));
+            let _ = write!(line, " {}", quote_for_shell(&format!("{name}={value}")));
         }
-        let _ = write!(line, " {}", self.command(&self.path));
+        let _ = write!(line, " {}", self.format_with_program(&self.path));
         line
     }
 
     /// Returns the program by its file name, with its arguments, for the user to read.
     #[must_use]
-    pub fn in_short(&self) -> String {
-        self.command(self.path.file_name().map_or(self.path.as_path(), Path::new))
+    pub fn format_short(&self) -> String {
+        self.format_with_program(self.path.file_name().map_or(self.path.as_path(), Path::new))
     }
 
-    fn command(&self, program: &Path) -> String {
-        let mut line = quoted(&program.to_string_lossy());
+    fn format_with_program(&self, program: &Path) -> String {
+        let mut line = quote_for_shell(&program.to_string_lossy());
         for arg in &self.args {
             line.push(' ');
-            line.push_str(&quoted(arg));
+            line.push_str(&quote_for_shell(arg));
         }
         line
     }
@@ -85,9 +85,9 @@ impl OwnProgram {
 }
 
 /// Quotes a word for a shell, if necessary.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+fn quote_for_shell(word: &str) -> String {
+    let is_safe_char = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(is_safe_char) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_program_is_told_in_its_own_way() {
+    fn each_program_has_its_own_resume_arguments() {
         let id = NativeId::parse("ses_1").unwrap();
         let cases = [
             ("claude", Some(["--resume", "ses_1"])),
@@ -115,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_means_the_same_to_a_shell() {
-        let program = OwnProgram {
+    fn a_shell_command_quotes_special_characters() {
+        let program = NativeCommand {
             path: "/opt/it's/claude".into(),
             args: vec![
                 "--add-dir".into(),
@@ -128,38 +128,41 @@ mod tests {
             cwd: "/src/my app".into(),
         };
         assert_eq!(
-            program.line(),
+            program.to_shell_command(),
             r"cd '/src/my app' && env A=1 'B=two words;' '/opt/it'\''s/claude' --add-dir 'a b' '' '$(x)'"
         );
-        assert_eq!(program.in_short(), "claude --add-dir 'a b' '' '$(x)'");
-        let plain = OwnProgram {
+        assert_eq!(program.format_short(), "claude --add-dir 'a b' '' '$(x)'");
+        let unquoted = NativeCommand {
             path: "/bin/codex".into(),
             args: vec!["resume".into(), "01a1-e0cf".into()],
             env: Vec::new(),
             cwd: "/src".into(),
         };
-        assert_eq!(plain.line(), "cd /src && /bin/codex resume 01a1-e0cf");
+        assert_eq!(
+            unquoted.to_shell_command(),
+            "cd /src && /bin/codex resume 01a1-e0cf"
+        );
     }
 
     #[test]
-    fn a_shell_reads_back_what_was_quoted() {
+    fn a_shell_parses_quoted_words_unchanged() {
         for word in [
             "plain", "", "it's", "a b", "$HOME", "`x`", "\\", "\"", "a\nb", "-x", "~",
         ] {
-            let script = format!("printf %s {}", quoted(word));
+            let script = format!("printf %s {}", quote_for_shell(word));
             let output = Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
         }
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_an_error() {
-        let nowhere = OwnProgram {
+    fn a_missing_program_is_an_error() {
+        let missing_program = NativeCommand {
             path: "/nonexistent/agent".into(),
             args: Vec::new(),
             env: Vec::new(),
             cwd: "/".into(),
         };
-        assert_eq!(nowhere.exec().kind(), io::ErrorKind::NotFound);
+        assert_eq!(missing_program.exec().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -25,52 +25,75 @@ use std::sync::Arc;
 
 use segue_core::id::{NativeId, ProviderId};
 
-use self::acp::GeminiAcp;
-pub use self::entrust::Entrust;
-use self::guarded::{Guarded, Life};
-use self::headless::{Format, Headless};
-use self::keep::Keep;
-use crate::provider::chosen;
-use crate::{Agent, Host, Provider, Settings, Way};
+use self::acp::GeminiAcpAgent;
+pub use self::entrust::UnattendedGuard;
+use self::guarded::{GuardedAgent, ProcessLifetime};
+use self::headless::{GeminiOutputFormat, HeadlessAgent};
+use self::keep::SessionGuard;
+use crate::provider::select_transports;
+use crate::{Agent, AgentHost, Provider, ProviderSettings, Transport};
 
 /// Directory of the copies of Gemini sessions, within that of all agents.
-const KEPT: &str = "gemini";
+const GEMINI_COPIES_DIR: &str = "gemini";
 
 /// Creates the provider that drives Gemini CLI: over ACP, else in JSON lines, else in one JSON object per turn.
 #[must_use]
-pub fn gemini(settings: &Settings, host: &Host) -> Provider {
-    let ways = settings.program.as_ref().map_or_else(Vec::new, |program| {
-        let kept = host.kept.join(KEPT);
-        let keep = Arc::new(Keep::new(settings.home.clone(), kept.clone(), host.outside));
-        let guarded = |name, agent: Arc<dyn Agent>, life| Way {
+pub fn gemini_provider(settings: &ProviderSettings, host: &AgentHost) -> Provider {
+    let transports = settings.program.as_ref().map_or_else(Vec::new, |program| {
+        let copies_root = host.agent_files_dir.join(GEMINI_COPIES_DIR);
+        let guard = Arc::new(SessionGuard::new(
+            settings.home.clone(),
+            copies_root.clone(),
+            host.system,
+        ));
+        let build_transport = |name, agent: Arc<dyn Agent>, lifetime| Transport {
             name,
-            agent: Arc::new(Guarded::new(agent, Arc::clone(&keep), life)),
+            agent: Arc::new(GuardedAgent::new(agent, Arc::clone(&guard), lifetime)),
         };
-        let headless = |format| {
-            let keep = Arc::clone(&keep);
-            Arc::new(Headless::new(program.clone(), settings, host, keep, format))
+        let build_headless = |format| {
+            let guard = Arc::clone(&guard);
+            Arc::new(HeadlessAgent::new(
+                program.clone(),
+                settings,
+                host,
+                guard,
+                format,
+            ))
         };
-        let acp = Arc::new(GeminiAcp::new(program.clone(), settings, host, &kept));
+        let acp_agent = Arc::new(GeminiAcpAgent::new(
+            program.clone(),
+            settings,
+            host,
+            &copies_root,
+        ));
         vec![
-            guarded("acp", acp, Life::Conversation),
-            guarded("stream-json", headless(Format::Lines), Life::Turn),
-            guarded("json", headless(Format::Whole), Life::Turn),
+            build_transport("acp", acp_agent, ProcessLifetime::Connection),
+            build_transport(
+                "stream-json",
+                build_headless(GeminiOutputFormat::JsonLines),
+                ProcessLifetime::Turn,
+            ),
+            build_transport(
+                "json",
+                build_headless(GeminiOutputFormat::SingleObject),
+                ProcessLifetime::Turn,
+            ),
         ]
     });
-    let ways = chosen(ways, &settings.transports);
-    Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
+    let transports = select_transports(transports, &settings.transports);
+    Provider::new(ProviderId::gemini(), transports, settings.defaults.clone())
 }
 
-/// Removes the copies of a native session under [`Host::kept`]. Succeeds if no copies exist.
-pub fn forget(kept: &Path, id: &NativeId) -> io::Result<()> {
-    keep::forget(&kept.join(KEPT), id)
+/// Removes the copies of a native session under [`AgentHost::agent_files_dir`]. Succeeds if no copies exist.
+pub fn remove_session_copies(agent_files_dir: &Path, id: &NativeId) -> io::Result<()> {
+    keep::remove_copies(&agent_files_dir.join(GEMINI_COPIES_DIR), id)
 }
 
 /// Returns the variables that are added to the environment of Gemini CLI.
-fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
+fn build_env(settings: &ProviderSettings) -> Vec<(OsString, OsString)> {
     // A single process instead of two starts faster, and exits on SIGTERM.
-    let own = [("GEMINI_CLI_NO_RELAUNCH".into(), "true".into())];
-    let users = settings.env.iter();
-    let users = users.map(|(name, value)| (name.into(), value.into()));
-    own.into_iter().chain(users).collect()
+    let own_vars = [("GEMINI_CLI_NO_RELAUNCH".into(), "true".into())];
+    let user_vars = settings.env.iter();
+    let user_vars = user_vars.map(|(name, value)| (name.into(), value.into()));
+    own_vars.into_iter().chain(user_vars).collect()
 }

@@ -8,11 +8,11 @@ use segue_core::id::NativeId;
 use tokio::io::AsyncReadExt;
 
 use crate::exec;
-use crate::process::{AgentProcess, Leash, Program};
+use crate::process::{AgentProcess, LeashCommand, ProgramSpec};
 
 /// An agent program with its default name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownAgent {
     /// Name of the provider.
     pub provider: &'static str,
     /// Name of the program.
@@ -20,16 +20,16 @@ pub struct Known {
 }
 
 /// Agents that segue supports, in order of preference.
-pub const KNOWN: [Known; 3] = [
-    Known {
+pub const KNOWN_AGENTS: [KnownAgent; 3] = [
+    KnownAgent {
         provider: "claude",
         program: "claude",
     },
-    Known {
+    KnownAgent {
         provider: "codex",
         program: "codex",
     },
-    Known {
+    KnownAgent {
         provider: "gemini",
         program: "gemini",
     },
@@ -44,29 +44,29 @@ pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
 
 /// Returns the instruction with which the user gives an agent credentials.
 #[must_use]
-pub fn how_to_log_in(provider: &str) -> String {
+pub fn login_instruction(provider: &str) -> String {
     match provider {
         "claude" => "start `claude` and log in with /login".to_owned(),
         "codex" => "run `codex login`".to_owned(),
         "gemini" => "start `gemini` and log in with /auth".to_owned(),
-        other => format!("log in with the program of {other}"),
+        name => format!("log in with the program of {name}"),
     }
 }
 
 /// Returns the instruction with which the user allows an agent to work in a folder.
 #[must_use]
-pub fn how_to_trust(provider: &str) -> String {
+pub fn trust_instruction(provider: &str) -> String {
     match provider {
         "codex" => "start `codex` in this folder once and trust it (or make it a git repository)"
             .to_owned(),
         "gemini" => "start `gemini` in this folder once and trust it".to_owned(),
-        other => format!("start the program of {other} in this folder once and trust it"),
+        name => format!("start the program of {name} in this folder once and trust it"),
     }
 }
 
 /// Returns the first executable of that name in the directories of `path`, the value of a `PATH` variable.
 #[must_use]
-pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
+pub fn find_program(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(program))
@@ -78,35 +78,44 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Maximum number of bytes to read from a program's answer.
-const ANSWER: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// Returns the first line that a program prints for `--version`; `None` if it does not end in time.
-pub async fn version(program: &Path, leash: &Leash, timeout: Duration) -> Option<String> {
-    let answer = ask(program, &["--version"], Path::new("/"), leash, timeout).await?;
-    let mut lines = answer.lines().map(str::trim);
+pub async fn query_version(
+    program: &Path,
+    leash: &LeashCommand,
+    timeout: Duration,
+) -> Option<String> {
+    let output =
+        read_program_output(program, &["--version"], Path::new("/"), leash, timeout).await?;
+    let mut lines = output.lines().map(str::trim);
     lines.find(|line| !line.is_empty()).map(str::to_owned)
 }
 
 /// Returns the output of a program that runs with `args` in `cwd`; `None` if it does not end in time.
-pub async fn ask(
+pub async fn read_program_output(
     program: &Path,
     args: &[&str],
     cwd: &Path,
-    leash: &Leash,
+    leash: &LeashCommand,
     timeout: Duration,
 ) -> Option<String> {
     let args: Vec<OsString> = args.iter().map(Into::into).collect();
-    let asked = Program {
+    let program_spec = ProgramSpec {
         path: program,
         args: &args,
         env: &[],
         cwd,
     };
-    let (process, stdin, stdout) = AgentProcess::start(leash, &asked).ok()?;
+    let (process, stdin, stdout) = AgentProcess::start(leash, &program_spec).ok()?;
     drop(stdin);
-    let mut answer = Vec::new();
-    let read = tokio::time::timeout(timeout, stdout.take(ANSWER).read_to_end(&mut answer)).await;
+    let mut output = Vec::new();
+    let read_result = tokio::time::timeout(
+        timeout,
+        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut output),
+    )
+    .await;
     process.stop().await;
-    read.ok()?.ok()?;
-    Some(String::from_utf8_lossy(&answer).into_owned())
+    read_result.ok()?.ok()?;
+    Some(String::from_utf8_lossy(&output).into_owned())
 }

@@ -20,18 +20,18 @@ use tokio::time::{Instant, sleep};
 
 mod family;
 
-use family::Order;
+use family::EndSignal;
 #[cfg(target_os = "linux")]
-pub(crate) use family::Stat;
+pub(crate) use family::ProcStat;
 
 /// Exit code of the leash if the program cannot be started, as in shells.
-pub const CANNOT_START: i32 = 127;
+pub const CANNOT_START_EXIT_CODE: i32 = 127;
 
 /// Time in which an agent may exit on its own once its input is closed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(500);
 
 /// Time in which an agent may exit after SIGTERM; programs on Node then flush their session files.
-pub(crate) const GRACE: Duration = Duration::from_secs(3);
+pub(crate) const SIGTERM_GRACE: Duration = Duration::from_secs(3);
 
 /// Runs a program on the leash until it and all processes that it started have ended. Returns its exit code.
 pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::Result<u8> {
@@ -56,20 +56,20 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
     let mut agent = command.spawn()?;
 
     // The agent's pipes must close when it exits, so the leash must not have them open.
-    let_go_of_stdio();
+    detach_stdio();
 
     let mut byte = [0];
     let status = loop {
         tokio::select! {
             status = agent.wait() => break Some(status?),
-            _ = lifeline.read(&mut byte) => break wait(&mut agent, FAREWELL).await,
+            _ = lifeline.read(&mut byte) => break wait_for_exit(&mut agent, STDIN_CLOSE_GRACE).await,
             _ = terminate.recv() => break None,
             _ = interrupt.recv() => break None,
             _ = hangup.recv() => break None,
             _ = child_ended.recv() => family::reap_orphans(agent.id()),
         }
     };
-    end_all(&mut agent).await;
+    end_processes(&mut agent).await;
     Ok(match status {
         Some(status) => exit_code(status),
         None => agent.wait().await.map_or(1, exit_code),
@@ -77,15 +77,16 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
 }
 
 /// Runs a program on the leash as the command line requests, for a program that is its own leash. `args` are the
-/// arguments that follow the [`Leash::args`](crate::Leash::args) with which it is started.
-pub async fn run_as(args: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not the arguments of a leash");
-    let (lifeline, program, args) = asked_for(args).ok_or_else(wrong)?;
+/// arguments that follow the [`LeashCommand::args`](crate::Leash::args) with which it is started.
+pub async fn run_from_args(args: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
+    let invalid_args =
+        || io::Error::new(io::ErrorKind::InvalidInput, "not the arguments of a leash");
+    let (lifeline, program, args) = parse_args(args).ok_or_else(invalid_args)?;
     run(lifeline, program, args).await
 }
 
 /// Parses `--lifeline N -- PROGRAM ARGS…`.
-fn asked_for(args: impl IntoIterator<Item = OsString>) -> Option<(u32, OsString, Vec<OsString>)> {
+fn parse_args(args: impl IntoIterator<Item = OsString>) -> Option<(u32, OsString, Vec<OsString>)> {
     let mut args = args.into_iter();
     args.next().filter(|arg| arg == "--lifeline")?;
     let lifeline = args.next()?.to_str()?.parse().ok()?;
@@ -93,11 +94,14 @@ fn asked_for(args: impl IntoIterator<Item = OsString>) -> Option<(u32, OsString,
     Some((lifeline, args.next()?, args.collect()))
 }
 
-async fn wait(agent: &mut Child, at_most: Duration) -> Option<ExitStatus> {
-    tokio::time::timeout(at_most, agent.wait()).await.ok()?.ok()
+async fn wait_for_exit(agent: &mut Child, max_wait: Duration) -> Option<ExitStatus> {
+    tokio::time::timeout(max_wait, agent.wait())
+        .await
+        .ok()?
+        .ok()
 }
 
-fn let_go_of_stdio() {
+fn detach_stdio() {
     let null = File::options().read(true).write(true).open("/dev/null");
     if let Ok(null) = null {
         let _ = rustix::stdio::dup2_stdin(&null);
@@ -114,22 +118,28 @@ fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// Sends SIGTERM to all remaining processes, waits, and kills those that did not exit.
-async fn end_all(agent: &mut Child) {
-    let orders = [(Order::End, GRACE), (Order::Die, Duration::from_secs(2))];
-    for (order, patience) in orders {
-        family::send(order);
-        let deadline = Instant::now() + patience;
+async fn end_processes(agent: &mut Child) {
+    let signals = [
+        (EndSignal::Term, SIGTERM_GRACE),
+        (EndSignal::Kill, Duration::from_secs(2)),
+    ];
+    for (end_signal, grace_period) in signals {
+        family::send_signal(end_signal);
+        let deadline = Instant::now() + grace_period;
         while Instant::now() < deadline {
             family::reap_orphans(agent.id());
-            if agent.id().is_none() && !family::any_left() {
+            if agent.id().is_none() && !family::has_running_descendants() {
                 return;
             }
-            if wait(agent, Duration::from_millis(10)).await.is_none() {
+            if wait_for_exit(agent, Duration::from_millis(10))
+                .await
+                .is_none()
+            {
                 sleep(Duration::from_millis(10)).await;
             }
             // A process may have started another one while it was being killed.
-            if order == Order::Die {
-                family::send(order);
+            if end_signal == EndSignal::Kill {
+                family::send_signal(end_signal);
             }
         }
     }
@@ -140,10 +150,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_own_arguments_are_taken() {
-        let asked = |line: &str| {
-            let found = asked_for(line.split(' ').map(OsString::from));
-            found.map(|(lifeline, program, args)| (lifeline, program, args.len()))
+    fn only_leash_arguments_are_accepted() {
+        let parse = |line: &str| {
+            let parsed = parse_args(line.split(' ').map(OsString::from));
+            parsed.map(|(lifeline, program, args)| (lifeline, program, args.len()))
         };
         let cases = [
             ("--lifeline 7 -- agent", Some((7, "agent".into(), 0))),
@@ -157,7 +167,7 @@ mod tests {
             ("agent", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(asked(line), expected, "{line}");
+            assert_eq!(parse(line), expected, "{line}");
         }
     }
 }

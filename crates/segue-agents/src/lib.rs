@@ -1,9 +1,9 @@
 //! Agents that segue drives.
 //!
-//! An [`Agent`] can start a program; a [`Conversation`] is a running one. Every agent is a process group on a
+//! An [`Agent`] can start a program; a [`AgentConnection`] is a running one. Every agent is a process group on a
 //! [`leash`], so that no process of it outlives segue. A [`Provider`] is a program with its transports, each in a file
-//! of its own: [`claude()`], [`codex()`], [`gemini()`], [`acp()`] for any other program that speaks the Agent Client
-//! Protocol, and [`rehearsal()`], the built-in offline agent.
+//! of its own: [`claude_provider()`], [`codex_provider()`], [`gemini_provider()`], [`acp_provider()`] for any other program that speaks the Agent Client
+//! Protocol, and [`rehearsal_agent()`], the built-in offline agent.
 
 mod acp;
 mod agent;
@@ -27,18 +27,18 @@ mod stderr;
 mod uuid;
 mod wire;
 
-pub use acp::{AcpAgent, acp};
+pub use acp::{AcpAgent, acp_provider};
 pub use agent::{
-    Agent, Conversation, Defaults, Listed, NativePoint, OpenRequest, Opening, Probe, Reply,
-    SessionDefault, Step, Timeouts,
+    Agent, AgentConnection, AgentDefaults, BranchPoint, ConnectionEvent, ListedNativeSession,
+    OpenRequest, OpenedConnection, PermissionReply, Probe, SessionDefault, Timeouts,
 };
-pub use classify::Refusal;
-pub use claude::claude;
-pub use codex::codex;
+pub use classify::AgentRefusal;
+pub use claude::claude_provider;
+pub use codex::codex_provider;
 pub use error::AgentError;
-pub use gemini::{Entrust, forget as forget_kept, gemini};
-pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
-pub use own::{Own, OwnError};
-pub use process::{Exit, Leash};
-pub use provider::{Host, Outside, Provider, Settings, Way};
-pub use rehearsal::rehearsal;
+pub use gemini::{UnattendedGuard, gemini_provider, remove_session_copies};
+pub use mark::{ProcessStatus, end_agent, identify_process, process_status, wait_until_ended};
+pub use own::{NativeCli, NativeCliError};
+pub use process::{Exit, LeashCommand};
+pub use provider::{AgentHost, Provider, ProviderSettings, SystemFns, Transport};
+pub use rehearsal::rehearsal_agent;

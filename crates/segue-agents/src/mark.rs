@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 
-use crate::leash::GRACE;
+use crate::leash::SIGTERM_GRACE;
 
 /// Status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessStatus {
     /// The process is running.
     Alive,
     /// The process has ended.
@@ -20,35 +20,37 @@ pub enum Life {
 
 /// Returns the identity of a running process; `None` if no process has that id.
 #[must_use]
-pub fn mark_of(pid: u32) -> Option<ProcessMark> {
-    Some(ProcessMark {
-        host: host(),
+pub fn identify_process(pid: u32) -> Option<ProcessIdentity> {
+    Some(ProcessIdentity {
+        host: host_name(),
         pid,
-        started: format!("{}/{}", place()?, started(pid)?),
+        start_time: format!("{}/{}", pid_scope()?, read_start_time(pid)?),
     })
 }
 
 /// Returns the status of the process that a mark identifies.
 #[must_use]
-pub fn life(mark: &ProcessMark) -> Life {
-    let Some((their_boot, rest)) = mark.started.split_once('/') else {
-        return Life::Unknown;
+pub fn process_status(identity: &ProcessIdentity) -> ProcessStatus {
+    let Some((recorded_boot, remainder)) = identity.start_time.split_once('/') else {
+        return ProcessStatus::Unknown;
     };
-    let (Some(place), true) = (place(), mark.host == host()) else {
-        return Life::Unknown;
+    let (Some(scope), true) = (pid_scope(), identity.host == host_name()) else {
+        return ProcessStatus::Unknown;
     };
-    let Some((boot, namespace)) = place.split_once('/') else {
-        return Life::Unknown;
+    let Some((boot, namespace)) = scope.split_once('/') else {
+        return ProcessStatus::Unknown;
     };
-    if their_boot != boot {
-        return Life::Dead;
+    if recorded_boot != boot {
+        return ProcessStatus::Dead;
     }
-    match rest.split_once('/') {
-        Some((theirs, at)) if theirs == namespace => match started(mark.pid) {
-            Some(started) if started == at => Life::Alive,
-            Some(_) | None => Life::Dead,
-        },
-        Some(_) | None => Life::Unknown,
+    match remainder.split_once('/') {
+        Some((recorded_namespace, recorded_start)) if recorded_namespace == namespace => {
+            match read_start_time(identity.pid) {
+                Some(started) if started == recorded_start => ProcessStatus::Alive,
+                Some(_) | None => ProcessStatus::Dead,
+            }
+        }
+        Some(_) | None => ProcessStatus::Unknown,
     }
 }
 
@@ -56,24 +58,24 @@ pub fn life(mark: &ProcessMark) -> Life {
 ///
 /// The mark is that of the agent's leash. The leash receives SIGTERM, because only the leash can find processes that
 /// have left the process group. If the leash does not end in time, the group is killed.
-pub async fn end_agent(mark: &ProcessMark) {
-    let Some(pid) = i32::try_from(mark.pid).ok().and_then(Pid::from_raw) else {
+pub async fn end_agent(identity: &ProcessIdentity) {
+    let Some(pid) = i32::try_from(identity.pid).ok().and_then(Pid::from_raw) else {
         return;
     };
-    if life(mark) != Life::Alive {
+    if process_status(identity) != ProcessStatus::Alive {
         return;
     }
     // The leash may be ending on its own.
     let _ = kill_process(pid, Signal::TERM);
-    if !wait_until_gone(mark, GRACE + Duration::from_secs(4)).await {
+    if !wait_until_ended(identity, SIGTERM_GRACE + Duration::from_secs(4)).await {
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-/// Waits at most `patience` until a process has ended. Returns `true` if it has.
-pub async fn wait_until_gone(mark: &ProcessMark, patience: Duration) -> bool {
-    let deadline = tokio::time::Instant::now() + patience;
-    while life(mark) == Life::Alive {
+/// Waits at most `timeout` until a process has ended. Returns `true` if it has.
+pub async fn wait_until_ended(identity: &ProcessIdentity, timeout: Duration) -> bool {
+    let deadline = tokio::time::Instant::now() + timeout;
+    while process_status(identity) == ProcessStatus::Alive {
         if tokio::time::Instant::now() > deadline {
             return false;
         }
@@ -82,7 +84,7 @@ pub async fn wait_until_gone(mark: &ProcessMark, patience: Duration) -> bool {
     true
 }
 
-fn host() -> String {
+fn host_name() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
@@ -91,7 +93,7 @@ fn host() -> String {
 
 /// Returns the scope in which process ids are unique: a boot of this machine and a PID namespace.
 #[cfg(target_os = "linux")]
-fn place() -> Option<String> {
+fn pid_scope() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{}/{}", boot.trim(), namespace.display()))
@@ -99,9 +101,9 @@ fn place() -> Option<String> {
 
 /// Returns the clock tick at which the process started; `None` if it has ended.
 #[cfg(target_os = "linux")]
-fn started(pid: u32) -> Option<String> {
-    let stat = crate::leash::Stat::of(pid)?;
-    (!stat.is_over()).then(|| stat.started.to_string())
+fn read_start_time(pid: u32) -> Option<String> {
+    let stat = crate::leash::ProcStat::read(pid)?;
+    (!stat.has_ended()).then(|| stat.start_ticks.to_string())
 }
 
 /// Returns a constant scope, because a reboot cannot be detected without `/proc`.
@@ -125,32 +127,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_recognised_while_it_lives() {
-        let mark = mark_of(std::process::id()).unwrap();
-        let with = |started: &str| ProcessMark {
-            started: started.into(),
-            ..mark.clone()
+    fn a_process_is_recognised_while_it_runs() {
+        let identity = identify_process(std::process::id()).unwrap();
+        let with_start = |started: &str| ProcessIdentity {
+            start_time: started.into(),
+            ..identity.clone()
         };
-        let place = place().unwrap();
-        let boot = place.split_once('/').unwrap().0;
-        assert_eq!(life(&mark), Life::Alive);
+        let scope = pid_scope().unwrap();
+        let boot = scope.split_once('/').unwrap().0;
+        assert_eq!(process_status(&identity), ProcessStatus::Alive);
         assert_eq!(
-            life(&with(&format!("{place}/1"))),
-            Life::Dead,
+            process_status(&with_start(&format!("{scope}/1"))),
+            ProcessStatus::Dead,
             "a reused number"
         );
-        assert_eq!(life(&with("another boot/pid:[1]/1")), Life::Dead);
         assert_eq!(
-            life(&with(&format!("{boot}/pid:[1]/1"))),
-            Life::Unknown,
+            process_status(&with_start("another boot/pid:[1]/1")),
+            ProcessStatus::Dead
+        );
+        assert_eq!(
+            process_status(&with_start(&format!("{boot}/pid:[1]/1"))),
+            ProcessStatus::Unknown,
             "another container"
         );
-        assert_eq!(life(&with("nonsense")), Life::Unknown);
-        let elsewhere = ProcessMark {
+        assert_eq!(
+            process_status(&with_start("nonsense")),
+            ProcessStatus::Unknown
+        );
+        let on_other_host = ProcessIdentity {
             host: "another-host".into(),
-            ..mark.clone()
+            ..identity.clone()
         };
-        assert_eq!(life(&elsewhere), Life::Unknown);
-        assert_eq!(mark_of(u32::MAX), None);
+        assert_eq!(process_status(&on_other_host), ProcessStatus::Unknown);
+        assert_eq!(identify_process(u32::MAX), None);
     }
 }

@@ -12,16 +12,16 @@ use segue_core::id::NativeId;
 use tokio::io::AsyncReadExt;
 
 use crate::Exit;
-use crate::process::{AgentProcess, Leash, Program};
+use crate::process::{AgentProcess, LeashCommand, ProgramSpec};
 
 /// Time limit for a program; the programs start in a second or two.
-const PATIENCE: Duration = Duration::from_mins(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(2);
 /// Maximum number of bytes to read from a program's answer.
-const ANSWER: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// Failure of an agent's program to run a command for a session.
 #[derive(Debug, thiserror::Error)]
-pub enum OwnError {
+pub enum NativeCliError {
     /// The program could not be started.
     #[error("cannot run `{command}`")]
     NotStarted {
@@ -32,17 +32,17 @@ pub enum OwnError {
         source: std::io::Error,
     },
     /// The program failed.
-    #[error("`{command}` failed ({exit}): {said}")]
+    #[error("`{command}` failed ({exit}): {last_line}")]
     Failed {
         /// Command that was run.
         command: String,
         /// Exit status of the program.
         exit: Exit,
         /// Last line of the program's output.
-        said: String,
+        last_line: String,
     },
     /// The program did not end in time.
-    #[error("`{command}` did not end within {} s", PATIENCE.as_secs())]
+    #[error("`{command}` did not end within {} s", COMMAND_TIMEOUT.as_secs())]
     TimedOut {
         /// Command that was run.
         command: String,
@@ -51,21 +51,21 @@ pub enum OwnError {
 
 /// A program that has commands for its sessions.
 #[derive(Debug, Clone)]
-pub struct Own {
-    commands: Commands,
+pub struct NativeCli {
+    kind: NativeCliKind,
     program: PathBuf,
     env: Vec<(OsString, OsString)>,
-    leash: Leash,
+    leash: LeashCommand,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Commands {
+enum NativeCliKind {
     Codex,
     Opencode,
 }
 
-impl Commands {
-    fn of(agent: &str) -> Option<Self> {
+impl NativeCliKind {
+    fn for_agent(agent: &str) -> Option<Self> {
         match agent {
             "codex" => Some(Self::Codex),
             "opencode" => Some(Self::Opencode),
@@ -73,34 +73,34 @@ impl Commands {
         }
     }
 
-    fn name(self) -> &'static str {
+    fn agent_name(self) -> &'static str {
         match self {
             Self::Codex => "codex",
             Self::Opencode => "opencode",
         }
     }
 
-    fn delete(self, id: &NativeId) -> Vec<OsString> {
-        let words: &[&str] = match self {
+    fn delete_args(self, id: &NativeId) -> Vec<OsString> {
+        let args: &[&str] = match self {
             Self::Codex => &["delete", "--force"],
             Self::Opencode => &["session", "delete"],
         };
-        let words = words.iter().copied().chain([id.as_str()]);
-        words.map(OsString::from).collect()
+        let args = args.iter().copied().chain([id.as_str()]);
+        args.map(OsString::from).collect()
     }
 }
 
-impl Own {
+impl NativeCli {
     /// Creates the commands of an agent whose program is `program`; `None` if the agent has none.
     #[must_use]
     pub fn new(
         agent: &str,
         program: &Path,
         env: &[(String, String)],
-        leash: &Leash,
+        leash: &LeashCommand,
     ) -> Option<Self> {
         Some(Self {
-            commands: Commands::of(agent)?,
+            kind: NativeCliKind::for_agent(agent)?,
             program: program.to_owned(),
             env: env
                 .iter()
@@ -113,57 +113,58 @@ impl Own {
     /// Returns the name of the agent.
     #[must_use]
     pub fn agent(&self) -> &'static str {
-        self.commands.name()
+        self.kind.agent_name()
     }
 
     /// Returns the command that deletes a session, as the user would type it.
     #[must_use]
     pub fn delete_command(&self, id: &NativeId) -> String {
-        self.in_words(&self.commands.delete(id))
+        self.format_command(&self.kind.delete_args(id))
     }
 
-    fn in_words(&self, args: &[OsString]) -> String {
+    fn format_command(&self, args: &[OsString]) -> String {
         let args = args.iter().map(|arg| arg.to_string_lossy());
-        let words: Vec<_> = std::iter::once(self.agent().into()).chain(args).collect();
-        words.join(" ")
+        let parts: Vec<_> = std::iter::once(self.agent().into()).chain(args).collect();
+        parts.join(" ")
     }
 
     /// Deletes a session with the agent's program.
-    pub async fn delete(&self, id: &NativeId, cwd: &Path) -> Result<(), OwnError> {
-        self.run(&self.commands.delete(id), cwd).await
+    pub async fn delete_session(&self, id: &NativeId, cwd: &Path) -> Result<(), NativeCliError> {
+        self.run_command(&self.kind.delete_args(id), cwd).await
     }
 
     /// Imports an exported session with the agent's program. Returns `false` if the program has no command for this.
-    pub async fn take_back(&self, export: &Path, cwd: &Path) -> Result<bool, OwnError> {
-        match self.commands {
-            Commands::Codex => Ok(false),
-            Commands::Opencode => {
+    pub async fn import_session(&self, export: &Path, cwd: &Path) -> Result<bool, NativeCliError> {
+        match self.kind {
+            NativeCliKind::Codex => Ok(false),
+            NativeCliKind::Opencode => {
                 let args = ["import".into(), export.as_os_str().to_owned()];
-                self.run(&args, cwd).await.map(|()| true)
+                self.run_command(&args, cwd).await.map(|()| true)
             }
         }
     }
 
-    async fn run(&self, args: &[OsString], cwd: &Path) -> Result<(), OwnError> {
-        let command = self.in_words(args);
-        let program = Program {
+    async fn run_command(&self, args: &[OsString], cwd: &Path) -> Result<(), NativeCliError> {
+        let command = self.format_command(args);
+        let program = ProgramSpec {
             path: &self.program,
             args,
             env: &self.env,
             cwd,
         };
-        let started = AgentProcess::start(&self.leash, &program);
-        let (mut process, stdin, stdout) = started.map_err(|source| OwnError::NotStarted {
-            command: command.clone(),
-            source,
-        })?;
+        let start_result = AgentProcess::start(&self.leash, &program);
+        let (mut process, stdin, stdout) =
+            start_result.map_err(|source| NativeCliError::NotStarted {
+                command: command.clone(),
+                source,
+            })?;
         drop(stdin);
-        let mut answer = Vec::new();
-        let mut stdout = stdout.take(ANSWER);
-        let read = stdout.read_to_end(&mut answer);
-        let in_time = tokio::time::timeout(PATIENCE, read).await.is_ok();
-        let exit = if in_time {
-            process.exit().await
+        let mut output = Vec::new();
+        let mut stdout = stdout.take(MAX_OUTPUT_BYTES);
+        let reading = stdout.read_to_end(&mut output);
+        let ended_in_time = tokio::time::timeout(COMMAND_TIMEOUT, reading).await.is_ok();
+        let exit = if ended_in_time {
+            process.wait_for_exit().await
         } else {
             Exit::StillRunning
         };
@@ -171,22 +172,22 @@ impl Own {
         process.stop().await;
         match exit {
             Exit::Code(0) => Ok(()),
-            Exit::StillRunning => Err(OwnError::TimedOut { command }),
-            exit => Err(OwnError::Failed {
+            Exit::StillRunning => Err(NativeCliError::TimedOut { command }),
+            exit => Err(NativeCliError::Failed {
                 command,
                 exit,
-                said: last_words(&stderr, &answer),
+                last_line: last_output_line(&stderr, &output),
             }),
         }
     }
 }
 
 /// Returns the last line that a program wrote, preferably to its error output.
-fn last_words(stderr: &str, stdout: &[u8]) -> String {
+fn last_output_line(stderr: &str, stdout: &[u8]) -> String {
     let stdout = String::from_utf8_lossy(stdout);
     let mut lines = stdout.lines().chain(stderr.lines()).map(str::trim);
-    let last = lines.rfind(|line| !line.is_empty());
-    last.unwrap_or("it did not say why").to_owned()
+    let last_line = lines.rfind(|line| !line.is_empty());
+    last_line.unwrap_or("it did not say why").to_owned()
 }
 
 #[cfg(test)]
@@ -194,15 +195,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_those_that_have_commands_are_asked() {
-        let leash = Leash {
+    fn only_agents_with_session_commands_are_supported() {
+        let leash = LeashCommand {
             program: "/nowhere".into(),
             args: Vec::new(),
         };
         let id = NativeId::parse("an-id").unwrap();
         let command = |agent: &str| {
-            let own = Own::new(agent, Path::new("/bin/x"), &[], &leash)?;
-            Some(own.delete_command(&id))
+            let cli = NativeCli::new(agent, Path::new("/bin/x"), &[], &leash)?;
+            Some(cli.delete_command(&id))
         };
         let cases = [
             ("codex", Some("codex delete --force an-id")),
@@ -217,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_tells_why() {
+    fn the_last_output_line_is_reported() {
         let cases = [
             ("a\nError: b\n\n", "c\n", "Error: b"),
             ("", "c\n", "c"),
             (" \n", "", "it did not say why"),
         ];
         for (stderr, stdout, expected) in cases {
-            assert_eq!(last_words(stderr, stdout.as_bytes()), expected);
+            assert_eq!(last_output_line(stderr, stdout.as_bytes()), expected);
         }
     }
 }

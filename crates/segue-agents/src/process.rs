@@ -12,16 +12,16 @@ use std::time::Duration;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::leash::GRACE;
-use crate::mark::mark_of;
+use crate::leash::SIGTERM_GRACE;
+use crate::mark::identify_process;
 use crate::stderr::StderrTail;
 
 /// Command that starts the leash: usually segue itself, with a hidden subcommand.
 #[derive(Debug, Clone)]
-pub struct Leash {
+pub struct LeashCommand {
     /// Path of the program.
     pub program: PathBuf,
     /// Arguments before `--lifeline N -- PROGRAM ARGS…`.
@@ -61,7 +61,7 @@ impl From<ExitStatus> for Exit {
 }
 
 /// A program to start.
-pub(crate) struct Program<'a> {
+pub(crate) struct ProgramSpec<'a> {
     pub(crate) path: &'a Path,
     pub(crate) args: &'a [OsString],
     pub(crate) env: &'a [(OsString, OsString)],
@@ -79,17 +79,17 @@ pub(crate) struct AgentProcess {
 impl AgentProcess {
     /// Starts a program. The caller receives its input and output.
     pub(crate) fn start(
-        leash: &Leash,
-        program: &Program<'_>,
+        leash: &LeashCommand,
+        program: &ProgramSpec<'_>,
     ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
-        let (held_by_leash, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (leash_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         // The leash inherits only this end. No other process has the other end, so the pipe closes when segue exits.
-        fcntl_setfd(&held_by_leash, FdFlags::empty())?;
+        fcntl_setfd(&leash_end, FdFlags::empty())?;
         let mut command = Command::new(&leash.program);
         command
             .args(&leash.args)
             .arg("--lifeline")
-            .arg(held_by_leash.as_raw_fd().to_string())
+            .arg(leash_end.as_raw_fd().to_string())
             .arg("--")
             .arg(program.path)
             .args(program.args)
@@ -104,13 +104,13 @@ impl AgentProcess {
             reason = "this is where the leash itself is started"
         )]
         let mut leash = command.spawn()?;
-        let gone = || io::Error::other("the leash ended at once");
-        let pid = leash.id().ok_or_else(gone)?;
+        let leash_ended = || io::Error::other("the leash ended at once");
+        let pid = leash.id().ok_or_else(leash_ended)?;
         let (stdin, stdout) = leash
             .stdin
             .take()
             .zip(leash.stdout.take())
-            .ok_or_else(gone)?;
+            .ok_or_else(leash_ended)?;
         let stderr = leash
             .stderr
             .take()
@@ -126,8 +126,8 @@ impl AgentProcess {
     }
 
     /// Returns the identity of the process group in which all processes of the agent run.
-    pub(crate) fn mark(&self) -> Option<ProcessMark> {
-        mark_of(self.pid)
+    pub(crate) fn identity(&self) -> Option<ProcessIdentity> {
+        identify_process(self.pid)
     }
 
     /// Returns the end of the error output.
@@ -137,8 +137,9 @@ impl AgentProcess {
 
     /// Waits for the exit status. The wait is needed because pipes close before a process has ended, and the leash
     /// first ends the remaining processes.
-    pub(crate) async fn exit(&mut self) -> Exit {
-        match tokio::time::timeout(GRACE + Duration::from_secs(1), self.leash.wait()).await {
+    pub(crate) async fn wait_for_exit(&mut self) -> Exit {
+        match tokio::time::timeout(SIGTERM_GRACE + Duration::from_secs(1), self.leash.wait()).await
+        {
             Ok(Ok(status)) => status.into(),
             Ok(Err(_)) | Err(_) => Exit::StillRunning,
         }
@@ -151,17 +152,17 @@ impl AgentProcess {
 
     /// Sends SIGTERM to the leash, which ends the program. Does not wait.
     pub(crate) fn terminate(&self) {
-        if let Some(leash) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+        if let Some(leash_pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             // The leash may be ending on its own.
-            let _ = rustix::process::kill_process(leash, Signal::TERM);
+            let _ = rustix::process::kill_process(leash_pid, Signal::TERM);
         }
     }
 
     /// Returns once the leash was killed, which only another process can have done; never returns if the leash exits
     /// normally.
-    pub(crate) async fn leash_is_killed(&mut self) {
-        let killed = matches!(self.leash.wait().await, Ok(status) if status.signal().is_some());
-        if !killed {
+    pub(crate) async fn wait_for_leash_kill(&mut self) {
+        let was_killed = matches!(self.leash.wait().await, Ok(status) if status.signal().is_some());
+        if !was_killed {
             std::future::pending::<()>().await;
         }
     }
@@ -169,8 +170,8 @@ impl AgentProcess {
     /// Ends the program and waits until no process of it is left.
     pub(crate) async fn stop(mut self) {
         self.lifeline = None;
-        let patience = GRACE + Duration::from_secs(4);
-        match tokio::time::timeout(patience, self.leash.wait()).await {
+        let stop_timeout = SIGTERM_GRACE + Duration::from_secs(4);
+        match tokio::time::timeout(stop_timeout, self.leash.wait()).await {
             Ok(Ok(status)) if status.signal().is_none() => {}
             // The leash was killed or does not respond, so only its group can be reached.
             Ok(_) | Err(_) => {
@@ -191,8 +192,9 @@ impl AgentProcess {
 impl Drop for AgentProcess {
     fn drop(&mut self) {
         // A running leash does its work once the lifeline closes; a killed one cannot.
-        let killed = matches!(self.leash.try_wait(), Ok(Some(status)) if status.signal().is_some());
-        if killed {
+        let was_killed =
+            matches!(self.leash.try_wait(), Ok(Some(status)) if status.signal().is_some());
+        if was_killed {
             self.kill_group();
         }
     }

@@ -8,26 +8,29 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::id::ProviderId;
 
-use crate::{Agent, AgentError, Defaults, Leash, Listed, OpenRequest, Opening, Probe};
+use crate::{
+    Agent, AgentDefaults, AgentError, LeashCommand, ListedNativeSession, OpenRequest,
+    OpenedConnection, Probe,
+};
 
 /// Environment that segue provides to agents.
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct AgentHost {
     /// Command that starts the leash.
-    pub leash: Leash,
+    pub leash: LeashCommand,
     /// Version of segue that the handshake reports to agents.
     pub version: &'static str,
     /// Directory for copies of native sessions that need protection.
-    pub kept: PathBuf,
+    pub agent_files_dir: PathBuf,
     /// Value of `PATH` with which programs are found.
-    pub path: std::ffi::OsString,
+    pub search_path: std::ffi::OsString,
     /// Clock and randomness.
-    pub outside: Outside,
+    pub system: SystemFns,
 }
 
 /// Clock and randomness, which the caller provides because this library has none of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct Outside {
+pub struct SystemFns {
     /// Function that returns the current time.
     pub now: fn() -> Timestamp,
     /// Function that returns a random number.
@@ -35,14 +38,14 @@ pub struct Outside {
 }
 
 #[cfg(test)]
-pub(crate) const OUTSIDE: Outside = Outside {
+pub(crate) const TEST_SYSTEM_FNS: SystemFns = SystemFns {
     now: || Timestamp::UNIX_EPOCH,
     random: || 7,
 };
 
 /// Configuration of a provider by the user.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct ProviderSettings {
     /// Path of the program; `None` if it was not found.
     pub program: Option<PathBuf>,
     /// Path of the ACP adapter, if it is a separate program.
@@ -60,12 +63,12 @@ pub struct Settings {
     /// Directory in which the program stores its sessions.
     pub home: PathBuf,
     /// Values that apply if the caller gives none.
-    pub defaults: Defaults,
+    pub defaults: AgentDefaults,
 }
 
 /// A transport to a program.
 #[derive(Clone)]
-pub struct Way {
+pub struct Transport {
     /// Name of the transport in the configuration.
     pub name: &'static str,
     /// Agent that uses this transport.
@@ -75,18 +78,18 @@ pub struct Way {
 /// A program with all its transports.
 pub struct Provider {
     id: ProviderId,
-    ways: Vec<Way>,
-    defaults: Defaults,
+    transports: Vec<Transport>,
+    defaults: AgentDefaults,
     program: Option<PathBuf>,
 }
 
 impl Provider {
     /// Creates a provider with these transports, the preferred ones first.
     #[must_use]
-    pub fn new(id: ProviderId, ways: Vec<Way>, defaults: Defaults) -> Self {
+    pub fn new(id: ProviderId, transports: Vec<Transport>, defaults: AgentDefaults) -> Self {
         Self {
             id,
-            ways,
+            transports,
             defaults,
             program: None,
         }
@@ -94,7 +97,7 @@ impl Provider {
 
     /// Sets the path of the provider's program; `None` if unknown.
     #[must_use]
-    pub fn at(mut self, program: Option<&PathBuf>) -> Self {
+    pub fn with_program(mut self, program: Option<&PathBuf>) -> Self {
         self.program = program.cloned();
         self
     }
@@ -107,19 +110,24 @@ impl Provider {
 
     /// Returns the transports, the preferred ones first.
     #[must_use]
-    pub fn ways(&self) -> &[Way] {
-        &self.ways
+    pub fn transports(&self) -> &[Transport] {
+        &self.transports
     }
 }
 
-/// Returns the transports in `all` that `wanted` names, in the order of `wanted`; all of them if it names none.
-pub(crate) fn chosen(all: Vec<Way>, wanted: &[String]) -> Vec<Way> {
-    if wanted.is_empty() {
-        return all;
+/// Returns the transports in `available` that `requested` names, in the order of `requested`; all of them if it names none.
+pub(crate) fn select_transports(available: Vec<Transport>, requested: &[String]) -> Vec<Transport> {
+    if requested.is_empty() {
+        return available;
     }
-    wanted
+    requested
         .iter()
-        .filter_map(|name| all.iter().find(|way| way.name == name).cloned())
+        .filter_map(|name| {
+            available
+                .iter()
+                .find(|transport| transport.name == name)
+                .cloned()
+        })
         .collect()
 }
 
@@ -131,69 +139,77 @@ impl Agent for Provider {
 
     /// Opens a connection over the first transport that works. Tries the next one only if the program cannot be started
     /// or does not complete the handshake.
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let mut first_error = None;
-        for way in &self.ways {
-            match way.agent.open(request).await {
-                Err(error) if error.is_about_the_way() => {
-                    first_error.get_or_insert((way.name, error));
+        for transport in &self.transports {
+            match transport.agent.open(request).await {
+                Err(error) if error.is_transport_failure() => {
+                    first_error.get_or_insert((transport.name, error));
                 }
-                Ok(opening) => {
-                    let fell_back = first_error.map(|(name, error)| {
+                Ok(opened) => {
+                    let transport_fallback = first_error.map(|(name, error)| {
                         format!(
                             "talking to {} by {}, since {name} does not work: {error}",
-                            self.id, way.name
+                            self.id, transport.name
                         )
                     });
-                    return Ok(Opening {
-                        fell_back,
-                        ..opening
+                    return Ok(OpenedConnection {
+                        transport_fallback,
+                        ..opened
                     });
                 }
                 Err(error) => return Err(error),
             }
         }
-        Err(first_error.map_or_else(|| self.nowhere(), |(_, error)| error))
+        Err(first_error.map_or_else(|| self.not_found_error(), |(_, error)| error))
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        match self.ways.first() {
-            Some(way) => way.agent.probe(timeout).await,
-            None => Err(self.nowhere()),
+        match self.transports.first() {
+            Some(transport) => transport.agent.probe(timeout).await,
+            None => Err(self.not_found_error()),
         }
     }
 
-    async fn list(&self, cwd: &Path, timeout: Duration) -> Result<Option<Vec<Listed>>, AgentError> {
-        for way in &self.ways {
-            match way.agent.list(cwd, timeout).await {
+    async fn list_sessions(
+        &self,
+        cwd: &Path,
+        timeout: Duration,
+    ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
+        for transport in &self.transports {
+            match transport.agent.list_sessions(cwd, timeout).await {
                 Ok(None) => {}
-                Err(error) if error.is_about_the_way() => {}
+                Err(error) if error.is_transport_failure() => {}
                 outcome => return outcome,
             }
         }
         Ok(None)
     }
 
-    fn branches(&self) -> bool {
-        self.ways.first().is_some_and(|way| way.agent.branches())
+    fn can_branch(&self) -> bool {
+        self.transports
+            .first()
+            .is_some_and(|transport| transport.agent.can_branch())
     }
 
-    fn takes_tools(&self) -> bool {
-        self.ways.first().is_some_and(|way| way.agent.takes_tools())
+    fn accepts_mcp_servers(&self) -> bool {
+        self.transports
+            .first()
+            .is_some_and(|transport| transport.agent.accepts_mcp_servers())
     }
 
-    fn defaults(&self) -> Defaults {
+    fn defaults(&self) -> AgentDefaults {
         self.defaults.clone()
     }
 
-    fn is_there(&self) -> bool {
+    fn is_installed(&self) -> bool {
         let program = self.program.as_ref();
         program.is_none_or(|program| program.is_file())
     }
 }
 
 impl Provider {
-    fn nowhere(&self) -> AgentError {
+    fn not_found_error(&self) -> AgentError {
         AgentError::NotStarted {
             program: self.id.to_string(),
             source: std::io::Error::other("it was not found on this machine"),

@@ -1,30 +1,30 @@
-//! `rehearsal`, the built-in offline agent: segue's own program, started with a hidden subcommand.
+//! `rehearsal_agent`, the built-in offline agent: segue's own program, started with a hidden subcommand.
 
 use std::path::PathBuf;
 
-use segue_core::agent::How;
+use segue_core::agent::CapabilitySource;
 use segue_core::id::ProviderId;
 
-use crate::{AcpAgent, Leash};
+use crate::{AcpAgent, LeashCommand};
 
-/// Creates the rehearsal agent of `program`, with its sessions in `directory`.
+/// Creates the rehearsal agent of `program`, with its sessions in `sessions_dir`.
 #[must_use]
-pub fn rehearsal(
+pub fn rehearsal_agent(
     program: PathBuf,
-    directory: PathBuf,
-    leash: Leash,
+    sessions_dir: PathBuf,
+    leash: LeashCommand,
     version: &'static str,
 ) -> AcpAgent {
     AcpAgent {
         provider: ProviderId::rehearsal(),
         program,
-        args: vec!["rehearsal-agent".into(), directory.into()],
+        args: vec!["rehearsal-agent".into(), sessions_dir.into()],
         env: Vec::new(),
-        usage: Some(How::Protocol),
+        usage_source: Some(CapabilitySource::Protocol),
         mode: None,
-        mode_otherwise: None,
+        fallback_mode: None,
         model: None,
-        fails_silently: |_| false,
+        can_fail_silently: |_| false,
         leash,
         version,
     }

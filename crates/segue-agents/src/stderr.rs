@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum number of bytes that are stored.
-const KEPT: usize = 8 * 1024;
+const STDERR_TAIL_BYTES: usize = 8 * 1024;
 
 /// End of a program's error output.
 #[derive(Clone, Default)]
@@ -15,25 +15,25 @@ impl StderrTail {
     /// Reads `stderr` to its end in a separate task.
     pub(crate) fn follow(mut stderr: impl AsyncRead + Send + Unpin + 'static) -> Self {
         let tail = Self::default();
-        let kept = tail.clone();
+        let task_tail = tail.clone();
         tokio::spawn(async move {
             let mut buffer = vec![0; 4096];
             while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
-                kept.push(&buffer[..length]);
+                task_tail.append(&buffer[..length]);
             }
         });
         tail
     }
 
-    fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(bytes);
-        let excess = kept.len().saturating_sub(KEPT);
-        kept.drain(..excess);
+    fn append(&self, bytes: &[u8]) {
+        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend_from_slice(bytes);
+        let excess = tail.len().saturating_sub(STDERR_TAIL_BYTES);
+        tail.drain(..excess);
     }
 
     pub(crate) fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).trim().to_owned()
+        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&tail).trim().to_owned()
     }
 }

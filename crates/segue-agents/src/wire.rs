@@ -11,20 +11,20 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 
-use crate::leash::CANNOT_START;
+use crate::leash::CANNOT_START_EXIT_CODE;
 use crate::noise;
-use crate::process::{AgentProcess, Exit, Leash, Program};
+use crate::process::{AgentProcess, Exit, LeashCommand, ProgramSpec};
 use crate::{AgentError, OpenRequest};
 
 /// Maximum number of unread lines, after which the program has to wait.
-const WAITING: usize = 256;
+const MAX_UNREAD_LINES: usize = 256;
 
 /// Maximum length of a line in bytes.
-const LONGEST: u64 = 512 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
 
 /// A line of a program.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub(crate) enum OutputLine {
     /// A JSON value.
     Json(Value),
     /// An excerpt of output that is not JSON.
@@ -32,44 +32,47 @@ pub(crate) enum Line {
 }
 
 /// A running program that exchanges JSON lines.
-pub(crate) struct Wire {
+pub(crate) struct JsonLineProcess {
     program: String,
     process: AgentProcess,
     input: Option<mpsc::UnboundedSender<Vec<u8>>>,
-    lines: mpsc::Receiver<Line>,
+    lines: mpsc::Receiver<OutputLine>,
     /// Whether its output has ended.
-    over: bool,
+    output_ended: bool,
 }
 
-/// Sender to a program's input that outlives a borrow of the [`Wire`]. It does not prevent the input from closing.
+/// Sender to a program's input that outlives a borrow of the [`JsonLineProcess`]. It does not prevent the input from closing.
 #[derive(Clone)]
-pub(crate) struct Sender(mpsc::WeakUnboundedSender<Vec<u8>>);
+pub(crate) struct JsonLineSender(mpsc::WeakUnboundedSender<Vec<u8>>);
 
-impl Sender {
+impl JsonLineSender {
     /// Sends a value as a line, if the input is still open.
     pub(crate) fn send(&self, value: &Value) {
         if let Some(input) = self.0.upgrade() {
-            let _ = input.send(line(value));
+            let _ = input.send(encode_line(value));
         }
     }
 }
 
-impl Wire {
+impl JsonLineProcess {
     /// Starts a program. Sends the process identity to `request.started` as soon as the process runs.
     pub(crate) fn start(
-        leash: &Leash,
-        program: &Program<'_>,
+        leash: &LeashCommand,
+        program: &ProgramSpec<'_>,
         request: &OpenRequest,
     ) -> Result<Self, AgentError> {
-        let wire = Self::start_apart(leash, program)?;
-        request.started.send_replace(wire.process.mark());
+        let wire = Self::start_unreported(leash, program)?;
+        request.process_sender.send_replace(wire.process.identity());
         Ok(wire)
     }
 
     /// Starts a program without reporting its process identity.
-    pub(crate) fn start_apart(leash: &Leash, program: &Program<'_>) -> Result<Self, AgentError> {
+    pub(crate) fn start_unreported(
+        leash: &LeashCommand,
+        program: &ProgramSpec<'_>,
+    ) -> Result<Self, AgentError> {
         if !program.cwd.is_dir() {
-            return Err(AgentError::NoDirectory(program.cwd.to_owned()));
+            return Err(AgentError::DirectoryMissing(program.cwd.to_owned()));
         }
         let name = program.path.display().to_string();
         let (process, stdin, stdout) =
@@ -77,27 +80,29 @@ impl Wire {
                 program: name.clone(),
                 source,
             })?;
-        let (input, to_write) = mpsc::unbounded_channel();
-        tokio::spawn(write(stdin, to_write));
-        let (found, lines) = mpsc::channel(WAITING);
-        tokio::spawn(read(stdout, found));
+        let (input, write_queue) = mpsc::unbounded_channel();
+        tokio::spawn(write_input(stdin, write_queue));
+        let (line_sender, lines) = mpsc::channel(MAX_UNREAD_LINES);
+        tokio::spawn(read_output(stdout, line_sender));
         Ok(Self {
             program: name,
             process,
             input: Some(input),
             lines,
-            over: false,
+            output_ended: false,
         })
     }
 
-    /// Sends a value as a line. If the program has exited, [`Wire::next`] returns `None`.
+    /// Sends a value as a line. If the program has exited, [`JsonLineProcess::next_line`] returns `None`.
     pub(crate) fn send(&self, value: &Value) {
-        self.send_bytes(line(value));
+        self.send_bytes(encode_line(value));
     }
 
     /// Returns a sender to the input; `None` once the input is closed.
-    pub(crate) fn sender(&self) -> Option<Sender> {
-        self.input.as_ref().map(|input| Sender(input.downgrade()))
+    pub(crate) fn sender(&self) -> Option<JsonLineSender> {
+        self.input
+            .as_ref()
+            .map(|input| JsonLineSender(input.downgrade()))
     }
 
     /// Sends bytes unchanged.
@@ -114,31 +119,31 @@ impl Wire {
 
     /// Returns the next line; `None` once the output has ended. Dropping the future loses no line; the caller can call
     /// this method again.
-    pub(crate) async fn next(&mut self) -> Option<Line> {
-        if self.over {
+    pub(crate) async fn next_line(&mut self) -> Option<OutputLine> {
+        if self.output_ended {
             return None;
         }
         let line = tokio::select! {
             biased;
             line = self.lines.recv() => line,
             // Without its leash the agent could outlive segue, so the output ends.
-            () = self.process.leash_is_killed() => None,
+            () = self.process.wait_for_leash_kill() => None,
         };
-        self.over = line.is_none();
+        self.output_ended = line.is_none();
         line
     }
 
     /// Returns the next line, or an error if none arrives within `timeout` or the output has ended.
-    pub(crate) async fn next_in(
+    pub(crate) async fn next_line_within(
         &mut self,
         timeout: Duration,
-        doing: &'static str,
-    ) -> Result<Line, AgentError> {
-        match tokio::time::timeout(timeout, self.next()).await {
+        operation: &'static str,
+    ) -> Result<OutputLine, AgentError> {
+        match tokio::time::timeout(timeout, self.next_line()).await {
             Ok(Some(line)) => Ok(line),
-            Ok(None) => Err(self.gone(doing).await),
+            Ok(None) => Err(self.exit_error(operation).await),
             Err(_) => Err(AgentError::TimedOut {
-                doing,
+                operation,
                 after: timeout,
                 stderr: self.process.stderr(),
             }),
@@ -146,17 +151,17 @@ impl Wire {
     }
 
     /// Returns the error for a program whose output has ended.
-    pub(crate) async fn gone(&mut self, doing: &'static str) -> AgentError {
-        let exit = self.process.exit().await;
+    pub(crate) async fn exit_error(&mut self, operation: &'static str) -> AgentError {
+        let exit = self.process.wait_for_exit().await;
         let stderr = self.process.stderr();
-        if exit == Exit::Code(CANNOT_START) {
+        if exit == Exit::Code(CANNOT_START_EXIT_CODE) {
             return AgentError::NotStarted {
                 program: self.program.clone(),
                 source: std::io::Error::other(stderr),
             };
         }
         AgentError::Crashed {
-            doing,
+            operation,
             exit,
             stderr,
         }
@@ -164,7 +169,7 @@ impl Wire {
 
     /// Returns `true` if the program can still receive and send lines.
     pub(crate) fn is_alive(&mut self) -> bool {
-        !self.over && !self.process.has_ended()
+        !self.output_ended && !self.process.has_ended()
     }
 
     pub(crate) fn process(&self) -> &AgentProcess {
@@ -179,39 +184,39 @@ impl Wire {
 }
 
 /// Converts a path to text, for protocols that accept only text.
-pub(crate) fn text_of(path: &Path) -> String {
+pub(crate) fn path_to_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn line(value: &Value) -> Vec<u8> {
+fn encode_line(value: &Value) -> Vec<u8> {
     let mut line = value.to_string().into_bytes();
     line.push(b'\n');
     line
 }
 
-async fn write(mut stdin: ChildStdin, mut to_write: mpsc::UnboundedReceiver<Vec<u8>>) {
-    while let Some(bytes) = to_write.recv().await {
+async fn write_input(mut stdin: ChildStdin, mut write_queue: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(bytes) = write_queue.recv().await {
         if stdin.write_all(&bytes).await.is_err() || stdin.flush().await.is_err() {
             return;
         }
     }
 }
 
-async fn read(stdout: ChildStdout, found: mpsc::Sender<Line>) {
+async fn read_output(stdout: ChildStdout, line_sender: mpsc::Sender<OutputLine>) {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
     loop {
         line.clear();
         match (&mut reader)
-            .take(LONGEST)
+            .take(MAX_LINE_BYTES)
             .read_until(b'\n', &mut line)
             .await
         {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        for piece in noise::lines(&line) {
-            if found.send(piece).await.is_err() {
+        for parsed_line in noise::parse_line(&line) {
+            if line_sender.send(parsed_line).await.is_err() {
                 return;
             }
         }

@@ -18,20 +18,20 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use segue_core::id::{NativeId, ProviderId};
 
-pub use self::error::KeepError;
-pub use self::manifest::{Called, Manifest, Packed, WentWith};
-pub use self::restore::{PutBack, Times};
-use crate::belongings::entries;
-use crate::{Found, IdHint, NativeSession, Reader, Start, outline, trash};
+pub use self::error::ArchiveError;
+pub use self::manifest::{DeletedWith, Manifest, PackedFile, SessionLabels};
+pub use self::restore::{RestoredFileTimes, RestoredFiles};
+use crate::belongings::list_directory;
+use crate::{IdHint, NativeSession, ReadStart, Reader, SessionLocation, read_outline, trash};
 
-pub(crate) use self::pack::pack;
+pub(crate) use self::pack::pack_session;
 
 /// Directory of the archive in segue's home.
-const DIRECTORY: &str = "archive";
+const ARCHIVE_DIR_NAME: &str = "archive";
 /// Directory into which archived sessions are unpacked to be read. No agent has this name.
-const OPENED: &str = ".opened";
+const UNPACKED_DIR_NAME: &str = ".opened";
 /// Maximum number of sessions that stay unpacked, so that reading one of them a second time is fast.
-const OPEN: usize = 8;
+const MAX_UNPACKED_COPIES: usize = 8;
 
 /// The copies of native sessions.
 #[derive(Debug, Clone)]
@@ -41,25 +41,25 @@ pub struct Archive {
 
 /// A copy of a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArchivedSession {
     /// Directory of the copy.
     pub path: PathBuf,
     /// Storage that contains the copy.
-    pub kept: Kept,
+    pub location: CopyLocation,
     /// Manifest of the copy, which describes the session.
     pub manifest: Manifest,
 }
 
 /// Storage that contains a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum CopyLocation {
     /// The archive, for copies of existing and of lost sessions.
     Archive,
     /// The trash, for copies of deleted sessions.
     Trash,
 }
 
-impl Kept {
+impl CopyLocation {
     /// Returns the name of the storage.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -72,21 +72,21 @@ impl Kept {
 
 /// Outcome of archiving a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Saved {
+pub enum ArchiveOutcome {
     /// The archive had no readable copy, and has one now.
-    New(Entry),
+    Created(ArchivedSession),
     /// The archive had an outdated copy, which was replaced.
-    Renewed(Entry),
+    Updated(ArchivedSession),
     /// The archive already had an up-to-date copy.
-    Already(Entry),
+    Unchanged(ArchivedSession),
 }
 
-impl Saved {
+impl ArchiveOutcome {
     /// Returns the copy.
     #[must_use]
-    pub fn entry(&self) -> &Entry {
+    pub fn entry(&self) -> &ArchivedSession {
         match self {
-            Self::New(entry) | Self::Renewed(entry) | Self::Already(entry) => entry,
+            Self::Created(entry) | Self::Updated(entry) | Self::Unchanged(entry) => entry,
         }
     }
 }
@@ -96,28 +96,32 @@ impl Archive {
     #[must_use]
     pub fn open(home: &Path) -> Self {
         Self {
-            root: home.join(DIRECTORY),
+            root: home.join(ARCHIVE_DIR_NAME),
         }
     }
 
-    fn place(&self, provider: &ProviderId, id: &NativeId) -> PathBuf {
+    fn copy_dir(&self, provider: &ProviderId, id: &NativeId) -> PathBuf {
         self.root.join(provider.as_str()).join(id.as_str())
     }
 
     /// Returns the copy of a session, or `None` if the archive has none. Fails if the manifest can't be read.
-    pub fn entry(&self, provider: &ProviderId, id: &NativeId) -> Result<Option<Entry>, KeepError> {
-        entry(&self.place(provider, id), Kept::Archive)
+    pub fn find_entry(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<ArchivedSession>, ArchiveError> {
+        read_entry(&self.copy_dir(provider, id), CopyLocation::Archive)
     }
 
     /// Returns `true` if the archive has an up-to-date copy of a session.
     #[must_use]
-    pub fn contains(&self, session: &NativeSession, reader: &dyn Reader) -> bool {
-        let entry = self.entry(&session.provider, &session.head.id);
-        let (Ok(Some(entry)), Some(keeping)) = (entry, reader.keeping()) else {
+    pub fn has_current_copy(&self, session: &NativeSession, reader: &dyn Reader) -> bool {
+        let entry = self.find_entry(&session.provider, &session.head.id);
+        let (Ok(Some(entry)), Some(storage)) = (entry, reader.storage()) else {
             return false;
         };
-        let belongings = keeping.belongings(&session.found, &session.head.id);
-        belongings.is_ok_and(|belongings| entry.manifest.is_of(&belongings))
+        let artifacts = storage.collect_artifacts(&session.location, &session.head.id);
+        artifacts.is_ok_and(|artifacts| entry.manifest.is_up_to_date(&artifacts))
     }
 
     /// Copies a session into the archive, unless the copy in the archive is up to date.
@@ -126,138 +130,155 @@ impl Archive {
         session: &NativeSession,
         reader: &dyn Reader,
         at: Timestamp,
-    ) -> Result<Saved, KeepError> {
+    ) -> Result<ArchiveOutcome, ArchiveError> {
         let (provider, id) = (&session.provider, &session.head.id);
-        let keeping = trash::keeping(reader, session)?;
-        let _lock = lock(&self.root)?;
-        let place = self.place(provider, id);
+        let storage = trash::require_storage(reader, session)?;
+        let _lock = acquire_lock(&self.root)?;
+        let copy_dir = self.copy_dir(provider, id);
         // An unreadable copy is replaced as if it were missing.
-        let before = self.entry(provider, id).ok().flatten();
-        let belongings = keeping.belongings(&session.found, id)?;
-        if let Some(entry) = before.clone()
-            && entry.manifest.is_of(&belongings)
+        let previous = self.find_entry(provider, id).ok().flatten();
+        let artifacts = storage.collect_artifacts(&session.location, id)?;
+        if let Some(entry) = previous.clone()
+            && entry.manifest.is_up_to_date(&artifacts)
         {
-            return Ok(Saved::Already(entry));
+            return Ok(ArchiveOutcome::Unchanged(entry));
         }
-        let turns = turns(session, reader);
-        let draft = Manifest::of(session, keeping.home(), turns, at);
-        let manifest = pack(keeping, &session.found, &belongings, draft, &place)?;
-        let entry = Entry {
-            path: place,
-            kept: Kept::Archive,
+        let turns = count_turns(session, reader);
+        let draft = Manifest::for_session(session, storage.home(), turns, at);
+        let manifest = pack_session(storage, &session.location, &artifacts, draft, &copy_dir)?;
+        let entry = ArchivedSession {
+            path: copy_dir,
+            location: CopyLocation::Archive,
             manifest,
         };
-        Ok(match before {
-            Some(_) => Saved::Renewed(entry),
-            None => Saved::New(entry),
+        Ok(match previous {
+            Some(_) => ArchiveOutcome::Updated(entry),
+            None => ArchiveOutcome::Created(entry),
         })
     }
 
     /// Returns all copies, the newest conversation first, and an error for each directory that can't be read.
     #[must_use]
-    pub fn list(&self) -> (Vec<Entry>, Vec<KeepError>) {
-        let agents = entries(&self.root).into_iter();
-        let agents = agents.filter(|path| path.file_name().is_some_and(|name| name != OPENED));
-        let places = agents.flat_map(|path| entries(&path));
-        listed(places, Kept::Archive)
+    pub fn list(&self) -> (Vec<ArchivedSession>, Vec<ArchiveError>) {
+        let agents = list_directory(&self.root).into_iter();
+        let agents = agents.filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name != UNPACKED_DIR_NAME)
+        });
+        let copy_dirs = agents.flat_map(|path| list_directory(&path));
+        list_entries(copy_dirs, CopyLocation::Archive)
     }
 
     /// Returns the location of every copy, without reading the manifests. A replaced copy is visible in the
     /// modification time of its manifest, which is always written as a new file. `size` is 0, because the size of the
     /// session is in the manifest.
-    pub(crate) fn walk(&self) -> Vec<(ProviderId, Found)> {
-        let mut found = Vec::new();
-        for agent in entries(&self.root) {
+    pub(crate) fn list_locations(&self) -> Vec<(ProviderId, SessionLocation)> {
+        let mut locations = Vec::new();
+        for agent in list_directory(&self.root) {
             let name = agent.file_name().and_then(|name| name.to_str());
             let Some(provider) = name.and_then(|name| ProviderId::parse(name).ok()) else {
                 continue;
             };
-            for place in entries(&agent) {
-                let path = place.join(manifest::NAME);
-                let id = place.file_name().and_then(|name| name.to_str());
+            for copy_dir in list_directory(&agent) {
+                let path = copy_dir.join(manifest::MANIFEST_FILE_NAME);
+                let id = copy_dir.file_name().and_then(|name| name.to_str());
                 let (Some(id), Ok(data)) = (id, fs::metadata(&path)) else {
                     continue;
                 };
                 let modified = data.modified().ok().and_then(|at| at.try_into().ok());
-                let found_here = Found {
+                let location = SessionLocation {
                     path,
-                    id: IdHint::Whole(id.to_owned()),
+                    id_hint: IdHint::Complete(id.to_owned()),
                     size: 0,
                     modified: modified.unwrap_or(Timestamp::UNIX_EPOCH),
                     archived: true,
                 };
-                found.push((provider.clone(), found_here));
+                locations.push((provider.clone(), location));
             }
         }
-        found
+        locations
     }
 
-    /// Returns the copies of sessions whose ids begin with `text`, of one agent or, if `provider` is `None`, of all
+    /// Returns the copies of sessions whose ids begin with `id_prefix`, of one agent or, if `provider` is `None`, of all
     /// agents.
-    pub(crate) fn lookup(&self, provider: Option<&ProviderId>, text: &str) -> Vec<Entry> {
-        let agents = entries(&self.root).into_iter();
+    pub(crate) fn lookup_id_prefix(
+        &self,
+        provider: Option<&ProviderId>,
+        id_prefix: &str,
+    ) -> Vec<ArchivedSession> {
+        let agents = list_directory(&self.root).into_iter();
         let agents = agents.filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| {
-                name != OPENED && provider.is_none_or(|provider| provider.as_str() == name)
+                name != UNPACKED_DIR_NAME
+                    && provider.is_none_or(|provider| provider.as_str() == name)
             })
         });
-        let begins = |path: &PathBuf| {
+        let has_prefix = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with(text))
+            name.is_some_and(|name| name.starts_with(id_prefix))
         };
-        let places = agents.flat_map(|path| entries(&path)).filter(begins);
-        listed(places, Kept::Archive).0
+        let copy_dirs = agents
+            .flat_map(|path| list_directory(&path))
+            .filter(has_prefix);
+        list_entries(copy_dirs, CopyLocation::Archive).0
     }
 
     /// Removes a copy and its unpacked files.
-    pub fn remove(&self, entry: &Entry) -> Result<(), KeepError> {
-        let _lock = lock(&self.root)?;
-        self.close(entry);
-        fs::remove_dir_all(&entry.path).map_err(|error| KeepError::io("remove", &entry.path, error))
+    pub fn remove(&self, entry: &ArchivedSession) -> Result<(), ArchiveError> {
+        let _lock = acquire_lock(&self.root)?;
+        self.remove_unpacked(entry);
+        fs::remove_dir_all(&entry.path)
+            .map_err(|error| ArchiveError::io("remove", &entry.path, error))
     }
 
     /// Removes the unpacked files of a copy. The next read unpacks the copy.
-    pub fn close(&self, entry: &Entry) {
-        let _ = fs::remove_dir_all(self.opened(&entry.manifest));
+    pub fn remove_unpacked(&self, entry: &ArchivedSession) {
+        let _ = fs::remove_dir_all(self.unpacked_dir(&entry.manifest));
     }
 
     /// Returns `true` if a session was found in the archive and not in its agent's home.
-    pub(crate) fn has(&self, session: &NativeSession) -> bool {
-        session.found.path.starts_with(&self.root)
+    pub(crate) fn is_source_of(&self, session: &NativeSession) -> bool {
+        session.location.path.starts_with(&self.root)
     }
 
-    fn opened(&self, manifest: &Manifest) -> PathBuf {
-        let agents = self.root.join(OPENED).join(manifest.provider.as_str());
-        agents.join(manifest.id.as_str())
+    fn unpacked_dir(&self, manifest: &Manifest) -> PathBuf {
+        let provider_dir = self
+            .root
+            .join(UNPACKED_DIR_NAME)
+            .join(manifest.provider.as_str());
+        provider_dir.join(manifest.id.as_str())
     }
 
     /// Unpacks a copy into a directory of its own, unless an earlier call did. Returns a reader for that directory and
     /// the location of the session in it. Removes the least recently used unpacked copies.
     pub fn unpack(
         &self,
-        entry: &Entry,
+        entry: &ArchivedSession,
         reader: &dyn Reader,
-    ) -> Result<(Arc<dyn Reader>, Found), KeepError> {
-        let keeping = trash::keeping(reader, &entry.session())?;
-        let _lock = lock(&self.root)?;
-        let found = unpack::unpack(entry, keeping, &self.opened(&entry.manifest))?;
-        let agents = entries(&self.root.join(OPENED)).into_iter();
-        unpack::close_all_but(OPEN, agents.flat_map(|agent| entries(&agent)));
-        Ok(found)
+    ) -> Result<(Arc<dyn Reader>, SessionLocation), ArchiveError> {
+        let storage = trash::require_storage(reader, &entry.native_session())?;
+        let _lock = acquire_lock(&self.root)?;
+        let unpacked = unpack::unpack_copy(entry, storage, &self.unpacked_dir(&entry.manifest))?;
+        let agents = list_directory(&self.root.join(UNPACKED_DIR_NAME)).into_iter();
+        unpack::remove_least_recently_used(
+            MAX_UNPACKED_COPIES,
+            agents.flat_map(|agent| list_directory(&agent)),
+        );
+        Ok(unpacked)
     }
 }
 
-impl Entry {
+impl ArchivedSession {
     /// Returns the session as the manifest describes it, without unpacking the copy.
     #[must_use]
-    pub fn session(&self) -> NativeSession {
+    pub fn native_session(&self) -> NativeSession {
         let manifest = &self.manifest;
         NativeSession {
             provider: manifest.provider.clone(),
-            found: Found {
-                path: self.path.join(manifest::NAME),
-                id: IdHint::Whole(manifest.id.to_string()),
+            location: SessionLocation {
+                path: self.path.join(manifest::MANIFEST_FILE_NAME),
+                id_hint: IdHint::Complete(manifest.id.to_string()),
                 size: manifest.size(),
                 modified: manifest.modified(),
                 archived: true,
@@ -267,8 +288,11 @@ impl Entry {
     }
 
     /// Writes into the manifest which of segue's own sessions was deleted together with this native session.
-    pub(crate) fn of_segues(mut self, session: WentWith) -> Result<Self, KeepError> {
-        self.manifest.went_with = Some(session);
+    pub(crate) fn record_deleted_with(
+        mut self,
+        session: DeletedWith,
+    ) -> Result<Self, ArchiveError> {
+        self.manifest.deleted_with = Some(session);
         pack::write_manifest(&self.manifest, &self.path)?;
         Ok(self)
     }
@@ -277,61 +301,66 @@ impl Entry {
     #[must_use]
     pub fn packed_size(&self) -> u64 {
         let files = self.manifest.files.iter();
-        files.map(|file| file.packed).sum()
+        files.map(|file| file.packed_size).sum()
     }
 }
 
 /// Counts the turns of a session. Returns `None` if the session can't be read to its end.
-pub(crate) fn turns(session: &NativeSession, reader: &dyn Reader) -> Option<u32> {
-    let mut records = reader.records(&session.found, &Start::Beginning).ok()?;
-    let outlined = outline(records.as_mut()).ok()?;
-    u32::try_from(outlined.turns().len()).ok()
+pub(crate) fn count_turns(session: &NativeSession, reader: &dyn Reader) -> Option<u32> {
+    let mut records = reader
+        .open_records(&session.location, &ReadStart::Beginning)
+        .ok()?;
+    let outline = read_outline(records.as_mut()).ok()?;
+    u32::try_from(outline.turns().len()).ok()
 }
 
 /// Returns the copy in a directory. `None` if the directory has no manifest, because it contains no copy or an
 /// unfinished one.
-pub(crate) fn entry(place: &Path, kept: Kept) -> Result<Option<Entry>, KeepError> {
-    let manifest = Manifest::read(place)?;
-    Ok(manifest.map(|manifest| Entry {
-        path: place.to_owned(),
-        kept,
+pub(crate) fn read_entry(
+    copy_dir: &Path,
+    location: CopyLocation,
+) -> Result<Option<ArchivedSession>, ArchiveError> {
+    let manifest = Manifest::read(copy_dir)?;
+    Ok(manifest.map(|manifest| ArchivedSession {
+        path: copy_dir.to_owned(),
+        location,
         manifest,
     }))
 }
 
 /// Returns the copies in the given directories, the newest conversation first, and an error for each that can't be
 /// read.
-pub(crate) fn listed(
-    places: impl Iterator<Item = PathBuf>,
-    kept: Kept,
-) -> (Vec<Entry>, Vec<KeepError>) {
-    let (mut all, mut unreadable) = (Vec::new(), Vec::new());
-    for place in places {
-        match entry(&place, kept) {
-            Ok(found) => all.extend(found),
+pub(crate) fn list_entries(
+    copy_dirs: impl Iterator<Item = PathBuf>,
+    location: CopyLocation,
+) -> (Vec<ArchivedSession>, Vec<ArchiveError>) {
+    let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
+    for copy_dir in copy_dirs {
+        match read_entry(&copy_dir, location) {
+            Ok(found) => entries.extend(found),
             Err(error) => unreadable.push(error),
         }
     }
-    all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.head.updated_at));
-    (all, unreadable)
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.head.updated_at));
+    (entries, unreadable)
 }
 
 /// Creates a directory and its missing parents, with access for the owner only.
-pub(crate) fn make_directory(path: &Path) -> Result<(), KeepError> {
+pub(crate) fn create_private_dir(path: &Path) -> Result<(), ArchiveError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    let made = builder.create(path);
-    made.map_err(|error| KeepError::io("make", path, error))
+    let created = builder.create(path);
+    created.map_err(|error| ArchiveError::io("make", path, error))
 }
 
 /// Waits for the lock that permits one writer at a time, and acquires it. Dropping the returned file releases the lock.
-pub(crate) fn lock(root: &Path) -> Result<File, KeepError> {
+pub(crate) fn acquire_lock(root: &Path) -> Result<File, ArchiveError> {
     let path = root.join(".lock");
-    let failed = |error| KeepError::io("lock", &path, error);
+    let failed = |error| ArchiveError::io("lock", &path, error);
     // A failure to create segue's directory is reported as a failed lock, which distinguishes it from a failure to
     // create a directory in an agent's home.
-    make_directory(root).map_err(|error| match error {
-        KeepError::Io { source, .. } => failed(source),
+    create_private_dir(root).map_err(|error| match error {
+        ArchiveError::Io { source, .. } => failed(source),
         other => other,
     })?;
     let file = File::create(&path).map_err(failed)?;

@@ -11,51 +11,63 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use segue_core::id::NativeId;
 
-use crate::{Found, KeepError, Reader};
+use crate::{ArchiveError, Reader, SessionLocation};
 
 /// Access to the artifacts of one agent's sessions.
-pub trait Keeping: Send + Sync {
+pub trait SessionStorage: Send + Sync {
     /// Returns the agent's home directory, which contains all artifacts.
     fn home(&self) -> &Path;
 
     /// Collects the artifacts of a session.
-    fn belongings(&self, found: &Found, id: &NativeId) -> Result<Belongings, KeepError>;
+    fn collect_artifacts(
+        &self,
+        location: &SessionLocation,
+        id: &NativeId,
+    ) -> Result<SessionArtifacts, ArchiveError>;
 
     /// Writes a session that is stored in a database, in the format that the agent imports. Fails by default, for
     /// agents that store sessions in files.
-    fn export(&self, found: &Found, id: &str, _: &mut dyn Write) -> Result<(), KeepError> {
-        Err(KeepError::broken(&found.path, format!("{id} is no row")))
+    fn export_session(
+        &self,
+        location: &SessionLocation,
+        id: &str,
+        _: &mut dyn Write,
+    ) -> Result<(), ArchiveError> {
+        Err(ArchiveError::damaged(
+            &location.path,
+            format!("{id} is no row"),
+        ))
     }
 
     /// Writes an exported session into `home`, in a layout that the agent's reader can read. Fails by default.
-    fn lay_out(&self, export: &Path, _home: &Path) -> Result<(), KeepError> {
-        Err(KeepError::broken(export, "nobody can read it"))
+    fn unpack_export(&self, export: &Path, _home: &Path) -> Result<(), ArchiveError> {
+        Err(ArchiveError::damaged(export, "nobody can read it"))
     }
 
     /// Returns a reader for this agent with another home directory.
-    fn elsewhere(&self, home: PathBuf) -> Arc<dyn Reader>;
+    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader>;
 }
 
 /// Artifacts of one native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Belongings {
+pub struct SessionArtifacts {
     /// Home directory of the agent.
     pub home: PathBuf,
     /// The artifacts. The first one is the conversation itself.
-    pub pieces: Vec<Piece>,
+    pub artifacts: Vec<Artifact>,
     /// Directories that serve only this session, inner directories first.
     pub directories: Vec<PathBuf>,
     /// Paths that are neither copied nor removed, because they are links, not regular files, or outside the home.
-    pub left: Vec<PathBuf>,
+    pub skipped: Vec<PathBuf>,
 }
 
 /// A file, or database rows that can be exported to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct Artifact {
     /// Path relative to the agent's home.
-    pub name: PathBuf,
+    pub relative_path: PathBuf,
     /// Role of the artifact in the session.
-    pub role: Role,
+    pub role: ArtifactRole,
     /// Size in bytes; 0 for rows, whose size is unknown.
     pub size: u64,
     /// Time of the last write.
@@ -66,7 +78,7 @@ pub struct Piece {
 
 /// Role of an artifact in its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Role {
+pub enum ArtifactRole {
     /// The conversation.
     Main,
     /// A file that belongs to the conversation.
@@ -77,133 +89,137 @@ pub enum Role {
     Rows(String),
 }
 
-impl Belongings {
+impl SessionArtifacts {
     /// Returns the total size in bytes, without rows of a database.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.size).sum()
+        self.artifacts.iter().map(|artifact| artifact.size).sum()
     }
 
     /// Returns the time of the last write to any artifact. `None` if there are no artifacts.
     #[must_use]
     pub fn modified(&self) -> Option<Timestamp> {
-        self.pieces.iter().map(|piece| piece.modified).max()
+        self.artifacts
+            .iter()
+            .map(|artifact| artifact.modified)
+            .max()
     }
 
     /// Returns the full paths of the files that belong to this session alone.
     pub fn own_files(&self) -> impl Iterator<Item = PathBuf> {
-        let own = |piece: &&Piece| matches!(piece.role, Role::Main | Role::Side);
-        let own = self.pieces.iter().filter(own);
-        own.map(|piece| self.home.join(&piece.name))
+        let is_own =
+            |artifact: &&Artifact| matches!(artifact.role, ArtifactRole::Main | ArtifactRole::Side);
+        let own_artifacts = self.artifacts.iter().filter(is_own);
+        own_artifacts.map(|artifact| self.home.join(&artifact.relative_path))
     }
 
     /// Returns `true` if the session is stored as rows of a database.
     #[must_use]
-    pub fn are_rows(&self) -> bool {
-        let mut roles = self.pieces.iter().map(|piece| &piece.role);
-        roles.any(|role| matches!(role, Role::Rows(_)))
+    pub fn is_stored_in_database(&self) -> bool {
+        let mut roles = self.artifacts.iter().map(|artifact| &artifact.role);
+        roles.any(|role| matches!(role, ArtifactRole::Rows(_)))
     }
 }
 
 /// Collector of the artifacts of a session.
-pub(crate) struct Gathering {
+pub(crate) struct ArtifactCollector {
     home: PathBuf,
-    real: PathBuf,
-    all: Belongings,
+    real_home: PathBuf,
+    artifacts: SessionArtifacts,
 }
 
-impl Gathering {
-    pub(crate) fn new(home: &Path) -> Result<Self, KeepError> {
-        let failed = |error| KeepError::io("look into", home, error);
+impl ArtifactCollector {
+    pub(crate) fn new(home: &Path) -> Result<Self, ArchiveError> {
+        let failed = |error| ArchiveError::io("look into", home, error);
         Ok(Self {
-            real: home.canonicalize().map_err(failed)?,
+            real_home: home.canonicalize().map_err(failed)?,
             home: home.to_owned(),
-            all: Belongings {
+            artifacts: SessionArtifacts {
                 home: home.to_owned(),
-                pieces: Vec::new(),
+                artifacts: Vec::new(),
                 directories: Vec::new(),
-                left: Vec::new(),
+                skipped: Vec::new(),
             },
         })
     }
 
     /// Adds the conversation itself. Fails unless it is a regular file inside the home.
-    pub(crate) fn main(&mut self, path: &Path) -> Result<(), KeepError> {
+    pub(crate) fn add_main_file(&mut self, path: &Path) -> Result<(), ArchiveError> {
         match fs::symlink_metadata(path) {
             Ok(data) if data.is_file() && self.is_inside(path) => {
-                self.add(path, &data, Role::Main);
+                self.push_file(path, &data, ArtifactRole::Main);
                 Ok(())
             }
-            Ok(_) => Err(KeepError::Outside(path.to_owned())),
-            Err(error) => Err(KeepError::io("read", path, error)),
+            Ok(_) => Err(ArchiveError::OutsideHome(path.to_owned())),
+            Err(error) => Err(ArchiveError::io("read", path, error)),
         }
     }
 
     /// Adds a file, if it exists and was not added before. A path that is not a regular file inside the home is added
-    /// to `left`.
-    pub(crate) fn file(&mut self, path: &Path, role: Role) {
+    /// to `skipped`.
+    pub(crate) fn add_file(&mut self, path: &Path, role: ArtifactRole) {
         let Ok(data) = fs::symlink_metadata(path) else {
             return;
         };
         if self
-            .all
-            .pieces
+            .artifacts
+            .artifacts
             .iter()
-            .any(|piece| self.home.join(&piece.name) == path)
+            .any(|artifact| self.home.join(&artifact.relative_path) == path)
         {
             return;
         }
         if data.is_file() && self.is_inside(path) {
-            self.add(path, &data, role);
+            self.push_file(path, &data, role);
         } else {
-            self.all.left.push(path.to_owned());
+            self.artifacts.skipped.push(path.to_owned());
         }
     }
 
     /// Adds a directory with all its content, if it exists. A path that is not a directory inside the home is added to
-    /// `left`.
-    pub(crate) fn tree(&mut self, path: &Path) {
+    /// `skipped`.
+    pub(crate) fn add_directory(&mut self, path: &Path) {
         let Ok(data) = fs::symlink_metadata(path) else {
             return;
         };
         if !data.is_dir() || !self.is_inside(path) {
-            self.all.left.push(path.to_owned());
+            self.artifacts.skipped.push(path.to_owned());
             return;
         }
-        for inside in entries(path) {
-            if fs::symlink_metadata(&inside).is_ok_and(|data| data.is_dir()) {
-                self.tree(&inside);
+        for child in list_directory(path) {
+            if fs::symlink_metadata(&child).is_ok_and(|data| data.is_dir()) {
+                self.add_directory(&child);
             } else {
-                self.file(&inside, Role::Side);
+                self.add_file(&child, ArtifactRole::Side);
             }
         }
-        self.all.directories.push(path.to_owned());
+        self.artifacts.directories.push(path.to_owned());
     }
 
     /// Adds rows of a database, under a file name that segue chooses.
-    pub(crate) fn rows(&mut self, session: &str, modified: Timestamp) {
-        self.all.pieces.push(Piece {
-            name: Path::new("export").join(format!("{session}.json")),
-            role: Role::Rows(session.to_owned()),
+    pub(crate) fn add_rows(&mut self, session: &str, modified: Timestamp) {
+        self.artifacts.artifacts.push(Artifact {
+            relative_path: Path::new("export").join(format!("{session}.json")),
+            role: ArtifactRole::Rows(session.to_owned()),
             size: 0,
             modified,
             mode: 0o600,
         });
     }
 
-    pub(crate) fn done(self) -> Belongings {
-        self.all
+    pub(crate) fn finish(self) -> SessionArtifacts {
+        self.artifacts
     }
 
-    fn add(&mut self, path: &Path, data: &Metadata, role: Role) {
+    fn push_file(&mut self, path: &Path, data: &Metadata, role: ArtifactRole) {
         let Ok(name) = path.strip_prefix(&self.home) else {
-            return self.all.left.push(path.to_owned());
+            return self.artifacts.skipped.push(path.to_owned());
         };
-        self.all.pieces.push(Piece {
-            name: name.to_owned(),
+        self.artifacts.artifacts.push(Artifact {
+            relative_path: name.to_owned(),
             role,
             size: data.len(),
-            modified: written(data),
+            modified: modification_time(data),
             mode: data.permissions().mode() & 0o777,
         });
     }
@@ -211,12 +227,12 @@ impl Gathering {
     /// Returns `true` if a path is inside the home, with all links in its parent directories resolved.
     fn is_inside(&self, path: &Path) -> bool {
         let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
-        directory.is_some_and(|directory| directory.starts_with(&self.real))
+        directory.is_some_and(|directory| directory.starts_with(&self.real_home))
     }
 }
 
 /// Returns the paths in a directory, sorted by name. Empty if the directory can't be read.
-pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn list_directory(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -226,29 +242,29 @@ pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the modification time of a file, or the Unix epoch if the time is not available.
-pub(crate) fn written(data: &Metadata) -> Timestamp {
+pub(crate) fn modification_time(data: &Metadata) -> Timestamp {
     let at = data.modified().ok().and_then(|at| at.try_into().ok());
     at.unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// Returns `true` if a name stays inside the directory to which it is joined.
-pub(crate) fn stays_inside(name: &Path) -> bool {
+pub(crate) fn is_contained_path(name: &Path) -> bool {
     let mut parts = name.components();
     name.components().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Removes the files that belong to this session alone. Removes the conversation first, because without it the agent
 /// does not find the other files. Does not remove rows and shared files.
-pub(crate) fn remove(belongings: &Belongings) -> Result<(), KeepError> {
-    for path in belongings.own_files() {
+pub(crate) fn remove_own_files(artifacts: &SessionArtifacts) -> Result<(), ArchiveError> {
+    for path in artifacts.own_files() {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(KeepError::io("remove", &path, error));
+                return Err(ArchiveError::io("remove", &path, error));
             }
             Ok(()) | Err(_) => {}
         }
     }
-    for directory in &belongings.directories {
+    for directory in &artifacts.directories {
         // A directory that is not empty contains files of other sessions, so this failure is ignored.
         let _ = fs::remove_dir(directory);
     }

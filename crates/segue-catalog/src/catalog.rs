@@ -8,11 +8,12 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::id::{NativeId, ProviderId};
 
-use crate::head::{head_of, nothing_said};
-use crate::index::{self, Texts};
+use crate::head::{no_conversation_error, read_session_head};
+use crate::index::{self, SearchableText};
 use crate::{
-    Archive, Belongings, Entry, Found, Head, KeepError, Kind, Mark, NativeTurn, ReadError, Reader,
-    Records, Saved, Start, Trash, Whereabouts, trash,
+    Archive, ArchiveError, ArchiveOutcome, ArchivedSession, Mark, NativeSessionKind, NativeTurn,
+    ReadError, ReadStart, Reader, Records, SessionArtifacts, SessionHead, SessionLocation,
+    SessionScan, Trash, trash,
 };
 
 /// A native session with its head.
@@ -21,14 +22,14 @@ pub struct NativeSession {
     /// Agent to which the session belongs.
     pub provider: ProviderId,
     /// Location of the session on disk.
-    pub found: Found,
+    pub location: SessionLocation,
     /// Metadata of the session.
-    pub head: Head,
+    pub head: SessionHead,
 }
 
 /// Native sessions, and the errors of the search for them.
 #[derive(Debug, Default)]
-pub struct Natives {
+pub struct NativeSessionList {
     /// Conversations, newest first.
     pub sessions: Vec<NativeSession>,
     /// Read errors, each with its agent.
@@ -46,12 +47,12 @@ impl Catalog {
     /// Creates a catalog of the sessions that these readers find. Ignores readers whose provider name is not valid.
     #[must_use]
     pub fn new(readers: Vec<Arc<dyn Reader>>) -> Self {
-        let named = |reader: Arc<dyn Reader>| {
+        let with_provider = |reader: Arc<dyn Reader>| {
             let provider = ProviderId::parse(reader.provider()).ok()?;
             Some((provider, reader))
         };
         Self {
-            readers: readers.into_iter().filter_map(named).collect(),
+            readers: readers.into_iter().filter_map(with_provider).collect(),
             archive: None,
         }
     }
@@ -71,19 +72,24 @@ impl Catalog {
     /// Returns all conversations. `provider` restricts them to one agent, `since` to those with activity at or after
     /// that time.
     #[must_use]
-    pub fn sessions(&self, provider: Option<&ProviderId>, since: Option<Timestamp>) -> Natives {
+    pub fn list_sessions(
+        &self,
+        provider: Option<&ProviderId>,
+        since: Option<Timestamp>,
+    ) -> NativeSessionList {
         // Files that were not written since then are not opened.
-        self.gather(provider, "", |found| {
-            since.is_none_or(|since| found.modified >= since)
+        self.collect_sessions(provider, "", |location| {
+            since.is_none_or(|since| location.modified >= since)
         })
     }
 
     /// Returns the conversations whose id begins with `text`, or only the exact match if one exists. `claude:ID`
     /// restricts the search to one agent.
     #[must_use]
-    pub fn lookup(&self, text: &str) -> Natives {
-        let (provider, text) = self.named(text);
-        let mut natives = self.gather(provider, text, |found| found.id.fits(text));
+    pub fn lookup_id(&self, text: &str) -> NativeSessionList {
+        let (provider, text) = self.split_provider(text);
+        let mut natives =
+            self.collect_sessions(provider, text, |location| location.id_hint.can_match(text));
         let sessions = &mut natives.sessions;
         sessions.retain(|session| session.head.id.as_str().starts_with(text));
         if sessions
@@ -93,35 +99,41 @@ impl Catalog {
             sessions.retain(|session| session.head.id.as_str() == text);
         }
         // A read error matters only if its file may be the session that the caller looks for.
-        let named = |path: &Path| path.to_string_lossy().contains(text);
-        natives.unreadable.retain(|(_, error)| named(error.path()));
+        let mentions_id = |path: &Path| path.to_string_lossy().contains(text);
+        natives
+            .unreadable
+            .retain(|(_, error)| mentions_id(error.path()));
         natives
     }
 
     /// Returns the error for a session whose file still exists but contains no conversation any more. `None` if no such
-    /// file exists. `id` is a complete id, optionally as `claude:ID`.
+    /// file exists. `id_hint` is a complete id, optionally as `claude:ID`.
     #[must_use]
-    pub fn why_not(&self, id: &str) -> Option<ReadError> {
-        let (provider, id) = self.named(id);
+    pub fn find_read_error(&self, id: &str) -> Option<ReadError> {
+        let (provider, id) = self.split_provider(id);
         let readers = self.readers.iter();
-        let mut readers = readers.filter(|(name, _)| provider.is_none_or(|one| one == name));
+        let mut readers = readers.filter(|(name, _)| provider.is_none_or(|wanted| wanted == name));
         readers.find_map(|(_, reader)| {
-            let found = reader.find().found.into_iter();
-            let mut found = found.filter(|found| found.id.fits(id));
-            found.find_map(|found| match head_of(reader.as_ref(), &found) {
-                Ok(head) if head.kind == Kind::Empty => Some(nothing_said(&found)),
-                Ok(_) => None,
-                Err(error) => Some(error),
-            })
+            let locations = reader.scan_sessions().locations.into_iter();
+            let mut locations = locations.filter(|found| found.id_hint.can_match(id));
+            locations.find_map(
+                |location| match read_session_head(reader.as_ref(), &location) {
+                    Ok(head) if head.kind == NativeSessionKind::Empty => {
+                        Some(no_conversation_error(&location))
+                    }
+                    Ok(_) => None,
+                    Err(error) => Some(error),
+                },
+            )
         })
     }
 
     /// Splits a text such as `claude:ID` into agent and id. The agent is `None` if the text names no known agent.
-    fn named<'a>(&self, text: &'a str) -> (Option<&ProviderId>, &'a str) {
-        let named = text
+    fn split_provider<'a>(&self, text: &'a str) -> (Option<&ProviderId>, &'a str) {
+        let split = text
             .split_once(':')
-            .and_then(|(name, rest)| Some((self.known(name)?, rest)));
-        named.map_or((None, text), |(name, rest)| (Some(name), rest))
+            .and_then(|(name, id)| Some((self.find_provider(name)?, id)));
+        split.map_or((None, text), |(name, id)| (Some(name), id))
     }
 
     /// Returns the readers, each with the name of its agent.
@@ -131,89 +143,103 @@ impl Catalog {
     }
 
     /// Finds the sessions of all agents, in parallel.
-    pub(crate) fn walk(&self) -> Vec<(ProviderId, Whereabouts)> {
+    pub(crate) fn scan_providers(&self) -> Vec<(ProviderId, SessionScan)> {
         thread::scope(|scope| {
             let mut readers = self.readers.iter();
             let first = readers.next();
-            let others: Vec<_> = readers
-                .map(|(name, reader)| (name, scope.spawn(|| reader.find())))
+            let handles: Vec<_> = readers
+                .map(|(name, reader)| (name, scope.spawn(|| reader.scan_sessions())))
                 .collect();
-            let mut walked = Vec::with_capacity(others.len() + 1);
+            let mut scans = Vec::with_capacity(handles.len() + 1);
             if let Some((name, reader)) = first {
-                walked.push((name.clone(), reader.find()));
+                scans.push((name.clone(), reader.scan_sessions()));
             }
-            for (name, other) in others {
-                match other.join() {
-                    Ok(there) => walked.push((name.clone(), there)),
+            for (name, handle) in handles {
+                match handle.join() {
+                    Ok(scan) => scans.push((name.clone(), scan)),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            walked
+            scans
         })
     }
 
     /// Returns the locations of archived copies, of agents for which the catalog has a reader.
-    pub(crate) fn copies(&self) -> Vec<(ProviderId, Found)> {
-        let all = self.archive.as_ref().map(Archive::walk);
-        let readable =
-            |(provider, _): &(ProviderId, Found)| self.known(provider.as_str()).is_some();
+    pub(crate) fn archived_locations(&self) -> Vec<(ProviderId, SessionLocation)> {
+        let all = self.archive.as_ref().map(Archive::list_locations);
+        let readable = |(provider, _): &(ProviderId, SessionLocation)| {
+            self.find_provider(provider.as_str()).is_some()
+        };
         all.into_iter().flatten().filter(readable).collect()
     }
 
     /// Returns the head that was saved when a session was copied. It may contain more than the copy, for example the
     /// working directory.
-    pub(crate) fn copied_head(&self, provider: &ProviderId, id: &NativeId) -> Option<Head> {
-        let entry = self.archive.as_ref()?.entry(provider, id).ok()??;
+    pub(crate) fn archived_head(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Option<SessionHead> {
+        let entry = self.archive.as_ref()?.find_entry(provider, id).ok()??;
         Some(entry.manifest.head)
     }
 
     /// Returns the agent of this name. `None` if the catalog has no reader for it.
-    fn known(&self, name: &str) -> Option<&ProviderId> {
-        let mut names = self.readers.iter().map(|(known, _)| known);
-        names.find(|known| known.as_str() == name)
+    fn find_provider(&self, name: &str) -> Option<&ProviderId> {
+        let mut names = self.readers.iter().map(|(provider, _)| provider);
+        names.find(|provider| provider.as_str() == name)
     }
 
-    /// Returns the archived sessions whose ids begin with `begins`. Reads no other copies.
-    fn archived(&self, provider: Option<&ProviderId>, begins: &str) -> Vec<Entry> {
-        let archive = self.archive.as_ref();
-        archive.map_or_else(Vec::new, |archive| archive.lookup(provider, begins))
-    }
-
-    fn gather(
+    /// Returns the archived sessions whose ids begin with `id_prefix`. Reads no other copies.
+    fn list_archived(
         &self,
         provider: Option<&ProviderId>,
-        begins: &str,
-        wanted: impl Fn(&Found) -> bool,
-    ) -> Natives {
-        let mut natives = Natives::default();
-        let mut there = Vec::new();
+        id_prefix: &str,
+    ) -> Vec<ArchivedSession> {
+        let archive = self.archive.as_ref();
+        archive.map_or_else(Vec::new, |archive| {
+            archive.lookup_id_prefix(provider, id_prefix)
+        })
+    }
+
+    fn collect_sessions(
+        &self,
+        provider: Option<&ProviderId>,
+        id_prefix: &str,
+        is_wanted: impl Fn(&SessionLocation) -> bool,
+    ) -> NativeSessionList {
+        let mut natives = NativeSessionList::default();
+        let mut candidates = Vec::new();
         for (name, reader) in &self.readers {
             if provider.is_some_and(|provider| provider != name) {
                 continue;
             }
-            let found = reader.find();
-            let unreadable = found.unreadable.into_iter();
+            let scan = reader.scan_sessions();
+            let unreadable = scan.unreadable.into_iter();
             natives
                 .unreadable
                 .extend(unreadable.map(|error| (name.clone(), error)));
-            let found = found.found.into_iter().filter(&wanted);
-            there.extend(found.map(|found| (name, reader.as_ref(), found)));
+            let locations = scan.locations.into_iter().filter(&is_wanted);
+            candidates.extend(locations.map(|location| (name, reader.as_ref(), location)));
         }
-        let heads = in_parallel(&there, |(_, reader, found)| head_of(*reader, found));
+        let heads = map_in_parallel(&candidates, |(_, reader, location)| {
+            read_session_head(*reader, location)
+        });
         let mut by_id: HashMap<(&ProviderId, NativeId), NativeSession> = HashMap::new();
-        for ((name, _, found), head) in there.into_iter().zip(heads) {
+        for ((name, _, location), head) in candidates.into_iter().zip(heads) {
             match head {
-                Ok(head) if head.kind == Kind::Conversation => {
+                Ok(head) if head.kind == NativeSessionKind::Conversation => {
                     let session = NativeSession {
                         provider: name.clone(),
-                        found,
+                        location,
                         head,
                     };
                     // An agent may write one conversation into two files, one of them almost empty. The larger file
                     // counts.
                     let key = (name, session.head.id.clone());
-                    let fuller = |other: &NativeSession| other.found.size >= session.found.size;
-                    if !by_id.get(&key).is_some_and(fuller) {
+                    let is_at_least_as_large =
+                        |existing: &NativeSession| existing.location.size >= session.location.size;
+                    if !by_id.get(&key).is_some_and(is_at_least_as_large) {
                         by_id.insert(key, session);
                     }
                 }
@@ -223,13 +249,13 @@ impl Catalog {
             }
         }
         // Sessions that their agent deleted may still be in the archive.
-        for entry in self.archived(provider, begins) {
-            let session = entry.session();
-            let Some(name) = self.known(session.provider.as_str()) else {
+        for entry in self.list_archived(provider, id_prefix) {
+            let session = entry.native_session();
+            let Some(name) = self.find_provider(session.provider.as_str()) else {
                 continue;
             };
             let key = (name, session.head.id.clone());
-            if wanted(&session.found) && !by_id.contains_key(&key) {
+            if is_wanted(&session.location) && !by_id.contains_key(&key) {
                 by_id.insert(key, session);
             }
         }
@@ -242,12 +268,12 @@ impl Catalog {
         natives
     }
 
-    fn reader(&self, session: &NativeSession) -> Result<&Arc<dyn Reader>, ReadError> {
-        let of_it = |(name, _): &&(ProviderId, _)| *name == session.provider;
-        match self.readers.iter().find(of_it) {
+    fn reader_for(&self, session: &NativeSession) -> Result<&Arc<dyn Reader>, ReadError> {
+        let is_provider = |(name, _): &&(ProviderId, _)| *name == session.provider;
+        match self.readers.iter().find(is_provider) {
             Some((_, reader)) => Ok(reader),
             None => Err(ReadError::not_a_session(
-                &session.found.path,
+                &session.location.path,
                 format!("nobody here reads sessions of {}", session.provider),
             )),
         }
@@ -255,55 +281,63 @@ impl Catalog {
 
     /// Returns the reader of a session and the location at which it can be read. Unpacks a session that only the
     /// archive has.
-    pub(crate) fn at(
+    pub(crate) fn resolve_location(
         &self,
         session: &NativeSession,
-    ) -> Result<(Arc<dyn Reader>, Found), ReadError> {
-        let reader = self.reader(session)?;
-        let Some(archive) = self.archive.as_ref().filter(|archive| archive.has(session)) else {
-            return Ok((Arc::clone(reader), session.found.clone()));
+    ) -> Result<(Arc<dyn Reader>, SessionLocation), ReadError> {
+        let reader = self.reader_for(session)?;
+        let Some(archive) = self
+            .archive
+            .as_ref()
+            .filter(|archive| archive.is_source_of(session))
+        else {
+            return Ok((Arc::clone(reader), session.location.clone()));
         };
-        let entry = archive.entry(&session.provider, &session.head.id);
+        let entry = archive.find_entry(&session.provider, &session.head.id);
         let unpacked = entry.and_then(|entry| match entry {
             Some(entry) => archive.unpack(&entry, reader.as_ref()),
-            None => Err(KeepError::Nothing(session.head.id.to_string())),
+            None => Err(ArchiveError::NotFound(session.head.id.to_string())),
         });
         unpacked.map_err(|error| match error {
-            KeepError::Read(error) => error,
-            error => ReadError::io(&session.found.path, std::io::Error::other(error)),
+            ArchiveError::Read(error) => error,
+            error => ReadError::io(&session.location.path, std::io::Error::other(error)),
         })
     }
 
     /// Opens the records of a session.
-    pub fn records(
+    pub fn open_records(
         &self,
         session: &NativeSession,
-        start: &Start,
+        start: &ReadStart,
     ) -> Result<Box<dyn Records>, ReadError> {
-        let (reader, found) = self.at(session)?;
-        reader.records(&found, start)
+        let (reader, location) = self.resolve_location(session)?;
+        reader.open_records(&location, start)
     }
 
     /// Returns the mark of the last meaningful record of a session. `None` if it has none.
-    pub fn end(&self, session: &NativeSession) -> Result<Option<Mark>, ReadError> {
-        let (reader, found) = self.at(session)?;
-        reader.end(&found)
+    pub fn find_last_mark(&self, session: &NativeSession) -> Result<Option<Mark>, ReadError> {
+        let (reader, location) = self.resolve_location(session)?;
+        reader.find_last_mark(&location)
     }
 
     /// Reads the searchable text of the turn that begins after a mark, or of the first turn if there is no mark.
-    pub fn texts(&self, session: &NativeSession, after: Option<&Mark>) -> Result<Texts, ReadError> {
-        let (reader, found) = self.at(session)?;
-        index::texts_after(reader.as_ref(), &found, after)
+    pub fn read_turn_text(
+        &self,
+        session: &NativeSession,
+        after: Option<&Mark>,
+    ) -> Result<SearchableText, ReadError> {
+        let (reader, location) = self.resolve_location(session)?;
+        index::read_turn_text(reader.as_ref(), &location, after)
     }
 
     /// Returns the last turns of a session, and `true` if these are all its turns.
-    pub fn recent(
+    pub fn read_recent_turns(
         &self,
         session: &NativeSession,
         turns: usize,
     ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        let (reader, found) = self.at(session)?;
-        reader.recent(&found, turns)
+        let (reader, location) = self.resolve_location(session)?;
+        reader.read_recent_turns(&location, turns)
     }
 }
 
@@ -311,82 +345,92 @@ impl Catalog {
 impl Catalog {
     /// Returns `true` if only the archive has a session.
     #[must_use]
-    pub fn only_archived(&self, session: &NativeSession) -> bool {
+    pub fn is_only_archived(&self, session: &NativeSession) -> bool {
         let archive = self.archive.as_ref();
-        archive.is_some_and(|archive| archive.has(session))
+        archive.is_some_and(|archive| archive.is_source_of(session))
     }
 
     /// Returns the home directory of an agent. `None` if its sessions can't be copied.
     #[must_use]
-    pub fn home_of(&self, provider: &ProviderId) -> Option<&Path> {
-        let of_it = |(name, _): &&(ProviderId, _)| name == provider;
-        let (_, reader) = self.readers.iter().find(of_it)?;
-        reader.keeping().map(crate::Keeping::home)
+    pub fn provider_home(&self, provider: &ProviderId) -> Option<&Path> {
+        let is_provider = |(name, _): &&(ProviderId, _)| name == provider;
+        let (_, reader) = self.readers.iter().find(is_provider)?;
+        reader.storage().map(crate::SessionStorage::home)
     }
 
     /// Collects the artifacts of a session.
-    pub fn belongings(&self, session: &NativeSession) -> Result<Belongings, KeepError> {
-        let keeping = trash::keeping(self.reader(session)?.as_ref(), session)?;
-        keeping.belongings(&session.found, &session.head.id)
+    pub fn collect_artifacts(
+        &self,
+        session: &NativeSession,
+    ) -> Result<SessionArtifacts, ArchiveError> {
+        let storage = trash::require_storage(self.reader_for(session)?.as_ref(), session)?;
+        storage.collect_artifacts(&session.location, &session.head.id)
     }
 
     /// Copies a session into an archive.
-    pub fn save(
+    pub fn archive_session(
         &self,
         session: &NativeSession,
         archive: &Archive,
         at: Timestamp,
-    ) -> Result<Saved, KeepError> {
-        archive.save(session, self.reader(session)?.as_ref(), at)
+    ) -> Result<ArchiveOutcome, ArchiveError> {
+        archive.save(session, self.reader_for(session)?.as_ref(), at)
     }
 
     /// Returns `true` if an archive has an up-to-date copy of a session.
     #[must_use]
-    pub fn is_saved(&self, session: &NativeSession, archive: &Archive) -> bool {
-        let reader = self.reader(session);
-        reader.is_ok_and(|reader| archive.contains(session, reader.as_ref()))
+    pub fn is_archived(&self, session: &NativeSession, archive: &Archive) -> bool {
+        let reader = self.reader_for(session);
+        reader.is_ok_and(|reader| archive.has_current_copy(session, reader.as_ref()))
     }
 
     /// Copies a session into the trash. Does not remove the original.
-    pub fn discard(
+    pub fn copy_to_trash(
         &self,
         session: &NativeSession,
         trash: &Trash,
         at: Timestamp,
-    ) -> Result<Entry, KeepError> {
-        trash.copy(session, self.reader(session)?.as_ref(), at)
+    ) -> Result<ArchivedSession, ArchiveError> {
+        trash.copy_session(session, self.reader_for(session)?.as_ref(), at)
     }
 
     /// Removes the files of a session. If there is a copy, fails if the files have changed since it was made.
-    pub fn remove(&self, session: &NativeSession, copied: Option<&Entry>) -> Result<(), KeepError> {
-        trash::remove_files(session, self.reader(session)?.as_ref(), copied)
+    pub fn remove_session(
+        &self,
+        session: &NativeSession,
+        copy: Option<&ArchivedSession>,
+    ) -> Result<(), ArchiveError> {
+        trash::remove_session_files(session, self.reader_for(session)?.as_ref(), copy)
     }
 }
 
 /// Minimum number of files per thread, because fewer files are read before a second thread has started.
-const FEW: usize = 64;
+const MIN_FILES_PER_THREAD: usize = 64;
 
 /// Applies `work` to each item, on up to eight cores. Returns the results in the order of the items.
-fn in_parallel<T: Sync, O: Send>(items: &[T], work: impl Fn(&T) -> O + Sync) -> Vec<O> {
+fn map_in_parallel<T: Sync, O: Send>(items: &[T], work: impl Fn(&T) -> O + Sync) -> Vec<O> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(cores.clamp(1, 8)).max(FEW);
-    let mut shares = items.chunks(share);
-    let Some(first) = shares.next() else {
+    let chunk_size = items
+        .len()
+        .div_ceil(cores.clamp(1, 8))
+        .max(MIN_FILES_PER_THREAD);
+    let mut chunks = items.chunks(chunk_size);
+    let Some(first) = chunks.next() else {
         return Vec::new();
     };
     thread::scope(|scope| {
         let work = &work;
-        let others: Vec<_> = shares
-            .map(|share| scope.spawn(move || share.iter().map(work).collect::<Vec<O>>()))
+        let handles: Vec<_> = chunks
+            .map(|chunk| scope.spawn(move || chunk.iter().map(work).collect::<Vec<O>>()))
             .collect();
-        let mut all: Vec<O> = first.iter().map(work).collect();
-        for other in others {
-            match other.join() {
-                Ok(done) => all.extend(done),
+        let mut results: Vec<O> = first.iter().map(work).collect();
+        for handle in handles {
+            match handle.join() {
+                Ok(chunk_results) => results.extend(chunk_results),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        all
+        results
     })
 }
 
@@ -395,11 +439,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_in_parallel_stays_in_order() {
-        for length in [0, 1, FEW, FEW + 1, 1000] {
+    fn parallel_results_stay_in_order() {
+        for length in [0, 1, MIN_FILES_PER_THREAD, MIN_FILES_PER_THREAD + 1, 1000] {
             let items: Vec<usize> = (0..length).collect();
             let doubled: Vec<usize> = items.iter().map(|item| item * 2).collect();
-            assert_eq!(in_parallel(&items, |item| item * 2), doubled);
+            assert_eq!(map_in_parallel(&items, |item| item * 2), doubled);
         }
     }
 }

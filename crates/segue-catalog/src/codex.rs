@@ -1,7 +1,7 @@
 //! Codex sessions: `sessions/<year>/<month>/<day>/rollout-<time>-<session id>.jsonl`, and `archived_sessions/`
 //!
 //! A file is a log of records, compressed with zstd when it is old. A session that was forked or reverted is a new
-//! file, which refers to the part of an older file that is still valid ([`history`]). Titles that users gave to
+//! file, which refers to the part of an older file that is still valid ([`resolve_history`]). Titles that users gave to
 //! sessions are in a separate list next to the sessions.
 
 mod belongings;
@@ -24,109 +24,120 @@ use memchr::memmem;
 use segue_core::id::NativeId;
 use segue_core::session::{Title, TitleSource};
 
-use self::history::History;
-use self::home::Home;
-use self::lines::{Lines, Taskless};
-use self::meta::{Meta, without_instructions};
-use crate::dialect::{self, Dialect, LineRecords, Told};
+use self::history::CodexHistory;
+use self::home::CodexHome;
+use self::lines::{CodexLineFormat, CodexTasklessLineFormat};
+use self::meta::{CodexFileMeta, strip_instructions};
+use crate::dialect::{self, LineEvents, LineFormat, LineRecords};
 use crate::found::IdHint;
-use crate::head::opening;
-use crate::json::lossy;
-use crate::lines::Backwards;
-use crate::reader::last_turns;
+use crate::head::truncate_first_prompt;
+use crate::json::decode_lossy;
+use crate::lines::ReverseLineReader;
+use crate::reader::read_last_turns;
 use crate::{
-    Event, Found, Head, Keeping, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start,
-    Whereabouts,
+    Mark, NativeSessionKind, NativeTurn, ReadError, ReadStart, Reader, RecordEvent, Records,
+    SessionHead, SessionLocation, SessionScan, SessionStorage,
 };
 
 /// Reader of Codex's sessions.
 #[derive(Debug, Clone)]
-pub struct Codex {
-    home: Home,
+pub struct CodexReader {
+    home: CodexHome,
 }
 
-impl Codex {
+impl CodexReader {
     /// Creates a reader. `home` is `$CODEX_HOME`, by default `~/.codex`.
     #[must_use]
     pub fn new(home: impl Into<PathBuf>) -> Self {
         Self {
-            home: Home::new(home.into()),
+            home: CodexHome::new(home.into()),
         }
     }
 
-    fn history(&self, found: &Found) -> Result<History, ReadError> {
-        History::of(&self.home, &found.path).map_err(|error| ReadError::io(&found.path, error))
+    fn resolve_history(&self, location: &SessionLocation) -> Result<CodexHistory, ReadError> {
+        CodexHistory::resolve(&self.home, &location.path)
+            .map_err(|error| ReadError::io(&location.path, error))
     }
 }
 
-impl Reader for Codex {
+impl Reader for CodexReader {
     fn provider(&self) -> &'static str {
         "codex"
     }
 
-    fn find(&self) -> Whereabouts {
-        self.home.find()
+    fn scan_sessions(&self) -> SessionScan {
+        self.home.find_sessions()
     }
 
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
-        head(&self.home, found)
+    fn read_head(&self, location: &SessionLocation) -> Result<SessionHead, ReadError> {
+        read_head(&self.home, location)
     }
 
-    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
-        let failed = |error| ReadError::io(&found.path, error);
-        let history = self.history(found)?;
-        let records = if history.is_packed() {
-            let text = history.read().map_err(failed)?;
-            let records = LineRecords::<Lines>::over(&found.path, text, 0);
+    fn open_records(
+        &self,
+        location: &SessionLocation,
+        start: &ReadStart,
+    ) -> Result<Box<dyn Records>, ReadError> {
+        let failed = |error| ReadError::io(&location.path, error);
+        let history = self.resolve_history(location)?;
+        let records = if history.is_compressed() {
+            let text = history.open_sequential().map_err(failed)?;
+            let records = LineRecords::<CodexLineFormat>::from_input(&location.path, text, 0);
             match start {
-                Start::Beginning => records,
-                Start::After(mark) => records.pass(mark)?,
+                ReadStart::Beginning => records,
+                ReadStart::After(mark) => records.skip_to_mark(mark)?,
             }
         } else {
-            let (text, size) = history.open().map_err(failed)?;
-            LineRecords::<Lines>::within(&found.path, text, size, start)?
+            let (text, size) = history.open_seekable().map_err(failed)?;
+            LineRecords::<CodexLineFormat>::from_text(&location.path, text, size, start)?
         };
-        Ok(Box::new(records.orphaned(history.orphaned)))
+        Ok(Box::new(records.with_orphaned(history.orphaned)))
     }
 
-    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
-        let history = self.history(found)?;
-        if history.is_packed() {
+    fn find_last_mark(&self, location: &SessionLocation) -> Result<Option<Mark>, ReadError> {
+        let history = self.resolve_history(location)?;
+        if history.is_compressed() {
             // Compressed files are old, so this slow search is rare.
-            let last = last_turns(|| self.records(found, &Start::Beginning), 1)?;
+            let last = read_last_turns(|| self.open_records(location, &ReadStart::Beginning), 1)?;
             return Ok(last.turns.into_iter().next_back().map(|turn| turn.until));
         }
-        let failed = |error| ReadError::io(&found.path, error);
-        let (text, size) = history.open().map_err(failed)?;
-        dialect::end_within::<Lines, _>(text, size).map_err(failed)
+        let failed = |error| ReadError::io(&location.path, error);
+        let (text, size) = history.open_seekable().map_err(failed)?;
+        dialect::find_last_mark_in_text::<CodexLineFormat, _>(text, size).map_err(failed)
     }
 
-    fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        let history = self.history(found)?;
-        if !history.is_packed() {
-            let (path, open) = (&found.path, || history.open());
-            return if tells_of_tasks(&history).map_err(|error| ReadError::io(path, error))? {
-                dialect::recent_within::<Lines, _>(path, open, turns)
+    fn read_recent_turns(
+        &self,
+        location: &SessionLocation,
+        turns: usize,
+    ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        let history = self.resolve_history(location)?;
+        if !history.is_compressed() {
+            let (path, open) = (&location.path, || history.open_seekable());
+            return if has_task_events(&history).map_err(|error| ReadError::io(path, error))? {
+                dialect::read_recent_turns_from_text::<CodexLineFormat, _>(path, open, turns)
             } else {
-                dialect::recent_within::<Taskless, _>(path, open, turns)
+                dialect::read_recent_turns_from_text::<CodexTasklessLineFormat, _>(
+                    path, open, turns,
+                )
             };
         }
-        let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
-        Ok((last.turns, last.before == 0))
+        let last = read_last_turns(|| self.open_records(location, &ReadStart::Beginning), turns)?;
+        Ok((last.turns, last.turns_before == 0))
     }
 
-    fn keeping(&self) -> Option<&dyn Keeping> {
+    fn storage(&self) -> Option<&dyn SessionStorage> {
         Some(self)
     }
 }
 
 /// Returns `true` if the history contains task events, which delimit turns. Searches from the end, because a history
 /// with task events has one near its end.
-fn tells_of_tasks(history: &History) -> std::io::Result<bool> {
-    let (text, size) = history.open()?;
-    let mut lines = Backwards::new(text, size);
+fn has_task_events(history: &CodexHistory) -> std::io::Result<bool> {
+    let (text, size) = history.open_seekable()?;
+    let mut lines = ReverseLineReader::new(text, size);
     while let Some((_, line)) = lines.next()? {
-        if Lines::may_start_task(&line) && Lines::begins(&line) {
+        if CodexLineFormat::can_start_task(&line) && CodexLineFormat::is_turn_start(&line) {
             return Ok(true);
         }
     }
@@ -135,91 +146,91 @@ fn tells_of_tasks(history: &History) -> std::io::Result<bool> {
 
 /// Bytes of a conversation's beginning that are read for its head at first, and at most. The instructions in the first
 /// line alone take 20 KB.
-const FIRST_LOOK: usize = 48 << 10;
-const LAST_LOOK: usize = 2 << 20;
+const FIRST_HEAD_READ_BYTES: usize = 48 << 10;
+const MAX_HEAD_READ_BYTES: usize = 2 << 20;
 /// Maximum number of bytes that are then read line by line if the first ones contain no prompt, because a first prompt
 /// may be long.
-const FARTHEST: u64 = 64 << 20;
+const MAX_PROMPT_SEARCH_BYTES: u64 = 64 << 20;
 /// Bytes of a file's end that are read for its head.
-const END: u64 = 4 << 10;
+const TAIL_READ_BYTES: u64 = 4 << 10;
 
-fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
-    let failed = |error| ReadError::io(&found.path, error);
-    let wrong = |why: &str| ReadError::not_a_session(&found.path, why);
-    let IdHint::Whole(id) = &found.id else {
-        return Err(wrong("its name is no id"));
+fn read_head(home: &CodexHome, location: &SessionLocation) -> Result<SessionHead, ReadError> {
+    let failed = |error| ReadError::io(&location.path, error);
+    let reject = |reason: &str| ReadError::not_a_session(&location.path, reason);
+    let IdHint::Complete(id) = &location.id_hint else {
+        return Err(reject("its name is no id"));
     };
-    let id = NativeId::parse(id).map_err(|error| wrong(&error.to_string()))?;
-    let mut head = Head::new(id, found.modified);
-    let file = File::open(&found.path).map_err(failed)?;
-    let mut text = history::unpack(&file, &found.path);
-    let mut look = Look::at(&mut text).map_err(failed)?;
-    if !look.at_end && memchr::memchr(b'\n', &look.bytes).is_none() {
-        look.on(&mut text).map_err(failed)?;
+    let id = NativeId::parse(id).map_err(|error| reject(&error.to_string()))?;
+    let mut head = SessionHead::new(id, location.modified);
+    let file = File::open(&location.path).map_err(failed)?;
+    let mut text = history::decompress(&file, &location.path);
+    let mut beginning = TextBeginning::read(&mut text).map_err(failed)?;
+    if !beginning.at_end && memchr::memchr(b'\n', &beginning.bytes).is_none() {
+        beginning.read_more(&mut text).map_err(failed)?;
     }
-    let first = without_instructions(look.first_line());
-    let meta = Meta::read(&first);
-    let base = meta.as_ref().and_then(Meta::base);
+    let first = strip_instructions(beginning.first_line());
+    let meta = CodexFileMeta::parse(&first);
+    let base = meta.as_ref().and_then(CodexFileMeta::base);
     if let Some(meta) = &meta {
-        describe(meta, found, &mut head);
+        apply_meta(meta, location, &mut head);
     }
-    let ending = ending(found, &file, &look).map_err(failed)?;
-    if let Some(at) = dialect::last_time(&ending, b"\"timestamp\":") {
+    let ending = read_ending(location, &file, &beginning).map_err(failed)?;
+    if let Some(at) = dialect::find_last_timestamp(&ending, b"\"timestamp\":") {
         head.updated_at = at;
     }
     if base.is_some() {
-        let history = History::from_first_line(home, &found.path, &first);
-        text = history.read().map_err(failed)?;
-        look = Look::at(&mut text).map_err(failed)?;
+        let history = CodexHistory::from_first_line(home, &location.path, &first);
+        text = history.open_sequential().map_err(failed)?;
+        beginning = TextBeginning::read(&mut text).map_err(failed)?;
     }
-    let mut begun = begin(&mut look, &mut head);
-    if !begun && !look.at_end {
-        look.on(&mut text).map_err(failed)?;
-        begun = begin(&mut look, &mut head);
+    let mut has_prompt = search_beginning(&mut beginning, &mut head);
+    if !has_prompt && !beginning.at_end {
+        beginning.read_more(&mut text).map_err(failed)?;
+        has_prompt = search_beginning(&mut beginning, &mut head);
     }
-    if !begun && !look.at_end {
-        begun = read_on(&look, &mut text, &mut head).map_err(failed)?;
+    if !has_prompt && !beginning.at_end {
+        has_prompt = search_lines(&beginning, &mut text, &mut head).map_err(failed)?;
     }
-    if !begun && !look.at_end {
+    if !has_prompt && !beginning.at_end {
         // A file of this size contains messages, even if no prompt was found.
-        head.kind = Kind::Conversation;
+        head.kind = NativeSessionKind::Conversation;
     }
     if meta.is_some_and(|meta| meta.is_subagent()) {
-        head.kind = Kind::Subagent;
+        head.kind = NativeSessionKind::Subagent;
     }
-    let named = home.title_of(head.id.as_str());
-    let named = named.and_then(|name| Title::given(&name, TitleSource::User).ok());
-    head.title = named.or_else(|| head.first_prompt.as_deref().map(Title::from_prompt));
+    let user_title = home.session_title(head.id.as_str());
+    let user_title = user_title.and_then(|name| Title::new(&name, TitleSource::User).ok());
+    head.title = user_title.or_else(|| head.first_prompt.as_deref().map(Title::from_prompt));
     Ok(head)
 }
 
 /// Beginning of a text, as far as it was read.
-struct Look {
+struct TextBeginning {
     bytes: Vec<u8>,
     /// Whether `bytes` is the complete text.
     at_end: bool,
     /// Number of bytes that were already searched.
-    seen: usize,
+    searched: usize,
 }
 
-impl Look {
-    fn at(text: &mut dyn Read) -> std::io::Result<Self> {
-        let mut look = Self {
+impl TextBeginning {
+    fn read(text: &mut dyn Read) -> std::io::Result<Self> {
+        let mut beginning = Self {
             bytes: Vec::new(),
             at_end: false,
-            seen: 0,
+            searched: 0,
         };
-        look.up_to(text, FIRST_LOOK)?;
-        Ok(look)
+        beginning.read_up_to(text, FIRST_HEAD_READ_BYTES)?;
+        Ok(beginning)
     }
 
-    /// Reads up to the maximum, `LAST_LOOK`.
-    fn on(&mut self, text: &mut dyn Read) -> std::io::Result<()> {
-        self.up_to(text, LAST_LOOK)
+    /// Reads up to the maximum, `MAX_HEAD_READ_BYTES`.
+    fn read_more(&mut self, text: &mut dyn Read) -> std::io::Result<()> {
+        self.read_up_to(text, MAX_HEAD_READ_BYTES)
     }
 
-    fn up_to(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {
-        let wanted = most.saturating_sub(self.bytes.len());
+    fn read_up_to(&mut self, text: &mut dyn Read, limit: usize) -> std::io::Result<()> {
+        let wanted = limit.saturating_sub(self.bytes.len());
         self.bytes.reserve_exact(wanted);
         let read = text.take(wanted as u64).read_to_end(&mut self.bytes)?;
         self.at_end = read < wanted;
@@ -233,49 +244,67 @@ impl Look {
 }
 
 /// Returns the end of a file. Empty for a compressed file, because its end can be read only after everything before it.
-fn ending<'a>(found: &Found, mut file: &File, look: &'a Look) -> std::io::Result<Cow<'a, [u8]>> {
-    if look.at_end {
-        return Ok(Cow::Borrowed(&look.bytes));
+fn read_ending<'a>(
+    location: &SessionLocation,
+    mut file: &File,
+    beginning: &'a TextBeginning,
+) -> std::io::Result<Cow<'a, [u8]>> {
+    if beginning.at_end {
+        return Ok(Cow::Borrowed(&beginning.bytes));
     }
-    if home::is_packed(&found.path) {
+    if home::is_compressed(&location.path) {
         return Ok(Cow::Borrowed(&[]));
     }
     let size = file.metadata()?.len();
-    let ending = dialect::ending(&mut file, size, END)?;
+    let ending = dialect::read_last_bytes(&mut file, size, TAIL_READ_BYTES)?;
     // The caller may continue to read the beginning.
-    file.seek(SeekFrom::Start(look.bytes.len() as u64))?;
+    file.seek(SeekFrom::Start(beginning.bytes.len() as u64))?;
     Ok(Cow::Owned(ending))
 }
 
-fn describe(meta: &Meta<'_>, found: &Found, head: &mut Head) {
+fn apply_meta(meta: &CodexFileMeta<'_>, location: &SessionLocation, head: &mut SessionHead) {
     head.cwd = meta.cwd().map(str::to_owned);
     head.branch = meta.branch().map(str::to_owned);
-    head.version = meta.version().map(str::to_owned);
+    head.agent_version = meta.version().map(str::to_owned);
     head.forked_from = meta.forked_from().map(str::to_owned);
-    let reverted = home::name(&found.path).is_some_and(|name| name.later.is_some());
+    let is_reverted =
+        home::parse_rollout_name(&location.path).is_some_and(|name| name.revert_id.is_some());
     // A reverted session is older than its newest file, so the time in its id counts.
-    let made = home::made_at(head.id.as_str()).filter(|_| reverted);
-    head.created_at = made.or_else(|| meta.at());
+    let id_time = home::id_creation_time(head.id.as_str()).filter(|_| is_reverted);
+    head.created_at = id_time.or_else(|| meta.created_at());
 }
 
 /// Reads lines up to the first prompt. Returns `true` if it found one.
-fn begin(look: &mut Look, head: &mut Head) -> bool {
-    let mut dialect = Lines::default();
-    let rest = look.bytes.get(look.seen..).unwrap_or_default();
-    if dialect::whole_lines(rest, look.at_end).any(|line| hear(line, &mut dialect, head)) {
+fn search_beginning(beginning: &mut TextBeginning, head: &mut SessionHead) -> bool {
+    let mut format = CodexLineFormat::default();
+    let unsearched = beginning
+        .bytes
+        .get(beginning.searched..)
+        .unwrap_or_default();
+    if dialect::complete_lines(unsearched, beginning.at_end)
+        .any(|line| apply_line(line, &mut format, head))
+    {
         return true;
     }
-    look.seen = memchr::memrchr(b'\n', &look.bytes).map_or(0, |at| at + 1);
+    beginning.searched = memchr::memrchr(b'\n', &beginning.bytes).map_or(0, |at| at + 1);
     false
 }
 
-/// Continues after a `Look` up to the first prompt, with one line in memory at a time. Returns `true` if it found one.
-fn read_on(look: &Look, text: &mut dyn Read, head: &mut Head) -> std::io::Result<bool> {
-    let rest = look.bytes.get(look.seen..).unwrap_or_default();
-    let mut dialect = Lines::default();
-    let mut lines = crate::lines::Lines::new(rest.chain(text.take(FARTHEST)), 0);
+/// Continues after a `TextBeginning` up to the first prompt, with one line in memory at a time. Returns `true` if it found one.
+fn search_lines(
+    beginning: &TextBeginning,
+    text: &mut dyn Read,
+    head: &mut SessionHead,
+) -> std::io::Result<bool> {
+    let unsearched = beginning
+        .bytes
+        .get(beginning.searched..)
+        .unwrap_or_default();
+    let mut format = CodexLineFormat::default();
+    let mut lines =
+        crate::lines::LineReader::new(unsearched.chain(text.take(MAX_PROMPT_SEARCH_BYTES)), 0);
     while let Some(line) = lines.next()? {
-        if hear(line.bytes, &mut dialect, head) {
+        if apply_line(line.bytes, &mut format, head) {
             return Ok(true);
         }
     }
@@ -283,30 +312,31 @@ fn read_on(look: &Look, text: &mut dyn Read, head: &mut Head) -> std::io::Result
 }
 
 /// Applies a line to the head. Returns `true` if the line is the first prompt.
-fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
+fn apply_line(line: &[u8], format: &mut CodexLineFormat, head: &mut SessionHead) -> bool {
     let beginning = line.get(..120).unwrap_or(line);
     if memmem::find(beginning, b"\"session_meta\"").is_some() {
-        copied(line, head);
+        apply_parent_meta(line, head);
         return false;
     }
-    let said = Lines::may_prompt(line) || memmem::find(line, b"\"assistant\"").is_some();
-    if !said {
+    let can_be_message =
+        CodexLineFormat::can_begin_turn(line) || memmem::find(line, b"\"assistant\"").is_some();
+    if !can_be_message {
         return false;
     }
-    let mut told = Told::default();
-    let line = lossy(line);
-    if dialect.read(&line, &mut told).is_err() {
+    let mut output = LineEvents::default();
+    let line = decode_lossy(line);
+    if format.parse_line(&line, &mut output).is_err() {
         return false;
     }
-    for event in told.events {
+    for event in output.events {
         match event {
-            Event::Prompt(said) => {
-                head.kind = Kind::Conversation;
-                let prompt = opening(&said.message.words());
-                head.first_prompt = Some(request(&prompt).to_owned());
+            RecordEvent::Prompt(keyed_message) => {
+                head.kind = NativeSessionKind::Conversation;
+                let prompt = truncate_first_prompt(&keyed_message.message.plain_text());
+                head.first_prompt = Some(strip_editor_context(&prompt).to_owned());
                 return true;
             }
-            Event::Said(_) => head.kind = Kind::Conversation,
+            RecordEvent::Message(_) => head.kind = NativeSessionKind::Conversation,
             _ => {}
         }
     }
@@ -315,24 +345,24 @@ fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
 
 /// Sets the parent of a fork that begins with a copy of it. Older versions of Codex copy the parent's records,
 /// including the first line.
-fn copied(line: &[u8], head: &mut Head) {
+fn apply_parent_meta(line: &[u8], head: &mut SessionHead) {
     let beginning = line.get(..400).unwrap_or(line);
-    let own = memmem::find(beginning, head.id.as_str().as_bytes()).is_some();
-    if own || head.forked_from.is_some() {
+    let is_own = memmem::find(beginning, head.id.as_str().as_bytes()).is_some();
+    if is_own || head.forked_from.is_some() {
         return;
     }
-    let line = without_instructions(line);
-    let meta = Meta::read(&line);
-    let id = meta.as_ref().and_then(Meta::id);
+    let line = strip_instructions(line);
+    let meta = CodexFileMeta::parse(&line);
+    let id = meta.as_ref().and_then(CodexFileMeta::id);
     head.forked_from = id.filter(|&id| id != head.id.as_str()).map(str::to_owned);
 }
 
 /// Returns the user's request without the context that editors put before it, because that context does not describe
 /// the conversation.
-fn request(prompt: &str) -> &str {
-    const REQUEST: &str = "## My request for Codex:";
+fn strip_editor_context(prompt: &str) -> &str {
+    const REQUEST_HEADING: &str = "## My request for Codex:";
     let request = prompt
-        .split_once(REQUEST)
+        .split_once(REQUEST_HEADING)
         .map(|(_, request)| request.trim());
     request
         .filter(|request| !request.is_empty())

@@ -7,7 +7,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 /// Maximum number of bytes that are compressed at once, as one frame of the file.
-const FRAME_BYTES: usize = 8 << 20;
+const MAX_FRAME_BYTES: usize = 8 << 20;
 
 /// A writer that compresses into another writer. [`Compressor::finish`] writes the last frame.
 pub(crate) struct Compressor<W> {
@@ -39,13 +39,13 @@ impl<W: Write> Compressor<W> {
 
 impl<W: Write> Write for Compressor<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.frame.len() >= FRAME_BYTES {
+        if self.frame.len() >= MAX_FRAME_BYTES {
             self.write_frame()?;
         }
-        let room = FRAME_BYTES - self.frame.len();
-        let taken = bytes.get(..room).unwrap_or(bytes);
-        self.frame.extend_from_slice(taken);
-        Ok(taken.len())
+        let room = MAX_FRAME_BYTES - self.frame.len();
+        let accepted = bytes.get(..room).unwrap_or(bytes);
+        self.frame.extend_from_slice(accepted);
+        Ok(accepted.len())
     }
 
     /// Does nothing: a frame is written when it is full, and the last one by [`Compressor::finish`].
@@ -59,7 +59,7 @@ impl<W: Write> Write for Compressor<W> {
 /// Fails with [`io::ErrorKind::InvalidData`] if the content is damaged, and with the error of the source if reading
 /// fails.
 pub(crate) struct Decompressor<R> {
-    source: FailingSource<R>,
+    source: ErrorCapturingReader<R>,
     decoder: FrameDecoder,
     /// Whether the decoder is within a frame.
     is_open: bool,
@@ -71,7 +71,7 @@ impl<R: BufRead> Decompressor<R> {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(max_window_bytes);
         Self {
-            source: FailingSource {
+            source: ErrorCapturingReader {
                 inner: source,
                 error: None,
             },
@@ -96,7 +96,7 @@ impl<R: BufRead> Decompressor<R> {
                     let mut content = (&mut self.source.inner).take(u64::from(length));
                     io::copy(&mut content, &mut io::sink())?;
                 }
-                Err(error) => return Err(self.failure(error)),
+                Err(error) => return Err(self.io_error(error)),
             }
         }
         Ok(false)
@@ -114,20 +114,20 @@ impl<R: BufRead> Decompressor<R> {
     }
 
     /// Returns the error of the source if it failed, else that of the decoder.
-    fn failure(&mut self, error: FrameDecoderError) -> io::Error {
+    fn io_error(&mut self, error: FrameDecoderError) -> io::Error {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, error);
         self.source.error.take().unwrap_or_else(invalid)
     }
 }
 
 impl<R: BufRead> Read for Decompressor<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            if !self.is_open && (room.is_empty() || !self.open_frame()?) {
+            if !self.is_open && (buffer.is_empty() || !self.open_frame()?) {
                 return Ok(0);
             }
             if self.decoder.can_collect() > 0 {
-                return self.decoder.read(room);
+                return self.decoder.read(buffer);
             }
             if self.decoder.is_finished() {
                 self.close_frame()?;
@@ -135,21 +135,21 @@ impl<R: BufRead> Read for Decompressor<R> {
             }
             let one_block = BlockDecodingStrategy::UptoBlocks(1);
             let decoded = self.decoder.decode_blocks(&mut self.source, one_block);
-            decoded.map_err(|error| self.failure(error))?;
+            decoded.map_err(|error| self.io_error(error))?;
         }
     }
 }
 
 /// A source that stores its own error, because the decoder reports that error as damaged content.
-struct FailingSource<R> {
+struct ErrorCapturingReader<R> {
     inner: R,
     error: Option<io::Error>,
 }
 
-impl<R: Read> Read for FailingSource<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+impl<R: Read> Read for ErrorCapturingReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.inner.read(room) {
+            match self.inner.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let kind = error.kind();
@@ -193,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn content_of_any_length_survives() {
+    fn content_of_any_length_survives_compression() {
         let long = long_text();
-        assert!(long.len() > FRAME_BYTES, "more than one frame");
+        assert!(long.len() > MAX_FRAME_BYTES, "more than one frame");
         for content in [&b""[..], b"x", &long] {
             let compressed = compress(content);
             assert!(compressed.len() < content.len() / 4 || content.len() < 2);
@@ -206,9 +206,12 @@ mod tests {
     /// A frame that `zstd -3` of the reference implementation compressed, as in archives of segue 0.1.
     #[test]
     fn a_frame_of_the_reference_implementation_is_read() {
-        const FRAME: &[u8] = include_bytes!("compression/reference.zst");
+        const REFERENCE_FRAME: &[u8] = include_bytes!("compression/reference.zst");
         let lines = (0..2000).flat_map(|number| format!("line {number}\n").into_bytes());
-        assert_eq!(decompress(FRAME).unwrap(), lines.collect::<Vec<u8>>());
+        assert_eq!(
+            decompress(REFERENCE_FRAME).unwrap(),
+            lines.collect::<Vec<u8>>()
+        );
     }
 
     #[test]
@@ -220,11 +223,11 @@ mod tests {
 
     #[test]
     fn damaged_content_is_an_error() {
-        let whole = compress(&long_text());
-        let mut changed = whole.clone();
+        let compressed = compress(&long_text());
+        let mut changed = compressed.clone();
         let middle = changed.len() / 2;
         changed[middle] ^= 0x10;
-        for file in [&b"no zstd at all"[..], &whole[..middle], &changed] {
+        for file in [&b"no zstd at all"[..], &compressed[..middle], &changed] {
             let error = decompress(file).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
         }
@@ -233,16 +236,16 @@ mod tests {
     #[test]
     fn content_before_damage_is_read() {
         let long = long_text();
-        let whole = compress(&long);
+        let compressed = compress(&long);
         let mut content = Vec::new();
-        let cut = &whole[..whole.len() - 10];
-        let outcome = Decompressor::new(cut, MAX_WINDOW_BYTES).read_to_end(&mut content);
+        let truncated = &compressed[..compressed.len() - 10];
+        let outcome = Decompressor::new(truncated, MAX_WINDOW_BYTES).read_to_end(&mut content);
         outcome.unwrap_err();
-        assert!(content.len() > FRAME_BYTES && long.starts_with(&content));
+        assert!(content.len() > MAX_FRAME_BYTES && long.starts_with(&content));
     }
 
     #[test]
-    fn an_error_of_the_source_keeps_its_number() {
+    fn an_error_of_the_source_keeps_its_os_error_number() {
         struct BrokenDisk;
         impl Read for BrokenDisk {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

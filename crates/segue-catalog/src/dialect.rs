@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use memchr::{memmem, memrchr};
 
-use crate::json::lossy;
-use crate::lines::{Backwards, Lines};
-use crate::reader::last_turns;
-use crate::{Event, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
+use crate::json::decode_lossy;
+use crate::lines::{LineReader, ReverseLineReader};
+use crate::reader::read_last_turns;
+use crate::{
+    Mark, NativeRecord, NativeTurn, ReadError, ReadStart, RecordEvent, Records, SkippedContent,
+};
 
 /// Error for a line that does not match the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedLine;
 
-impl From<serde_json::Error> for Malformed {
+impl From<serde_json::Error> for MalformedLine {
     fn from(_: serde_json::Error) -> Self {
         Self
     }
@@ -24,73 +26,74 @@ impl From<serde_json::Error> for Malformed {
 
 /// Time and events of a line.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LineEvents {
     pub(crate) at: Option<Timestamp>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<RecordEvent>,
 }
 
 /// A format in which a session is a file of lines, each of them a JSON object.
 ///
 /// Reading may begin at any prompt. An implementation may therefore remember recent lines, but must not depend on the
 /// first lines.
-pub(crate) trait Dialect: Default {
-    /// Reads one line and adds its events to `told`. A line that has no meaning for segue adds none.
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed>;
+pub(crate) trait LineFormat: Default {
+    /// Reads one line and adds its events to `line_events`. A line that has no meaning for segue adds none.
+    fn parse_line(&mut self, line: &str, line_events: &mut LineEvents)
+    -> Result<(), MalformedLine>;
 
     /// Applies the line after which reading begins, without emitting its events.
-    fn remember(&mut self, line: &[u8]) {
-        let _ = self.read(&lossy(line), &mut Told::default());
+    fn apply_skipped_line(&mut self, line: &[u8]) {
+        let _ = self.parse_line(&decode_lossy(line), &mut LineEvents::default());
     }
 
     /// Returns `true` if a line may begin a turn. The check is cheap: it may return `true` for other lines, but never
     /// returns `false` for a line that begins a turn.
-    fn may_prompt(line: &[u8]) -> bool;
+    fn can_begin_turn(line: &[u8]) -> bool;
 
     /// Returns `true` if a line begins a turn, so that reading may begin at it.
-    fn begins(line: &[u8]) -> bool {
-        let mut told = Told::default();
-        let text = lossy(line);
-        let read = Self::default().read(&text, &mut told);
-        let prompts = |event: &Event| matches!(event, Event::Prompt(_));
-        read.is_ok() && told.events.iter().any(prompts)
+    fn is_turn_start(line: &[u8]) -> bool {
+        let mut line_events = LineEvents::default();
+        let text = decode_lossy(line);
+        let result = Self::default().parse_line(&text, &mut line_events);
+        let is_prompt = |event: &RecordEvent| matches!(event, RecordEvent::Prompt(_));
+        result.is_ok() && line_events.events.iter().any(is_prompt)
     }
 }
 
 /// Records of a file in the format `D`.
 pub(crate) struct LineRecords<D> {
     path: PathBuf,
-    lines: Lines<Box<dyn Read>>,
-    dialect: D,
-    skipped: Skipped,
+    lines: LineReader<Box<dyn Read>>,
+    format: D,
+    skipped: SkippedContent,
 }
 
-impl<D: Dialect> LineRecords<D> {
+impl<D: LineFormat> LineRecords<D> {
     /// Opens the records of a file after `start`.
-    pub(crate) fn open(path: &Path, start: &Start) -> Result<Self, ReadError> {
-        let (file, size) = open(path).map_err(|error| ReadError::io(path, error))?;
-        Self::within(path, file, size, start)
+    pub(crate) fn open(path: &Path, start: &ReadStart) -> Result<Self, ReadError> {
+        let (file, size) = open_with_size(path).map_err(|error| ReadError::io(path, error))?;
+        Self::from_text(path, file, size, start)
     }
 
     /// Opens the records of a text of `size` bytes after `start`.
-    pub(crate) fn within<R: Read + Seek + 'static>(
+    pub(crate) fn from_text<R: Read + Seek + 'static>(
         path: &Path,
         mut text: R,
         size: u64,
-        start: &Start,
+        start: &ReadStart,
     ) -> Result<Self, ReadError> {
         let failed = |error| ReadError::io(path, error);
-        let Start::After(mark) = start else {
-            return Self::at(path, text, 0, size).map_err(failed);
+        let ReadStart::After(mark) = start else {
+            return Self::from_offset(path, text, 0, size).map_err(failed);
         };
-        let (begin, line) = find(&mut text, size, mark)
+        let (begin, line) = find_line_of_mark(&mut text, size, mark)
             .map_err(failed)?
-            .ok_or_else(|| ReadError::lost(path, mark))?;
-        let mut records = Self::at(path, text, begin, size).map_err(failed)?;
-        records.dialect.remember(&line);
+            .ok_or_else(|| ReadError::mark_not_found(path, mark))?;
+        let mut records = Self::from_offset(path, text, begin, size).map_err(failed)?;
+        records.format.apply_skipped_line(&line);
         Ok(records)
     }
 
-    fn at<R: Read + Seek + 'static>(
+    fn from_offset<R: Read + Seek + 'static>(
         path: &Path,
         mut text: R,
         begin: u64,
@@ -100,47 +103,47 @@ impl<D: Dialect> LineRecords<D> {
         // Bytes that are appended from now on belong to the next read, because this read would never end while another
         // process keeps writing.
         let input = text.take(size.saturating_sub(begin));
-        Ok(Self::over(path, Box::new(input), begin))
+        Ok(Self::from_input(path, Box::new(input), begin))
     }
 
     /// Reads records from any input. `begin` is the offset of the input in the complete text.
-    pub(crate) fn over(path: &Path, input: Box<dyn Read>, begin: u64) -> Self {
+    pub(crate) fn from_input(path: &Path, input: Box<dyn Read>, begin: u64) -> Self {
         Self {
             path: path.to_owned(),
-            lines: Lines::new(input, begin),
-            dialect: D::default(),
-            skipped: Skipped::default(),
+            lines: LineReader::new(input, begin),
+            format: D::default(),
+            skipped: SkippedContent::default(),
         }
     }
 
     /// Skips the records up to a mark, in a text that can only be read from its beginning. Fails if the mark is not
     /// found.
-    pub(crate) fn pass(mut self, mark: &Mark) -> Result<Self, ReadError> {
+    pub(crate) fn skip_to_mark(mut self, mark: &Mark) -> Result<Self, ReadError> {
         let Mark::Line { end, .. } = mark else {
-            return Err(ReadError::lost(&self.path, mark));
+            return Err(ReadError::mark_not_found(&self.path, mark));
         };
         loop {
             let line = self.lines.next();
             let line = line.map_err(|error| ReadError::io(&self.path, error))?;
             let Some(line) = line.filter(|line| line.end <= *end) else {
-                return Err(ReadError::lost(&self.path, mark));
+                return Err(ReadError::mark_not_found(&self.path, mark));
             };
-            if Mark::line(line.end, line.bytes) == *mark {
-                self.dialect.remember(line.bytes);
+            if Mark::for_line(line.end, line.bytes) == *mark {
+                self.format.apply_skipped_line(line.bytes);
                 return Ok(self);
             }
         }
     }
 
     /// Sets whether the beginning of the session is missing.
-    pub(crate) fn orphaned(mut self, orphaned: bool) -> Self {
+    pub(crate) fn with_orphaned(mut self, orphaned: bool) -> Self {
         self.skipped.orphaned = orphaned;
         self
     }
 }
 
-impl<D: Dialect> Records for LineRecords<D> {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+impl<D: LineFormat> Records for LineRecords<D> {
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         loop {
             let line = self
                 .lines
@@ -150,47 +153,47 @@ impl<D: Dialect> Records for LineRecords<D> {
             if line.bytes.trim_ascii().is_empty() {
                 continue;
             }
-            let mut told = Told::default();
-            let read = match std::str::from_utf8(line.bytes) {
-                Ok(text) => self.dialect.read(text, &mut told),
-                Err(_) if line.whole => {
-                    self.skipped.mended += 1;
+            let mut line_events = LineEvents::default();
+            let result = match std::str::from_utf8(line.bytes) {
+                Ok(text) => self.format.parse_line(text, &mut line_events),
+                Err(_) if line.is_complete => {
+                    self.skipped.repaired += 1;
                     let text = String::from_utf8_lossy(line.bytes);
-                    self.dialect.read(&text, &mut told)
+                    self.format.parse_line(&text, &mut line_events)
                 }
-                Err(_) => Err(Malformed),
+                Err(_) => Err(MalformedLine),
             };
-            match read {
-                Ok(()) if told.events.is_empty() => {}
+            match result {
+                Ok(()) if line_events.events.is_empty() => {}
                 Ok(()) => {
-                    return Ok(Some(Record {
-                        mark: Mark::line(line.end, line.bytes),
-                        at: told.at,
-                        events: told.events,
+                    return Ok(Some(NativeRecord {
+                        mark: Mark::for_line(line.end, line.bytes),
+                        at: line_events.at,
+                        events: line_events.events,
                     }));
                 }
-                Err(Malformed) if line.whole => self.skipped.malformed += 1,
-                Err(Malformed) => self.skipped.torn = true,
+                Err(MalformedLine) if line.is_complete => self.skipped.malformed += 1,
+                Err(MalformedLine) => self.skipped.truncated = true,
             }
         }
     }
 
-    fn skipped(&self) -> Skipped {
-        Skipped {
+    fn skipped(&self) -> SkippedContent {
+        SkippedContent {
             oversized: self.lines.oversized,
             ..self.skipped
         }
     }
 }
 
-fn open(path: &Path) -> std::io::Result<(File, u64)> {
+fn open_with_size(path: &Path) -> std::io::Result<(File, u64)> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
     Ok((file, size))
 }
 
 /// Returns the offset after a mark and the line of the mark. `None` if that line no longer exists.
-fn find<R: Read + Seek>(
+fn find_line_of_mark<R: Read + Seek>(
     text: &mut R,
     size: u64,
     mark: &Mark,
@@ -201,68 +204,68 @@ fn find<R: Read + Seek>(
     if *end > size {
         return Ok(None);
     }
-    let Some((start, line)) = Backwards::new(text, *end).next()? else {
+    let Some((start, line)) = ReverseLineReader::new(text, *end).next()? else {
         return Ok(None);
     };
-    let there = start + line.len() as u64 == *end && mark_of(start, &line) == *mark;
-    Ok(there.then_some((*end, line)))
+    let is_same_line = start + line.len() as u64 == *end && line_mark(start, &line) == *mark;
+    Ok(is_same_line.then_some((*end, line)))
 }
 
-fn mark_of(start: u64, line: &[u8]) -> Mark {
+fn line_mark(start: u64, line: &[u8]) -> Mark {
     let bytes = line.strip_suffix(b"\r").unwrap_or(line);
-    Mark::line(start + line.len() as u64, bytes)
+    Mark::for_line(start + line.len() as u64, bytes)
 }
 
 /// Returns the mark of the last record of a file. Searches from the end.
-pub(crate) fn end<D: Dialect>(path: &Path) -> Result<Option<Mark>, ReadError> {
+pub(crate) fn find_last_mark<D: LineFormat>(path: &Path) -> Result<Option<Mark>, ReadError> {
     let failed = |error| ReadError::io(path, error);
-    let (text, size) = open(path).map_err(failed)?;
-    end_within::<D, _>(text, size).map_err(failed)
+    let (text, size) = open_with_size(path).map_err(failed)?;
+    find_last_mark_in_text::<D, _>(text, size).map_err(failed)
 }
 
 /// Returns the mark of the last record of a text of `size` bytes. Ignores an incomplete line, and titles, because a
 /// title has no position in the conversation.
-pub(crate) fn end_within<D: Dialect, R: Read + Seek>(
+pub(crate) fn find_last_mark_in_text<D: LineFormat, R: Read + Seek>(
     text: R,
     size: u64,
 ) -> std::io::Result<Option<Mark>> {
-    let mut lines = Backwards::new(text, size);
+    let mut lines = ReverseLineReader::new(text, size);
     while let Some((start, line)) = lines.next()? {
-        let whole = start + (line.len() as u64) < size;
-        let mut told = Told::default();
-        let read = D::default().read(&lossy(&line), &mut told);
-        let titles = |event: &Event| matches!(event, Event::Titled { .. });
-        if whole && read.is_ok() && !told.events.iter().all(titles) {
-            return Ok(Some(mark_of(start, &line)));
+        let is_complete = start + (line.len() as u64) < size;
+        let mut line_events = LineEvents::default();
+        let result = D::default().parse_line(&decode_lossy(&line), &mut line_events);
+        let is_title = |event: &RecordEvent| matches!(event, RecordEvent::TitleChanged { .. });
+        if is_complete && result.is_ok() && !line_events.events.iter().all(is_title) {
+            return Ok(Some(line_mark(start, &line)));
         }
     }
     Ok(None)
 }
 
 /// Returns the last turns of a file, and `true` if these are all its turns. Searches from the end.
-pub(crate) fn recent<D: Dialect + 'static>(
+pub(crate) fn read_recent_turns<D: LineFormat + 'static>(
     path: &Path,
     turns: usize,
 ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-    recent_within::<D, _>(path, || open(path), turns)
+    read_recent_turns_from_text::<D, _>(path, || open_with_size(path), turns)
 }
 
-/// Returns the last turns of a text, and `true` if these are all its turns. `open` is called several times.
-pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
+/// Returns the last turns of a text, and `true` if these are all its turns. `open_with_size` is called several times.
+pub(crate) fn read_recent_turns_from_text<D: LineFormat + 'static, R: Read + Seek + 'static>(
     path: &Path,
     open: impl Fn() -> std::io::Result<(R, u64)>,
     turns: usize,
 ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
     let failed = |error| ReadError::io(path, error);
     let (text, size) = open().map_err(failed)?;
-    let mut lines = Backwards::new(text, size);
+    let mut lines = ReverseLineReader::new(text, size);
     // The search includes one turn more than requested, to find out whether there are more.
     let mut wanted = turns.saturating_add(1);
     let mut prompts = 0;
     loop {
         let mut begin = 0;
         while let Some((start, line)) = lines.next().map_err(failed)? {
-            if D::may_prompt(&line) && D::begins(&line) {
+            if D::can_begin_turn(&line) && D::is_turn_start(&line) {
                 prompts += 1;
                 if prompts >= wanted {
                     begin = start;
@@ -272,15 +275,15 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
         }
         let records = || {
             let (text, _) = open().map_err(failed)?;
-            let records = LineRecords::<D>::at(path, text, begin, size).map_err(failed)?;
+            let records = LineRecords::<D>::from_offset(path, text, begin, size).map_err(failed)?;
             Ok(Box::new(records) as Box<dyn Records>)
         };
-        let last = last_turns(records, turns)?;
+        let last = read_last_turns(records, turns)?;
         // Rewound turns do not count, and a rewind may refer to a record before `begin`. In both cases the search
         // continues.
-        let enough = last.turns.len() >= turns && !last.unresolved;
-        if begin == 0 || enough {
-            return Ok((last.turns, begin == 0 && last.before == 0));
+        let has_enough = last.turns.len() >= turns && !last.unresolved;
+        if begin == 0 || has_enough {
+            return Ok((last.turns, begin == 0 && last.turns_before == 0));
         }
         wanted = wanted.saturating_mul(2).max(prompts + 1);
     }
@@ -288,7 +291,7 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
 
 /// Returns the last bytes of a file. Their first line is usually incomplete. It does not parse, but may contain the
 /// last time.
-pub(crate) fn ending<R: Read + Seek>(
+pub(crate) fn read_last_bytes<R: Read + Seek>(
     file: &mut R,
     size: u64,
     bytes: u64,
@@ -301,27 +304,29 @@ pub(crate) fn ending<R: Read + Seek>(
 
 /// Returns the lines of the beginning of a file. The bytes after the last line feed are a line only at the end of the
 /// file.
-pub(crate) fn whole_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn complete_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[u8]> {
     let until = if at_end {
         bytes.len()
     } else {
         memrchr(b'\n', bytes).unwrap_or(0)
     };
-    let mut rest = bytes.get(..until).unwrap_or_default();
+    let mut remaining = bytes.get(..until).unwrap_or_default();
     let lines = std::iter::from_fn(move || {
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let (line, after) = rest.split_at_checked(end).filter(|_| !rest.is_empty())?;
-        rest = after.get(1..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', remaining).unwrap_or(remaining.len());
+        let (line, after) = remaining
+            .split_at_checked(end)
+            .filter(|_| !remaining.is_empty())?;
+        remaining = after.get(1..).unwrap_or_default();
         Some(line)
     });
     lines.filter(|line| !line.is_empty())
 }
 
 /// Returns the last time that follows `name` in some lines, without parsing them.
-pub(crate) fn last_time(bytes: &[u8], name: &[u8]) -> Option<Timestamp> {
+pub(crate) fn find_last_timestamp(bytes: &[u8], name: &[u8]) -> Option<Timestamp> {
     let at = memmem::rfind(bytes, name)?;
-    let rest = bytes.get(at + name.len()..)?.trim_ascii_start();
-    let rest = rest.strip_prefix(b"\"")?;
-    let time = rest.get(..memchr::memchr(b'"', rest)?)?;
+    let value = bytes.get(at + name.len()..)?.trim_ascii_start();
+    let value = value.strip_prefix(b"\"")?;
+    let time = value.get(..memchr::memchr(b'"', value)?)?;
     std::str::from_utf8(time).ok()?.parse().ok()
 }

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use segue_core::session::{Message, Title, TurnState, Usage};
 use segue_core::spend::Cost;
 
-use crate::record::Back;
-use crate::{Event, Mark, Record, Said};
+use crate::record::RewindTarget;
+use crate::{KeyedMessage, Mark, NativeRecord, RecordEvent};
 
 /// A turn of a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct NativeTurn {
     /// Messages of the turn, in order. Empty in an outline.
     pub messages: Vec<Message>,
     /// Number of messages, also in an outline.
-    pub said: u32,
+    pub message_count: u32,
     /// Tokens that the turn used.
     pub usage: Usage,
     /// Model of the last request. `None` if no record names it.
@@ -37,166 +37,169 @@ pub struct NativeTurn {
     /// Last record of the turn.
     pub until: Mark,
     /// Number of turns that began before this one, including those that no longer count.
-    birth: u32,
+    ordinal: u32,
     /// Number of the last record that affected the turn.
-    touched: u64,
-    counting: Option<Counting>,
+    last_record: u64,
+    pending_request: Option<PendingRequest>,
 }
 
 /// Request that is being counted, and the usage and cost of the turn before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Counting {
-    request: Option<String>,
-    usage: Usage,
-    cost: Option<Cost>,
+struct PendingRequest {
+    request_id: Option<String>,
+    usage_before: Usage,
+    cost_before: Option<Cost>,
 }
 
 /// Position in the conversation: a turn, and a number of messages in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct MessagePosition {
     turn: u32,
-    said: u32,
+    message: u32,
 }
 
 /// Positions of the record with a key.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KeyedPosition {
     /// Position of the record's first message, or of the message before the record if it contains none.
-    at: Place,
+    start: MessagePosition,
     /// Position at which the record ends.
-    end: Place,
-    says: bool,
+    end: MessagePosition,
+    has_message: bool,
 }
 
 /// Selection of the turns whose messages are stored.
 #[derive(Debug, Default)]
-enum Keep {
+enum MessageSelection {
     #[default]
     None,
     All,
-    /// Turns of an outline that count at the end, from the index `from` on.
-    These {
-        from: usize,
-        births: Vec<u32>,
+    /// Turns of an outline that count at the end, from the index `first_index` on.
+    Selected {
+        first_index: usize,
+        ordinals: Vec<u32>,
     },
 }
 
 /// A builder that converts records to the turns that still count.
 #[derive(Debug, Default)]
-pub struct Fold {
-    keep: Keep,
+pub struct TurnBuilder {
+    selection: MessageSelection,
     turns: Vec<NativeTurn>,
-    begun: u32,
-    records: u64,
+    begun_turns: u32,
+    record_count: u64,
     /// Record before the one that is being applied.
-    last: Option<Mark>,
-    /// Positions by the hash of the key. `order` has the hashes in the order of the records. Keys themselves are not
+    previous_mark: Option<Mark>,
+    /// Positions by the hash of the key. `key_order` has the hashes in the order of the records. Keys themselves are not
     /// stored, because a session may have a million of them.
-    known: HashMap<u64, Known>,
-    order: Vec<u64>,
+    positions: HashMap<u64, KeyedPosition>,
+    key_order: Vec<u64>,
     title: Option<Title>,
     compactions: u32,
     unresolved: bool,
 }
 
-impl Fold {
+impl TurnBuilder {
     /// Creates a builder that stores all messages.
     #[must_use]
-    pub fn whole() -> Self {
+    pub fn with_messages() -> Self {
         Self {
-            keep: Keep::All,
+            selection: MessageSelection::All,
             ..Self::default()
         }
     }
 
     /// Creates a builder that stores only the position and the state of each turn.
     #[must_use]
-    pub fn outline() -> Self {
+    pub fn for_outline() -> Self {
         Self::default()
     }
 
     /// Creates a builder for a second pass over the records of an outline. It stores the messages of the turns from
-    /// index `from` on.
-    pub(crate) fn again(outlined: &[NativeTurn], from: usize) -> Self {
+    /// index `first_index` on.
+    pub(crate) fn for_second_pass(outline: &[NativeTurn], first_index: usize) -> Self {
         Self {
-            keep: Keep::These {
-                from,
-                births: outlined.iter().map(|turn| turn.birth).collect(),
+            selection: MessageSelection::Selected {
+                first_index,
+                ordinals: outline.iter().map(|turn| turn.ordinal).collect(),
             },
             ..Self::default()
         }
     }
 
     /// Applies the next record.
-    pub fn add(&mut self, record: Record) {
-        let Record { mark, at, events } = record;
-        self.records += 1;
-        let new_keys = self.order.len();
+    pub fn add_record(&mut self, record: NativeRecord) {
+        let NativeRecord { mark, at, events } = record;
+        self.record_count += 1;
+        let first_new_key = self.key_order.len();
         for event in events {
-            self.take(event, &mark, at);
+            self.apply_event(event, &mark, at);
         }
-        let end = self.place();
-        for key in self.order.iter().skip(new_keys) {
-            if let Some(known) = self.known.get_mut(key) {
-                known.end = end;
+        let end_position = self.current_position();
+        for key in self.key_order.iter().skip(first_new_key) {
+            if let Some(position) = self.positions.get_mut(key) {
+                position.end = end_position;
             }
         }
-        self.last = Some(mark);
+        self.previous_mark = Some(mark);
     }
 
-    fn take(&mut self, event: Event, mark: &Mark, at: Option<Timestamp>) {
+    fn apply_event(&mut self, event: RecordEvent, mark: &Mark, at: Option<Timestamp>) {
         match event {
-            Event::Prompt(said) => {
-                if let Some(said) = self.replace(said) {
-                    self.begin(mark, at);
-                    self.say(said, mark, at);
+            RecordEvent::Prompt(keyed_message) => {
+                if let Some(keyed_message) = self.replace_message(keyed_message) {
+                    self.begin_turn(mark, at);
+                    self.add_message(keyed_message, mark, at);
                 }
             }
-            Event::Said(said) => {
-                if let Some(said) = self.replace(said) {
-                    self.say(said, mark, at);
+            RecordEvent::Message(keyed_message) => {
+                if let Some(keyed_message) = self.replace_message(keyed_message) {
+                    self.add_message(keyed_message, mark, at);
                 }
-                self.reopen();
+                self.reopen_turn();
             }
-            Event::Step(key) => {
+            RecordEvent::Anchor(key) => {
                 // A message that the agent writes a second time stays at its first position.
-                if !self.known.contains_key(&hash(&key)) {
-                    self.remember(&key, false);
+                if !self.positions.contains_key(&hash_key(&key)) {
+                    self.record_key_position(&key, false);
                 }
-                if let Some(turn) = self.last_turn() {
+                if let Some(turn) = self.touch_last_turn() {
                     turn.until = mark.clone();
                 }
             }
-            Event::Rewind(back) => self.rewind(&back),
-            Event::Compacted(_) => {
+            RecordEvent::Rewind(target) => self.rewind(&target),
+            RecordEvent::Compacted(_) => {
                 self.compactions += 1;
-                if let Some(turn) = self.last_turn() {
+                if let Some(turn) = self.touch_last_turn() {
                     turn.compacted = true;
                 }
             }
-            Event::Used {
-                request,
+            RecordEvent::RequestUsage {
+                request_id,
                 usage,
                 model,
                 cost,
             } => {
-                self.count(request, usage, cost);
-                if let Some(turn) = self.last_turn() {
+                self.count_request(request_id, usage, cost);
+                if let Some(turn) = self.touch_last_turn() {
                     turn.model = model.or(turn.model.take());
                 }
             }
-            Event::Ended(state) => {
-                if let Some(turn) = self.last_turn() {
+            RecordEvent::TurnEnded(state) => {
+                if let Some(turn) = self.touch_last_turn() {
                     turn.state = state;
                     turn.ended_at = at.or(turn.ended_at);
                     turn.until = mark.clone();
                 }
             }
-            Event::Titled { title, of } => {
-                let ours = |of: &String| self.known.contains_key(&hash(of));
+            RecordEvent::TitleChanged { title, record_key } => {
+                let is_in_session =
+                    |record_key: &String| self.positions.contains_key(&hash_key(record_key));
                 // A later title replaces an earlier one, but never one that the user gave.
-                let better = |old: &Title| title.source() >= old.source();
-                if of.as_ref().is_none_or(ours) && self.title.as_ref().is_none_or(better) {
+                let can_replace = |old: &Title| title.source() >= old.source();
+                if record_key.as_ref().is_none_or(is_in_session)
+                    && self.title.as_ref().is_none_or(can_replace)
+                {
                     self.title = Some(title);
                 }
             }
@@ -204,85 +207,90 @@ impl Fold {
     }
 
     /// Returns the current turn, and marks it as affected by the current record.
-    fn last_turn(&mut self) -> Option<&mut NativeTurn> {
+    fn touch_last_turn(&mut self) -> Option<&mut NativeTurn> {
         let turn = self.turns.last_mut()?;
-        turn.touched = self.records;
+        turn.last_record = self.record_count;
         Some(turn)
     }
 
-    fn begin(&mut self, mark: &Mark, at: Option<Timestamp>) {
+    fn begin_turn(&mut self, mark: &Mark, at: Option<Timestamp>) {
         if let Some(turn) = self.turns.last()
             && turn.state == TurnState::Running
-            && let Some(turn) = self.last_turn()
+            && let Some(turn) = self.touch_last_turn()
         {
             turn.state = TurnState::Interrupted;
         }
         self.turns.push(NativeTurn {
             state: TurnState::Running,
             messages: Vec::new(),
-            said: 0,
+            message_count: 0,
             usage: Usage::default(),
             model: None,
             cost: None,
             compacted: false,
             started_at: at,
             ended_at: at,
-            after: self.last.clone(),
+            after: self.previous_mark.clone(),
             until: mark.clone(),
-            birth: self.begun,
-            touched: self.records,
-            counting: None,
+            ordinal: self.begun_turns,
+            last_record: self.record_count,
+            pending_request: None,
         });
-        self.begun += 1;
+        self.begun_turns += 1;
     }
 
-    fn say(&mut self, said: Said, mark: &Mark, at: Option<Timestamp>) {
+    fn add_message(&mut self, keyed_message: KeyedMessage, mark: &Mark, at: Option<Timestamp>) {
         if self.turns.is_empty() {
             // The prompt of this message is missing.
             self.unresolved = true;
-            self.begin(mark, at);
+            self.begin_turn(mark, at);
         }
-        let kept = self.keeps_last();
-        if let Some(turn) = self.last_turn() {
-            turn.said += 1;
+        let is_stored = self.should_store_last_turn();
+        if let Some(turn) = self.touch_last_turn() {
+            turn.message_count += 1;
             turn.until = mark.clone();
             turn.ended_at = at.or(turn.ended_at);
-            if kept {
-                turn.messages.push(said.message);
+            if is_stored {
+                turn.messages.push(keyed_message.message);
             }
         }
-        if let Some(key) = said.key {
-            self.remember(&key, true);
+        if let Some(key) = keyed_message.key {
+            self.record_key_position(&key, true);
         }
     }
 
     /// Returns `true` if the messages of the last turn are stored. A turn that counts at the end already has its final
     /// index, because all turns before it count too.
-    fn keeps_last(&self) -> bool {
+    fn should_store_last_turn(&self) -> bool {
         let Some(turn) = self.turns.last() else {
             return false;
         };
         let index = self.turns.len() - 1;
-        match &self.keep {
-            Keep::None => false,
-            Keep::All => true,
-            Keep::These { from, births } => {
-                index >= *from && births.get(index) == Some(&turn.birth)
-            }
+        match &self.selection {
+            MessageSelection::None => false,
+            MessageSelection::All => true,
+            MessageSelection::Selected {
+                first_index,
+                ordinals,
+            } => index >= *first_index && ordinals.get(index) == Some(&turn.ordinal),
         }
     }
 
-    fn remember(&mut self, key: &str, says: bool) {
-        let (key, at) = (hash(key), self.place());
-        let known = Known { at, end: at, says };
-        if self.known.insert(key, known).is_none() {
-            self.order.push(key);
+    fn record_key_position(&mut self, key: &str, has_message: bool) {
+        let (key, position) = (hash_key(key), self.current_position());
+        let keyed_position = KeyedPosition {
+            start: position,
+            end: position,
+            has_message,
+        };
+        if self.positions.insert(key, keyed_position).is_none() {
+            self.key_order.push(key);
         }
     }
 
     /// Reopens a finished turn, because a message after the end shows that the turn did not end.
-    fn reopen(&mut self) {
-        if let Some(turn) = self.last_turn()
+    fn reopen_turn(&mut self) {
+        if let Some(turn) = self.touch_last_turn()
             && turn.state == TurnState::Finished
         {
             turn.state = TurnState::Running;
@@ -290,105 +298,133 @@ impl Fold {
     }
 
     /// Replaces the message with the same key. Returns the message if there is none.
-    fn replace(&mut self, said: Said) -> Option<Said> {
-        let known = said.key.as_ref().and_then(|key| self.known.get(&hash(key)));
-        let Some(place) = known.filter(|known| known.says).map(|known| known.at) else {
-            return Some(said);
+    fn replace_message(&mut self, keyed_message: KeyedMessage) -> Option<KeyedMessage> {
+        let existing = keyed_message
+            .key
+            .as_ref()
+            .and_then(|key| self.positions.get(&hash_key(key)));
+        let Some(position) = existing
+            .filter(|existing| existing.has_message)
+            .map(|existing| existing.start)
+        else {
+            return Some(keyed_message);
         };
         let index = |number: u32| number.saturating_sub(1) as usize;
-        let turn = self.turns.get_mut(index(place.turn));
-        let Some(turn) = turn.filter(|turn| place.said <= turn.said) else {
-            return Some(said);
+        let turn = self.turns.get_mut(index(position.turn));
+        let Some(turn) = turn.filter(|turn| position.message <= turn.message_count) else {
+            return Some(keyed_message);
         };
-        turn.touched = self.records;
-        if let Some(old) = turn.messages.get_mut(index(place.said)) {
-            *old = said.message;
+        turn.last_record = self.record_count;
+        if let Some(old) = turn.messages.get_mut(index(position.message)) {
+            *old = keyed_message.message;
         }
         None
     }
 
-    fn place(&self) -> Place {
-        Place {
-            turn: count_of(self.turns.len()),
-            said: self.turns.last().map_or(0, |turn| turn.said),
+    fn current_position(&self) -> MessagePosition {
+        MessagePosition {
+            turn: saturating_u32(self.turns.len()),
+            message: self.turns.last().map_or(0, |turn| turn.message_count),
         }
     }
 
-    fn rewind(&mut self, back: &Back) {
-        let known = |key: &String| self.known.get(&hash(key)).copied();
-        let place = match back {
-            Back::ToTheBeginning => Some(Place { turn: 0, said: 0 }),
-            Back::After(key) => known(key).map(|known| known.end),
-            Back::Before(key) => known(key).map(|known| {
-                let before = u32::from(known.says);
-                Place {
-                    said: known.at.said.saturating_sub(before),
-                    ..known.at
+    fn rewind(&mut self, target: &RewindTarget) {
+        let find_position = |key: &String| self.positions.get(&hash_key(key)).copied();
+        let position = match target {
+            RewindTarget::Beginning => Some(MessagePosition {
+                turn: 0,
+                message: 0,
+            }),
+            RewindTarget::AfterRecord(key) => {
+                find_position(key).map(|keyed_position| keyed_position.end)
+            }
+            RewindTarget::BeforeRecord(key) => find_position(key).map(|keyed_position| {
+                let own_messages = u32::from(keyed_position.has_message);
+                MessagePosition {
+                    message: keyed_position.start.message.saturating_sub(own_messages),
+                    ..keyed_position.start
                 }
             }),
-            Back::Turns(turns) => return self.undo(*turns),
+            RewindTarget::TurnsBack(turns) => return self.drop_last_turns(*turns),
         };
-        match place {
-            Some(place) => self.go_back(place),
+        match position {
+            Some(position) => self.rewind_to(position),
             None => self.unresolved = true,
         }
     }
 
-    fn undo(&mut self, turns: u32) {
-        let there = count_of(self.turns.len());
-        self.unresolved |= turns > there;
-        let left = there.saturating_sub(turns);
-        let said = self.turns.get((left as usize).wrapping_sub(1));
-        let said = said.map_or(0, |turn| turn.said);
-        self.go_back(Place { turn: left, said });
+    fn drop_last_turns(&mut self, count: u32) {
+        let turn_count = saturating_u32(self.turns.len());
+        self.unresolved |= count > turn_count;
+        let remaining = turn_count.saturating_sub(count);
+        let last_turn = self.turns.get((remaining as usize).wrapping_sub(1));
+        let message = last_turn.map_or(0, |turn| turn.message_count);
+        self.rewind_to(MessagePosition {
+            turn: remaining,
+            message,
+        });
     }
 
-    fn go_back(&mut self, place: Place) {
-        self.turns.truncate(place.turn as usize);
-        if place.said == 0 {
+    fn rewind_to(&mut self, position: MessagePosition) {
+        self.turns.truncate(position.turn as usize);
+        if position.message == 0 {
             self.turns.pop();
         } else if let Some(turn) = self.turns.last_mut()
-            && turn.said > place.said
+            && turn.message_count > position.message
         {
-            turn.said = place.said;
-            turn.messages.truncate(place.said as usize);
+            turn.message_count = position.message;
+            turn.messages.truncate(position.message as usize);
             turn.state = TurnState::Running;
-            turn.touched = self.records;
+            turn.last_record = self.record_count;
         }
-        while let Some(key) = self.order.last()
-            && self.known.get(key).is_none_or(|known| known.at > place)
+        while let Some(key) = self.key_order.last()
+            && self
+                .positions
+                .get(key)
+                .is_none_or(|keyed_position| keyed_position.start > position)
         {
-            self.known.remove(key);
-            self.order.pop();
+            self.positions.remove(key);
+            self.key_order.pop();
         }
     }
 
-    fn count(&mut self, request: Option<String>, usage: Usage, cost: Option<Cost>) {
-        let Some(turn) = self.last_turn() else {
+    fn count_request(&mut self, request_id: Option<String>, usage: Usage, cost: Option<Cost>) {
+        let Some(turn) = self.touch_last_turn() else {
             return;
         };
-        let before = match turn.counting.take() {
-            Some(counted) if counted.request.is_some() && counted.request == request => counted,
-            counted => Counting {
-                request,
-                usage: turn.usage,
-                cost: counted.map_or(Some(Cost::default()), |_| turn.cost),
+        let pending = match turn.pending_request.take() {
+            Some(previous)
+                if previous.request_id.is_some() && previous.request_id == request_id =>
+            {
+                previous
+            }
+            previous => PendingRequest {
+                request_id,
+                usage_before: turn.usage,
+                cost_before: previous.map_or(Some(Cost::default()), |_| turn.cost),
             },
         };
-        turn.usage = before.usage.plus(usage);
-        turn.cost = before.cost.zip(cost).map(|(before, cost)| before + cost);
-        turn.counting = Some(before);
+        turn.usage = pending.usage_before.saturating_add(usage);
+        turn.cost = pending
+            .cost_before
+            .zip(cost)
+            .map(|(cost_before, cost)| cost_before + cost);
+        turn.pending_request = Some(pending);
     }
 
     /// Returns a turn of an outline with its messages. `None` while a later record may still affect the turn.
-    pub(crate) fn finished(&mut self, index: usize, outlined: &NativeTurn) -> Option<NativeTurn> {
+    pub(crate) fn take_finished_turn(
+        &mut self,
+        index: usize,
+        outline: &NativeTurn,
+    ) -> Option<NativeTurn> {
         let turn = self.turns.get_mut(index)?;
-        if turn.birth != outlined.birth || self.records < outlined.touched {
+        if turn.ordinal != outline.ordinal || self.record_count < outline.last_record {
             return None;
         }
         Some(NativeTurn {
             messages: std::mem::take(&mut turn.messages),
-            ..outlined.clone()
+            ..outline.clone()
         })
     }
 
@@ -423,11 +459,11 @@ impl Fold {
     }
 }
 
-fn count_of(length: usize) -> u32 {
+fn saturating_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-fn hash(key: &str) -> u64 {
+fn hash_key(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()

@@ -8,11 +8,11 @@ use crate::ReadError;
 
 /// A native session on disk, described by names and sizes only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct SessionLocation {
     /// File of the session, or the directory or database that contains it.
     pub path: PathBuf,
     /// Id of the session, or its beginning, as the name of the file gives it.
-    pub id: IdHint,
+    pub id_hint: IdHint,
     /// Size of the file in bytes; 0 if the session is only a part of it, or a copy in the archive.
     pub size: u64,
     /// Time of the last write to the session.
@@ -21,13 +21,20 @@ pub struct Found {
     pub archived: bool,
 }
 
-impl Found {
+impl SessionLocation {
     /// Returns the id of the session if its file contains many sessions, and an empty text otherwise.
     #[must_use]
-    pub fn part(&self) -> &str {
-        match &self.id {
-            IdHint::Whole(id) if self.path.extension().is_some_and(|kind| kind == "db") => id,
-            IdHint::Whole(_) | IdHint::Begins(_) => "",
+    pub fn id_in_file(&self) -> &str {
+        match &self.id_hint {
+            IdHint::Complete(id)
+                if self
+                    .path
+                    .extension()
+                    .is_some_and(|extension| extension == "db") =>
+            {
+                id
+            }
+            IdHint::Complete(_) | IdHint::Prefix(_) => "",
         }
     }
 }
@@ -36,35 +43,35 @@ impl Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdHint {
     /// The complete id.
-    Whole(String),
+    Complete(String),
     /// The beginning of the id.
-    Begins(String),
+    Prefix(String),
 }
 
 impl IdHint {
     /// Returns `true` if a session with this hint can have an id that begins with `text`.
     #[must_use]
-    pub fn fits(&self, text: &str) -> bool {
+    pub fn can_match(&self, text: &str) -> bool {
         match self {
-            Self::Whole(id) => id.starts_with(text),
-            Self::Begins(start) => start.starts_with(text) || text.starts_with(start.as_str()),
+            Self::Complete(id) => id.starts_with(text),
+            Self::Prefix(prefix) => prefix.starts_with(text) || text.starts_with(prefix.as_str()),
         }
     }
 }
 
 /// Sessions of one agent, and the locations that could not be read.
 #[derive(Debug, Default)]
-pub struct Whereabouts {
+pub struct SessionScan {
     /// Sessions that were found.
-    pub found: Vec<Found>,
+    pub locations: Vec<SessionLocation>,
     /// Read errors, so that a caller does not mistake a session that could not be read for a deleted one.
     pub unreadable: Vec<ReadError>,
 }
 
-impl Whereabouts {
+impl SessionScan {
     /// Returns the entries of a directory, unsorted. Returns none for a missing directory, and adds other failures to
     /// `unreadable`.
-    pub(crate) fn entries(&mut self, directory: &Path) -> Vec<std::fs::DirEntry> {
+    pub(crate) fn read_entries(&mut self, directory: &Path) -> Vec<std::fs::DirEntry> {
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
@@ -89,9 +96,9 @@ impl Whereabouts {
         match data {
             Ok(data) if data.is_file() => {
                 let modified = data.modified().ok().and_then(|at| at.try_into().ok());
-                self.found.push(Found {
+                self.locations.push(SessionLocation {
                     path,
-                    id,
+                    id_hint: id,
                     size: data.len(),
                     modified: modified.unwrap_or(Timestamp::UNIX_EPOCH),
                     archived,

@@ -26,125 +26,137 @@ use std::path::{Path, PathBuf};
 
 use segue_core::id::NativeId;
 
-use self::cwd::Cwds;
+use self::cwd::GeminiCwdResolver;
 use self::document::DocumentRecords;
-pub use self::listing::{Listed, Listing, parse_listing};
-use self::log::Log;
-pub(crate) use self::retention::retention;
+pub use self::listing::{GeminiListedSession, GeminiListing, parse_listing};
+use self::log::GeminiLineFormat;
+pub(crate) use self::retention::read_retention;
 use crate::dialect::{self, LineRecords};
-use crate::reader::last_turns;
+use crate::reader::read_last_turns;
 use crate::{
-    Found, Head, IdHint, Keeping, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start,
-    Whereabouts,
+    IdHint, Mark, NativeSessionKind, NativeTurn, ReadError, ReadStart, Reader, Records,
+    SessionHead, SessionLocation, SessionScan, SessionStorage,
 };
 
 /// Reader of Gemini CLI's sessions.
 #[derive(Debug)]
-pub struct Gemini {
-    projects: PathBuf,
-    cwds: Cwds,
+pub struct GeminiReader {
+    projects_dir: PathBuf,
+    cwds: GeminiCwdResolver,
 }
 
-impl Gemini {
+impl GeminiReader {
     /// Creates a reader. `home` is by default `~/.gemini`.
     #[must_use]
     pub fn new(home: impl Into<PathBuf>) -> Self {
         let home = home.into();
         Self {
-            projects: home.join("tmp"),
-            cwds: Cwds::new(home),
+            projects_dir: home.join("tmp"),
+            cwds: GeminiCwdResolver::new(home),
         }
     }
 
     /// Adds directories that may be working directories. Older versions stored only the hash of a working directory,
     /// which can be resolved only if the directory is among the known ones.
     #[must_use]
-    pub fn knowing(mut self, directories: impl IntoIterator<Item = String>) -> Self {
-        self.cwds.know(directories);
+    pub fn with_known_directories(mut self, directories: impl IntoIterator<Item = String>) -> Self {
+        self.cwds.add_known_paths(directories);
         self
     }
 }
 
-impl Reader for Gemini {
+impl Reader for GeminiReader {
     fn provider(&self) -> &'static str {
         "gemini"
     }
 
-    fn find(&self) -> Whereabouts {
-        let mut there = Whereabouts::default();
-        for project in there.entries(&self.projects) {
+    fn scan_sessions(&self) -> SessionScan {
+        let mut scan = SessionScan::default();
+        for project in scan.read_entries(&self.projects_dir) {
             if project.file_type().is_ok_and(|kind| kind.is_file()) {
                 continue;
             }
-            let entries = there.entries(&project.path().join("chats"));
+            let entries = scan.read_entries(&project.path().join("chats"));
             let names: HashSet<_> = entries.iter().map(std::fs::DirEntry::file_name).collect();
             for entry in &entries {
                 let name = entry.file_name();
                 let Some(name) = name.to_str() else { continue };
                 if let Some(stem) = stem(name) {
                     // A newer version that resumes an older file continues it in a second file.
-                    let goes_on = format!("{stem}.jsonl");
-                    let superseded = name != goes_on && names.contains(OsStr::new(&goes_on));
-                    if let Some(id) = begins(stem).filter(|_| !superseded) {
-                        there.add_file(entry, IdHint::Begins(id.to_owned()), false);
+                    let continuation = format!("{stem}.jsonl");
+                    let superseded =
+                        name != continuation && names.contains(OsStr::new(&continuation));
+                    if let Some(id_prefix) = parse_id_prefix(stem).filter(|_| !superseded) {
+                        scan.add_file(entry, IdHint::Prefix(id_prefix.to_owned()), false);
                     }
                 } else if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                    find_subagents(&entry.path(), &mut there);
+                    find_subagents(&entry.path(), &mut scan);
                 }
             }
         }
-        there
+        scan
     }
 
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
-        let (mut head, hash) = head::head(found)?;
-        let mut directories = found.path.ancestors().skip(1);
+    fn read_head(&self, location: &SessionLocation) -> Result<SessionHead, ReadError> {
+        let (mut head, hash) = head::read_head(location)?;
+        let mut directories = location.path.ancestors().skip(1);
         let chats = directories.find(|path| path.file_name().is_some_and(|name| name == "chats"));
-        if matches!(found.id, IdHint::Whole(_)) {
-            head.kind = Kind::Subagent;
+        if matches!(location.id_hint, IdHint::Complete(_)) {
+            head.kind = NativeSessionKind::Subagent;
         }
         let project = chats.and_then(Path::parent);
-        head.cwd = project.and_then(|project| self.cwds.of(project, hash.as_deref()));
+        head.cwd = project.and_then(|project| self.cwds.resolve(project, hash.as_deref()));
         Ok(head)
     }
 
-    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
-        if is_log(&found.path)? {
-            Ok(Box::new(LineRecords::<Log>::open(&found.path, start)?))
+    fn open_records(
+        &self,
+        location: &SessionLocation,
+        start: &ReadStart,
+    ) -> Result<Box<dyn Records>, ReadError> {
+        if is_log_file(&location.path)? {
+            Ok(Box::new(LineRecords::<GeminiLineFormat>::open(
+                &location.path,
+                start,
+            )?))
         } else {
-            Ok(Box::new(DocumentRecords::open(&found.path, start)?))
+            Ok(Box::new(DocumentRecords::open(&location.path, start)?))
         }
     }
 
-    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
-        if is_log(&found.path)? {
-            return dialect::end::<Log>(&found.path);
+    fn find_last_mark(&self, location: &SessionLocation) -> Result<Option<Mark>, ReadError> {
+        if is_log_file(&location.path)? {
+            return dialect::find_last_mark::<GeminiLineFormat>(&location.path);
         }
-        let last = last_turns(|| self.records(found, &Start::Beginning), 1)?;
+        let last = read_last_turns(|| self.open_records(location, &ReadStart::Beginning), 1)?;
         Ok(last.turns.into_iter().next_back().map(|turn| turn.until))
     }
 
-    fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        if is_log(&found.path)? {
-            return dialect::recent::<Log>(&found.path, turns);
+    fn read_recent_turns(
+        &self,
+        location: &SessionLocation,
+        turns: usize,
+    ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        if is_log_file(&location.path)? {
+            return dialect::read_recent_turns::<GeminiLineFormat>(&location.path, turns);
         }
         // A document can't be searched from its end, because it has no lines.
-        let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
-        Ok((last.turns, last.before == 0))
+        let last = read_last_turns(|| self.open_records(location, &ReadStart::Beginning), turns)?;
+        Ok((last.turns, last.turns_before == 0))
     }
 
-    fn keeping(&self) -> Option<&dyn Keeping> {
+    fn storage(&self) -> Option<&dyn SessionStorage> {
         Some(self)
     }
 }
 
 /// Adds the transcripts of the sub-agents of one session.
-fn find_subagents(directory: &Path, there: &mut Whereabouts) {
-    for entry in there.entries(directory) {
+fn find_subagents(directory: &Path, scan: &mut SessionScan) {
+    for entry in scan.read_entries(directory) {
         let name = entry.file_name();
         let id = name.to_str().and_then(stem);
         if let Some(id) = id.filter(|id| NativeId::parse(id).is_ok()) {
-            there.add_file(&entry, IdHint::Whole(id.to_owned()), false);
+            scan.add_file(&entry, IdHint::Complete(id.to_owned()), false);
         }
     }
 }
@@ -155,22 +167,28 @@ fn stem(name: &str) -> Option<&str> {
 }
 
 /// Returns the beginning of the id in a file name such as `session-2026-11-16T00-37-58be647e`.
-fn begins(stem: &str) -> Option<&str> {
-    const MINUTE: usize = "2026-11-16T00-37".len();
-    let rest = stem.strip_prefix("session-")?;
-    let (minute, id) = rest.split_at_checked(MINUTE)?;
+fn parse_id_prefix(stem: &str) -> Option<&str> {
+    const MINUTE_LENGTH: usize = "2026-11-16T00-37".len();
+    let remainder = stem.strip_prefix("session-")?;
+    let (minute, id) = remainder.split_at_checked(MINUTE_LENGTH)?;
     let id = id.strip_prefix('-')?;
-    let dated = minute
+    let is_dated = minute
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b"-T".contains(&byte));
-    (dated && !id.is_empty()).then_some(id)
+    (is_dated && !id.is_empty()).then_some(id)
 }
 
-fn is_log(path: &Path) -> Result<bool, ReadError> {
-    const LOOK: u64 = 64 << 10;
+fn is_log_file(path: &Path) -> Result<bool, ReadError> {
+    const FORMAT_PROBE_BYTES: u64 = 64 << 10;
     let failed = |error| ReadError::io(path, error);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    let read = file.take(LOOK).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(head::is_log(&bytes, (read as u64) < LOOK))
+    let read = file
+        .take(FORMAT_PROBE_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok(head::is_log_content(
+        &bytes,
+        (read as u64) < FORMAT_PROBE_BYTES,
+    ))
 }

@@ -1,16 +1,16 @@
 //! Metadata of a native session that is available without reading the complete session.
 
 use jiff::Timestamp;
-use segue_core::brief::Sent;
-use segue_core::checkpoint::is_summariser;
+use segue_core::brief::FirstPrompt;
+use segue_core::checkpoint::is_summariser_prompt;
 use segue_core::id::NativeId;
 use segue_core::session::Title;
 
-use crate::{Found, ReadError, Reader};
+use crate::{ReadError, Reader, SessionLocation};
 
 /// Kind of a native session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum NativeSessionKind {
     /// A conversation with the user, or with a program that sends prompts for the user.
     Conversation,
     /// Work of an agent inside another conversation, or a session that summarises one.
@@ -21,11 +21,11 @@ pub enum Kind {
 
 /// Head of a native session: the metadata that a list needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct SessionHead {
     /// Id that the agent gave the session.
     pub id: NativeId,
     /// Kind of the session.
-    pub kind: Kind,
+    pub kind: NativeSessionKind,
     /// Working directory, as the agent wrote it.
     pub cwd: Option<String>,
     /// Branch that was checked out.
@@ -41,35 +41,42 @@ pub struct Head {
     /// Session from which this one was forked.
     pub forked_from: Option<String>,
     /// Version of the agent that created the session.
-    pub version: Option<String>,
+    pub agent_version: Option<String>,
 }
 
 /// Reads the head of a session. Marks a session that a summariser used as a sub-agent's, because the user does not
 /// resume such a session.
-pub(crate) fn head_of(reader: &dyn Reader, found: &Found) -> Result<Head, ReadError> {
-    let mut head = reader.head(found)?;
-    if head.first_prompt.as_deref().is_some_and(is_summariser) {
-        head.kind = Kind::Subagent;
+pub(crate) fn read_session_head(
+    reader: &dyn Reader,
+    location: &SessionLocation,
+) -> Result<SessionHead, ReadError> {
+    let mut head = reader.read_head(location)?;
+    if head
+        .first_prompt
+        .as_deref()
+        .is_some_and(is_summariser_prompt)
+    {
+        head.kind = NativeSessionKind::Subagent;
     }
     Ok(head)
 }
 
 /// Returns the error for a file without messages.
-pub(crate) fn nothing_said(found: &Found) -> ReadError {
-    let why = match found.size {
+pub(crate) fn no_conversation_error(location: &SessionLocation) -> ReadError {
+    let reason = match location.size {
         0 => "it is empty",
         _ => "there is no conversation in it",
     };
-    ReadError::not_a_session(&found.path, why)
+    ReadError::not_a_session(&location.path, reason)
 }
 
-impl Head {
+impl SessionHead {
     /// Creates a head with only an id and a time.
     #[must_use]
     pub fn new(id: NativeId, updated_at: Timestamp) -> Self {
         Self {
             id,
-            kind: Kind::Empty,
+            kind: NativeSessionKind::Empty,
             cwd: None,
             branch: None,
             created_at: None,
@@ -77,17 +84,17 @@ impl Head {
             title: None,
             first_prompt: None,
             forked_from: None,
-            version: None,
+            agent_version: None,
         }
     }
 }
 
 /// Maximum number of bytes of a first prompt in a head.
-const KEPT: usize = 64 << 10;
+const MAX_FIRST_PROMPT_BYTES: usize = 64 << 10;
 
 /// Returns the part of a first prompt that a head contains.
-pub(crate) fn opening(prompt: &str) -> String {
-    let bare = Sent::without_brief(prompt);
-    let end = bare.floor_char_boundary(KEPT);
-    bare.get(..end).unwrap_or_default().to_owned()
+pub(crate) fn truncate_first_prompt(prompt: &str) -> String {
+    let without_brief = FirstPrompt::strip_brief(prompt);
+    let end = without_brief.floor_char_boundary(MAX_FIRST_PROMPT_BYTES);
+    without_brief.get(..end).unwrap_or_default().to_owned()
 }

@@ -25,24 +25,24 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-pub use own::{OwnMark, OwnSession, OwnTurn};
-pub use query::{Order, Query, QueryError, Words};
-pub(crate) use read::texts_after;
-pub use refresh::{Progress, Refreshed, Work};
-pub use rows::{Failure, Row, State, Which};
-pub use search::{Ask, Hit, HitTurn, Hits, Of};
-pub use snippet::{Snippet, snippet};
-pub use texts::Texts;
+pub use own::{OwnSession, OwnSessionStamp, OwnTurn};
+pub use query::{HitOrder, QueryError, QueryWords, SearchQuery};
+pub(crate) use read::read_turn_text;
+pub use refresh::{Progress, RefreshOutcome, RefreshStats};
+pub use rows::{IndexFilter, IndexedSession, NativeStatus, UnreadableSource};
+pub use search::{HitSource, IndexHit, IndexHitTurn, IndexHits, IndexQuery};
+pub use snippet::{Snippet, build_snippet};
+pub use texts::SearchableText;
 
 /// Provider name of segue's own sessions in the index.
-const OWN: &str = "segue";
+const OWN_PROVIDER_NAME: &str = "segue";
 
 /// The index of the catalog.
 #[derive(Debug)]
 pub struct Index {
     path: PathBuf,
     /// Last used connection, with the inode of its file.
-    kept: Mutex<Option<(u64, Connection)>>,
+    cached_connection: Mutex<Option<(u64, Connection)>>,
 }
 
 /// An error of the index.
@@ -77,7 +77,7 @@ pub enum Remedy {
     /// Free space on its disk.
     Space,
     /// Remove other files or directories from its path.
-    Place,
+    Path,
     /// Retry later.
     Time,
 }
@@ -92,8 +92,8 @@ impl IndexError {
 
     /// Returns the message with its cause.
     #[must_use]
-    pub fn in_full(&self) -> String {
-        crate::in_full(self)
+    pub fn format_error_chain(&self) -> String {
+        crate::format_error_chain(self)
     }
 
     /// Returns the remedy for this error.
@@ -106,13 +106,13 @@ impl IndexError {
                     Remedy::Space
                 }
                 ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                    Remedy::Place
+                    Remedy::Path
                 }
                 _ => Remedy::Permission,
             },
             Self::Sqlite(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Remedy::Permission,
-                Some(ErrorCode::CannotOpen) => Remedy::Place,
+                Some(ErrorCode::CannotOpen) => Remedy::Path,
                 // SQLite reports a limit on the size of files as a failed write.
                 Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => Remedy::Space,
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Remedy::Time,
@@ -142,7 +142,7 @@ impl Index {
     pub fn new(home: &Path) -> Self {
         Self {
             path: home.join("catalog.db"),
-            kept: Mutex::default(),
+            cached_connection: Mutex::default(),
         }
     }
 
@@ -155,15 +155,15 @@ impl Index {
     /// Returns its size in bytes, including the write-ahead log.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let files = [self.path.clone(), self.beside("db-wal")];
+        let files = [self.path.clone(), self.sibling_path("db-wal")];
         let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
         files.iter().map(size).sum()
     }
 
     /// Empties the index, so that the next refresh rebuilds it. Returns `false` if another process is still writing to
-    /// it after `patience`.
-    pub fn start_over(&self, patience: Duration) -> Result<bool, IndexError> {
-        let Some(_lock) = self.lock(patience)? else {
+    /// it after `timeout`.
+    pub fn reset(&self, timeout: Duration) -> Result<bool, IndexError> {
+        let Some(_lock) = self.acquire_lock(timeout)? else {
             return Ok(false);
         };
         self.clear()?;
@@ -172,42 +172,50 @@ impl Index {
 
     /// Empties the index. The caller must have acquired the lock.
     fn clear(&self) -> Result<(), IndexError> {
-        self.keep(None);
-        schema::empty(&self.path)
+        self.replace_connection(None);
+        schema::clear_file(&self.path)
     }
 
-    fn beside(&self, extension: &str) -> PathBuf {
+    fn sibling_path(&self, extension: &str) -> PathBuf {
         self.path.with_extension(extension)
     }
 
-    fn reading<T>(
+    fn read_with<T>(
         &self,
-        look: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, IndexError> {
         // The file may be another one, because another process may have replaced it.
         let file = std::fs::metadata(&self.path).map_err(|_| IndexError::Missing)?;
-        let kept = self.keep(None).filter(|(inode, _)| *inode == file.ino());
-        let db = match kept {
+        let cached = self
+            .replace_connection(None)
+            .filter(|(inode, _)| *inode == file.ino());
+        let db = match cached {
             Some((_, db)) => db,
-            None => schema::open_to_read(&self.path)?,
+            None => schema::open_for_reading(&self.path)?,
         };
         // A transaction reads one state, because another process may empty and fill the index concurrently.
-        let looked = db.unchecked_transaction().and_then(|moment| {
-            let seen = look(&moment)?;
-            moment.commit()?;
-            Ok(seen)
+        let result = db.unchecked_transaction().and_then(|transaction| {
+            let value = query(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
         });
-        let seen = looked.map_err(|error| match schema::is_made(&db) {
+        let value = result.map_err(|error| match schema::is_current_version(&db) {
             Ok(false) => IndexError::Missing,
             _ => error.into(),
         })?;
-        self.keep(Some((file.ino(), db)));
-        Ok(seen)
+        self.replace_connection(Some((file.ino(), db)));
+        Ok(value)
     }
 
     /// Stores a connection for the next read, and returns the previous one.
-    fn keep(&self, kept: Option<(u64, Connection)>) -> Option<(u64, Connection)> {
-        let mut place = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut place, kept)
+    fn replace_connection(
+        &self,
+        connection: Option<(u64, Connection)>,
+    ) -> Option<(u64, Connection)> {
+        let mut slot = self
+            .cached_connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut slot, connection)
     }
 }

@@ -1,14 +1,14 @@
 //! Native sessions of the agents on this machine, read into segue's own types.
 //!
 //! Each agent stores its conversations in its own home, in its own format. A [`Reader`] implements one format: it finds
-//! the sessions ([`Found`]), reads the [`Head`] of a session without reading the complete session, and reads its
-//! [`Records`] after any [`Mark`]. The remaining code is shared by all agents: [`Fold`] converts records to
+//! the sessions ([`SessionLocation`]), reads the [`SessionHead`] of a session without reading the complete session, and reads its
+//! [`Records`] after any [`Mark`]. The remaining code is shared by all agents: [`TurnBuilder`] converts records to
 //! [`NativeTurn`]s. Only it implements the effect of a rewind or a replaced record on a conversation.
 //!
-//! [`Index`] lists and searches the sessions of all agents. It writes only its own file. [`Keeping`] returns the
+//! [`Index`] lists and searches the sessions of all agents. It writes only its own file. [`SessionStorage`] returns the
 //! artifacts of a session on disk; an [`Archive`] and a [`Trash`] contain copies of them.
 //!
-//! Readers never write. A line that can't be read is counted in [`Skipped`] and does not end the read. A file is never
+//! Readers never write. A line that can't be read is counted in [`SkippedContent`] and does not end the read. A file is never
 //! in memory completely.
 
 mod archive;
@@ -37,24 +37,29 @@ mod tally;
 mod trash;
 
 pub use archive::{
-    Archive, Called, Entry, KeepError, Kept, Manifest, Packed, PutBack, Saved, Times, WentWith,
+    Archive, ArchiveError, ArchiveOutcome, ArchivedSession, CopyLocation, DeletedWith, Manifest,
+    PackedFile, RestoredFileTimes, RestoredFiles, SessionLabels,
 };
-pub use belongings::{Belongings, Keeping, Piece, Role};
-pub use catalog::{Catalog, NativeSession, Natives};
-pub use claude::Claude;
-pub use codex::Codex;
-pub use fold::{Fold, NativeTurn};
-pub use found::{Found, IdHint, Whereabouts};
-pub use gemini::{Gemini, Listed, Listing, parse_listing};
-pub use head::{Head, Kind};
+pub use belongings::{Artifact, ArtifactRole, SessionArtifacts, SessionStorage};
+pub use catalog::{Catalog, NativeSession, NativeSessionList};
+pub use claude::ClaudeReader;
+pub use codex::CodexReader;
+pub use fold::{NativeTurn, TurnBuilder};
+pub use found::{IdHint, SessionLocation, SessionScan};
+pub use gemini::{GeminiListedSession, GeminiListing, GeminiReader, parse_listing};
+pub use head::{NativeSessionKind, SessionHead};
 pub use index::Index;
 pub use mark::{Mark, MarkError};
-pub use opencode::Opencode;
+pub use opencode::OpencodeReader;
 pub use project::{is_work_tree_root, project_at, project_key, work_tree_root};
 #[cfg(test)]
-pub(crate) use reader::turn;
-pub use reader::{ReadError, Reader, conversation, in_full, outline, replay};
-pub use record::{Back, Event, Record, Records, Said, Skipped, Start};
-pub use since::{Since, since};
-pub use tally::{Originals, Request, Tally};
+pub(crate) use reader::read_turn;
+pub use reader::{
+    ReadError, Reader, format_error_chain, read_outline, read_turns, read_turns_from,
+};
+pub use record::{
+    KeyedMessage, NativeRecord, ReadStart, RecordEvent, Records, RewindTarget, SkippedContent,
+};
+pub use since::{TailTurns, read_tail};
+pub use tally::{NativeRequest, RequestCounter, RequestDeduplicator};
 pub use trash::Trash;

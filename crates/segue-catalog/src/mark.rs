@@ -24,7 +24,7 @@ pub struct MarkError(String);
 
 impl Mark {
     /// Creates the mark of a line that ends before the offset `end`.
-    pub(crate) fn line(end: u64, line: &[u8]) -> Self {
+    pub(crate) fn for_line(end: u64, line: &[u8]) -> Self {
         let check = checksum(line);
         Self::Line { end, check }
     }
@@ -43,7 +43,7 @@ impl FromStr for Mark {
     type Err = MarkError;
 
     fn from_str(text: &str) -> Result<Self, MarkError> {
-        let line = |text: &str| {
+        let parse_line = |text: &str| {
             let (end, check) = text.split_once(':')?;
             Some(Self::Line {
                 end: end.parse().ok()?,
@@ -51,7 +51,7 @@ impl FromStr for Mark {
             })
         };
         let mark = match text.split_once(':') {
-            Some(("line", rest)) => line(rest),
+            Some(("line", fields)) => parse_line(fields),
             Some(("id", id)) => Some(Self::Id(id.to_owned())),
             _ => None,
         };
@@ -62,10 +62,12 @@ impl FromStr for Mark {
 /// Computes FNV-1a over the length, the beginning and the end of a line. Ids and times are in these parts, and a line
 /// may have megabytes between them. Marks are saved in stores, so this function must never change.
 fn checksum(line: &[u8]) -> u64 {
-    const BEGINNING: usize = 192;
-    const END: usize = 64;
-    let (beginning, rest) = line.split_at(line.len().min(BEGINNING));
-    let end = rest.split_at(rest.len().saturating_sub(END)).1;
+    const CHECKSUM_HEAD_BYTES: usize = 192;
+    const CHECKSUM_TAIL_BYTES: usize = 64;
+    let (beginning, remainder) = line.split_at(line.len().min(CHECKSUM_HEAD_BYTES));
+    let end = remainder
+        .split_at(remainder.len().saturating_sub(CHECKSUM_TAIL_BYTES))
+        .1;
     let length = (line.len() as u64).to_le_bytes();
     let bytes = length.iter().chain(beginning).chain(end);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
@@ -78,9 +80,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_survives_being_written_down() {
+    fn a_mark_survives_formatting_and_parsing() {
         let cases = [
-            (Mark::line(77, b"{}"), "line:77:9caafcd328e9298b"),
+            (Mark::for_line(77, b"{}"), "line:77:9caafcd328e9298b"),
             (Mark::Id("msg:1".into()), "id:msg:1"),
         ];
         for (mark, text) in cases {
@@ -93,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_have_other_checksums() {
-        let long = |at: usize| {
+    fn different_lines_have_different_checksums() {
+        let checksum_with_change_at = |at: usize| {
             let mut line = vec![b'x'; 1000];
             line[at] = b'y';
             checksum(&line)
         };
-        assert_ne!(long(0), long(1));
-        assert_ne!(long(999), long(998));
+        assert_ne!(checksum_with_change_at(0), checksum_with_change_at(1));
+        assert_ne!(checksum_with_change_at(999), checksum_with_change_at(998));
         assert_ne!(checksum(b"x"), checksum(b"xx"));
     }
 }

@@ -11,12 +11,12 @@ use segue_core::session::Project;
 /// A missing directory belongs to the repository of its nearest existing parent, if there is one.
 #[must_use]
 pub fn project_key(cwd: &Path) -> PathBuf {
-    let there = cwd.ancestors().find(|directory| directory.is_dir());
-    let there = there.and_then(|directory| directory.canonicalize().ok());
-    let common = there.as_deref().and_then(git_common_dir);
-    match (common, there) {
+    let existing_dir = cwd.ancestors().find(|directory| directory.is_dir());
+    let existing_dir = existing_dir.and_then(|directory| directory.canonicalize().ok());
+    let common = existing_dir.as_deref().and_then(git_common_dir);
+    match (common, existing_dir) {
         (Some(common), _) => common,
-        (None, Some(there)) if cwd.is_dir() => there,
+        (None, Some(existing_dir)) if cwd.is_dir() => existing_dir,
         (None, _) => cwd.to_owned(),
     }
 }
@@ -57,12 +57,12 @@ fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
     }
     // In a worktree, `.git` is a file that names the worktree's git directory, which in turn names the shared one.
     let pointer = fs::read_to_string(&dot_git).ok()?;
-    let own = dot_git
+    let worktree_git_dir = dot_git
         .parent()?
         .join(pointer.strip_prefix("gitdir:")?.trim());
-    match fs::read_to_string(own.join("commondir")) {
-        Ok(common) => own.join(common.trim()).canonicalize().ok(),
-        Err(_) => own.canonicalize().ok(),
+    match fs::read_to_string(worktree_git_dir.join("commondir")) {
+        Ok(common) => worktree_git_dir.join(common.trim()).canonicalize().ok(),
+        Err(_) => worktree_git_dir.canonicalize().ok(),
     }
 }
 

@@ -4,7 +4,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::{Fold, Found, Head, Keeping, Mark, NativeTurn, Records, Start, Whereabouts};
+use crate::{
+    Mark, NativeTurn, ReadStart, Records, SessionHead, SessionLocation, SessionScan,
+    SessionStorage, TurnBuilder,
+};
 
 /// An error of reading a native session.
 #[derive(Debug, thiserror::Error)]
@@ -18,16 +21,16 @@ pub enum ReadError {
         source: io::Error,
     },
     /// The file is not a session of this agent.
-    #[error("{} is not a session: {why}", path.display())]
+    #[error("{} is not a session: {reason}", path.display())]
     NotASession {
         /// Path of the file.
         path: PathBuf,
         /// Reason for which it is not a session.
-        why: String,
+        reason: String,
     },
     /// The record after which reading should start no longer exists, because the session was truncated or rewritten.
     #[error("{} has changed: the record at {mark} is not there any more", path.display())]
-    MarkLost {
+    MarkNotFound {
         /// Path of the session.
         path: PathBuf,
         /// Mark of the missing record.
@@ -42,14 +45,14 @@ impl ReadError {
         match self {
             Self::Io { path, .. }
             | Self::NotASession { path, .. }
-            | Self::MarkLost { path, .. } => path,
+            | Self::MarkNotFound { path, .. } => path,
         }
     }
 
     /// Returns the message with its cause.
     #[must_use]
-    pub fn in_full(&self) -> String {
-        in_full(self)
+    pub fn format_error_chain(&self) -> String {
+        format_error_chain(self)
     }
 
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
@@ -59,15 +62,15 @@ impl ReadError {
         }
     }
 
-    pub(crate) fn not_a_session(path: &Path, why: impl Into<String>) -> Self {
+    pub(crate) fn not_a_session(path: &Path, reason: impl Into<String>) -> Self {
         Self::NotASession {
             path: path.to_owned(),
-            why: why.into(),
+            reason: reason.into(),
         }
     }
 
-    pub(crate) fn lost(path: &Path, mark: &Mark) -> Self {
-        Self::MarkLost {
+    pub(crate) fn mark_not_found(path: &Path, mark: &Mark) -> Self {
+        Self::MarkNotFound {
             path: path.to_owned(),
             mark: mark.clone(),
         }
@@ -80,71 +83,82 @@ pub trait Reader: Send + Sync {
     fn provider(&self) -> &'static str;
 
     /// Finds the sessions. Reads only names and sizes.
-    fn find(&self) -> Whereabouts;
+    fn scan_sessions(&self) -> SessionScan;
 
     /// Reads the head of a session from the beginning and the end of its file.
-    fn head(&self, found: &Found) -> Result<Head, ReadError>;
+    fn read_head(&self, location: &SessionLocation) -> Result<SessionHead, ReadError>;
 
     /// Opens the records of a session after `start`.
-    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError>;
+    fn open_records(
+        &self,
+        location: &SessionLocation,
+        start: &ReadStart,
+    ) -> Result<Box<dyn Records>, ReadError>;
 
     /// Returns access to the artifacts of the sessions. `None` if segue does not support that for this agent.
-    fn keeping(&self) -> Option<&dyn Keeping> {
+    fn storage(&self) -> Option<&dyn SessionStorage> {
         None
     }
 
     /// Returns the mark of the last meaningful record. `None` if there is none. Readers override this function if their
     /// format permits a search that does not read the complete session.
-    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
-        let (turns, _) = self.recent(found, 1)?;
+    fn find_last_mark(&self, location: &SessionLocation) -> Result<Option<Mark>, ReadError> {
+        let (turns, _) = self.read_recent_turns(location, 1)?;
         Ok(turns.into_iter().next_back().map(|turn| turn.until))
     }
 
     /// Returns the last turns of a session, and `true` if these are all its turns.
-    fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
-        Ok((last.turns, last.before == 0))
+    fn read_recent_turns(
+        &self,
+        location: &SessionLocation,
+        turns: usize,
+    ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        let last = read_last_turns(|| self.open_records(location, &ReadStart::Beginning), turns)?;
+        Ok((last.turns, last.turns_before == 0))
     }
 }
 
 /// Reads a complete conversation into memory.
-pub fn conversation(records: &mut dyn Records) -> Result<Fold, ReadError> {
-    fold(records, Fold::whole())
+pub fn read_turns(records: &mut dyn Records) -> Result<TurnBuilder, ReadError> {
+    build_turns(records, TurnBuilder::with_messages())
 }
 
 /// Reads the position and the state of each turn, without messages.
-pub fn outline(records: &mut dyn Records) -> Result<Fold, ReadError> {
-    fold(records, Fold::outline())
+pub fn read_outline(records: &mut dyn Records) -> Result<TurnBuilder, ReadError> {
+    build_turns(records, TurnBuilder::for_outline())
 }
 
-fn fold(records: &mut dyn Records, mut fold: Fold) -> Result<Fold, ReadError> {
-    while let Some(record) = records.next()? {
-        fold.add(record);
-    }
-    Ok(fold)
-}
-
-/// Reads the turns of an outline a second time, from the index `from` on, with their messages. Passes each turn to
-/// `tell` as soon as no later record affects it, so that only unfinished turns are in memory. Stops if `tell` returns a
-/// break.
-pub fn replay(
+fn build_turns(
     records: &mut dyn Records,
-    outlined: &[NativeTurn],
-    from: usize,
-    tell: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
+    mut builder: TurnBuilder,
+) -> Result<TurnBuilder, ReadError> {
+    while let Some(record) = records.next()? {
+        builder.add_record(record);
+    }
+    Ok(builder)
+}
+
+/// Reads the turns of an outline a second time, from the index `first_index` on, with their messages. Passes each turn to
+/// `emit` as soon as no later record affects it, so that only unfinished turns are in memory. Stops if `emit` returns a
+/// break.
+pub fn read_turns_from(
+    records: &mut dyn Records,
+    outline: &[NativeTurn],
+    first_index: usize,
+    emit: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
 ) -> Result<(), ReadError> {
-    let mut fold = Fold::again(outlined, from);
-    let mut rest = outlined.iter().enumerate().skip(from).peekable();
-    while rest.peek().is_some() {
+    let mut builder = TurnBuilder::for_second_pass(outline, first_index);
+    let mut pending = outline.iter().enumerate().skip(first_index).peekable();
+    while pending.peek().is_some() {
         let Some(record) = records.next()? else {
             return Ok(());
         };
-        fold.add(record);
-        while let Some(&(index, turn)) = rest.peek()
-            && let Some(turn) = fold.finished(index, turn)
+        builder.add_record(record);
+        while let Some(&(index, turn)) = pending.peek()
+            && let Some(turn) = builder.take_finished_turn(index, turn)
         {
-            rest.next();
-            if tell(index, turn).is_break() {
+            pending.next();
+            if emit(index, turn).is_break() {
                 return Ok(());
             }
         }
@@ -153,62 +167,62 @@ pub fn replay(
 }
 
 /// Returns the last turns, and the number of turns before them. Opens the records twice.
-pub(crate) fn last_turns(
+pub(crate) fn read_last_turns(
     open: impl Fn() -> Result<Box<dyn Records>, ReadError>,
     turns: usize,
-) -> Result<Last, ReadError> {
-    let outlined = outline(open()?.as_mut())?;
-    let from = outlined.turns().len().saturating_sub(turns);
+) -> Result<LastTurns, ReadError> {
+    let outline = read_outline(open()?.as_mut())?;
+    let first_index = outline.turns().len().saturating_sub(turns);
     let mut last = Vec::new();
-    let mut tell = |_, turn| {
+    let mut collect = |_, turn| {
         last.push(turn);
         ControlFlow::Continue(())
     };
-    replay(open()?.as_mut(), outlined.turns(), from, &mut tell)?;
-    Ok(Last {
+    read_turns_from(open()?.as_mut(), outline.turns(), first_index, &mut collect)?;
+    Ok(LastTurns {
         turns: last,
-        before: from,
-        unresolved: outlined.is_unresolved(),
+        turns_before: first_index,
+        unresolved: outline.is_unresolved(),
     })
 }
 
 /// The last turns of a session.
-pub(crate) struct Last {
+pub(crate) struct LastTurns {
     pub(crate) turns: Vec<NativeTurn>,
     /// Number of turns before them in the records that were read.
-    pub(crate) before: usize,
+    pub(crate) turns_before: usize,
     /// Whether a record refers to a missing one, because reading began too late.
     pub(crate) unresolved: bool,
 }
 
 /// Reads a turn of an outline with its messages.
 #[cfg(test)]
-pub(crate) fn turn(
+pub(crate) fn read_turn(
     reader: &dyn Reader,
-    found: &Found,
-    outlined: &NativeTurn,
+    location: &SessionLocation,
+    outline: &NativeTurn,
 ) -> Result<NativeTurn, ReadError> {
-    let records = || reader.records(found, &Start::Beginning);
-    let all = outline(records()?.as_mut())?.into_turns();
-    let index = all.iter().position(|turn| turn == outlined);
-    let mut read = None;
-    let mut tell = |_, turn| {
-        read = Some(turn);
+    let records = || reader.open_records(location, &ReadStart::Beginning);
+    let turns = read_outline(records()?.as_mut())?.into_turns();
+    let index = turns.iter().position(|turn| turn == outline);
+    let mut result = None;
+    let mut collect = |_, turn| {
+        result = Some(turn);
         ControlFlow::Break(())
     };
-    replay(
+    read_turns_from(
         records()?.as_mut(),
-        &all,
-        index.unwrap_or(all.len()),
-        &mut tell,
+        &turns,
+        index.unwrap_or(turns.len()),
+        &mut collect,
     )?;
-    Ok(read.unwrap_or_else(|| outlined.clone()))
+    Ok(result.unwrap_or_else(|| outline.clone()))
 }
 
 /// Returns the message of an error with its cause. Omits deeper causes, because they repeat the first one in other
 /// words.
 #[must_use]
-pub fn in_full(error: &dyn std::error::Error) -> String {
+pub fn format_error_chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

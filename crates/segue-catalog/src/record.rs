@@ -8,7 +8,7 @@ use crate::{Mark, ReadError};
 
 /// Position at which reading starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum ReadStart {
     /// The first record.
     Beginning,
     /// The record after the one with this mark.
@@ -17,32 +17,32 @@ pub enum Start {
 
 /// A native record that has a meaning for segue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct NativeRecord {
     /// Position of the record.
     pub mark: Mark,
     /// Time at which the record was written. `None` if the record contains no time.
     pub at: Option<Timestamp>,
     /// Events of the record. A record may have several.
-    pub events: Vec<Event>,
+    pub events: Vec<RecordEvent>,
 }
 
 /// An event in a native record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum RecordEvent {
     /// A prompt of the user, which begins a turn.
-    Prompt(Said),
+    Prompt(KeyedMessage),
     /// A message or a tool call within the turn.
-    Said(Said),
+    Message(KeyedMessage),
     /// An invisible record to which later records refer by this key.
-    Step(String),
+    Anchor(String),
     /// A rewind: the conversation continues from an earlier position, and later records no longer count.
-    Rewind(Back),
+    Rewind(RewindTarget),
     /// A compaction of the context by the agent, with the summary if the agent reports it.
     Compacted(Option<String>),
     /// A request to the model, and its usage. A request that is reported several times counts once.
-    Used {
+    RequestUsage {
         /// Id of the request. `None` if the agent gives it none.
-        request: Option<String>,
+        request_id: Option<String>,
         /// Tokens that the request used.
         usage: Usage,
         /// Model of the request. `None` if the agent does not report it.
@@ -51,32 +51,32 @@ pub enum Event {
         cost: Option<Cost>,
     },
     /// The end of the turn, with its state.
-    Ended(TurnState),
+    TurnEnded(TurnState),
     /// A new title of the session.
-    Titled {
+    TitleChanged {
         /// The title.
         title: Title,
         /// Key of a record in the session to which the title belongs. `None` if the record does not name one.
-        of: Option<String>,
+        record_key: Option<String>,
     },
 }
 
 /// Position to which a conversation is rewound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Back {
+pub enum RewindTarget {
     /// The beginning of the session.
-    ToTheBeginning,
+    Beginning,
     /// The end of the record with this key, which is the last that counts.
-    After(String),
+    AfterRecord(String),
     /// The beginning of the record with this key, which is the first that no longer counts.
-    Before(String),
+    BeforeRecord(String),
     /// The beginning of the last turns, of which this many no longer count.
-    Turns(u32),
+    TurnsBack(u32),
 }
 
 /// A message, with the key by which later records refer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct KeyedMessage {
     /// Native key of the message. A message with an existing key replaces the earlier message.
     pub key: Option<String>,
     /// The message itself.
@@ -85,23 +85,23 @@ pub struct Said {
 
 /// Counts of content that could not be read. Such content does not end a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedContent {
     /// Lines that do not match the format.
     pub malformed: u64,
     /// Lines that are too long to be read.
     pub oversized: u64,
     /// Lines with invalid UTF-8, which were read with those bytes replaced.
-    pub mended: u64,
+    pub repaired: u64,
     /// Whether the file ends in the middle of a line, because it was truncated or is being written.
-    pub torn: bool,
+    pub truncated: bool,
     /// Whether the session continues another one that is missing.
     pub orphaned: bool,
 }
 
-impl Skipped {
+impl SkippedContent {
     /// Returns `true` if all content was read unchanged.
     #[must_use]
-    pub fn is_nothing(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
@@ -110,8 +110,8 @@ impl Skipped {
 pub trait Records {
     /// Returns the next record. `None` at the end of the session. Records that another process appends while the
     /// session is being read may be omitted.
-    fn next(&mut self) -> Result<Option<Record>, ReadError>;
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError>;
 
     /// Returns the counts of content that could not be read so far.
-    fn skipped(&self) -> Skipped;
+    fn skipped(&self) -> SkippedContent;
 }

@@ -14,7 +14,7 @@ use crate::{NativeSession, claude, gemini};
 
 /// Directories in which settings are searched.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct SettingsDirs {
     /// Home directory of the agent.
     pub home: PathBuf,
     /// Directory in which the agent would be started.
@@ -27,32 +27,32 @@ pub struct Places {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retention {
     /// The agent deletes no sessions.
-    Never,
+    Unlimited,
     /// The agent would delete sessions, but deletes none because it can't interpret its settings.
     Paused {
         /// Path of the invalid settings.
         path: PathBuf,
     },
     /// The agent deletes sessions outside of these limits.
-    Limited(Limits),
+    Limited(RetentionLimits),
 }
 
 /// Limits of the sessions that an agent retains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct RetentionLimits {
     /// Time since the last use during which a session is retained. `None` if there is no such limit.
     pub period: Option<SignedDuration>,
     /// Maximum number of sessions per project, of which the newest are retained. `None` if there is no such limit.
-    pub most: Option<usize>,
+    pub max_sessions: Option<usize>,
     /// Path of the settings. `None` if the limits are the defaults.
     pub path: Option<PathBuf>,
     /// Source of a session's age.
-    pub by: Age,
+    pub age_source: AgeSource,
 }
 
 /// Source of a session's age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Age {
+pub enum AgeSource {
     /// Modification time of the file.
     File,
     /// Time in the session's own records.
@@ -61,45 +61,45 @@ pub enum Age {
 
 /// Returns the rules by which an agent deletes sessions automatically. `None` if they are not known.
 #[must_use]
-pub fn of(provider: &str, places: &Places) -> Option<Retention> {
+pub fn provider_retention(provider: &str, dirs: &SettingsDirs) -> Option<Retention> {
     match provider {
-        "claude" => Some(claude::retention(places)),
-        "gemini" => Some(gemini::retention(places)),
-        "codex" | "opencode" => Some(Retention::Never),
+        "claude" => Some(claude::read_retention(dirs)),
+        "gemini" => Some(gemini::read_retention(dirs)),
+        "codex" | "opencode" => Some(Retention::Unlimited),
         _ => None,
     }
 }
 
-impl Limits {
-    /// Returns the sessions that the agent will have deleted at the time `by` if they are not used, each with the time
+impl RetentionLimits {
+    /// Returns the sessions that the agent will have deleted at the time `deadline` if they are not used, each with the time
     /// at which its retention period ends.
     #[must_use]
-    pub fn due<'a>(
+    pub fn list_due_sessions<'a>(
         &self,
         sessions: &'a [NativeSession],
-        by: Timestamp,
+        deadline: Timestamp,
     ) -> Vec<(&'a NativeSession, Option<Timestamp>)> {
-        let age = |session: &NativeSession| match self.by {
-            Age::File => session.found.modified,
-            Age::Record => session.head.updated_at,
+        let age = |session: &NativeSession| match self.age_source {
+            AgeSource::File => session.location.modified,
+            AgeSource::Record => session.head.updated_at,
         };
         let mut newest_first: Vec<&NativeSession> = sessions.iter().collect();
         newest_first.sort_by_key(|session| Reverse(age(session)));
-        let mut seen: HashMap<&Path, usize> = HashMap::new();
+        let mut counts_by_project: HashMap<&Path, usize> = HashMap::new();
         let mut due = Vec::new();
         for session in newest_first {
-            let project = session.found.path.parent().unwrap_or(Path::new(""));
-            let rank = seen.entry(project).or_default();
-            let ends = self
+            let project = session.location.path.parent().unwrap_or(Path::new(""));
+            let rank = counts_by_project.entry(project).or_default();
+            let expires_at = self
                 .period
                 .and_then(|period| age(session).checked_add(period).ok());
             // The session for which the agent is started counts as one of the retained sessions.
             let too_many = self
-                .most
-                .is_some_and(|most| *rank >= most.saturating_sub(1));
+                .max_sessions
+                .is_some_and(|max| *rank >= max.saturating_sub(1));
             *rank += 1;
-            if too_many || ends.is_some_and(|ends| ends <= by) {
-                due.push((session, ends));
+            if too_many || expires_at.is_some_and(|expires_at| expires_at <= deadline) {
+                due.push((session, expires_at));
             }
         }
         due
@@ -107,39 +107,41 @@ impl Limits {
 }
 
 /// Reads a file of settings. `None` if it is missing or can't be parsed.
-pub(crate) fn settings(path: &Path) -> Option<Value> {
+pub(crate) fn read_settings(path: &Path) -> Option<Value> {
     let text = fs::read_to_string(path).ok()?;
-    serde_json::from_str(&without_comments(&text)).ok()
+    serde_json::from_str(&strip_comments(&text)).ok()
 }
 
 /// Removes comments from JSON.
-fn without_comments(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-    while let Some(next) = rest.chars().next() {
+fn strip_comments(text: &str) -> String {
+    let mut stripped = String::with_capacity(text.len());
+    let mut remaining = text.strip_prefix('\u{feff}').unwrap_or(text);
+    while let Some(next) = remaining.chars().next() {
         let length = match next {
-            '"' => end_of_text(rest),
-            '/' if rest.starts_with("//") => {
-                rest = rest
+            '"' => quoted_length(remaining),
+            '/' if remaining.starts_with("//") => {
+                remaining = remaining
                     .find('\n')
-                    .map_or("", |end| rest.get(end..).unwrap_or(""));
+                    .map_or("", |end| remaining.get(end..).unwrap_or(""));
                 continue;
             }
-            '/' if rest.starts_with("/*") => {
-                rest = rest.split_once("*/").map_or("", |(_, rest)| rest);
+            '/' if remaining.starts_with("/*") => {
+                remaining = remaining.split_once("*/").map_or("", |(_, tail)| tail);
                 continue;
             }
-            other => other.len_utf8(),
+            character => character.len_utf8(),
         };
-        let (this, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-        plain.push_str(this);
-        rest = after;
+        let (chunk, after) = remaining
+            .split_at_checked(length)
+            .unwrap_or((remaining, ""));
+        stripped.push_str(chunk);
+        remaining = after;
     }
-    plain
+    stripped
 }
 
 /// Returns the length of the quoted string at the beginning of a text.
-fn end_of_text(text: &str) -> usize {
+fn quoted_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {
         match character {

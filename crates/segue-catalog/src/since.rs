@@ -1,11 +1,11 @@
 //! Records of a native session after a mark.
 
-use crate::record::Back;
-use crate::{Event, Fold, NativeTurn, ReadError, Records};
+use crate::record::RewindTarget;
+use crate::{NativeTurn, ReadError, RecordEvent, Records, TurnBuilder};
 
 /// Turns and changes after a mark.
 #[derive(Debug)]
-pub struct Since {
+pub struct TailTurns {
     /// Turns that began after the mark, with their messages.
     pub turns: Vec<NativeTurn>,
     /// Whether the conversation may have been rewound to a position before the mark. The caller must then read earlier
@@ -17,32 +17,32 @@ pub struct Since {
 
 /// Reads the records after a mark. Records before the next prompt belong to the turn that the caller already has,
 /// because agents write the end of a turn after they have reported it.
-pub fn since(records: &mut dyn Records) -> Result<Since, ReadError> {
-    let mut fold = Fold::whole();
+pub fn read_tail(records: &mut dyn Records) -> Result<TailTurns, ReadError> {
+    let mut builder = TurnBuilder::with_messages();
     let mut rewound = false;
     let mut compacted = false;
     while let Some(record) = records.next()? {
-        let mut begins = !fold.turns().is_empty();
+        let mut has_begun = !builder.turns().is_empty();
         for event in &record.events {
             match event {
-                Event::Prompt(_) => begins = true,
-                Event::Rewind(Back::ToTheBeginning) => rewound = true,
-                Event::Rewind(_) => rewound |= !begins,
-                Event::Compacted(_) => compacted = true,
-                Event::Said(_)
-                | Event::Step(_)
-                | Event::Used { .. }
-                | Event::Ended(_)
-                | Event::Titled { .. } => {}
+                RecordEvent::Prompt(_) => has_begun = true,
+                RecordEvent::Rewind(RewindTarget::Beginning) => rewound = true,
+                RecordEvent::Rewind(_) => rewound |= !has_begun,
+                RecordEvent::Compacted(_) => compacted = true,
+                RecordEvent::Message(_)
+                | RecordEvent::Anchor(_)
+                | RecordEvent::RequestUsage { .. }
+                | RecordEvent::TurnEnded(_)
+                | RecordEvent::TitleChanged { .. } => {}
             }
         }
-        if begins {
-            fold.add(record);
+        if has_begun {
+            builder.add_record(record);
         }
     }
-    Ok(Since {
-        rewound: rewound || fold.is_unresolved(),
+    Ok(TailTurns {
+        rewound: rewound || builder.is_unresolved(),
         compacted,
-        turns: fold.into_turns(),
+        turns: builder.into_turns(),
     })
 }

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use segue_core::session::Usage;
 use segue_core::spend::Cost;
 
-use crate::{Event, ReadError, Record, Records};
+use crate::{NativeRecord, ReadError, RecordEvent, Records};
 
 /// A request to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct NativeRequest {
     /// Id of the request. `None` if the agent gives it none.
     pub id: Option<String>,
     /// Time of the last record of the request. `None` if no record contains a time.
@@ -24,127 +24,131 @@ pub struct Request {
     /// Cost of the request. `None` if the agent does not report it.
     pub cost: Option<Cost>,
     /// Whether it is the first request of its turn.
-    pub begins: bool,
+    pub is_first_in_turn: bool,
 }
 
 /// A counter of requests. A request that is reported several times counts once.
 #[derive(Debug, Default)]
-pub struct Tally {
-    requests: Vec<Request>,
+pub struct RequestCounter {
+    requests: Vec<NativeRequest>,
     /// Indices of the requests that have ids.
-    known: HashMap<String, usize>,
+    indices_by_id: HashMap<String, usize>,
     /// Whether a turn has begun and has no request yet.
-    begun: bool,
+    at_turn_start: bool,
 }
 
-impl Tally {
+impl RequestCounter {
     /// Counts all requests in some records.
-    pub fn of(records: &mut dyn Records) -> Result<Self, ReadError> {
-        let mut tally = Self::default();
+    pub fn from_records(records: &mut dyn Records) -> Result<Self, ReadError> {
+        let mut counter = Self::default();
         while let Some(record) = records.next()? {
-            tally.add(record);
+            counter.add_record(record);
         }
-        Ok(tally)
+        Ok(counter)
     }
 
     /// Applies the next record.
-    pub fn add(&mut self, record: Record) {
+    pub fn add_record(&mut self, record: NativeRecord) {
         let at = record.at;
         for event in record.events {
             match event {
-                Event::Prompt(_) => self.begun = true,
-                Event::Used {
-                    request,
+                RecordEvent::Prompt(_) => self.at_turn_start = true,
+                RecordEvent::RequestUsage {
+                    request_id: request,
                     usage,
                     model,
                     cost,
                 } => {
-                    self.count(Request {
+                    self.count_request(NativeRequest {
                         id: request,
                         at,
                         model,
                         usage,
                         cost,
-                        begins: false,
+                        is_first_in_turn: false,
                     });
                 }
-                Event::Said(_)
-                | Event::Step(_)
-                | Event::Rewind(_)
-                | Event::Compacted(_)
-                | Event::Ended(_)
-                | Event::Titled { .. } => {}
+                RecordEvent::Message(_)
+                | RecordEvent::Anchor(_)
+                | RecordEvent::Rewind(_)
+                | RecordEvent::Compacted(_)
+                | RecordEvent::TurnEnded(_)
+                | RecordEvent::TitleChanged { .. } => {}
             }
         }
     }
 
-    fn count(&mut self, mut new: Request) {
+    fn count_request(&mut self, mut request: NativeRequest) {
         let last = self.requests.len().wrapping_sub(1);
-        let known = new.id.as_ref().and_then(|id| self.known.get(id)).copied();
-        if let Some(index) = known
+        let existing = request
+            .id
+            .as_ref()
+            .and_then(|id| self.indices_by_id.get(id))
+            .copied();
+        if let Some(index) = existing
             && let Some(old) = self.requests.get_mut(index)
             // An id that recurs much later belongs to another request, unless the times are equal: then the agent wrote
             // the complete conversation a second time.
-            && (index == last || new.at.is_none() || new.at == old.at)
+            && (index == last || request.at.is_none() || request.at == old.at)
         {
-            new.begins = old.begins;
-            new.at = new.at.or(old.at);
-            new.model = new.model.or(old.model.take());
-            *old = new;
-            self.begun = false;
+            request.is_first_in_turn = old.is_first_in_turn;
+            request.at = request.at.or(old.at);
+            request.model = request.model.or(old.model.take());
+            *old = request;
+            self.at_turn_start = false;
             return;
         }
-        new.begins = std::mem::take(&mut self.begun);
-        if let Some(id) = &new.id {
-            self.known.insert(id.clone(), self.requests.len());
+        request.is_first_in_turn = std::mem::take(&mut self.at_turn_start);
+        if let Some(id) = &request.id {
+            self.indices_by_id.insert(id.clone(), self.requests.len());
         }
-        self.requests.push(new);
+        self.requests.push(request);
     }
 
     /// Returns the requests in order.
     #[must_use]
-    pub fn into_requests(self) -> Vec<Request> {
+    pub fn into_requests(self) -> Vec<NativeRequest> {
         self.requests
     }
 }
 
 /// A filter that removes copied requests, because a fork begins with the requests of its parent.
 #[derive(Debug, Default)]
-pub struct Originals(HashSet<u64>);
+pub struct RequestDeduplicator(HashSet<u64>);
 
-impl Originals {
+impl RequestDeduplicator {
     /// Returns the requests of a session that no earlier session contained.
-    pub fn among(&mut self, requests: Vec<Request>) -> Vec<Request> {
-        let mut alike: HashMap<u64, u32> = HashMap::new();
-        let mut traits = Vec::new();
-        let mut new = requests;
-        new.retain(|request| {
+    pub fn remove_copies(&mut self, requests: Vec<NativeRequest>) -> Vec<NativeRequest> {
+        let mut occurrences: HashMap<u64, u32> = HashMap::new();
+        let mut new_keys = Vec::new();
+        let mut originals = requests;
+        originals.retain(|request| {
             let usage = &request.usage;
-            let used = (usage.input_tokens, usage.output_tokens, usage.total_tokens);
+            let tokens = (usage.input_tokens, usage.output_tokens, usage.total_tokens);
             // Some agents change the ids of copied requests, and some change the times.
-            let by_id = request
+            let id_key = request
                 .id
                 .as_ref()
-                .map(|id| hash(&(id, &request.model, used)));
-            let by_time = request.at.map(|at| hash(&(at, &request.model, used)));
-            let by_time = by_time.map(|key| {
-                let nth = alike.entry(key).or_default();
-                *nth += 1;
-                hash(&(key, *nth))
+                .map(|id| hash(&(id, &request.model, tokens)));
+            let time_key = request.at.map(|at| hash(&(at, &request.model, tokens)));
+            let time_key = time_key.map(|key| {
+                let occurrence = occurrences.entry(key).or_default();
+                *occurrence += 1;
+                hash(&(key, *occurrence))
             });
-            let keys = [by_id, by_time].into_iter().flatten();
-            let known = keys.clone().any(|key| self.0.contains(&key));
-            traits.extend(keys);
-            !known
+            let keys = [id_key, time_key].into_iter().flatten();
+            let is_copy = keys.clone().any(|key| self.0.contains(&key));
+            new_keys.extend(keys);
+            !is_copy
         });
-        self.0.extend(traits);
-        new
+        self.0.extend(new_keys);
+        originals
     }
 }
 
-fn hash(what: &impl Hash) -> u64 {
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -153,29 +157,32 @@ mod tests {
     use segue_core::session::{Message, Part, Role};
 
     use super::*;
-    use crate::{Back, Mark, Said};
+    use crate::{KeyedMessage, Mark, RewindTarget};
 
-    fn record(at: Option<i64>, event: Event) -> Record {
-        Record {
+    fn record(at: Option<i64>, event: RecordEvent) -> NativeRecord {
+        NativeRecord {
             mark: Mark::Id("x".into()),
             at: at.map(|at| Timestamp::from_second(at).unwrap()),
             events: vec![event],
         }
     }
 
-    fn prompt() -> Record {
+    fn prompt() -> NativeRecord {
         let text = vec![Part::Text("x".into())];
         let message = Message::new(Role::User, text, Timestamp::UNIX_EPOCH);
-        record(Some(0), Event::Prompt(Said { key: None, message }))
+        record(
+            Some(0),
+            RecordEvent::Prompt(KeyedMessage { key: None, message }),
+        )
     }
 
-    fn used(at: Option<i64>, id: &str, tokens: u64) -> Record {
+    fn used_record(at: Option<i64>, id: &str, tokens: u64) -> NativeRecord {
         let usage = Usage {
             total_tokens: Some(tokens),
             ..Usage::default()
         };
-        let event = Event::Used {
-            request: Some(id.to_owned()).filter(|id| !id.is_empty()),
+        let event = RecordEvent::RequestUsage {
+            request_id: Some(id.to_owned()).filter(|id| !id.is_empty()),
             usage,
             model: at.map(|_| "m".to_owned()),
             cost: None,
@@ -184,96 +191,126 @@ mod tests {
     }
 
     /// Formats the time, the tokens and the model of each request, and whether it begins a turn.
-    fn told(records: Vec<Record>) -> String {
-        let mut tally = Tally::default();
+    fn format_requests(records: Vec<NativeRecord>) -> String {
+        let mut counter = RequestCounter::default();
         for record in records {
-            tally.add(record);
+            counter.add_record(record);
         }
-        let told = tally.into_requests().into_iter().map(|request| {
+        let formatted = counter.into_requests().into_iter().map(|request| {
             let at = request.at.map_or(-1, Timestamp::as_second);
             let tokens = request.usage.total_tokens.unwrap();
-            let begins = if request.begins { "*" } else { "" };
+            let begins = if request.is_first_in_turn { "*" } else { "" };
             let model = request.model.as_deref().unwrap_or("-");
             format!("{at}:{tokens}{model}{begins}")
         });
-        told.collect::<Vec<_>>().join(" ")
+        formatted.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn each_request_counts_once_and_for_ever() {
+    fn each_request_counts_once_even_after_a_rewind() {
         let some = Some;
-        let back = || record(None, Event::Rewind(Back::ToTheBeginning));
+        let rewind = || record(None, RecordEvent::Rewind(RewindTarget::Beginning));
         let cases = [
             (vec![], ""),
             (vec![prompt()], ""),
             (
-                vec![prompt(), used(some(1), "a", 5), used(some(2), "b", 6)],
+                vec![
+                    prompt(),
+                    used_record(some(1), "a", 5),
+                    used_record(some(2), "b", 6),
+                ],
                 "1:5m* 2:6m",
             ),
             // An answer in several records, the last of which has the final count.
             (
-                vec![prompt(), used(some(1), "a", 5), used(some(2), "a", 7)],
+                vec![
+                    prompt(),
+                    used_record(some(1), "a", 5),
+                    used_record(some(2), "a", 7),
+                ],
                 "2:7m*",
             ),
             (
-                vec![used(some(1), "", 5), used(some(1), "", 5)],
+                vec![used_record(some(1), "", 5), used_record(some(1), "", 5)],
                 "1:5m 1:5m",
             ),
             // Rewound requests were paid for. Requests that are then written a second time were not.
             (
                 vec![
                     prompt(),
-                    used(some(1), "a", 5),
+                    used_record(some(1), "a", 5),
                     prompt(),
-                    used(some(2), "b", 6),
-                    back(),
+                    used_record(some(2), "b", 6),
+                    rewind(),
                     prompt(),
-                    used(some(1), "a", 5),
-                    used(None, "b", 6),
-                    used(some(3), "c", 7),
+                    used_record(some(1), "a", 5),
+                    used_record(None, "b", 6),
+                    used_record(some(3), "c", 7),
                 ],
                 "1:5m* 2:6m* 3:7m",
             ),
             // An agent that restarts its numbering.
             (
                 vec![
-                    used(some(1), "a", 5),
-                    used(some(2), "b", 6),
-                    used(some(9), "a", 7),
-                    used(some(9), "a", 8),
+                    used_record(some(1), "a", 5),
+                    used_record(some(2), "b", 6),
+                    used_record(some(9), "a", 7),
+                    used_record(some(9), "a", 8),
                 ],
                 "1:5m 2:6m 9:8m",
             ),
         ];
         for (records, expected) in cases {
-            assert_eq!(told(records.clone()), expected, "{records:?}");
+            assert_eq!(format_requests(records.clone()), expected, "{records:?}");
         }
     }
 
     #[test]
-    fn what_a_fork_copies_was_asked_once() {
-        let session = |records: Vec<Record>| {
-            let mut tally = Tally::default();
+    fn requests_that_a_fork_copies_count_once() {
+        let session = |records: Vec<NativeRecord>| {
+            let mut counter = RequestCounter::default();
             for record in records {
-                tally.add(record);
+                counter.add_record(record);
             }
-            tally.into_requests()
+            counter.into_requests()
         };
-        let origin = || vec![used(Some(1), "a", 5), used(Some(1), "b", 5)];
-        let mut originals = Originals::default();
-        let mut new = |records| originals.among(session(records)).len();
-        assert_eq!(new(origin()), 2);
+        let origin = || vec![used_record(Some(1), "a", 5), used_record(Some(1), "b", 5)];
+        let mut deduplicator = RequestDeduplicator::default();
+        let mut count_new = |records| deduplicator.remove_copies(session(records)).len();
+        assert_eq!(count_new(origin()), 2);
         // The fork sends two requests of its own, one of them by chance at the time of a copied one.
-        let fork = [origin(), vec![used(Some(1), "c", 5), used(Some(2), "d", 5)]].concat();
-        assert_eq!(new(fork), 2);
+        let fork = [
+            origin(),
+            vec![used_record(Some(1), "c", 5), used_record(Some(2), "d", 5)],
+        ]
+        .concat();
+        assert_eq!(count_new(fork), 2);
         // Copies with new ids, and copies with new times.
-        assert_eq!(new(vec![used(Some(1), "A", 5), used(Some(1), "B", 5)]), 0);
-        assert_eq!(new(vec![used(Some(8), "a", 5), used(Some(9), "b", 5)]), 0);
+        assert_eq!(
+            count_new(vec![
+                used_record(Some(1), "A", 5),
+                used_record(Some(1), "B", 5)
+            ]),
+            0
+        );
+        assert_eq!(
+            count_new(vec![
+                used_record(Some(8), "a", 5),
+                used_record(Some(9), "b", 5)
+            ]),
+            0
+        );
         // Requests that match an earlier one in some fields only.
-        assert_eq!(new(vec![used(Some(1), "x", 6), used(Some(3), "y", 5)]), 2);
-        assert_eq!(new(vec![used(Some(4), "a", 6)]), 1);
+        assert_eq!(
+            count_new(vec![
+                used_record(Some(1), "x", 6),
+                used_record(Some(3), "y", 5)
+            ]),
+            2
+        );
+        assert_eq!(count_new(vec![used_record(Some(4), "a", 6)]), 1);
         // Requests without id and time, which can't be recognised as equal.
-        assert_eq!(new(vec![used(None, "", 5)]), 1);
-        assert_eq!(new(vec![used(None, "", 5)]), 1);
+        assert_eq!(count_new(vec![used_record(None, "", 5)]), 1);
+        assert_eq!(count_new(vec![used_record(None, "", 5)]), 1);
     }
 }

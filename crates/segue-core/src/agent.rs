@@ -8,11 +8,11 @@ mod process_identity;
 mod role;
 mod role_registry;
 
-pub use capability::{Capabilities, How};
-pub use mcp_server::{McpReach, McpServer};
+pub use capability::{Capabilities, CapabilitySource};
+pub use mcp_server::{McpEndpoint, McpServer};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
-pub use process_identity::ProcessMark;
+pub use process_identity::ProcessIdentity;
 pub use role::RoleDescription;
-pub use role_registry::{RoleChange, Roles};
+pub use role_registry::{RoleOverride, RoleRegistry};

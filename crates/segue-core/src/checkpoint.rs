@@ -2,7 +2,7 @@
 //!
 //! segue makes it without a model, from the recorded turns ([`extract()`]), and merges it with the previous checkpoint
 //! ([`merge()`]). A summariser may add statements, but only those that the recorded turns support. Versions are stored
-//! as differences ([`Delta`]).
+//! as differences ([`CheckpointDelta`]).
 
 mod chat;
 mod cues;
@@ -32,17 +32,20 @@ mod withdrawn;
 
 use crate::enum_names::names;
 
-pub use delta::Delta;
+pub use delta::CheckpointDelta;
 pub use delta_encoding::{DeltaError, decode_delta, encode_delta};
-pub use edit_form::{Slip, carried_over, form, formed};
+pub use edit_form::{EditFormError, parse_edit_form, rebase_edits, render_edit_form};
 pub use extract::extract;
 pub use merge::merge;
-pub use numbering::newly_numbered;
-pub use render::{headed, written};
-pub use summary::{Objection, Summary, summary};
-pub use summary_prompt::{Piece, SUMMARISER, again, is_summariser, pieces, question};
-pub use token_savings::total_saved;
-pub use version::{Occasion, Version};
+pub use numbering::assign_item_ids;
+pub use render::{kind_heading, render_checkpoint};
+pub use summary::{Summary, SummaryError, parse_summary};
+pub use summary_prompt::{
+    SUMMARISER_PROMPT_PREFIX, TranscriptChunk, is_summariser_prompt, split_transcript,
+    summary_prompt, summary_retry_prompt,
+};
+pub use token_savings::total_saved_tokens;
+pub use version::{CheckpointReason, CheckpointVersion};
 
 /// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,24 +120,24 @@ impl ItemKind {
 
 /// Author of an item or of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Author {
+pub enum ItemAuthor {
     /// The extraction from the recorded turns.
-    Record,
+    Extraction,
     /// A summariser; the recorded turns support the statement.
-    Summary,
+    Summariser,
     /// The user.
-    Person,
+    User,
 }
 
-names!(Author {
-    Record => "record",
-    Summary => "summary",
-    Person => "person",
+names!(ItemAuthor {
+    Extraction => "record",
+    Summariser => "summary",
+    User => "person",
 });
 
 /// A statement in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct CheckpointItem {
     /// Id of the item, unique in the checkpoint and in all versions that it was made from.
     pub id: u32,
     /// Kind of the item.
@@ -147,9 +150,9 @@ pub struct Item {
     /// Number of the turn that the item comes from.
     pub turn: u32,
     /// Index of the message within that turn, from 0.
-    pub message: u32,
+    pub message_index: u32,
     /// Author of the item.
-    pub by: Author,
+    pub author: ItemAuthor,
     /// Importance of the item. If not all items fit, those with a higher weight are preferred.
     pub weight: u32,
     /// Whether the user pinned the item, so that compaction never drops it.
@@ -173,7 +176,7 @@ pub struct LoopState {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Items, sorted by kind and then by origin.
-    pub items: Vec<Item>,
+    pub items: Vec<CheckpointItem>,
     /// State of the loop of checks; `None` if none is in progress.
     pub loop_state: Option<LoopState>,
 }
@@ -187,26 +190,29 @@ impl Checkpoint {
 
     /// Returns the items of a kind.
     #[must_use]
-    pub fn of(&self, kind: ItemKind) -> impl DoubleEndedIterator<Item = &Item> {
+    pub fn items_of_kind(
+        &self,
+        kind: ItemKind,
+    ) -> impl DoubleEndedIterator<Item = &CheckpointItem> {
         self.items.iter().filter(move |item| item.kind == kind)
     }
 
     /// Returns the item with an id; `None` if there is none.
     #[must_use]
-    pub fn item(&self, id: u32) -> Option<&Item> {
+    pub fn find_item(&self, id: u32) -> Option<&CheckpointItem> {
         self.items.iter().find(|item| item.id == id)
     }
 
     /// Returns the id for the next item: one more than the highest id.
     #[must_use]
-    pub fn next_id(&self) -> u32 {
+    pub fn next_item_id(&self) -> u32 {
         let last = self.items.iter().map(|item| item.id).max();
         last.unwrap_or(0).saturating_add(1)
     }
 
     /// Returns a copy in which an item is pinned or unpinned; `None` if no item has this id.
     #[must_use]
-    pub fn pinned(&self, id: u32, pinned: bool) -> Option<Self> {
+    pub fn with_item_pinned(&self, id: u32, pinned: bool) -> Option<Self> {
         let mut checkpoint = self.clone();
         let item = checkpoint.items.iter_mut().find(|item| item.id == id)?;
         item.pinned = pinned;
@@ -214,9 +220,9 @@ impl Checkpoint {
     }
 
     /// Sorts the items by kind, turn, message and id.
-    fn in_order(mut self) -> Self {
+    fn into_sorted(mut self) -> Self {
         self.items
-            .sort_by_key(|item| (item.kind, item.turn, item.message, item.id));
+            .sort_by_key(|item| (item.kind, item.turn, item.message_index, item.id));
         self
     }
 }

@@ -11,16 +11,16 @@ use crate::json::Json;
 use crate::session::{InlineData, Part};
 
 /// Version that this build writes.
-pub const VERSION: u32 = 1;
+pub const PAYLOAD_VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Payload<'a> {
+struct PartsPayload<'a> {
     v: u32,
     parts: Vec<PartShape<'a>>,
 }
 
 #[derive(Deserialize)]
-struct RawPayload<'a> {
+struct RawPartsPayload<'a> {
     v: u32,
     #[serde(borrow)]
     parts: Vec<&'a RawValue>,
@@ -33,17 +33,17 @@ impl Serialize for PartShape<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Part::Text(text) => {
-                let mut shape = begin(serializer, "text", 2)?;
+                let mut shape = begin_part(serializer, "text", 2)?;
                 shape.serialize_field("text", text)?;
                 shape.end()
             }
             Part::Thought(text) => {
-                let mut shape = begin(serializer, "thought", 2)?;
+                let mut shape = begin_part(serializer, "thought", 2)?;
                 shape.serialize_field("text", text)?;
                 shape.end()
             }
             Part::FunctionCall { id, name, args } => {
-                let mut shape = begin(serializer, "function_call", 4)?;
+                let mut shape = begin_part(serializer, "function_call", 4)?;
                 shape.serialize_field("id", id)?;
                 shape.serialize_field("name", name)?;
                 shape.serialize_field("args", args)?;
@@ -55,7 +55,7 @@ impl Serialize for PartShape<'_> {
                 response,
                 is_error,
             } => {
-                let mut shape = begin(serializer, "function_response", 5)?;
+                let mut shape = begin_part(serializer, "function_response", 5)?;
                 shape.serialize_field("call_id", call_id)?;
                 shape.serialize_field("name", name)?;
                 shape.serialize_field("response", response)?;
@@ -63,7 +63,7 @@ impl Serialize for PartShape<'_> {
                 shape.end()
             }
             Part::InlineData(InlineData { mime_type, data }) => {
-                let mut shape = begin(serializer, "inline_data", 3)?;
+                let mut shape = begin_part(serializer, "inline_data", 3)?;
                 shape.serialize_field("mime_type", mime_type)?;
                 shape.serialize_field("data", data)?;
                 shape.end()
@@ -73,21 +73,21 @@ impl Serialize for PartShape<'_> {
     }
 }
 
-fn begin<S: Serializer>(
+fn begin_part<S: Serializer>(
     serializer: S,
     kind: &str,
-    fields: usize,
+    field_count: usize,
 ) -> Result<S::SerializeStruct, S::Error> {
-    let mut shape = serializer.serialize_struct("Part", fields)?;
+    let mut shape = serializer.serialize_struct("Part", field_count)?;
     shape.serialize_field("type", kind)?;
     Ok(shape)
 }
 
 /// Encodes the parts of a message.
 #[must_use]
-pub fn encode(parts: &[Part]) -> String {
-    let payload = Payload {
-        v: VERSION,
+pub fn encode_parts(parts: &[Part]) -> String {
+    let payload = PartsPayload {
+        v: PAYLOAD_VERSION,
         parts: parts.iter().map(PartShape).collect(),
     };
     // Serialising strings and valid JSON into a `String` cannot fail.
@@ -96,9 +96,12 @@ pub fn encode(parts: &[Part]) -> String {
 
 /// Decodes the parts of a message.
 #[must_use]
-pub fn decode(payload: &str) -> Vec<Part> {
-    match serde_json::from_str::<RawPayload<'_>>(payload) {
-        Ok(RawPayload { v: VERSION, parts }) => parts.into_iter().map(decode_part).collect(),
+pub fn decode_parts(payload: &str) -> Vec<Part> {
+    match serde_json::from_str::<RawPartsPayload<'_>>(payload) {
+        Ok(RawPartsPayload {
+            v: PAYLOAD_VERSION,
+            parts,
+        }) => parts.into_iter().map(decode_part).collect(),
         Ok(_) | Err(_) => vec![Part::Unknown(
             Json::parse(payload).unwrap_or_else(|_| Json::string(payload)),
         )],
@@ -106,7 +109,7 @@ pub fn decode(payload: &str) -> Vec<Part> {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct PartHeader {
     #[serde(rename = "type")]
     kind: String,
 }
@@ -117,14 +120,14 @@ struct TextShape {
 }
 
 #[derive(Deserialize)]
-struct CallShape {
+struct FunctionCallShape {
     id: String,
     name: String,
     args: Json,
 }
 
 #[derive(Deserialize)]
-struct ResponseShape {
+struct FunctionResponseShape {
     call_id: String,
     name: String,
     response: Json,
@@ -132,26 +135,26 @@ struct ResponseShape {
 }
 
 #[derive(Deserialize)]
-struct InlineShape {
+struct InlineDataShape {
     mime_type: String,
     data: Option<String>,
 }
 
 fn decode_part(raw: &RawValue) -> Part {
-    known_part(raw.get()).unwrap_or_else(|_| Part::Unknown(Json::from(raw)))
+    decode_known_part(raw.get()).unwrap_or_else(|_| Part::Unknown(Json::from(raw)))
 }
 
-fn known_part(text: &str) -> Result<Part, serde_json::Error> {
-    let head: Head = serde_json::from_str(text)?;
-    Ok(match head.kind.as_str() {
+fn decode_known_part(text: &str) -> Result<Part, serde_json::Error> {
+    let header: PartHeader = serde_json::from_str(text)?;
+    Ok(match header.kind.as_str() {
         "text" => Part::Text(serde_json::from_str::<TextShape>(text)?.text),
         "thought" => Part::Thought(serde_json::from_str::<TextShape>(text)?.text),
         "function_call" => {
-            let CallShape { id, name, args } = serde_json::from_str(text)?;
+            let FunctionCallShape { id, name, args } = serde_json::from_str(text)?;
             Part::FunctionCall { id, name, args }
         }
         "function_response" => {
-            let ResponseShape {
+            let FunctionResponseShape {
                 call_id,
                 name,
                 response,
@@ -165,7 +168,7 @@ fn known_part(text: &str) -> Result<Part, serde_json::Error> {
             }
         }
         "inline_data" => {
-            let InlineShape { mime_type, data } = serde_json::from_str(text)?;
+            let InlineDataShape { mime_type, data } = serde_json::from_str(text)?;
             Part::InlineData(InlineData { mime_type, data })
         }
         _ => Part::Unknown(Json::from(serde_json::from_str::<&RawValue>(text)?)),

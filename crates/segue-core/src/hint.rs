@@ -6,25 +6,25 @@ use crate::id::{ProviderId, SessionId};
 
 /// An action that the user can take next. `Display` writes it as a shell command or option.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NextStep {
+pub enum SuggestedAction {
     /// Sends a prompt to the session.
-    GoOn(SessionId),
+    Resume(SessionId),
     /// Sends a prompt to the session with longer timeouts.
-    GiveLonger(SessionId),
+    ExtendTimeouts(SessionId),
     /// Sends a prompt to the session although the agent failed repeatedly.
-    TryAnyway(SessionId),
+    ForceRetry(SessionId),
     /// Sends the prompt now, although the agent is in backoff or cooldown.
-    AskNow,
+    SkipCooldown,
     /// Hands the session off to another agent. `None` if no other agent is known.
-    HandOver(SessionId, Option<ProviderId>),
+    HandOff(SessionId, Option<ProviderId>),
     /// Sends the prompt to another agent. Used if no session exists yet. `None` if no other agent is known.
-    AskAnother(Option<ProviderId>),
+    UseOtherAgent(Option<ProviderId>),
     /// Starts a session.
     Start,
     /// Starts another session.
-    StartAnew,
+    StartAnother,
     /// Starts a session with another agent.
-    StartWithAnother,
+    StartWithOtherAgent,
     /// Lists the sessions of the project.
     List,
     /// Lists all sessions.
@@ -36,35 +36,35 @@ pub enum NextStep {
     /// Compacts the session.
     Compact(SessionId),
     /// Shows the checkpoint of the session.
-    LookAtCheckpoint(SessionId),
+    ShowCheckpoint(SessionId),
 }
 
-impl fmt::Display for NextStep {
+impl fmt::Display for SuggestedAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |agent: &Option<ProviderId>| {
             let agent = agent.as_ref().map_or("NAME", ProviderId::as_str);
             agent.to_owned()
         };
         match self {
-            Self::GoOn(id) => write!(f, "go on with: segue chat --resume {id} \"…\""),
-            Self::GiveLonger(id) => write!(
+            Self::Resume(id) => write!(f, "go on with: segue chat --resume {id} \"…\""),
+            Self::ExtendTimeouts(id) => write!(
                 f,
                 "give it longer: segue chat --resume {id} --open-timeout 120 --timeout 3600 \"…\""
             ),
-            Self::TryAnyway(id) => write!(
+            Self::ForceRetry(id) => write!(
                 f,
                 "try it once more: segue chat --resume {id} --anyway \"…\""
             ),
-            Self::AskNow => write!(f, "--now asks it all the same"),
-            Self::HandOver(id, agent) => write!(
+            Self::SkipCooldown => write!(f, "--now asks it all the same"),
+            Self::HandOff(id, agent) => write!(
                 f,
                 "have another agent go on: segue session handoff {id} -p {}",
                 name(agent)
             ),
-            Self::AskAnother(agent) => write!(f, "ask another agent: -p {}", name(agent)),
+            Self::UseOtherAgent(agent) => write!(f, "ask another agent: -p {}", name(agent)),
             Self::Start => write!(f, "start one with: segue chat \"…\""),
-            Self::StartAnew => write!(f, "--new begins another session"),
-            Self::StartWithAnother => {
+            Self::StartAnother => write!(f, "--new begins another session"),
+            Self::StartWithOtherAgent => {
                 write!(
                     f,
                     "start a session with the other agent: segue chat -p NAME \"…\""
@@ -75,75 +75,75 @@ impl fmt::Display for NextStep {
             Self::Fork(id) => write!(f, "segue session fork {id}"),
             Self::Undo(id) => write!(f, "segue session undo {id}"),
             Self::Compact(id) => write!(f, "segue session compact {id}"),
-            Self::LookAtCheckpoint(id) => write!(f, "segue session checkpoint {id}"),
+            Self::ShowCheckpoint(id) => write!(f, "segue session checkpoint {id}"),
         }
     }
 }
 
 /// Advice for the user: text, and the actions that it suggests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hint(Vec<Piece>);
+pub struct Hint(Vec<HintPart>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
-    Words(String),
-    Step(NextStep),
+enum HintPart {
+    Text(String),
+    Action(SuggestedAction),
 }
 
 impl Hint {
     /// Appends text.
     #[must_use]
-    pub fn say(mut self, words: impl Into<String>) -> Self {
-        self.0.push(Piece::Words(words.into()));
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.0.push(HintPart::Text(text.into()));
         self
     }
 
     /// Appends a suggested action.
     #[must_use]
-    pub fn step(mut self, step: NextStep) -> Self {
-        self.0.push(Piece::Step(step));
+    pub fn with_action(mut self, action: SuggestedAction) -> Self {
+        self.0.push(HintPart::Action(action));
         self
     }
 
     /// Appends another hint.
     #[must_use]
-    pub fn then(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
+    pub fn append(mut self, hint: Self) -> Self {
+        self.0.extend(hint.0);
         self
     }
 
-    /// Formats the hint. `words` formats each suggested action, because each frontend words them itself.
+    /// Formats the hint. `format_action` formats each suggested action, because each frontend words them itself.
     #[must_use]
-    pub fn worded(&self, words: impl Fn(&NextStep) -> String) -> String {
-        let pieces = self.0.iter().map(|piece| match piece {
-            Piece::Words(words) => words.clone(),
-            Piece::Step(step) => words(step),
+    pub fn format_with(&self, format_action: impl Fn(&SuggestedAction) -> String) -> String {
+        let parts = self.0.iter().map(|part| match part {
+            HintPart::Text(text) => text.clone(),
+            HintPart::Action(action) => format_action(action),
         });
-        pieces.collect()
+        parts.collect()
     }
 }
 
 /// Formats the suggested actions as shell commands, which is also the form in which the hint is recorded.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.worded(NextStep::to_string))
+        f.write_str(&self.format_with(SuggestedAction::to_string))
     }
 }
 
 impl From<String> for Hint {
-    fn from(words: String) -> Self {
-        Self::default().say(words)
+    fn from(text: String) -> Self {
+        Self::default().with_text(text)
     }
 }
 
 impl From<&str> for Hint {
-    fn from(words: &str) -> Self {
-        Self::default().say(words)
+    fn from(text: &str) -> Self {
+        Self::default().with_text(text)
     }
 }
 
-impl From<NextStep> for Hint {
-    fn from(step: NextStep) -> Self {
-        Self::default().step(step)
+impl From<SuggestedAction> for Hint {
+    fn from(action: SuggestedAction) -> Self {
+        Self::default().with_action(action)
     }
 }

@@ -10,61 +10,61 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The text is empty.
-    #[error("{what} is empty")]
+    #[error("{kind} is empty")]
     Empty {
         /// Kind of id, as it is named in a message to the user.
-        what: &'static str,
+        kind: &'static str,
     },
     /// The text is longer than the id may be.
-    #[error("{what} is {length} bytes long; at most {limit} are allowed")]
+    #[error("{kind} is {length} bytes long; at most {limit} are allowed")]
     TooLong {
         /// Kind of id.
-        what: &'static str,
+        kind: &'static str,
         /// Length of the text in bytes.
         length: usize,
         /// Maximum length in bytes.
         limit: usize,
     },
     /// The text contains a character that is not allowed.
-    #[error("{what} may not contain {character:?}")]
+    #[error("{kind} may not contain {character:?}")]
     BadCharacter {
         /// Kind of id.
-        what: &'static str,
+        kind: &'static str,
         /// First character that is not allowed.
         character: char,
     },
     /// The first character is not allowed in that position.
-    #[error("{what} may not start with {character:?}")]
+    #[error("{kind} may not start with {character:?}")]
     BadStart {
         /// Kind of id.
-        what: &'static str,
+        kind: &'static str,
         /// First character of the text.
         character: char,
     },
     /// The characters are allowed, but the text does not have the form of this id.
-    #[error("{what} must look like {shape}, not {text:?}")]
+    #[error("{kind} must look like {shape}, not {text:?}")]
     BadShape {
         /// Kind of id.
-        what: &'static str,
+        kind: &'static str,
         /// Example of the correct form.
         shape: &'static str,
         /// Text that was parsed.
         text: String,
     },
     /// The last character is a space, which the user would not see.
-    #[error("{what} may not end with a blank")]
+    #[error("{kind} may not end with a blank")]
     BadEnd {
         /// Kind of id.
-        what: &'static str,
+        kind: &'static str,
     },
     /// The text is not a valid name for something that the user names.
     #[error(
-        "{why}; it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
+        "{reason}; it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
          characters that can't be seen, or a blank at its end"
     )]
     BadName {
         /// Rule that the text violates.
-        why: Box<Self>,
+        reason: Box<Self>,
         /// Maximum length in bytes.
         limit: usize,
     },
@@ -72,29 +72,29 @@ pub enum IdError {
 
 /// Checks the length and the characters of an id. `start` must accept the first character, and `allowed` all
 /// characters.
-pub(crate) fn check(
-    what: &'static str,
+pub(crate) fn check_id(
+    kind: &'static str,
     text: &str,
     limit: usize,
     start: fn(char) -> bool,
     allowed: fn(char) -> bool,
 ) -> Result<(), IdError> {
     let Some(first) = text.chars().next() else {
-        return Err(IdError::Empty { what });
+        return Err(IdError::Empty { kind });
     };
     if text.len() > limit {
         return Err(IdError::TooLong {
-            what,
+            kind,
             length: text.len(),
             limit,
         });
     }
     if let Some(character) = text.chars().find(|&c| !allowed(c)) {
-        return Err(IdError::BadCharacter { what, character });
+        return Err(IdError::BadCharacter { kind, character });
     }
     if !start(first) {
         return Err(IdError::BadStart {
-            what,
+            kind,
             character: first,
         });
     }
@@ -138,34 +138,34 @@ pub struct SessionId(String);
 text_id!(SessionId);
 
 /// Characters of the random tail of a session id. No two of them look alike.
-const TAIL: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+const TAIL_ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
 
 impl SessionId {
     /// Parses a complete session id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        const WHAT: &str = "a session id";
-        check(
-            WHAT,
+        const ID_KIND: &str = "a session id";
+        check_id(
+            ID_KIND,
             text,
             64,
             |c| c.is_ascii_alphanumeric(),
             |c| c.is_ascii_alphanumeric() || c == '_',
         )?;
-        let digits =
+        let is_digits =
             |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
-        let tail = |part: &str| {
-            part.len() == Self::TAIL
+        let is_tail = |part: &str| {
+            part.len() == Self::TAIL_LEN
                 && part
                     .bytes()
                     .all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
         };
         let parts: Vec<&str> = text.split('_').collect();
         match parts.as_slice() {
-            [date, time, random] if digits(date, 8) && digits(time, 6) && tail(random) => {
+            [date, time, random] if is_digits(date, 8) && is_digits(time, 6) && is_tail(random) => {
                 Ok(Self(text.to_owned()))
             }
             _ => Err(IdError::BadShape {
-                what: WHAT,
+                kind: ID_KIND,
                 shape: "20251207_143022_k3f9",
                 text: text.to_owned(),
             }),
@@ -173,28 +173,28 @@ impl SessionId {
     }
 
     /// Number of random characters in an id.
-    pub const TAIL: usize = 4;
+    pub const TAIL_LEN: usize = 4;
 
     /// Returns the random characters, which are enough to identify a session in most cases.
     #[must_use]
     pub fn tail(&self) -> &str {
         // An id is ASCII and longer than the tail, so the index is a character boundary within the text.
-        let (_, tail) = self.0.split_at(self.0.len() - Self::TAIL);
+        let (_, tail) = self.0.split_at(self.0.len() - Self::TAIL_LEN);
         tail
     }
 
-    /// Creates the id of a session created at `at`. `random` determines its last four characters.
+    /// Creates the id of a session created at `created_at`. `random` determines its last four characters.
     #[must_use]
-    pub fn at(at: Timestamp, random: u32) -> Self {
-        let mut rest = random;
+    pub fn from_timestamp(created_at: Timestamp, random: u32) -> Self {
+        let mut remaining = random;
         let tail: String = std::iter::repeat_with(|| {
-            let character = TAIL[(rest % 32) as usize];
-            rest /= 32;
+            let character = TAIL_ALPHABET[(remaining % 32) as usize];
+            remaining /= 32;
             char::from(character)
         })
-        .take(Self::TAIL)
+        .take(Self::TAIL_LEN)
         .collect();
-        Self(format!("{}_{tail}", at.strftime("%Y%m%d_%H%M%S")))
+        Self(format!("{}_{tail}", created_at.strftime("%Y%m%d_%H%M%S")))
     }
 }
 
@@ -207,7 +207,7 @@ text_id!(NativeId);
 impl NativeId {
     /// Parses an id from a provider.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        check(
+        check_id(
             "a native session id",
             text,
             200,
@@ -235,9 +235,9 @@ impl FeatureId {
 }
 
 /// Checks a name that the user chose: it must be safe in a prompt header, in a path and on a terminal.
-pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result<(), IdError> {
-    let checked = check(
-        what,
+pub(crate) fn check_name(kind: &'static str, text: &str, limit: usize) -> Result<(), IdError> {
+    let result = check_id(
+        kind,
         text,
         limit,
         |c| c.is_alphanumeric() || c == '_',
@@ -248,13 +248,13 @@ pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result
                 || is_invisible(c))
         },
     );
-    let why = match checked {
-        Err(why) => why,
-        Ok(()) if text.ends_with(' ') => IdError::BadEnd { what },
+    let reason = match result {
+        Err(reason) => reason,
+        Ok(()) if text.ends_with(' ') => IdError::BadEnd { kind },
         Ok(()) => return Ok(()),
     };
     Err(IdError::BadName {
-        why: Box::new(why),
+        reason: Box::new(reason),
         limit,
     })
 }
@@ -273,7 +273,7 @@ text_id!(ProviderId);
 impl ProviderId {
     /// Parses the name of a provider.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        check(
+        check_id(
             "a provider name",
             text,
             64,

@@ -35,10 +35,10 @@ impl Json {
 
     /// Returns the JSON on one line. A text that contains line breaks is reformatted.
     #[must_use]
-    pub fn on_one_line(&self) -> String {
-        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    pub fn to_single_line(&self) -> String {
+        let parse_value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
         let rewritten = Some(&self.0).filter(|text| text.contains('\n'));
-        let rewritten = rewritten.and_then(|text| value(text));
+        let rewritten = rewritten.and_then(|text| parse_value(text));
         rewritten.map_or_else(|| self.0.clone(), |value| value.to_string())
     }
 

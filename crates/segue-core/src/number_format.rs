@@ -2,11 +2,11 @@
 
 /// Formats a number with a comma between thousands: 3,117.
 #[must_use]
-pub fn figure(number: u64) -> String {
+pub fn format_count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_marked() {
+    fn thousands_are_separated_by_commas() {
         let cases = [
             (0, "0"),
             (999, "999"),
@@ -28,7 +28,7 @@ mod tests {
             (12_345_678, "12,345,678"),
         ];
         for (number, expected) in cases {
-            assert_eq!(figure(number), expected);
+            assert_eq!(format_count(number), expected);
         }
     }
 }

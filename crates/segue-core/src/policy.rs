@@ -1,7 +1,7 @@
 //! Decisions on retries, new legs, handoffs to another provider, and stops.
 //!
-//! Pure functions over recorded state: the health of a provider in a session ([`Standing`]), and the cooldowns that
-//! providers announced ([`Rest`]).
+//! Pure functions over recorded state: the health of a provider in a session ([`ProviderHealth`]), and the cooldowns that
+//! providers announced ([`Cooldown`]).
 
 mod admission;
 mod compaction;
@@ -13,15 +13,15 @@ use crate::id::ProviderId;
 use crate::session::{Failure, FailureClass};
 
 pub use admission::{
-    Admission, Arrival, Haste, LONGEST_WAIT, Next, Pause, Refused, admit, after_refusal,
-    is_policy_stop,
+    Admission, AdmissionInput, FailedPrompt, MAX_INLINE_WAIT, RetryAction, WaitPreference,
+    WaitReason, admit_prompt, is_policy_stop, plan_retry,
 };
-pub use compaction::{AutoCompaction, is_due, is_worth_it};
-pub use context_limits::{ContextLimits, is_full};
+pub use compaction::{AutoCompaction, is_compaction_due, is_compaction_worthwhile};
+pub use context_limits::{ContextLimits, context_limit_excess};
 
 /// Maximum number of legs that may end by errors without a success in between: after one, segue starts a new leg; after
 /// two, it does not.
-const ROTATIONS: u32 = 2;
+const MAX_FAILED_LEGS: u32 = 2;
 
 /// Limits and preferences of the user, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,58 +52,58 @@ impl Default for Policy {
 
 /// Effect of a failure on further attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setback {
+pub enum FailureImpact {
     /// The agent or its native session has a problem.
-    Failure,
+    AgentFailure,
     /// The agent works, but accepts no more prompts for now.
     Limit,
     /// The user must fix a problem first; another native session would fail as well.
-    Mistake,
+    UserActionNeeded,
 }
 
 /// Returns the effect of a failure class on further attempts.
 #[must_use]
-pub fn setback(class: FailureClass) -> Setback {
+pub fn failure_impact(class: FailureClass) -> FailureImpact {
     match class {
         FailureClass::Crashed
         | FailureClass::TimedOut
         | FailureClass::Agent
-        | FailureClass::NotUnderstood
+        | FailureClass::UnparsableOutput
         // A full leg ends anyway. But if each new leg is full at once, more of them do not help.
-        | FailureClass::ContextTooLong => Setback::Failure,
-        FailureClass::Quota | FailureClass::RateLimited => Setback::Limit,
+        | FailureClass::ContextTooLong => FailureImpact::AgentFailure,
+        FailureClass::Quota | FailureClass::RateLimited => FailureImpact::Limit,
         // The program or the directory does not exist; no prompt was sent.
         FailureClass::NotStarted
         // Reported only to a caller that requires this native session.
         | FailureClass::SessionUnknown
         | FailureClass::NotLoggedIn
-        | FailureClass::UntrustedFolder => Setback::Mistake,
+        | FailureClass::UntrustedFolder => FailureImpact::UserActionNeeded,
     }
 }
 
 /// Health of a provider in a session since the last success.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ProviderHealth {
     /// Consecutive failures on the leg.
     pub failures: u32,
     /// Consecutive rate limit failures for which the agent gave no retry time.
-    pub limited: u32,
+    pub rate_limit_failures: u32,
     /// Number of legs that ended by errors.
-    pub rotations: u32,
+    pub failed_legs: u32,
     /// Earliest time of the next attempt; `None` if no wait is needed.
     pub retry_at: Option<Timestamp>,
 }
 
 /// Result of a failed turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Aftermath {
+pub struct HealthUpdate {
     /// Health of the provider after the failure.
-    pub standing: Standing,
+    pub health: ProviderHealth,
     /// Whether the failure ends the leg.
-    pub rotates: bool,
+    pub ends_leg: bool,
 }
 
-impl Standing {
+impl ProviderHealth {
     /// Returns `true` if no failures are recorded.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -112,54 +112,54 @@ impl Standing {
 
     /// Returns `true` if segue must not start another leg automatically.
     #[must_use]
-    pub fn is_hopeless(&self) -> bool {
-        self.rotations >= ROTATIONS
+    pub fn is_exhausted(&self) -> bool {
+        self.failed_legs >= MAX_FAILED_LEGS
     }
 
     /// Computes the result of a failed turn.
     #[must_use]
-    pub fn after(self, failure: &Failure, policy: &Policy, now: Timestamp) -> Aftermath {
-        let mut standing = self;
-        let mut rotates = false;
-        match setback(failure.class) {
-            Setback::Failure => {
-                standing.failures = self.failures.saturating_add(1);
-                standing.retry_at = policy.rests_until(standing.failures, now);
+    pub fn apply_failure(self, failure: &Failure, policy: &Policy, now: Timestamp) -> HealthUpdate {
+        let mut health = self;
+        let mut ends_leg = false;
+        match failure_impact(failure.class) {
+            FailureImpact::AgentFailure => {
+                health.failures = self.failures.saturating_add(1);
+                health.retry_at = policy.backoff_end(health.failures, now);
                 // A prompt that the caller forces after too many failed legs has its own leg, which one failure ends.
-                let is_last = self.is_hopeless() || standing.failures >= policy.error_limit;
-                rotates = policy.error_limit > 0 && is_last;
-                if rotates {
-                    standing.failures = 0;
-                    standing.rotations = self.rotations.saturating_add(1);
+                let is_last = self.is_exhausted() || health.failures >= policy.error_limit;
+                ends_leg = policy.error_limit > 0 && is_last;
+                if ends_leg {
+                    health.failures = 0;
+                    health.failed_legs = self.failed_legs.saturating_add(1);
                 }
             }
-            Setback::Limit
+            FailureImpact::Limit
                 if failure.class == FailureClass::RateLimited && failure.retry_at.is_none() =>
             {
-                standing.limited = self.limited.saturating_add(1);
-                standing.retry_at = policy.rests_until(standing.limited, now);
+                health.rate_limit_failures = self.rate_limit_failures.saturating_add(1);
+                health.retry_at = policy.backoff_end(health.rate_limit_failures, now);
             }
-            Setback::Limit | Setback::Mistake => {}
+            FailureImpact::Limit | FailureImpact::UserActionNeeded => {}
         }
-        Aftermath { standing, rotates }
+        HealthUpdate { health, ends_leg }
     }
 }
 
 impl Policy {
     /// Returns the time of the next attempt after `count` consecutive failures; `None` if no wait is needed.
-    fn rests_until(&self, count: u32, now: Timestamp) -> Option<Timestamp> {
+    fn backoff_end(&self, count: u32, now: Timestamp) -> Option<Timestamp> {
         let factor = i32::try_from(count).unwrap_or(i32::MAX);
-        let rest = self.backoff.saturating_mul(factor);
-        let until = now.checked_add(rest).unwrap_or(Timestamp::MAX);
+        let wait = self.backoff.saturating_mul(factor);
+        let until = now.checked_add(wait).unwrap_or(Timestamp::MAX);
         (until > now).then_some(until)
     }
 
     /// Returns the longest possible wait after failures. A recorded time beyond it results from a clock that was set
     /// back.
-    fn longest_rest(&self, standing: &Standing) -> SignedDuration {
-        let count = standing
+    fn max_backoff(&self, health: &ProviderHealth) -> SignedDuration {
+        let count = health
             .failures
-            .max(standing.limited)
+            .max(health.rate_limit_failures)
             .max(self.error_limit);
         let factor = i32::try_from(count).unwrap_or(i32::MAX);
         self.backoff.saturating_mul(factor)
@@ -168,7 +168,7 @@ impl Policy {
 
 /// A cooldown that a provider announced: it accepts no prompts from any session until a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rest {
+pub struct Cooldown {
     /// Provider that has the cooldown.
     pub provider: ProviderId,
     /// End of the cooldown.
@@ -177,12 +177,12 @@ pub struct Rest {
     pub class: FailureClass,
 }
 
-impl Rest {
+impl Cooldown {
     /// Returns the cooldown that a failure announces; `None` if it is no limit or its retry time is missing or past.
     #[must_use]
-    pub fn told_by(provider: &ProviderId, failure: &Failure, now: Timestamp) -> Option<Self> {
+    pub fn from_failure(provider: &ProviderId, failure: &Failure, now: Timestamp) -> Option<Self> {
         let until = failure.retry_at.filter(|until| *until > now)?;
-        (setback(failure.class) == Setback::Limit).then(|| Self {
+        (failure_impact(failure.class) == FailureImpact::Limit).then(|| Self {
             provider: provider.clone(),
             until,
             class: failure.class,

@@ -8,7 +8,7 @@ use crate::session::{Message, Part, Role};
 
 /// A recorded turn, reduced to what is compared with a native turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Ours<'a> {
+pub struct RecordedPrompt<'a> {
     /// Time at which the prompt was recorded.
     pub started_at: Timestamp,
     /// Time at which the turn ended. `None` if it was interrupted and is not closed yet.
@@ -21,7 +21,7 @@ pub struct Ours<'a> {
 
 /// A turn of a native session.
 #[derive(Debug, Clone, Copy)]
-pub struct Theirs<'a> {
+pub struct NativePrompt<'a> {
     /// Time at which the turn began. `None` if the agent does not record it.
     pub started_at: Option<Timestamp>,
     /// Prompt as the agent received it.
@@ -29,50 +29,60 @@ pub struct Theirs<'a> {
 }
 
 /// Tolerance for comparing times, because agents record milliseconds and segue records microseconds.
-const ROUNDED: SignedDuration = SignedDuration::from_millis(2);
+const TIMESTAMP_TOLERANCE: SignedDuration = SignedDuration::from_millis(2);
 
-/// Returns, for each native turn, the index in `ours` of the recorded turn that it belongs to. `None` if the turn was
+/// Returns, for each native turn, the index in `recorded_prompts` of the recorded turn that it belongs to. `None` if the turn was
 /// made outside segue.
 ///
 /// While a recorded turn runs, no other process uses the native session, so a native turn that began in that time
 /// belongs to it. An interrupted turn has no known end, so its prompt decides; the native turns after it were made
 /// outside segue.
 #[must_use]
-pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
-    let mut next = 0;
-    let mut open_is_found = false;
-    theirs
+pub fn match_native_turns(
+    recorded_prompts: &[RecordedPrompt<'_>],
+    native_prompts: &[NativePrompt<'_>],
+) -> Vec<Option<usize>> {
+    let mut next_index = 0;
+    let mut is_open_matched = false;
+    native_prompts
         .iter()
         .map(|native| {
-            let fits = |(index, turn): (usize, &Ours<'_>)| {
-                let is_it = match (native.started_at, turn.ended_at) {
-                    (Some(at), Some(end)) => turn.started_at - ROUNDED <= at && at <= end,
+            let matching_index = |(index, turn): (usize, &RecordedPrompt<'_>)| {
+                let is_match = match (native.started_at, turn.ended_at) {
+                    (Some(at), Some(end)) => {
+                        turn.started_at - TIMESTAMP_TOLERANCE <= at && at <= end
+                    }
                     (Some(at), None) => {
-                        !open_is_found
-                            && turn.started_at - ROUNDED <= at
+                        !is_open_matched
+                            && turn.started_at - TIMESTAMP_TOLERANCE <= at
                             && is_same_prompt(native.prompt, turn.prompt)
                     }
-                    (None, _) => index >= next && is_same_prompt(native.prompt, turn.prompt),
+                    (None, _) => index >= next_index && is_same_prompt(native.prompt, turn.prompt),
                 };
-                (turn.sent && is_it).then_some(index)
+                (turn.sent && is_match).then_some(index)
             };
-            let mut fitting = ours.iter().enumerate().filter_map(fits);
+            let mut candidates = recorded_prompts
+                .iter()
+                .enumerate()
+                .filter_map(matching_index);
             // Several turns can match. By time, the last turn that had begun is right; without a time, the first turn
             // after the previous match.
-            let found = match native.started_at {
-                Some(_) => fitting.next_back(),
-                None => fitting.next(),
+            let matched = match native.started_at {
+                Some(_) => candidates.next_back(),
+                None => candidates.next(),
             }?;
-            open_is_found |= ours.get(found).is_some_and(|turn| turn.ended_at.is_none());
-            next = found + 1;
-            Some(found)
+            is_open_matched |= recorded_prompts
+                .get(matched)
+                .is_some_and(|turn| turn.ended_at.is_none());
+            next_index = matched + 1;
+            Some(matched)
         })
         .collect()
 }
 
 /// Change of a native session since the last known record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
+pub enum NativeChange {
     /// The native session continues after that record.
     Grown,
     /// The native session's own record states that it was rewound to a point before that record.
@@ -83,42 +93,48 @@ pub enum Changed {
 
 /// Usability of a native session for the session that runs on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NativeVerdict {
     /// The native session contains all recorded turns.
-    Whole,
+    Complete,
     /// The native session was rewound to this recorded turn and continues after it.
-    BackTo(usize),
+    RewoundTo(usize),
     /// Recorded turns are missing, and no rewind explains it.
-    Cut,
+    Truncated,
 }
 
 /// Decides whether a native session still contains the recorded turns.
 ///
 /// `finished` has one entry for each recorded turn up to the last one sent to the native session, `true` if the turn
-/// finished. `ended` has one entry for each native turn, `true` if it ended. `whose` is the result of [`whose`] for the
+/// finished. `ended` has one entry for each native turn, `true` if it ended. `matches` is the result of [`matches`] for the
 /// native turns. A recorded turn that failed may be missing from the native session.
 #[must_use]
-pub fn verdict(
-    changed: Changed,
+pub fn judge_native_session(
+    change: NativeChange,
     finished: &[bool],
     ended: &[bool],
-    whose: &[Option<usize>],
-) -> Verdict {
-    if changed == Changed::Grown {
-        return Verdict::Whole;
+    matches: &[Option<usize>],
+) -> NativeVerdict {
+    if change == NativeChange::Grown {
+        return NativeVerdict::Complete;
     }
-    let kept = whose.iter().flatten().next_back().copied();
-    let after = finished.iter().skip(kept.map_or(0, |kept| kept + 1));
-    let missing = after.copied().any(|finished| finished);
-    let is_ours = whose.last().is_some_and(Option::is_some);
-    let torn = is_ours
+    let last_match = matches.iter().flatten().next_back().copied();
+    let later_turns = finished
+        .iter()
+        .skip(last_match.map_or(0, |index| index + 1));
+    let has_missing = later_turns.copied().any(|finished| finished);
+    let ends_with_recorded = matches.last().is_some_and(Option::is_some);
+    let is_truncated = ends_with_recorded
         && ended.last() == Some(&false)
-        && kept.is_some_and(|kept| finished.get(kept) == Some(&true));
-    match kept {
-        _ if !missing && !torn => Verdict::Whole,
+        && last_match.is_some_and(|index| finished.get(index) == Some(&true));
+    match last_match {
+        _ if !has_missing && !is_truncated => NativeVerdict::Complete,
         // A user who rewound the native session also sent another prompt afterwards; a truncated file just ends.
-        Some(kept) if !torn && (changed == Changed::Rewound || !is_ours) => Verdict::BackTo(kept),
-        Some(_) | None => Verdict::Cut,
+        Some(index)
+            if !is_truncated && (change == NativeChange::Rewound || !ends_with_recorded) =>
+        {
+            NativeVerdict::RewoundTo(index)
+        }
+        Some(_) | None => NativeVerdict::Truncated,
     }
 }
 
@@ -127,47 +143,67 @@ pub fn verdict(
 /// A complete recorded message stays as it was recorded. A partial recorded message is replaced by the native message.
 /// A message that was not recorded is inserted at its position in the native record.
 #[must_use]
-pub fn completed(recorded: Vec<Message>, native: Vec<Message>) -> Vec<Message> {
+pub fn merge_interrupted_turn(recorded: Vec<Message>, native: Vec<Message>) -> Vec<Message> {
     let mut recorded = recorded.into_iter();
-    let mut whole: Vec<Message> = recorded.next().into_iter().collect();
-    let mut heard: Vec<Message> = recorded.collect();
+    let mut merged: Vec<Message> = recorded.next().into_iter().collect();
+    let mut remaining: Vec<Message> = recorded.collect();
     let is_prompt = |(index, message): &(usize, Message)| *index == 0 && message.role == Role::User;
-    let added = native.into_iter().enumerate();
-    for (_, message) in added.filter(|numbered| !is_prompt(numbered)) {
-        match heard.iter().position(|known| is_same(known, &message)) {
-            Some(at) => {
-                let rest = heard.split_off(at + 1);
-                let known = heard.pop();
-                whole.append(&mut heard);
-                heard = rest;
-                whole.extend(known.filter(|known| known.complete).or(Some(message)));
+    let native_messages = native.into_iter().enumerate();
+    for (_, message) in native_messages.filter(|numbered| !is_prompt(numbered)) {
+        match remaining
+            .iter()
+            .position(|candidate| is_same_message(candidate, &message))
+        {
+            Some(position) => {
+                let tail = remaining.split_off(position + 1);
+                let recorded_message = remaining.pop();
+                merged.append(&mut remaining);
+                remaining = tail;
+                merged.extend(
+                    recorded_message
+                        .filter(|recorded_message| recorded_message.complete)
+                        .or(Some(message)),
+                );
             }
-            None => whole.push(message),
+            None => merged.push(message),
         }
     }
-    whole.append(&mut heard);
-    whole
+    merged.append(&mut remaining);
+    merged
 }
 
 /// Returns `true` if a recorded message is the given message of the native record, or its beginning.
-fn is_same(heard: &Message, native: &Message) -> bool {
-    if heard.role != native.role {
+fn is_same_message(recorded: &Message, native: &Message) -> bool {
+    if recorded.role != native.role {
         return false;
     }
-    let (Some(one), Some(other)) = (heard.parts.first(), native.parts.first()) else {
+    let (Some(recorded_part), Some(native_part)) = (recorded.parts.first(), native.parts.first())
+    else {
         return false;
     };
-    match (one, other) {
-        (Part::Text(one), Part::Text(other)) | (Part::Thought(one), Part::Thought(other)) => {
-            let (one, other) = (one.trim(), other.trim());
-            one == other || (!heard.complete && other.starts_with(one))
+    match (recorded_part, native_part) {
+        (Part::Text(recorded_text), Part::Text(native_text))
+        | (Part::Thought(recorded_text), Part::Thought(native_text)) => {
+            let (recorded_text, native_text) = (recorded_text.trim(), native_text.trim());
+            recorded_text == native_text
+                || (!recorded.complete && native_text.starts_with(recorded_text))
         }
-        (Part::FunctionCall { id: one, .. }, Part::FunctionCall { id: other, .. })
+        (
+            Part::FunctionCall {
+                id: recorded_id, ..
+            },
+            Part::FunctionCall { id: native_id, .. },
+        )
         | (
-            Part::FunctionResponse { call_id: one, .. },
-            Part::FunctionResponse { call_id: other, .. },
-        ) => one == other,
-        (one, other) => one == other,
+            Part::FunctionResponse {
+                call_id: recorded_id,
+                ..
+            },
+            Part::FunctionResponse {
+                call_id: native_id, ..
+            },
+        ) => recorded_id == native_id,
+        (recorded_part, native_part) => recorded_part == native_part,
     }
 }
 
@@ -176,4 +212,4 @@ mod prompt_match;
 #[cfg(test)]
 mod tests;
 
-pub use native_prefix::native_turns;
+pub use native_prefix::native_prefix_len;

@@ -11,9 +11,9 @@ use std::fmt;
 use crate::id::{FeatureId, IdError};
 use crate::id::{check_name, text_id};
 
-pub use feature_links::{FeatureLinks, Linked, TaskLinks, links};
-pub use native_match::{Evidence, RECENT, Sighting, is_recent};
-pub use prompt_header::Tagged;
+pub use feature_links::{FeatureLinks, HasPurpose, TaskLinks, group_by_feature};
+pub use native_match::{NATIVE_MATCH_WINDOW, NativeSummary, PurposeEvidence, is_recent};
+pub use prompt_header::TaggedPrompt;
 
 /// Name of the task of a session. It has the same syntax as the name of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,7 +131,7 @@ pub struct Purpose {
 impl Purpose {
     /// Creates a purpose without a role.
     #[must_use]
-    pub fn of(scope: Scope) -> Self {
+    pub fn for_scope(scope: Scope) -> Self {
         Self { scope, role: None }
     }
 
@@ -140,9 +140,9 @@ impl Purpose {
     /// slash.
     #[must_use]
     pub fn key(&self) -> String {
-        let scope = prompt_header::of_scope(&self.scope);
+        let scope = prompt_header::render_scope_tags(&self.scope);
         let scope = scope.unwrap_or_else(|| "[Project]".to_owned());
-        match prompt_header::of_role(self.role.as_ref()) {
+        match prompt_header::render_role_tag(self.role.as_ref()) {
             Some(role) => format!("{scope} {role}"),
             None => scope,
         }
@@ -151,7 +151,7 @@ impl Purpose {
 
 impl From<Scope> for Purpose {
     fn from(scope: Scope) -> Self {
-        Self::of(scope)
+        Self::for_scope(scope)
     }
 }
 

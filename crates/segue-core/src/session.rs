@@ -16,8 +16,8 @@ mod usage;
 
 use jiff::Timestamp;
 
-use crate::brief::Sent;
-use crate::brief::piped_input::without_piped;
+use crate::brief::FirstPrompt;
+use crate::brief::piped_input::prompt_without_piped_input;
 use crate::enum_names::names;
 use crate::id::{FeatureId, NativeId, ProviderId, SessionId, TurnId};
 use crate::scope::Purpose;
@@ -27,18 +27,18 @@ pub use agent_event::{
     ToolStatus, TurnEnd,
 };
 pub use failure::{Failure, FailureClass};
-pub use file_effects::{Change, Effects, Touched, effects};
-pub use head_move::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
-pub use leg::{Leg, LegEnd, Opened};
+pub use file_effects::{Effects, FileChange, FileChangeKind, collect_effects};
+pub use head_move::{ForkSummary, HeadMove, HeadMoveKind, Lineage};
+pub use leg::{Leg, LegEnd, OpenMode};
 pub use message::{InlineData, Message, Part, Role};
 pub use project::Project;
-pub use resolution_step::{Step, StepKind};
-pub use session_ref::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use resolution_step::{ResolutionStep, ResolutionStepKind};
+pub use session_ref::{MatchedBy, RefCandidate, RefMatch, SessionRef, best_ref_match};
 pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};
 pub use turn_chain::{
-    TurnNumberError, can_be_branched, can_be_taken_up, can_go_on, close_open_calls, plan_fork,
-    plan_revert, untold,
+    TurnNumberError, can_branch_leg, can_reopen_leg, can_resume_leg, close_open_calls, plan_fork,
+    plan_revert, unsent_added_turns,
 };
 pub use usage::Usage;
 
@@ -83,19 +83,19 @@ pub struct Title {
 }
 
 impl Title {
-    const LIMIT: usize = 200;
+    const MAX_CHARS: usize = 200;
 
     /// Creates a title that the user or the model chose.
-    pub fn given(text: &str, source: TitleSource) -> Result<Self, TitleError> {
-        let text = one_line(text);
+    pub fn new(text: &str, source: TitleSource) -> Result<Self, TitleError> {
+        let text = to_single_line(text);
         let length = text.chars().count();
         if text.is_empty() {
             return Err(TitleError::Empty);
         }
-        if length > Self::LIMIT {
+        if length > Self::MAX_CHARS {
             return Err(TitleError::TooLong {
                 length,
-                limit: Self::LIMIT,
+                limit: Self::MAX_CHARS,
             });
         }
         Ok(Self { text, source })
@@ -106,12 +106,12 @@ impl Title {
     #[must_use]
     pub fn from_prompt(prompt: &str) -> Self {
         // A prompt can have megabytes, but a title uses only its first few hundred characters.
-        let start = without_piped(Sent::words(prompt)).trim_start();
+        let start = prompt_without_piped_input(FirstPrompt::user_prompt(prompt)).trim_start();
         let end = start
             .char_indices()
             .nth(400)
             .map_or(start.len(), |(at, _)| at);
-        let line = one_line(start.get(..end).unwrap_or(start));
+        let line = to_single_line(start.get(..end).unwrap_or(start));
         let cut = line.char_indices().nth(80).map_or(line.len(), |(at, _)| at);
         let mut text = line;
         if cut < text.len() {
@@ -127,17 +127,17 @@ impl Title {
         }
     }
 
-    /// Returns the title for a session derived from this session. Appends `mark` to a chosen title; the beginning of a
+    /// Returns the title for a session derived from this session. Appends `suffix` to a chosen title; the beginning of a
     /// prompt stays unchanged.
     #[must_use]
-    pub fn marked(&self, mark: &str) -> Self {
+    pub fn with_suffix(&self, suffix: &str) -> Self {
         if self.source == TitleSource::Prompt {
             return self.clone();
         }
-        let mark = format!(" ({mark})");
-        let room = Self::LIMIT.saturating_sub(mark.chars().count());
-        let text: String = self.text.chars().take(room).collect();
-        Self::given(&(text + &mark), self.source).unwrap_or_else(|_| self.clone())
+        let suffix = format!(" ({suffix})");
+        let max_chars = Self::MAX_CHARS.saturating_sub(suffix.chars().count());
+        let text: String = self.text.chars().take(max_chars).collect();
+        Self::new(&(text + &suffix), self.source).unwrap_or_else(|_| self.clone())
     }
 
     /// Returns the title as text.
@@ -154,7 +154,7 @@ impl Title {
 }
 
 /// Joins all lines with single spaces and drops control characters.
-pub(crate) fn one_line(text: &str) -> String {
+pub(crate) fn to_single_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
         if !line.is_empty() && !word.is_empty() {
@@ -228,29 +228,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_marked_and_a_prompt_is_not() {
-        let named = |text: &str| Title::given(text, TitleSource::User).unwrap();
-        assert_eq!(named("auth").marked("fork"), named("auth (fork)"));
-        let long = named(&"ü".repeat(200)).marked("fork");
+    fn a_suffix_is_added_to_a_chosen_title_but_not_to_a_prompt() {
+        let user_title = |text: &str| Title::new(text, TitleSource::User).unwrap();
+        assert_eq!(
+            user_title("auth").with_suffix("fork"),
+            user_title("auth (fork)")
+        );
+        let long = user_title(&"ü".repeat(200)).with_suffix("fork");
         assert_eq!(long.as_str().chars().count(), 200);
         assert!(long.as_str().ends_with("ü (fork)"));
         let prompt = Title::from_prompt("fix it");
-        assert_eq!(prompt.marked("fork"), prompt);
+        assert_eq!(prompt.with_suffix("fork"), prompt);
     }
 
     #[test]
-    fn a_title_is_one_clean_line() {
-        let title = Title::given("  fix\tthe \u{1b}[31mred\n button ", TitleSource::User).unwrap();
+    fn a_title_is_one_line_without_control_characters() {
+        let title = Title::new("  fix\tthe \u{1b}[31mred\n button ", TitleSource::User).unwrap();
         assert_eq!(title.as_str(), "fix the [31mred button");
-        assert_eq!(
-            Title::given(" \n", TitleSource::User),
-            Err(TitleError::Empty)
-        );
-        assert!(Title::given(&"x".repeat(201), TitleSource::User).is_err());
+        assert_eq!(Title::new(" \n", TitleSource::User), Err(TitleError::Empty));
+        assert!(Title::new(&"x".repeat(201), TitleSource::User).is_err());
     }
 
     #[test]
-    fn an_unnamed_session_is_called_by_its_prompt() {
+    fn the_default_title_is_the_beginning_of_the_prompt() {
         let cases = [
             ("hello", "hello"),
             ("\n\n two\nlines ", "two lines"),

@@ -12,15 +12,15 @@ use crate::id::ProviderId;
 use crate::session::Usage;
 
 pub use cost::Cost;
-pub use grouping::{By, Group, Key, Spending};
-use price::Exact;
+pub use grouping::{SpendGroup, SpendGroupKey, SpendGrouping, Spending};
+use price::ExactCost;
 pub use price::{Price, Prices};
 
 /// Usage of one provider with one model in one project on one day.
 ///
 /// Usage with a reported cost and usage without one are separate values, so that `cost` always covers all of `usage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent {
+pub struct SpendRecord {
     /// Day, in the time zone of the caller.
     pub day: Date,
     /// Provider that was used.
@@ -37,107 +37,110 @@ pub struct Spent {
     pub cost: Option<Cost>,
 }
 
-/// Sum of several [`Spent`] values.
+/// Sum of several [`SpendRecord`] values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct SpendTotal {
     /// Number of turns.
     pub turns: u64,
     /// Number of turns without reported usage.
-    pub untold: u64,
+    pub unreported_turns: u64,
     /// Usage of the other turns, without context sizes, because these cannot be added.
     pub usage: Usage,
     /// Cost of the turns, as far as it is known.
-    pub cost: Costs,
+    pub cost: CostBreakdown,
 }
 
 /// Cost, with the usage for which it is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Costs {
+pub struct CostBreakdown {
     /// Cost that agents reported; `None` if they reported none.
     pub reported: Option<Cost>,
     /// Cost of the remaining usage by the price list. It is rounded only after summing.
-    computed: Option<Exact>,
+    computed: Option<ExactCost>,
     /// Number of tokens without a price.
-    pub unpriced: u64,
+    pub unpriced_tokens: u64,
     /// Whether a turn reported neither usage nor cost.
-    pub lacking: bool,
+    pub has_unreported: bool,
 }
 
 /// A cost, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paid {
+pub enum CostEstimate {
     /// No cost is known.
     Unknown,
     /// A minimum, because part of the usage has no price.
-    AtLeast(Cost),
+    Minimum(Cost),
     /// The complete cost.
-    All(Cost),
+    Complete(Cost),
 }
 
-impl Costs {
+impl CostBreakdown {
     /// Returns the cost by the price list of usage without a reported cost; `None` if no such usage has a price.
     #[must_use]
     pub fn computed(&self) -> Option<Cost> {
-        self.computed.map(Exact::rounded)
+        self.computed.map(ExactCost::to_rounded_cost)
     }
 
     /// Returns the sum of reported and computed cost.
     #[must_use]
-    pub fn paid(&self) -> Paid {
-        let known = plus(self.reported, self.computed());
-        let complete = self.unpriced == 0 && !self.lacking;
-        match known {
-            None => Paid::Unknown,
-            Some(cost) if complete => Paid::All(cost),
-            Some(cost) => Paid::AtLeast(cost),
+    pub fn estimate(&self) -> CostEstimate {
+        let known_cost = add_costs(self.reported, self.computed());
+        let is_complete = self.unpriced_tokens == 0 && !self.has_unreported;
+        match known_cost {
+            None => CostEstimate::Unknown,
+            Some(cost) if is_complete => CostEstimate::Complete(cost),
+            Some(cost) => CostEstimate::Minimum(cost),
         }
     }
 }
 
-impl Sum {
+impl SpendTotal {
     /// Returns the number of all tokens; `None` if no usage is known.
     #[must_use]
     pub fn tokens(&self) -> Option<u64> {
         tokens(&self.usage)
     }
 
-    fn add(&mut self, spent: &Spent, prices: &Prices) {
-        self.turns = self.turns.saturating_add(spent.turns);
-        let usage = &spent.usage;
+    fn add_record(&mut self, record: &SpendRecord, prices: &Prices) {
+        self.turns = self.turns.saturating_add(record.turns);
+        let usage = &record.usage;
         let Some(tokens) = tokens(usage) else {
-            self.untold = self.untold.saturating_add(spent.turns);
-            self.cost.reported = plus(self.cost.reported, spent.cost);
-            self.cost.lacking |= spent.cost.is_none();
+            self.unreported_turns = self.unreported_turns.saturating_add(record.turns);
+            self.cost.reported = add_costs(self.cost.reported, record.cost);
+            self.cost.has_unreported |= record.cost.is_none();
             return;
         };
-        self.usage = self.usage.plus(Usage {
+        self.usage = self.usage.saturating_add(Usage {
             total_tokens: Some(tokens),
             context_tokens: None,
             context_window: None,
             ..*usage
         });
-        if spent.cost.is_some() {
-            self.cost.reported = plus(self.cost.reported, spent.cost);
+        if record.cost.is_some() {
+            self.cost.reported = add_costs(self.cost.reported, record.cost);
             return;
         }
-        let price = spent.model.as_deref().and_then(|model| prices.of(model));
-        match price.and_then(|price| price.of(usage)) {
-            Some(cost) => self.cost.computed = Some(cost.plus(self.cost.computed)),
-            None => self.cost.unpriced = self.cost.unpriced.saturating_add(tokens),
+        let price = record
+            .model
+            .as_deref()
+            .and_then(|model| prices.find_price(model));
+        match price.and_then(|price| price.compute_cost(usage)) {
+            Some(cost) => self.cost.computed = Some(cost.saturating_add(self.cost.computed)),
+            None => self.cost.unpriced_tokens = self.cost.unpriced_tokens.saturating_add(tokens),
         }
     }
 }
 
 /// Returns the number of all tokens; `None` if no usage is known.
 fn tokens(usage: &Usage) -> Option<u64> {
-    let both = || match (usage.input_tokens, usage.output_tokens) {
+    let input_and_output = || match (usage.input_tokens, usage.output_tokens) {
         (None, None) => None,
         (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
     };
-    usage.total_tokens.or_else(both)
+    usage.total_tokens.or_else(input_and_output)
 }
 
-fn plus(a: Option<Cost>, b: Option<Cost>) -> Option<Cost> {
+fn add_costs(a: Option<Cost>, b: Option<Cost>) -> Option<Cost> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a + b),
         (a, b) => a.or(b),

@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Span, Timestamp, Zoned};
 /// Error of a text that is not a point in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time")]
-pub struct WhenError(pub String);
+pub struct TimeInputError(pub String);
 
-impl WhenError {
+impl TimeInputError {
     /// Accepted forms, for a hint to the user.
-    pub const FORMS: &str = "write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, \
+    pub const ACCEPTED_FORMS: &str = "write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, \
                              or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y";
 }
 
@@ -18,7 +18,7 @@ impl WhenError {
 ///
 /// A day means its beginning. A day, and a time without a zone, are in the time zone of `now`. `3d` means 72 hours ago;
 /// months and years follow the calendar.
-pub fn parse_when(text: &str, now: &Zoned) -> Result<Timestamp, WhenError> {
+pub fn parse_time_input(text: &str, now: &Zoned) -> Result<Timestamp, TimeInputError> {
     let at = match text {
         "now" => Some(now.timestamp()),
         "today" => midnight(now.date(), now),
@@ -27,18 +27,18 @@ pub fn parse_when(text: &str, now: &Zoned) -> Result<Timestamp, WhenError> {
             .yesterday()
             .ok()
             .and_then(|day| midnight(day, now)),
-        _ => written(text, now).or_else(|| ago(text, now)),
+        _ => parse_absolute(text, now).or_else(|| parse_relative(text, now)),
     };
-    at.ok_or_else(|| WhenError(text.to_owned()))
+    at.ok_or_else(|| TimeInputError(text.to_owned()))
 }
 
 fn midnight(day: Date, now: &Zoned) -> Option<Timestamp> {
-    let begins = day.to_zoned(now.time_zone().clone()).ok()?;
-    Some(begins.timestamp())
+    let start = day.to_zoned(now.time_zone().clone()).ok()?;
+    Some(start.timestamp())
 }
 
 /// Parses a time or a day that is written out.
-fn written(text: &str, now: &Zoned) -> Option<Timestamp> {
+fn parse_absolute(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Ok(at) = text.parse() {
         return Some(at);
     }
@@ -55,25 +55,25 @@ fn written(text: &str, now: &Zoned) -> Option<Timestamp> {
 }
 
 /// Parses a duration before `now`: a number and a unit.
-fn ago(text: &str, now: &Zoned) -> Option<Timestamp> {
+fn parse_relative(text: &str, now: &Zoned) -> Option<Timestamp> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let number: i64 = number.parse().ok().filter(|&number| number > 0)?;
-    let exactly = |seconds: i64| {
+    let subtract_seconds = |seconds: i64| {
         let span = SignedDuration::from_secs(number.checked_mul(seconds)?);
         now.timestamp().checked_sub(span).ok()
     };
-    let by_calendar = |span: Result<Span, jiff::Error>| {
-        let then = now.checked_sub(span.ok()?).ok()?;
-        Some(then.timestamp())
+    let subtract_span = |span: Result<Span, jiff::Error>| {
+        let earlier = now.checked_sub(span.ok()?).ok()?;
+        Some(earlier.timestamp())
     };
     match unit {
-        "m" => exactly(60),
-        "h" => exactly(3600),
-        "d" => exactly(86_400),
-        "w" => exactly(604_800),
-        "mo" => by_calendar(Span::new().try_months(number)),
-        "y" => by_calendar(Span::new().try_years(number)),
+        "m" => subtract_seconds(60),
+        "h" => subtract_seconds(3600),
+        "d" => subtract_seconds(86_400),
+        "w" => subtract_seconds(604_800),
+        "mo" => subtract_span(Span::new().try_months(number)),
+        "y" => subtract_span(Span::new().try_years(number)),
         _ => None,
     }
 }
@@ -88,13 +88,13 @@ mod tests {
         let now: Timestamp = now.parse().unwrap();
         let now = now.to_zoned(zone);
         for (text, expected) in cases {
-            let at = parse_when(text, &now).unwrap();
+            let at = parse_time_input(text, &now).unwrap();
             assert_eq!(at.to_string(), *expected, "{text:?}");
         }
     }
 
     #[test]
-    fn moments_are_read_in_every_form() {
+    fn times_are_parsed_in_every_form() {
         check(
             TimeZone::UTC,
             "2025-12-08T10:00:00Z",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_begins_where_the_person_is() {
+    fn a_day_begins_in_the_time_zone_of_the_user() {
         let east = TimeZone::fixed(Offset::constant(9));
         check(
             east,
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_moment_is_refused() {
+    fn an_invalid_time_is_rejected() {
         let now = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
-        for bad in [
+        for text in [
             "",
             "d",
             "-1d",
@@ -166,8 +166,8 @@ mod tests {
             "2025-02-30",
             "2025-W49-7",
         ] {
-            let refused = parse_when(bad, &now);
-            assert_eq!(refused, Err(WhenError(bad.to_owned())), "{bad:?}");
+            let result = parse_time_input(text, &now);
+            assert_eq!(result, Err(TimeInputError(text.to_owned())), "{text:?}");
         }
     }
 }

@@ -19,9 +19,9 @@ use segue_catalog::Catalog;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::json::Json;
 use segue_core::session::{Message, Part, Project, Role, SessionStatus, Title, TurnState, Usage};
-use segue_engine::{Conversation, Engine, World};
+use segue_engine::{Conversation, Engine, Environment};
 use segue_sqlite::SqliteStore;
-use segue_store::{Adopted, AdoptedTurn, NewSession, Store};
+use segue_store::{AdoptedSession, AdoptedTurn, NewSession, Store};
 use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -65,7 +65,7 @@ async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [S
     // The first round is not measured, because it fills in token counts and reads from disk.
     for round in 0..=rounds {
         let begun = Instant::now();
-        let preview = engine.preview(&conversation, None, "go on").await.unwrap();
+        let preview = engine.preview_brief(&conversation, None, "go on").await.unwrap();
         if round > 0 {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
@@ -84,9 +84,9 @@ async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [S
 
 async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conversation) {
     let store = Arc::new(SqliteStore::open(directory).unwrap());
-    let me = segue_agents::mark_of(std::process::id()).unwrap();
+    let me = segue_agents::identify_process(std::process::id()).unwrap();
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000);
-    let id = SessionId::at(at, 1);
+    let id = SessionId::from_timestamp(at, 1);
     let new = NewSession {
         id: id.clone(),
         project: Project {
@@ -97,19 +97,19 @@ async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conv
         purpose: None,
         provider: ProviderId::parse("claude").unwrap(),
         at,
-        unless: None,
+        conflict_filter: None,
     };
-    let native = Adopted {
+    let native = AdoptedSession {
         native_id: NativeId::parse("n1").unwrap(),
         turns: (0..messages / 4).map(|n| turn(n, words, at)).collect(),
     };
-    let lease = store.adopt(new, me.clone(), native).await.unwrap();
-    store.release(&lease).await.unwrap();
+    let lease = store.adopt_native_session(new, me.clone(), native).await.unwrap();
+    store.release_lease(&lease).await.unwrap();
     let session = store.session(&id).await.unwrap().unwrap();
-    let world = World {
+    let world = Environment {
         now: || Timestamp::UNIX_EPOCH,
         random: || 7,
-        me,
+        process: me,
     };
     let engine = Engine::new(store, Vec::new(), Catalog::default(), world);
     let conversation = Conversation::Session(Box::new(session), SessionStatus::Idle);
@@ -131,13 +131,13 @@ fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
         is_error: false,
     };
     let mut messages = vec![
-        Message::text(Role::User, text(n, words / 2), at),
+        Message::from_text(Role::User, text(n, words / 2), at),
         Message::new(Role::Assistant, vec![call], at),
         Message::new(Role::Tool, vec![answer], at),
-        Message::text(Role::Assistant, text(n, words), at),
+        Message::from_text(Role::Assistant, text(n, words), at),
     ];
     for message in &mut messages {
-        message.tokens = Some(segue_tokens::count(&segue_core::brief::told(message)));
+        message.tokens = Some(segue_tokens::count(&segue_core::brief::message_text(message)));
     }
     AdoptedTurn {
         mark: None,

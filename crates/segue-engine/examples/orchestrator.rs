@@ -16,7 +16,7 @@ use segue_core::id::{FeatureId, ProviderId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::Project;
 use segue_engine::{ChatRequest, Conversation, Engine, EngineError, Freshness, Target, TurnReport};
-use segue_store::Filter;
+use segue_store::SessionFilter;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -25,9 +25,9 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
-    for name in engine.drivable() {
+    for name in engine.drivable_providers() {
         let probe = engine.agent(name)?.probe(Duration::from_secs(20)).await?;
-        let can = probe.capabilities.each().into_iter();
+        let can = probe.capabilities.entries().into_iter();
         let can: Vec<&str> = can.filter_map(|(what, how)| how.map(|_| what)).collect();
         println!("{name} can {}", can.join(", "));
     }
@@ -37,7 +37,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     let mut turns = JoinSet::new();
     for (feature, provider) in [("login", "rehearsal"), ("search", "understudy")] {
         let request = ChatRequest {
-            target: Target::Scope(Purpose::of(Scope::Feature(FeatureId::parse(feature)?))),
+            target: Target::Scope(Purpose::for_scope(Scope::Feature(FeatureId::parse(feature)?))),
             provider: Some(ProviderId::parse(provider)?),
             ..ChatRequest::new(format!("plan {feature}"), project.clone())
         };
@@ -48,11 +48,11 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
         reports.push(report??);
     }
 
-    let filter = Filter {
+    let filter = SessionFilter {
         project: Some(project.key.clone()),
-        ..Filter::default()
+        ..SessionFilter::default()
     };
-    let listed = engine.conversations(&filter, 20, Freshness::Fresh).await?;
+    let listed = engine.list_conversations(&filter, 20, Freshness::Fresh).await?;
     let mut lines = Vec::new();
     for row in &listed.rows {
         if let Conversation::Session(session, status) = row {

@@ -14,7 +14,7 @@ use anyhow::Result;
 use segue_core::id::FeatureId;
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::Project;
-use segue_engine::{ChatRequest, Engine, Speaker, Target};
+use segue_engine::{ChatRequest, Engine, MessageAuthor, Target};
 use tokio::sync::mpsc;
 
 fn main() -> Result<ExitCode> {
@@ -22,9 +22,9 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn scope(engine: Engine, project: Project) -> Result<()> {
-    let purpose = Purpose::of(Scope::Feature(FeatureId::parse("checkout")?));
-    let made = engine.session_for(&purpose, None, &project).await?;
-    let found = engine.session_for(&purpose, None, &project).await?;
+    let purpose = Purpose::for_scope(Scope::Feature(FeatureId::parse("checkout")?));
+    let made = engine.session_for_purpose(&purpose, None, &project).await?;
+    let found = engine.session_for_purpose(&purpose, None, &project).await?;
     let session = found.session.id;
     println!(
         "made: {}, found again: {}",
@@ -32,13 +32,13 @@ async fn scope(engine: Engine, project: Project) -> Result<()> {
         session == made.session.id
     );
 
-    let noted = engine.add_message(&session, Speaker::User, "amounts are in cents");
+    let noted = engine.add_message(&session, MessageAuthor::User, "amounts are in cents");
     println!("added as turn {}", noted.await?.turn);
 
     let prompt = "round them";
     let conversation = engine.conversation(&session).await?;
-    let preview = engine.preview(&conversation, None, prompt).await?;
-    println!("{}", preview.brief.with(prompt));
+    let preview = engine.preview_brief(&conversation, None, prompt).await?;
+    println!("{}", preview.brief.prepend_to(prompt));
 
     // The purpose finds the same session, so the caller need not store its id.
     let request = ChatRequest {

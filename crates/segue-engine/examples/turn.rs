@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use segue_core::session::Project;
-use segue_engine::{ChatRequest, Engine, Stop, Target, TurnEvent};
+use segue_engine::{ChatRequest, Engine, StopLevel, Target, TurnEvent};
 use tokio::sync::{mpsc, watch};
 
 fn main() -> Result<ExitCode> {
@@ -20,11 +20,11 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn turn(engine: Engine, project: Project) -> Result<()> {
-    let (stop, stopped) = watch::channel(Stop::No);
+    let (stop, stopped) = watch::channel(StopLevel::None);
     tokio::spawn(async move {
         // The first Ctrl-C asks the agent to stop, the second one ends it. In both cases the turn is recorded as
         // cancelled.
-        for how in [Stop::Ask, Stop::Now] {
+        for how in [StopLevel::Graceful, StopLevel::Immediate] {
             if tokio::signal::ctrl_c().await.is_ok() {
                 stop.send_replace(how);
             }
@@ -53,19 +53,19 @@ async fn turn(engine: Engine, project: Project) -> Result<()> {
 fn tell(event: TurnEvent) -> std::io::Result<()> {
     match event {
         TurnEvent::Opened {
-            provider, opened, ..
+            provider, mode: opened, ..
         } => println!("{provider}: {}", opened.as_str()),
-        TurnEvent::Thought { words, .. } => println!("thinks: {words}"),
-        TurnEvent::Text { words, .. } => {
+        TurnEvent::Thought { text: words, .. } => println!("thinks: {words}"),
+        TurnEvent::Text { text: words, .. } => {
             print!("{words}");
             stdout().flush()?;
         }
         TurnEvent::Tool(call) => println!("tool: {} ({})", call.name, call.status.as_str()),
-        TurnEvent::Ask(request, answer) => {
+        TurnEvent::PermissionRequested(request, answer) => {
             println!("asks: {}", request.call.name);
             // A turn that has stopped needs no answer, so an error is ignored. Dropping `answer` would refuse the
             // request.
-            let _ = answer.send(request.allow_once());
+            let _ = answer.send(request.allow_answer());
         }
         TurnEvent::Decided(decision) => println!("decided: {}", decision.text),
         TurnEvent::Ended { .. } => println!(),

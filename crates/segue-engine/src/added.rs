@@ -2,19 +2,19 @@
 //!
 //! Each message is a turn of its own, which has ended and was sent to no agent. It therefore has a fixed position in
 //! the chain, can be reverted and forked at, and is part of every brief. A leg that is resumed has not received it, so
-//! the next prompt includes it (`untold` in segue-core).
+//! the next prompt includes it (`unsent_added_turns` in segue-core).
 
-use segue_core::brief::{ToldTurn, with_added};
+use segue_core::brief::{BriefTurn, prompt_with_added_messages};
 use segue_core::id::SessionId;
-use segue_core::session::{Decision, Message, Role, Turn, untold};
+use segue_core::session::{Decision, Message, Role, Turn, unsent_added_turns};
 
-use crate::outside::Ahead;
-use crate::pieces::joined;
+use crate::outside::ReconcileMode;
+use crate::pieces::merge_chunks;
 use crate::{Engine, EngineError, counted};
 
 /// Author of a message that a caller adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
+pub enum MessageAuthor {
     /// The user, or a program that acts for the user.
     User,
     /// An agent or a model that answered outside segue.
@@ -23,7 +23,7 @@ pub enum Speaker {
 
 /// Result of adding a message.
 #[derive(Debug, Clone)]
-pub struct Added {
+pub struct AddedMessage {
     /// Number of the turn that contains the message.
     pub turn: u32,
     /// Automatic decisions that segue made during the call.
@@ -38,44 +38,45 @@ impl Engine {
     pub async fn add_message(
         &self,
         session: &SessionId,
-        speaker: Speaker,
+        author: MessageAuthor,
         text: &str,
-    ) -> Result<Added, EngineError> {
+    ) -> Result<AddedMessage, EngineError> {
         // As for a prompt, a rewind in the native session is applied first, because it would drop this message later.
-        let ahead = Ahead::Prompt { strict: false };
-        let (hold, decisions) = self.hold_idle(session, ahead).await?;
-        let role = match speaker {
-            Speaker::User => Role::User,
-            Speaker::Assistant => Role::Assistant,
+        let mode = ReconcileMode::Prompt { strict: false };
+        let (guard, decisions) = self.acquire_lease_and_reconcile(session, mode).await?;
+        let role = match author {
+            MessageAuthor::User => Role::User,
+            MessageAuthor::Assistant => Role::Assistant,
         };
-        let mut message = Message::text(role, text, (self.world.now)());
-        counted::count_if_ready(&mut message);
-        let added = self.store.add_message(&hold.lease, &message).await;
-        hold.release().await;
-        Ok(Added {
-            turn: added?.n,
+        let mut message = Message::from_text(role, text, (self.environment.now)());
+        counted::count_message_tokens_if_ready(&mut message);
+        let added_turn = self.store.add_message(&guard.lease, &message).await;
+        guard.release().await;
+        Ok(AddedMessage {
+            turn: added_turn?.number,
             decisions,
         })
     }
 
-    /// Returns the prompt for a resumed native session, preceded by the messages that were added to `before` and that
+    /// Returns the prompt for a resumed native session, preceded by the messages that were added to `earlier_turns` and that
     /// the native session has not received. `None` if no messages were added.
-    pub(crate) async fn reminded(
+    pub(crate) async fn prompt_with_added(
         &self,
-        before: &[Turn],
+        earlier_turns: &[Turn],
         prompt: &str,
     ) -> Result<Option<String>, EngineError> {
-        let mut added = Vec::new();
-        for turn in untold(before) {
-            added.push(ToldTurn {
-                n: turn.n,
-                messages: joined(self.store.messages(turn.id).await?),
+        let mut added_turns = Vec::new();
+        for turn in unsent_added_turns(earlier_turns) {
+            added_turns.push(BriefTurn {
+                n: turn.number,
+                messages: merge_chunks(self.store.messages(turn.id).await?),
             });
         }
-        if added.is_empty() {
+        if added_turns.is_empty() {
             return Ok(None);
         }
-        let sent = with_added(&added, prompt, self.budget, &segue_tokens::count);
-        Ok(Some(sent))
+        let text =
+            prompt_with_added_messages(&added_turns, prompt, self.budget, &segue_tokens::count);
+        Ok(Some(text))
     }
 }

@@ -2,35 +2,35 @@
 
 use std::ops::ControlFlow;
 
-use segue_agents::known::KNOWN;
+use segue_agents::known::KNOWN_AGENTS;
 use segue_catalog::NativeTurn;
-use segue_core::brief::Sent;
+use segue_core::brief::FirstPrompt;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::scope::Purpose;
 use segue_core::session::{
     Decision, DecisionKind, Message, Part, Project, Role, Session, Title, TurnState,
 };
-use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
+use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
 
-use crate::native::keeper;
-use crate::{Engine, EngineError, Native, counted};
+use crate::native::storage_provider;
+use crate::{Engine, EngineError, NativeEntry, counted};
 
 /// Title of an adopted session that has neither a title nor a prompt.
-const NAMELESS: &str = "a session without a name";
+const UNTITLED_SESSION_TITLE: &str = "a session without a name";
 
 /// Information about a native session that its own files do not contain.
 #[derive(Clone, Copy)]
-pub(crate) enum Beside<'a> {
+pub(crate) enum AdoptionHint<'a> {
     /// No information.
-    Nothing,
+    Empty,
     /// Purpose of the native session, and the evidence for it.
     Purpose(&'a Purpose, &'a str),
     /// Id and title of the deleted session that used the native session before.
-    Was(&'a SessionId, &'a Title),
+    DeletedSession(&'a SessionId, &'a Title),
 }
 
 /// Information that the files of a native session contain.
-struct Told {
+struct AdoptionSource {
     /// Title; `None` if the native session has neither a title nor a prompt.
     title: Option<Title>,
     /// Purpose in the tags of the first prompt; `None` if it has no tags.
@@ -44,74 +44,84 @@ struct Told {
 impl Engine {
     /// Returns the session that uses a native session. If no session does, creates one from all turns of the native
     /// session. The purpose of the new session is the one in the native session's own tags, or else the one in
-    /// `beside`. The decision to create it is logged in the session, and returned so that the caller can report it.
-    pub(crate) async fn adopt(
+    /// `hint`. The decision to create it is logged in the session, and returned so that the caller can report it.
+    pub(crate) async fn adopt_by_id(
         &self,
         provider: &ProviderId,
         id: &NativeId,
         project: &Project,
-        beside: Beside<'_>,
+        hint: AdoptionHint<'_>,
     ) -> Result<(Session, Option<Decision>), EngineError> {
-        if let Some(session) = self.carrier(provider, id).await? {
+        if let Some(session) = self.session_using_native(provider, id).await? {
             return Ok((session, None));
         }
-        let named = format!("{provider}:{id}");
-        let found = if self.reads(provider) {
-            let theirs = format!("{}:{id}", keeper(provider));
-            self.lookup_native(&theirs).await?.into_iter().next()
+        let qualified_id = format!("{provider}:{id}");
+        let entry = if self.can_read_sessions(provider) {
+            let stored_id = format!("{}:{id}", storage_provider(provider));
+            self.lookup_natives(&stored_id).await?.into_iter().next()
         } else {
             None
         };
-        let told = match &found {
-            Some(native) => self.told_by(native, project)?,
+        let source = match &entry {
+            Some(native) => self.read_adoption_source(native, project)?,
             // segue cannot read the messages of this native session; only its agent can.
-            None => Told {
+            None => AdoptionSource {
                 title: None,
                 purpose: None,
                 turns: Vec::new(),
                 project: project.clone(),
             },
         };
-        let (turns, at_home) = (told.turns, told.project);
-        let (known, why, was) = match beside {
-            Beside::Nothing => (None, String::new(), None),
-            Beside::Purpose(purpose, why) => {
-                let why = format!(", for {purpose}, since {why}");
-                (Some(purpose), why, None)
+        let (turns, native_project) = (source.turns, source.project);
+        let (hinted_purpose, purpose_note, deleted_session) = match hint {
+            AdoptionHint::Empty => (None, String::new(), None),
+            AdoptionHint::Purpose(purpose, evidence) => {
+                let note = format!(", for {purpose}, since {evidence}");
+                (Some(purpose), note, None)
             }
-            Beside::Was(session, title) => (None, String::new(), Some((session, title))),
+            AdoptionHint::DeletedSession(session, title) => {
+                (None, String::new(), Some((session, title)))
+            }
         };
-        let purpose = told.purpose.as_ref().or(known);
-        let title = was.map(|(_, title)| title.clone()).or(told.title);
-        let title = title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
+        let purpose = source.purpose.as_ref().or(hinted_purpose);
+        let title = deleted_session
+            .map(|(_, title)| title.clone())
+            .or(source.title);
+        let title = title.unwrap_or_else(|| Title::from_prompt(UNTITLED_SESSION_TITLE));
         let count = turns.len();
-        let native = Adopted {
+        let adoption = AdoptedSession {
             native_id: id.clone(),
             turns,
         };
-        let new = self.free_session(&at_home, &title, purpose, provider);
+        let new = self.prepare_new_session(&native_project, &title, purpose, provider);
         let mut new = new.await?;
-        if let Some((before, _)) = was
-            && self.store.session(before).await?.is_none()
+        if let Some((deleted_id, _)) = deleted_session
+            && self.store.session(deleted_id).await?.is_none()
         {
-            new.id = before.clone();
+            new.id = deleted_id.clone();
         }
         let session = new.id.clone();
-        match self.store.adopt(new, self.world.me.clone(), native).await {
+        match self
+            .store
+            .adopt_native_session(new, self.environment.process.clone(), adoption)
+            .await
+        {
             // A concurrent process adopted the native session first.
-            Err(StoreError::Carried(carrier)) => Ok((self.existing(&carrier).await?, None)),
+            Err(StoreError::NativeAttached(existing_id)) => {
+                Ok((self.require_session(&existing_id).await?, None))
+            }
             Err(error) => Err(error.into()),
             Ok(lease) => {
                 let s = if count == 1 { "" } else { "s" };
                 let text = format!(
-                    "took {named} over as session {session}, with its {count} turn{s}{why}"
+                    "took {qualified_id} over as session {session}, with its {count} turn{s}{purpose_note}"
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
-                let at = (self.world.now)();
-                let noted = self.store.note(&lease, &decision, at).await;
-                self.store.release(&lease).await?;
-                noted?;
-                let session = self.existing(&session).await?;
+                let at = (self.environment.now)();
+                let logged = self.store.log_decision(&lease, &decision, at).await;
+                self.store.release_lease(&lease).await?;
+                logged?;
+                let session = self.require_session(&session).await?;
                 Ok((session, Some(decision)))
             }
         }
@@ -119,25 +129,27 @@ impl Engine {
 
     /// Adopts a native session. The decision is logged in the new session, and returned so that the caller can report
     /// it; `None` if a session uses the native session already.
-    pub async fn take_over(
+    pub async fn adopt_native(
         &self,
-        native: &Native,
-        here: &Project,
+        native: &NativeEntry,
+        current_project: &Project,
     ) -> Result<(Session, Option<Decision>), EngineError> {
-        let keeper = &native.session.provider;
-        let provider = self.driver_to_be(keeper);
+        let native_provider = &native.session.provider;
+        let provider = self.driver_or_default(native_provider);
         let id = &native.session.head.id;
-        self.adopt(&provider, id, here, Beside::Nothing).await
+        self.adopt_by_id(&provider, id, current_project, AdoptionHint::Empty)
+            .await
     }
 
-    /// Returns the provider that drives the native sessions of `keeper`, or that will once it is configured.
-    pub(crate) fn driver_to_be(&self, keeper: &ProviderId) -> ProviderId {
-        self.driver(keeper).unwrap_or_else(|| usual_driver(keeper))
+    /// Returns the provider that drives the native sessions of `native_provider`, or that will once it is configured.
+    pub(crate) fn driver_or_default(&self, native_provider: &ProviderId) -> ProviderId {
+        self.find_driver(native_provider)
+            .unwrap_or_else(|| default_driver(native_provider))
     }
 
     /// Prepares a session under a free id. The id is checked first, because the turns are too large to pass to the
     /// store twice.
-    async fn free_session(
+    async fn prepare_new_session(
         &self,
         project: &Project,
         title: &Title,
@@ -153,13 +165,13 @@ impl Engine {
     }
 
     /// Returns the session whose active leg runs on this native session; `None` if no session does.
-    pub(crate) async fn carrier(
+    pub(crate) async fn session_using_native(
         &self,
         provider: &ProviderId,
         id: &NativeId,
     ) -> Result<Option<Session>, EngineError> {
-        for candidate in self.store.candidates(id.as_str()).await? {
-            let session = self.existing(&candidate.id).await?;
+        for candidate in self.store.ref_candidates(id.as_str()).await? {
+            let session = self.require_session(&candidate.id).await?;
             if session.provider == *provider && session.native_id.as_ref() == Some(id) {
                 return Ok(Some(session));
             }
@@ -167,27 +179,40 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads a native session. `here` is the project if the native session's files name none.
-    fn told_by(&self, native: &Native, here: &Project) -> Result<Told, EngineError> {
-        let survey = self.survey(&native.session)?;
+    /// Reads a native session. `fallback_project` is the project if the native session's files name none.
+    fn read_adoption_source(
+        &self,
+        native: &NativeEntry,
+        fallback_project: &Project,
+    ) -> Result<AdoptionSource, EngineError> {
+        let outline = self.read_outline(&native.session)?;
         let mut turns = Vec::new();
         let mut purpose = None;
-        let now = (self.world.now)();
-        self.replay(&native.session, &survey, 0, &mut |n, mut turn| {
+        let now = (self.environment.now)();
+        self.read_turns_from(&native.session, &outline, 0, &mut |n, mut turn| {
             if n == 0 {
-                purpose = bare(&mut turn);
+                purpose = split_brief_from_prompt(&mut turn);
             }
-            turns.push(adopted(turn, now));
+            turns.push(adopt_turn(turn, now));
             ControlFlow::Continue(())
         })?;
         let head = &native.session.head;
-        let first = head.first_prompt.as_deref().map(Title::from_prompt);
-        let title = survey.title.or_else(|| head.title.clone()).or(first);
+        let prompt_title = head.first_prompt.as_deref().map(Title::from_prompt);
+        let title = outline
+            .title
+            .or_else(|| head.title.clone())
+            .or(prompt_title);
         let project = Project {
-            cwd: head.cwd.clone().unwrap_or_else(|| here.cwd.clone()),
-            key: native.project.clone().unwrap_or_else(|| here.key.clone()),
+            cwd: head
+                .cwd
+                .clone()
+                .unwrap_or_else(|| fallback_project.cwd.clone()),
+            key: native
+                .project
+                .clone()
+                .unwrap_or_else(|| fallback_project.key.clone()),
         };
-        Ok(Told {
+        Ok(AdoptionSource {
             title,
             purpose,
             turns,
@@ -198,19 +223,19 @@ impl Engine {
 
 /// Reduces a first prompt to the text that the user wrote, and returns the purpose in its tags. The brief before that
 /// text becomes a system message after the prompt, because it may be all that remains of the earlier conversation.
-pub(crate) fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
+pub(crate) fn split_brief_from_prompt(turn: &mut NativeTurn) -> Option<Purpose> {
     let prompt = turn.messages.first_mut()?;
     let at = prompt.at;
     let text = prompt.parts.iter_mut().find_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
     })?;
-    let sent = Sent::read(text);
-    let (purpose, brief) = (sent.purpose, sent.brief.to_owned());
-    *text = sent.prompt.to_owned();
+    let first_prompt = FirstPrompt::parse(text);
+    let (purpose, brief) = (first_prompt.purpose, first_prompt.brief.to_owned());
+    *text = first_prompt.prompt.to_owned();
     if !brief.is_empty() {
-        let told = Message::text(Role::System, brief, at);
-        turn.messages.insert(1, told);
+        let brief_message = Message::from_text(Role::System, brief, at);
+        turn.messages.insert(1, brief_message);
     }
     purpose
 }
@@ -218,17 +243,17 @@ pub(crate) fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
 /// Converts a turn that was made outside segue, and removes a brief from its prompt. A prompt without a brief stays
 /// unchanged even if it begins with text that looks like tags, because tags count only in a native session's first
 /// prompt.
-pub(crate) fn made_elsewhere(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
-    let prompt = turn.messages.first().map(Message::words);
-    if prompt.is_some_and(|prompt| !Sent::read(&prompt).brief.is_empty()) {
-        bare(&mut turn);
+pub(crate) fn adopt_outside_turn(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+    let prompt = turn.messages.first().map(Message::plain_text);
+    if prompt.is_some_and(|prompt| !FirstPrompt::parse(&prompt).brief.is_empty()) {
+        split_brief_from_prompt(&mut turn);
     }
-    adopted(turn, now)
+    adopt_turn(turn, now)
 }
 
-fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+fn adopt_turn(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
     turn.messages.iter_mut().for_each(|message| {
-        counted::count(message);
+        counted::count_message_tokens(message);
     });
     let started_at = turn.started_at.or(turn.ended_at).unwrap_or(now);
     AdoptedTurn {
@@ -246,10 +271,12 @@ fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
 
 /// Returns the provider that will drive the sessions of an agent that segue cannot drive now: the agent itself if segue
 /// has built-in support for it, or else `acp:NAME`, which the user has to configure.
-fn usual_driver(keeper: &ProviderId) -> ProviderId {
-    let direct = KNOWN.iter().any(|known| known.provider == keeper.as_str());
-    let over_acp = ProviderId::parse(&format!("acp:{keeper}")).ok();
-    over_acp
-        .filter(|_| !direct)
-        .unwrap_or_else(|| keeper.clone())
+fn default_driver(native_provider: &ProviderId) -> ProviderId {
+    let has_built_in_support = KNOWN_AGENTS
+        .iter()
+        .any(|agent| agent.provider == native_provider.as_str());
+    let acp_driver = ProviderId::parse(&format!("acp:{native_provider}")).ok();
+    acp_driver
+        .filter(|_| !has_built_in_support)
+        .unwrap_or_else(|| native_provider.clone())
 }

@@ -4,60 +4,61 @@
 use std::collections::HashSet;
 
 use segue_core::checkpoint::{
-    Author, Checkpoint, Occasion, Version, newly_numbered, total_saved, written,
+    Checkpoint, CheckpointReason, CheckpointVersion, ItemAuthor, assign_item_ids,
+    render_checkpoint, total_saved_tokens,
 };
 use segue_core::id::{SessionId, TurnId};
-use segue_core::number_format::figure;
-use segue_core::session::{Decision, Session, SessionStatus, can_go_on};
-use segue_store::NewVersion;
+use segue_core::number_format::format_count;
+use segue_core::session::{Decision, Session, SessionStatus, can_resume_leg};
+use segue_store::NewCheckpoint;
 
-use crate::hold::Hold;
-use crate::outside::Ahead;
+use crate::hold::LeaseGuard;
+use crate::outside::ReconcileMode;
 use crate::{Conversation, Engine, EngineError};
 
 /// Status of a version relative to the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum VersionStatus {
     /// The active version, which the next brief contains.
-    InForce,
+    Active,
     /// A version on the path to the head that a later one replaced.
-    Earlier,
+    Superseded,
     /// A version that covers turns which do not lead to the head.
-    Elsewhere,
+    OffPath,
 }
 
 /// A version with its content and its status.
 #[derive(Debug, Clone)]
 pub struct CheckpointView {
     /// Metadata of the version.
-    pub version: Version,
+    pub version: CheckpointVersion,
     /// Content of the version.
     pub checkpoint: Checkpoint,
     /// Status of the version relative to the head.
-    pub place: Place,
+    pub status: VersionStatus,
     /// Usage of the session's budget.
-    pub fullness: Fullness,
+    pub budget_usage: BudgetUsage,
     /// Tokens that the active version saves compared with the full text of all turns that it covers.
     pub total_saved: u64,
 }
 
 /// Usage of a session's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fullness {
+pub struct BudgetUsage {
     /// Tokens in the native session, by segue's count. If no native session can be resumed, the tokens of the next
     /// brief.
-    pub held: u64,
+    pub used_tokens: u64,
     /// Whether a native session can be resumed.
-    pub is_open: bool,
+    pub is_resumable: bool,
     /// Budget, in tokens.
     pub budget: u64,
     /// Whether automatic compaction is due in this session.
-    pub is_due: bool,
+    pub is_compaction_due: bool,
 }
 
 /// Result of a change by the user.
 #[derive(Debug, Clone)]
-pub struct Changed {
+pub struct CheckpointChange {
     /// Version that is active after the change.
     pub view: CheckpointView,
     /// Whether the change created a version.
@@ -71,10 +72,10 @@ pub struct Changed {
 pub enum CheckpointError {
     /// The session has no checkpoint.
     #[error("session {0} has no checkpoint yet")]
-    None(SessionId),
+    NoCheckpoint(SessionId),
     /// The session has checkpoints, but none on the path to the head.
     #[error("session {0} has no checkpoint where it is now")]
-    NoneHere(SessionId),
+    NoneOnPath(SessionId),
     /// The session has no version with this number.
     #[error("session {session} has no checkpoint {n}")]
     Unknown {
@@ -85,7 +86,7 @@ pub enum CheckpointError {
     },
     /// The version covers turns that do not lead to the head.
     #[error("checkpoint {n} sums up turns that do not lead to where session {session} is now")]
-    Elsewhere {
+    OffPath {
         /// Id of the session.
         session: SessionId,
         /// Number of the version.
@@ -102,46 +103,51 @@ pub enum CheckpointError {
         item: u32,
     },
     /// The change is out of date: a different version became active after the user began it.
-    #[error("checkpoint {now} was made meanwhile, and the change is one of checkpoint {then}")]
+    #[error("checkpoint {active} was made meanwhile, and the change is one of checkpoint {base}")]
     Outdated {
         /// Number of the version that the user changed.
-        then: u32,
+        base: u32,
         /// Number of the version that is active now.
-        now: u32,
+        active: u32,
     },
     /// The checkpoint exceeds the maximum size.
-    #[error("a checkpoint of {} tokens leaves too little of the budget: it may have {}", figure(*tokens), figure(*room))]
+    #[error("a checkpoint of {} tokens leaves too little of the budget: it may have {}", format_count(*tokens), format_count(*max_tokens))]
     TooLarge {
         /// Tokens in the checkpoint.
         tokens: u64,
         /// Maximum number of tokens.
-        room: u64,
+        max_tokens: u64,
     },
 }
 
 /// A change that the user requests.
-enum Wish {
+enum CheckpointEdit {
     Pin { item: u32, pinned: bool },
     Restore(u32),
-    Write { then: u32, checkpoint: Checkpoint },
+    Rewrite { base: u32, checkpoint: Checkpoint },
 }
 
 impl Engine {
     /// Returns all versions of a session with their status, oldest first.
-    pub async fn versions(&self, session: &Session) -> Result<Vec<(Version, Place)>, EngineError> {
+    pub async fn checkpoint_versions(
+        &self,
+        session: &Session,
+    ) -> Result<Vec<(CheckpointVersion, VersionStatus)>, EngineError> {
         let all = self.store.checkpoints(&session.id).await?;
-        let way = self.way(session).await?;
-        let in_force = leading(&all, &way).last().map(|version| version.n);
-        let place = |version: &Version| match in_force {
-            Some(n) if n == version.n => Place::InForce,
-            _ if way.contains(&version.turn) => Place::Earlier,
-            _ => Place::Elsewhere,
+        let path = self.turns_on_path(session).await?;
+        let active = versions_on_path(&all, &path)
+            .last()
+            .map(|version| version.n);
+        let status_of = |version: &CheckpointVersion| match active {
+            Some(n) if n == version.n => VersionStatus::Active,
+            _ if path.contains(&version.turn) => VersionStatus::Superseded,
+            _ => VersionStatus::OffPath,
         };
         Ok(all
             .into_iter()
             .map(|version| {
-                let place = place(&version);
-                (version, place)
+                let status = status_of(&version);
+                (version, status)
             })
             .collect())
     }
@@ -152,77 +158,79 @@ impl Engine {
         session: &Session,
         n: Option<u32>,
     ) -> Result<CheckpointView, EngineError> {
-        let versions = self.versions(session).await?;
-        let wanted = versions.iter().find(|(version, place)| match n {
+        let versions = self.checkpoint_versions(session).await?;
+        let requested = versions.iter().find(|(version, status)| match n {
             Some(n) => version.n == n,
-            None => *place == Place::InForce,
+            None => *status == VersionStatus::Active,
         });
-        let Some((version, place)) = wanted else {
+        let Some((version, status)) = requested else {
             return Err(match n {
-                None if !versions.is_empty() => CheckpointError::NoneHere(session.id.clone()),
-                _ => missing(session, n),
+                None if !versions.is_empty() => CheckpointError::NoneOnPath(session.id.clone()),
+                _ => missing_checkpoint_error(session, n),
             }
             .into());
         };
-        let found = self.store.checkpoint(&session.id, version.n).await?;
-        let (version, checkpoint) = found.ok_or_else(|| missing(session, Some(version.n)))?;
-        let way = self.way(session).await?;
-        let all: Vec<Version> = versions
+        let stored = self.store.checkpoint(&session.id, version.n).await?;
+        let (version, checkpoint) =
+            stored.ok_or_else(|| missing_checkpoint_error(session, Some(version.n)))?;
+        let path = self.turns_on_path(session).await?;
+        let all: Vec<CheckpointVersion> = versions
             .iter()
             .map(|(version, _)| version.clone())
             .collect();
         Ok(CheckpointView {
             version,
             checkpoint,
-            place: *place,
-            fullness: self.fullness(session).await?,
-            total_saved: total_saved(&leading(&all, &way)),
+            status: *status,
+            budget_usage: self.budget_usage(session).await?,
+            total_saved: total_saved_tokens(&versions_on_path(&all, &path)),
         })
     }
 
     /// Computes the budget usage of a session.
-    pub async fn fullness(&self, session: &Session) -> Result<Fullness, EngineError> {
-        let budget = self.budget_of(&session.provider).await?;
+    pub async fn budget_usage(&self, session: &Session) -> Result<BudgetUsage, EngineError> {
+        let budget = self.provider_budget(&session.provider).await?;
         let legs = self.store.legs(&session.id).await?;
         let turns = self.store.turns(&session.id).await?;
-        let open = legs.last().filter(|leg| can_go_on(leg, &turns));
-        let known = match open {
-            Some(leg) => leg.held_tokens,
-            None => self.told_next(session).await,
+        let resumable_leg = legs.last().filter(|leg| can_resume_leg(leg, &turns));
+        let counted_tokens = match resumable_leg {
+            Some(leg) => leg.estimated_tokens,
+            None => self.estimate_next_brief_tokens(session).await,
         };
-        let size = match (known, session.head) {
+        let size = match (counted_tokens, session.head) {
             (Some(size), _) => size,
-            (None, Some(head)) => self.held_by_record(session, head).await?,
+            (None, Some(head)) => self.estimate_native_tokens(session, head).await?,
             (None, None) => 0,
         };
-        let applies = self.policy.compaction.applies_to(session);
+        let applies = self.policy.compaction.should_compact(session);
         let is_due = match session.head.filter(|_| applies) {
-            Some(head) => self.is_due_in(session, head, (size, budget)).await?,
+            Some(head) => self.should_compact(session, head, (size, budget)).await?,
             None => false,
         };
-        Ok(Fullness {
-            held: size,
-            is_open: open.is_some(),
+        Ok(BudgetUsage {
+            used_tokens: size,
+            is_resumable: resumable_leg.is_some(),
             budget,
-            is_due,
+            is_compaction_due: is_due,
         })
     }
 
     /// Returns the tokens of the brief for a new native session; `None` if no brief can be composed.
-    async fn told_next(&self, session: &Session) -> Option<u64> {
+    async fn estimate_next_brief_tokens(&self, session: &Session) -> Option<u64> {
         let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
-        let preview = self.preview(&conversation, None, "").await.ok()?;
+        let preview = self.preview_brief(&conversation, None, "").await.ok()?;
         Some(preview.brief.total_tokens())
     }
 
     /// Pins or unpins an item of the active version. Compaction never drops a pinned item.
-    pub async fn pin(
+    pub async fn pin_checkpoint_item(
         &self,
         session: &Session,
         item: u32,
         pinned: bool,
-    ) -> Result<Changed, EngineError> {
-        self.change(session, Wish::Pin { item, pinned }).await
+    ) -> Result<CheckpointChange, EngineError> {
+        self.change_checkpoint(session, CheckpointEdit::Pin { item, pinned })
+            .await
     }
 
     /// Makes an earlier version active. The next brief contains in full the turns after those that it covers.
@@ -230,29 +238,38 @@ impl Engine {
         &self,
         session: &Session,
         n: u32,
-    ) -> Result<Changed, EngineError> {
-        self.change(session, Wish::Restore(n)).await
+    ) -> Result<CheckpointChange, EngineError> {
+        self.change_checkpoint(session, CheckpointEdit::Restore(n))
+            .await
     }
 
-    /// Replaces the active version by a checkpoint that the user wrote. `then` is the number of the version that the
+    /// Replaces the active version by a checkpoint that the user wrote. `base` is the number of the version that the
     /// user started from; fails if another version is active now.
     pub async fn write_checkpoint(
         &self,
         session: &Session,
-        then: u32,
+        base: u32,
         checkpoint: Checkpoint,
-    ) -> Result<Changed, EngineError> {
-        let wish = Wish::Write { then, checkpoint };
-        self.change(session, wish).await
+    ) -> Result<CheckpointChange, EngineError> {
+        let edit = CheckpointEdit::Rewrite { base, checkpoint };
+        self.change_checkpoint(session, edit).await
     }
 
-    async fn change(&self, session: &Session, wish: Wish) -> Result<Changed, EngineError> {
-        let (hold, decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
-        let changed = self.change_held(&hold, &session.id, wish).await;
-        hold.release().await;
+    async fn change_checkpoint(
+        &self,
+        session: &Session,
+        edit: CheckpointEdit,
+    ) -> Result<CheckpointChange, EngineError> {
+        let (guard, decisions) = self
+            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
+            .await?;
+        let changed = self
+            .change_checkpoint_under_lease(&guard, &session.id, edit)
+            .await;
+        guard.release().await;
         let is_new = changed?;
-        let session = self.existing(&session.id).await?;
-        Ok(Changed {
+        let session = self.require_session(&session.id).await?;
+        Ok(CheckpointChange {
             view: self.checkpoint(&session, None).await?,
             is_new,
             decisions,
@@ -260,106 +277,113 @@ impl Engine {
     }
 
     /// Adds a version on the turn of the active one, unless the content stays the same. Returns `true` if it added one.
-    async fn change_held(
+    async fn change_checkpoint_under_lease(
         &self,
-        hold: &Hold,
+        guard: &LeaseGuard,
         id: &SessionId,
-        wish: Wish,
+        edit: CheckpointEdit,
     ) -> Result<bool, EngineError> {
-        let session = self.existing(id).await?;
-        let before = match session.head {
+        let session = self.require_session(id).await?;
+        let stored = match session.head {
             Some(head) => self.store.checkpoint_at(id, head).await?,
             None => None,
         };
-        let Some((before, now)) = before else {
+        let Some((active_version, active_content)) = stored else {
             // The error of a restore distinguishes an unknown number from a version off the path.
-            let n = match wish {
-                Wish::Restore(n) => Some(self.checkpoint(&session, Some(n)).await?.version.n),
-                Wish::Pin { .. } | Wish::Write { .. } => {
+            let n = match edit {
+                CheckpointEdit::Restore(n) => {
+                    Some(self.checkpoint(&session, Some(n)).await?.version.n)
+                }
+                CheckpointEdit::Pin { .. } | CheckpointEdit::Rewrite { .. } => {
                     self.checkpoint(&session, None).await?;
                     None
                 }
             };
             let session = session.id;
-            let error = n.map_or(CheckpointError::None(session.clone()), |n| {
-                CheckpointError::Elsewhere { session, n }
+            let error = n.map_or(CheckpointError::NoCheckpoint(session.clone()), |n| {
+                CheckpointError::OffPath { session, n }
             });
             return Err(error.into());
         };
-        let at = (self.world.now)();
-        let mut new = NewVersion {
-            turn: before.turn,
-            covers: before.covers,
-            checkpoint: now.clone(),
-            tokens: before.tokens,
-            replaced: before.tokens,
-            by: Author::Person,
-            why: Occasion::Pinned,
-            read: 0,
+        let at = (self.environment.now)();
+        let mut new = NewCheckpoint {
+            turn: active_version.turn,
+            covers: active_version.covers,
+            checkpoint: active_content.clone(),
+            tokens: active_version.tokens,
+            replaced: active_version.tokens,
+            author: ItemAuthor::User,
+            reason: CheckpointReason::Pinned,
+            last_read_turn: 0,
             at,
         };
-        match wish {
-            Wish::Pin { item, pinned } => {
-                let n = before.n;
-                let checkpoint = now.pinned(item, pinned);
+        match edit {
+            CheckpointEdit::Pin { item, pinned } => {
+                let n = active_version.n;
+                let checkpoint = active_content.with_item_pinned(item, pinned);
                 new.checkpoint = checkpoint.ok_or_else(|| CheckpointError::NoItem {
                     session: session.id.clone(),
                     n,
                     item,
                 })?;
             }
-            Wish::Restore(n) => {
-                let old = self.checkpoint(&session, Some(n)).await?;
-                if old.place == Place::Elsewhere {
+            CheckpointEdit::Restore(n) => {
+                let restored = self.checkpoint(&session, Some(n)).await?;
+                if restored.status == VersionStatus::OffPath {
                     let session = session.id;
-                    return Err(CheckpointError::Elsewhere { session, n }.into());
+                    return Err(CheckpointError::OffPath { session, n }.into());
                 }
-                new.checkpoint = old.checkpoint;
-                (new.covers, new.tokens) = (old.version.covers, old.version.tokens);
-                (new.replaced, new.why) = (old.version.replaced, Occasion::Restored);
+                new.checkpoint = restored.checkpoint;
+                (new.covers, new.tokens) = (restored.version.covers, restored.version.tokens);
+                (new.replaced, new.reason) =
+                    (restored.version.replaced, CheckpointReason::Restored);
             }
-            Wish::Write { then, checkpoint } => {
-                if then != before.n {
-                    let now = before.n;
-                    return Err(CheckpointError::Outdated { then, now }.into());
+            CheckpointEdit::Rewrite { base, checkpoint } => {
+                if base != active_version.n {
+                    let active = active_version.n;
+                    return Err(CheckpointError::Outdated { base, active }.into());
                 }
-                let room = self.room_of(&session, &session.provider).await?;
-                let last = self.last_item(&session.id).await?;
-                let checkpoint = newly_numbered(&now, checkpoint, last);
-                let tokens = segue_tokens::count(&written(&checkpoint));
+                let max_tokens = self.checkpoint_budget(&session, &session.provider).await?;
+                let last_item = self.last_item_id(&session.id).await?;
+                let checkpoint = assign_item_ids(&active_content, checkpoint, last_item);
+                let tokens = segue_tokens::count(&render_checkpoint(&checkpoint));
                 // A version that exceeds the maximum already may shrink in several changes.
-                if tokens > room && tokens > before.tokens {
-                    return Err(CheckpointError::TooLarge { tokens, room }.into());
+                if tokens > max_tokens && tokens > active_version.tokens {
+                    return Err(CheckpointError::TooLarge { tokens, max_tokens }.into());
                 }
-                (new.checkpoint, new.tokens, new.why) = (checkpoint, tokens, Occasion::Edited);
+                (new.checkpoint, new.tokens, new.reason) =
+                    (checkpoint, tokens, CheckpointReason::Edited);
             }
         }
-        if new.checkpoint == now && new.covers == before.covers {
+        if new.checkpoint == active_content && new.covers == active_version.covers {
             return Ok(false);
         }
-        self.store.add_checkpoint(&hold.lease, new, None).await?;
+        self.store.add_checkpoint(&guard.lease, new, None).await?;
         Ok(true)
     }
 
     /// Returns the turns that lead to the head.
-    async fn way(&self, session: &Session) -> Result<HashSet<TurnId>, EngineError> {
+    async fn turns_on_path(&self, session: &Session) -> Result<HashSet<TurnId>, EngineError> {
         let turns = self.store.turns(&session.id).await?;
         Ok(turns.into_iter().map(|turn| turn.id).collect())
     }
 }
 
 /// Returns the versions on the path to the head, ordered by turn and then by number. The last one is active.
-pub(crate) fn leading(all: &[Version], way: &HashSet<TurnId>) -> Vec<Version> {
-    let mut leading: Vec<Version> = all.to_vec();
-    leading.retain(|version| way.contains(&version.turn));
-    leading.sort_by_key(|version| (version.turn.0, version.n));
-    leading
+pub(crate) fn versions_on_path(
+    all: &[CheckpointVersion],
+    path: &HashSet<TurnId>,
+) -> Vec<CheckpointVersion> {
+    let mut on_path: Vec<CheckpointVersion> = all.to_vec();
+    on_path.retain(|version| path.contains(&version.turn));
+    on_path.sort_by_key(|version| (version.turn.0, version.n));
+    on_path
 }
 
-fn missing(session: &Session, n: Option<u32>) -> CheckpointError {
+fn missing_checkpoint_error(session: &Session, n: Option<u32>) -> CheckpointError {
     let session = session.id.clone();
     match n {
         Some(n) => CheckpointError::Unknown { session, n },
-        None => CheckpointError::None(session),
+        None => CheckpointError::NoCheckpoint(session),
     }
 }

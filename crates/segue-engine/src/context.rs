@@ -8,72 +8,72 @@ mod structure;
 use std::path::{Path, PathBuf};
 
 use segue_core::agent::RoleDescription;
-use segue_core::brief::{Commit, Context, KeptContext, Source, changed_sources};
+use segue_core::brief::{CachedContext, Commit, ContextSource, ProjectContext, changed_sources};
 use segue_core::scope::{RoleName, Scope};
 use segue_core::session::{Decision, DecisionKind, Session};
 
 use crate::{Engine, EngineError};
 
 /// Percent of the budget that the documents of a context may use.
-const SHARE: u64 = 30;
+const DOCUMENT_BUDGET_PERCENT: u64 = 30;
 
 /// Maximum size of all documents in bytes, however large the budget is.
-const MOST: u64 = 48 * 1024;
+const MAX_DOCUMENT_BYTES: u64 = 48 * 1024;
 
 /// Approximate number of bytes per token.
-const BYTES: u64 = 4;
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// A project context, with the reason why it was rebuilt or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gathered {
+pub struct GatheredContext {
     /// Context, as it is cached.
-    pub kept: KeptContext,
+    pub cached: CachedContext,
     /// Reason why the context was rebuilt or not.
-    pub why: Gathering,
+    pub rebuild: ContextRebuild,
 }
 
 /// Reason why a context was rebuilt or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gathering {
+pub enum ContextRebuild {
     /// The cached context is current, so it was not rebuilt.
-    Kept,
+    NotNeeded,
     /// No context was cached.
     First,
     /// The caller requested a rebuild, and no source has changed.
-    Asked,
+    Requested,
     /// The named sources have changed.
-    Changed(Vec<String>),
+    SourcesChanged(Vec<String>),
 }
 
 /// Preamble of a brief, in a session with a role.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct BriefPreamble {
     pub(crate) role: String,
     pub(crate) context: String,
     /// Decisions about the context to report to the user.
-    pub(crate) news: Vec<Decision>,
+    pub(crate) decisions: Vec<Decision>,
 }
 
-impl Told {
+impl BriefPreamble {
     /// Estimates the tokens in the preamble. Each line counts one token more, because the brief quotes it.
-    pub(crate) fn tokens(&self) -> u64 {
-        let of = |text: &str| {
+    pub(crate) fn estimate_tokens(&self) -> u64 {
+        let count_with_quotes = |text: &str| {
             let lines = u64::try_from(text.lines().count()).unwrap_or(u64::MAX);
             segue_tokens::count(text).saturating_add(lines)
         };
-        of(&self.role).saturating_add(of(&self.context))
+        count_with_quotes(&self.role).saturating_add(count_with_quotes(&self.context))
     }
 }
 
 /// Inputs for gathering a context.
-struct Place {
+struct ContextInputs {
     cwd: PathBuf,
     root: PathBuf,
     scope: Scope,
     /// Commits, newest first, or the reason why they cannot be listed.
     commits: Result<Vec<Commit>, String>,
     /// Maximum size of all documents together, in bytes.
-    room: usize,
+    max_document_bytes: usize,
 }
 
 impl Engine {
@@ -86,140 +86,151 @@ impl Engine {
 
     /// Returns the role of the agent in a session; `None` if the session has no role. Fails if the role has no
     /// description, because its limits are unknown then.
-    pub fn role_of(&self, session: &Session) -> Result<Option<&RoleDescription>, EngineError> {
+    pub fn session_role(&self, session: &Session) -> Result<Option<&RoleDescription>, EngineError> {
         let purpose = session.purpose.as_ref();
-        self.described(purpose.and_then(|purpose| purpose.role.as_ref()))
+        self.role_description(purpose.and_then(|purpose| purpose.role.as_ref()))
     }
 
     /// Returns the description of a role; `None` if no role is given. Fails if the role has no description.
-    pub fn described(
+    pub fn role_description(
         &self,
         role: Option<&RoleName>,
     ) -> Result<Option<&RoleDescription>, EngineError> {
         let Some(name) = role else {
             return Ok(None);
         };
-        let found = self.roles.get(name);
-        found.map(Some).ok_or_else(|| EngineError::UnknownRole {
-            role: name.clone(),
-            known: self.roles.iter().map(|role| role.name.clone()).collect(),
-        })
+        let description = self.roles.get(name);
+        description
+            .map(Some)
+            .ok_or_else(|| EngineError::UnknownRole {
+                role: name.clone(),
+                available: self.roles.iter().map(|role| role.name.clone()).collect(),
+            })
     }
 
-    /// Returns the current project context of a session: the cached one, unless its sources have changed or `anew`
+    /// Returns the current project context of a session: the cached one, unless its sources have changed or `force_rebuild`
     /// requests a rebuild. Stores nothing.
-    pub async fn context_of(&self, session: &Session, anew: bool) -> Result<Gathered, EngineError> {
-        let before = self.store.context(&session.id).await?;
+    pub async fn current_context(
+        &self,
+        session: &Session,
+        force_rebuild: bool,
+    ) -> Result<GatheredContext, EngineError> {
+        let previous = self.store.saved_context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
-        let root = root_of(&cwd);
-        let bytes = (self.budget.saturating_mul(BYTES * SHARE) / 100).min(MOST);
-        let place = Place {
-            commits: commits::newest(self.git.as_deref(), &root).await,
+        let root = project_root(&cwd);
+        let max_bytes = (self
+            .budget
+            .saturating_mul(BYTES_PER_TOKEN * DOCUMENT_BUDGET_PERCENT)
+            / 100)
+            .min(MAX_DOCUMENT_BYTES);
+        let inputs = ContextInputs {
+            commits: commits::list_newest_commits(self.git.as_deref(), &root).await,
             scope: match &session.purpose {
                 Some(purpose) => purpose.scope.clone(),
                 None => Scope::Project,
             },
             cwd,
             root,
-            room: usize::try_from(bytes).unwrap_or(usize::MAX),
+            max_document_bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX),
         };
-        let known = before.as_ref().map(|before| before.sources.clone());
-        let looking = tokio::task::spawn_blocking(move || {
-            let sources = sources(&place);
-            let same = !anew && known.is_some_and(|known| known == sources);
-            (!same).then(|| (gather(&place), sources))
+        let cached_sources = previous.as_ref().map(|cached| cached.sources.clone());
+        let gather_task = tokio::task::spawn_blocking(move || {
+            let sources = collect_sources(&inputs);
+            let is_current = !force_rebuild && cached_sources.is_some_and(|old| old == sources);
+            (!is_current).then(|| (build_context(&inputs), sources))
         });
         // Reading files does not panic. If it did, the cached context would be used.
-        let looked = looking.await.unwrap_or_default();
-        let (context, sources, why) = match (looked, before) {
-            (None, Some(kept)) => {
-                let why = Gathering::Kept;
-                return Ok(Gathered { kept, why });
+        let rebuilt = gather_task.await.unwrap_or_default();
+        let (context, sources, rebuild) = match (rebuilt, previous) {
+            (None, Some(cached)) => {
+                let rebuild = ContextRebuild::NotNeeded;
+                return Ok(GatheredContext { cached, rebuild });
             }
-            (None, None) => (Context::default(), Vec::new(), Gathering::First),
-            (Some((context, sources)), None) => (context, sources, Gathering::First),
-            (Some((context, sources)), Some(before)) => {
-                let changed = changed_sources(&before.sources, &sources);
-                let why = if anew && changed.is_empty() {
-                    Gathering::Asked
+            (None, None) => (ProjectContext::default(), Vec::new(), ContextRebuild::First),
+            (Some((context, sources)), None) => (context, sources, ContextRebuild::First),
+            (Some((context, sources)), Some(previous)) => {
+                let changed = changed_sources(&previous.sources, &sources);
+                let rebuild = if force_rebuild && changed.is_empty() {
+                    ContextRebuild::Requested
                 } else {
-                    Gathering::Changed(changed)
+                    ContextRebuild::SourcesChanged(changed)
                 };
-                (context, sources, why)
+                (context, sources, rebuild)
             }
         };
-        let kept = KeptContext {
-            tokens: segue_tokens::count(&context.written()),
+        let cached = CachedContext {
+            tokens: segue_tokens::count(&context.render()),
             context,
             sources,
-            at: (self.world.now)(),
+            at: (self.environment.now)(),
         };
-        Ok(Gathered { kept, why })
+        Ok(GatheredContext { cached, rebuild })
     }
 
-    /// Returns the current project context of a session, as [`Engine::context_of`] does, and stores it if it was
+    /// Returns the current project context of a session, as [`Engine::current_context`] does, and stores it if it was
     /// rebuilt.
     pub async fn refresh_context(
         &self,
         session: &Session,
-        anew: bool,
-    ) -> Result<Gathered, EngineError> {
-        let gathered = self.context_of(session, anew).await?;
-        if gathered.why != Gathering::Kept {
-            let kept = gathered.kept.clone();
-            self.store.keep_context(&session.id, kept).await?;
+        force_rebuild: bool,
+    ) -> Result<GatheredContext, EngineError> {
+        let gathered = self.current_context(session, force_rebuild).await?;
+        if gathered.rebuild != ContextRebuild::NotNeeded {
+            let cached = gathered.cached.clone();
+            self.store.save_context(&session.id, cached).await?;
         }
         Ok(gathered)
     }
 
     /// Estimates the tokens in role and cached context; 0 if the session has no role or one without a description.
-    pub(crate) async fn told_always(&self, session: &Session) -> Result<u64, EngineError> {
-        let Ok(Some(role)) = self.role_of(session) else {
+    pub(crate) async fn preamble_tokens(&self, session: &Session) -> Result<u64, EngineError> {
+        let Ok(Some(role)) = self.session_role(session) else {
             return Ok(0);
         };
-        let kept = self.store.context(&session.id).await?;
-        let told = Told {
-            role: role.written(),
-            context: kept.map_or_else(String::new, |kept| kept.context.written()),
-            news: Vec::new(),
+        let stored = self.store.saved_context(&session.id).await?;
+        let preamble = BriefPreamble {
+            role: role.render(),
+            context: stored.map_or_else(String::new, |cached| cached.context.render()),
+            decisions: Vec::new(),
         };
-        Ok(told.tokens())
+        Ok(preamble.estimate_tokens())
     }
 
-    /// Composes the preamble for a new native session, and stores a rebuilt context if `keeps` is `true`. `None` if the
+    /// Composes the preamble for a new native session, and stores a rebuilt context if `should_store` is `true`. `None` if the
     /// session has no role.
-    pub(crate) async fn told_first(
+    pub(crate) async fn brief_preamble(
         &self,
         session: &Session,
-        keeps: bool,
-    ) -> Result<Option<Told>, EngineError> {
-        let Some(role) = self.role_of(session)? else {
+        should_store: bool,
+    ) -> Result<Option<BriefPreamble>, EngineError> {
+        let Some(role) = self.session_role(session)? else {
             return Ok(None);
         };
-        let gathered = if keeps {
+        let gathered = if should_store {
             self.refresh_context(session, false).await?
         } else {
-            self.context_of(session, false).await?
+            self.current_context(session, false).await?
         };
-        let news = news(&gathered).map(|text| Decision::new(DecisionKind::Context, text));
-        Ok(Some(Told {
-            role: role.written(),
-            context: gathered.kept.context.written(),
-            news: news.into_iter().collect(),
+        let decision = format_context_changes(&gathered)
+            .map(|text| Decision::new(DecisionKind::Context, text));
+        Ok(Some(BriefPreamble {
+            role: role.render(),
+            context: gathered.cached.context.render(),
+            decisions: decision.into_iter().collect(),
         }))
     }
 }
 
 /// Describes for the user which sources of a context changed and what is missing from it. `None` if the context is the
 /// cached one, or if it is new and complete.
-fn news(gathered: &Gathered) -> Option<String> {
-    let context = &gathered.kept.context;
+fn format_context_changes(gathered: &GatheredContext) -> Option<String> {
+    let context = &gathered.cached.context;
     let spec = context
         .feature
         .as_ref()
         .and_then(|feature| feature.spec.as_ref());
     let cut = context.documents.iter().chain(spec);
-    let cut = cut.filter(|document| document.is_cut());
+    let cut = cut.filter(|document| document.is_truncated());
     let cut = cut.map(|document| {
         format!(
             "{} is told up to {} of {} bytes",
@@ -228,17 +239,18 @@ fn news(gathered: &Gathered) -> Option<String> {
             document.size
         )
     });
-    let lacks: Vec<String> = cut.chain(context.notes.iter().cloned()).collect();
-    let lacks = (!lacks.is_empty()).then(|| lacks.join("; "));
-    match (&gathered.why, lacks) {
-        (Gathering::Kept, _) | (Gathering::First | Gathering::Asked, None) => None,
-        (Gathering::First | Gathering::Asked, Some(lacks)) => {
-            Some(format!("the context lacks something: {lacks}"))
+    let gaps: Vec<String> = cut.chain(context.notes.iter().cloned()).collect();
+    let gaps = (!gaps.is_empty()).then(|| gaps.join("; "));
+    match (&gathered.rebuild, gaps) {
+        (ContextRebuild::NotNeeded, _)
+        | (ContextRebuild::First | ContextRebuild::Requested, None) => None,
+        (ContextRebuild::First | ContextRebuild::Requested, Some(gaps)) => {
+            Some(format!("the context lacks something: {gaps}"))
         }
-        (Gathering::Changed(names), lacks) => {
-            let lacks = lacks.map_or(String::new(), |lacks| format!("; {lacks}"));
+        (ContextRebuild::SourcesChanged(names), gaps) => {
+            let gaps = gaps.map_or(String::new(), |gaps| format!("; {gaps}"));
             Some(format!(
-                "the context was gathered anew, since it changed: {}{lacks}",
+                "the context was gathered anew, since it changed: {}{gaps}",
                 names.join(", ")
             ))
         }
@@ -246,60 +258,60 @@ fn news(gathered: &Gathered) -> Option<String> {
 }
 
 /// Returns the root of the repository that contains a directory, or the directory itself if no repository does.
-fn root_of(cwd: &Path) -> PathBuf {
+fn project_root(cwd: &Path) -> PathBuf {
     segue_catalog::work_tree_root(cwd).unwrap_or(cwd).to_owned()
 }
 
 /// Returns the sources of a context, each with a stamp that changes when the source does.
-fn sources(place: &Place) -> Vec<Source> {
-    let source = |name: &str, stamp: String| Source {
+fn collect_sources(inputs: &ContextInputs) -> Vec<ContextSource> {
+    let source = |name: &str, stamp: String| ContextSource {
         name: name.to_owned(),
         stamp,
     };
-    let head = match &place.commits {
+    let head = match &inputs.commits {
         Ok(commits) => commits.first().map(|commit| commit.hash.clone()),
-        Err(why) => Some(why.clone()),
+        Err(reason) => Some(reason.clone()),
     };
     let mut sources = vec![
         source("HEAD", head.unwrap_or_default()),
-        source("the budget", place.room.to_string()),
-        source("the files of the project", stamp(&place.root)),
+        source("the budget", inputs.max_document_bytes.to_string()),
+        source("the files of the project", modification_stamp(&inputs.root)),
     ];
-    let files = documents::places(place).into_iter();
-    let files = files.chain(dagent::places(place));
-    sources.extend(files.map(|(name, path)| source(&name, stamp(&path))));
+    let files = documents::list_document_paths(inputs).into_iter();
+    let files = files.chain(dagent::list_source_files(inputs));
+    sources.extend(files.map(|(name, path)| source(&name, modification_stamp(&path))));
     sources
 }
 
 /// Returns a stamp that changes when a file or a directory does, made from its modification time and its size.
-fn stamp(path: &Path) -> String {
-    let Ok(about) = path.metadata() else {
+fn modification_stamp(path: &Path) -> String {
+    let Ok(metadata) = path.metadata() else {
         return "none".to_owned();
     };
-    let modified = about.modified().ok();
+    let modified = metadata.modified().ok();
     let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     format!(
         "{}:{}",
         since.map_or(0, |since| since.as_nanos()),
-        about.len()
+        metadata.len()
     )
 }
 
-fn gather(place: &Place) -> Context {
+fn build_context(inputs: &ContextInputs) -> ProjectContext {
     let mut notes = Vec::new();
-    let (structure, all) = structure::survey(&place.root);
-    if !all {
+    let (structure, is_complete) = structure::read_structure(&inputs.root);
+    if !is_complete {
         notes.push("the project has more files than were looked at".to_owned());
     }
-    let commits = place.commits.clone().unwrap_or_else(|why| {
-        notes.push(why);
+    let commits = inputs.commits.clone().unwrap_or_else(|reason| {
+        notes.push(reason);
         Vec::new()
     });
-    let mut room = documents::Room::of(place.room);
-    let (feature, task) = dagent::read(place, &mut room, &mut notes);
-    Context {
+    let mut document_budget = documents::DocumentBudget::new(inputs.max_document_bytes);
+    let (feature, task) = dagent::read_feature_and_task(inputs, &mut document_budget, &mut notes);
+    ProjectContext {
         structure,
-        documents: documents::read(place, &mut room, &mut notes),
+        documents: documents::read_documents(inputs, &mut document_budget, &mut notes),
         commits,
         feature,
         task,

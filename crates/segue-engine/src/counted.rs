@@ -1,28 +1,28 @@
 //! Token counts of messages, made without delaying the task that reads an agent's events.
 
-use segue_core::brief::told;
+use segue_core::brief::message_text;
 use segue_core::session::{Message, Part};
 
-use crate::pieces::PIECE;
+use crate::pieces::MAX_CHUNK_BYTES;
 
 /// Counts the tokens of a message that has no count, if that is fast: the vocabulary is loaded, and the message is at
 /// most `2 * PIECE` bytes long. Other messages are counted when a caller needs the count.
-pub(crate) fn count_if_ready(message: &mut Message) {
-    if message.tokens.is_none() && length(message) <= 2 * PIECE {
-        message.tokens = segue_tokens::count_if_ready(&told(message));
+pub(crate) fn count_message_tokens_if_ready(message: &mut Message) {
+    if message.tokens.is_none() && message_bytes(message) <= 2 * MAX_CHUNK_BYTES {
+        message.tokens = segue_tokens::count_if_ready(&message_text(message));
     }
 }
 
 /// Returns the token count of a message, and stores it in the message if it was missing.
-pub(crate) fn count(message: &mut Message) -> u64 {
+pub(crate) fn count_message_tokens(message: &mut Message) -> u64 {
     let tokens = message
         .tokens
-        .unwrap_or_else(|| segue_tokens::count(&told(message)));
+        .unwrap_or_else(|| segue_tokens::count(&message_text(message)));
     message.tokens = Some(tokens);
     tokens
 }
 
-fn length(message: &Message) -> usize {
+fn message_bytes(message: &Message) -> usize {
     let parts = message.parts.iter();
     parts
         .map(|part| match part {

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use segue_agents::busy::Busy;
+use segue_agents::busy::ProcessUsingSession;
 use segue_agents::exec::resume_args;
-use segue_catalog::index::State;
+use segue_catalog::index::NativeStatus;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{Leg, Session, Turn, can_go_on};
-use segue_store::Holder;
+use segue_core::session::{Leg, Session, Turn, can_resume_leg};
+use segue_store::LeaseHolder;
 
-use crate::native::keeper;
-use crate::{Conversation, Engine, EngineError, Native};
+use crate::native::storage_provider;
+use crate::{Conversation, Engine, EngineError, NativeEntry};
 
 /// A native session that the agent's own program can resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Departure {
+pub struct NativeResume {
     /// Provider whose program resumes the session.
     pub provider: ProviderId,
     /// Id of the session in that program.
@@ -26,16 +26,16 @@ pub struct Departure {
 
 /// Reason why the agent's own program cannot resume a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum NativeResumeError {
     /// A segue process is using the session.
-    Held {
+    Leased {
         /// Id of the process.
         pid: u32,
         /// Machine on which the process runs.
         host: String,
     },
     /// A program that segue did not start is using the native session.
-    Busy {
+    InUse {
         /// Id of the process.
         pid: u32,
         /// Name of the program.
@@ -47,41 +47,41 @@ pub enum Obstacle {
     /// or the agent has lost the turn.
     Behind(ProviderId),
     /// The agent no longer has the native session.
-    Gone(ProviderId),
+    Missing(ProviderId),
     /// The agent has archived the native session.
     Archived(ProviderId, NativeId),
     /// Only segue's archive contains the native session.
-    OnlyCopy(ProviderId, NativeId),
+    OnlyArchiveCopy(ProviderId, NativeId),
     /// The working directory of the conversation is unknown.
-    NoDirectory,
+    DirectoryUnknown,
     /// The working directory of the conversation does not exist.
-    DirectoryGone(PathBuf),
+    DirectoryMissing(PathBuf),
     /// segue does not support resuming sessions in the agent's program.
-    NoProgram(ProviderId),
+    Unsupported(ProviderId),
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for NativeResumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { pid, host } => write!(f, "process {pid} on {host} is at work in it"),
-            Self::Busy { pid, program } => {
+            Self::Leased { pid, host } => write!(f, "process {pid} on {host} is at work in it"),
+            Self::InUse { pid, program } => {
                 write!(f, "process {pid} ({program}) is at work in it")
             }
             Self::NoNative => f.write_str("no agent has a session of its own for it yet"),
             Self::Behind(provider) => write!(f, "its last turn is not in {provider}'s own session"),
-            Self::Gone(provider) => write!(f, "{provider} does not have it any more"),
+            Self::Missing(provider) => write!(f, "{provider} does not have it any more"),
             Self::Archived(provider, _) => write!(f, "{provider} has archived it"),
-            Self::OnlyCopy(provider, _) => {
+            Self::OnlyArchiveCopy(provider, _) => {
                 write!(
                     f,
                     "{provider} does not have it any more, only segue's archive does"
                 )
             }
-            Self::NoDirectory => f.write_str("nothing tells which directory it belongs to"),
-            Self::DirectoryGone(path) => {
+            Self::DirectoryUnknown => f.write_str("nothing tells which directory it belongs to"),
+            Self::DirectoryMissing(path) => {
                 write!(f, "its directory {} is not there", path.display())
             }
-            Self::NoProgram(provider) => {
+            Self::Unsupported(provider) => {
                 write!(f, "{provider} has no program that can go on with it")
             }
         }
@@ -90,101 +90,128 @@ impl fmt::Display for Obstacle {
 
 impl Engine {
     /// Returns what the caller needs to resume a conversation in the agent's own program. Fails with
-    /// [`EngineError::Stays`] if the program cannot resume it.
-    pub async fn depart(&self, conversation: &Conversation) -> Result<Departure, EngineError> {
+    /// [`EngineError::NotResumable`] if the program cannot resume it.
+    pub async fn prepare_native_resume(
+        &self,
+        conversation: &Conversation,
+    ) -> Result<NativeResume, EngineError> {
         let mut outcome = match conversation {
-            Conversation::Native(native) => departure(native, self.is_copy(native), None),
-            Conversation::Session(session, _) => self.depart_from(session).await?,
+            Conversation::Native(native) => {
+                build_native_resume(native, self.is_archive_copy(native), None)
+            }
+            Conversation::Session(session, _) => self.prepare_session_resume(session).await?,
         };
-        if let Ok(departure) = &outcome {
-            let (provider, id) = (&departure.provider, &departure.native_id);
-            if let Some(Busy { pid, program }) = self.stranger_in(provider, id).await {
-                outcome = Err(Obstacle::Busy { pid, program });
+        if let Ok(resume) = &outcome {
+            let (provider, id) = (&resume.provider, &resume.native_id);
+            if let Some(ProcessUsingSession { pid, program }) =
+                self.find_foreign_process(provider, id).await
+            {
+                outcome = Err(NativeResumeError::InUse { pid, program });
             }
         }
-        outcome.map_err(|why| EngineError::Stays {
+        outcome.map_err(|reason| EngineError::NotResumable {
             id: conversation.id(),
-            why,
+            reason,
         })
     }
 
     /// Returns `true` if only segue's archive contains a native session.
-    fn is_copy(&self, native: &Native) -> bool {
-        self.catalog.only_archived(&native.session)
+    fn is_archive_copy(&self, native: &NativeEntry) -> bool {
+        self.catalog.is_only_archived(&native.session)
     }
 
-    async fn depart_from(
+    async fn prepare_session_resume(
         &self,
         session: &Session,
-    ) -> Result<Result<Departure, Obstacle>, EngineError> {
-        let holder = self.living_holder(&session.id).await?;
+    ) -> Result<Result<NativeResume, NativeResumeError>, EngineError> {
+        let holder = self.live_lease_holder(&session.id).await?;
         let legs = self.store.legs(&session.id).await?;
         let chain = self.store.turns(&session.id).await?;
-        let (provider, native_id) = match carries(legs.last(), &chain, holder.as_ref()) {
-            Ok((leg, native_id)) => (keeper(&leg.provider), native_id),
-            Err(why) => return Ok(Err(why)),
+        let (provider, native_id) = match find_resumable_leg(legs.last(), &chain, holder.as_ref()) {
+            Ok((leg, native_id)) => (storage_provider(&leg.provider), native_id),
+            Err(reason) => return Ok(Err(reason)),
         };
-        let known = resume_args(provider.as_str(), native_id).is_some();
-        if !known || !self.reads(&provider) {
-            return Ok(Err(Obstacle::NoProgram(provider)));
+        let is_supported = resume_args(provider.as_str(), native_id).is_some();
+        if !is_supported || !self.can_read_sessions(&provider) {
+            return Ok(Err(NativeResumeError::Unsupported(provider)));
         }
-        let named = self
-            .lookup_native(&format!("{provider}:{native_id}"))
+        let natives = self
+            .lookup_natives(&format!("{provider}:{native_id}"))
             .await?;
-        let mut named = named.iter();
-        let found = named.find(|native| native.session.head.id == *native_id);
+        let mut natives = natives.iter();
+        let found = natives.find(|native| native.session.head.id == *native_id);
         Ok(match found {
-            Some(_) if self.is_cut(session).await? => Err(Obstacle::Behind(provider)),
-            Some(native) => departure(native, self.is_copy(native), Some(&session.project.cwd)),
-            None => Err(Obstacle::Gone(provider)),
+            Some(_) if self.is_native_truncated(session).await? => {
+                Err(NativeResumeError::Behind(provider))
+            }
+            Some(native) => build_native_resume(
+                native,
+                self.is_archive_copy(native),
+                Some(&session.project.cwd),
+            ),
+            None => Err(NativeResumeError::Missing(provider)),
         })
     }
 }
 
 /// Returns the leg whose native session contains all turns, and the native id. Fails if a process is using the session,
 /// or if no leg contains all turns.
-fn carries<'a>(
+fn find_resumable_leg<'a>(
     last: Option<&'a Leg>,
     chain: &[Turn],
-    holder: Option<&Holder>,
-) -> Result<(&'a Leg, &'a NativeId), Obstacle> {
+    holder: Option<&LeaseHolder>,
+) -> Result<(&'a Leg, &'a NativeId), NativeResumeError> {
     if let Some(holder) = holder {
-        return Err(Obstacle::Held {
+        return Err(NativeResumeError::Leased {
             pid: holder.owner.pid,
             host: holder.owner.host.clone(),
         });
     }
-    let leg = last.ok_or(Obstacle::NoNative)?;
-    let native_id = leg.native_id.as_ref().ok_or(Obstacle::NoNative)?;
-    if !can_go_on(leg, chain) {
-        return Err(Obstacle::Behind(leg.provider.clone()));
+    let leg = last.ok_or(NativeResumeError::NoNative)?;
+    let native_id = leg.native_id.as_ref().ok_or(NativeResumeError::NoNative)?;
+    if !can_resume_leg(leg, chain) {
+        return Err(NativeResumeError::Behind(leg.provider.clone()));
     }
     Ok((leg, native_id))
 }
 
 /// Returns what the caller needs to resume a native session. The directory is the one that its agent recorded, or else
-/// `ours`, which is that of the session that uses it.
-fn departure(native: &Native, is_copy: bool, ours: Option<&str>) -> Result<Departure, Obstacle> {
+/// `session_cwd`, which is that of the session that uses it.
+fn build_native_resume(
+    native: &NativeEntry,
+    is_archive_copy: bool,
+    session_cwd: Option<&str>,
+) -> Result<NativeResume, NativeResumeError> {
     let (provider, head) = (&native.session.provider, &native.session.head);
     if resume_args(provider.as_str(), &head.id).is_none() {
-        return Err(Obstacle::NoProgram(provider.clone()));
+        return Err(NativeResumeError::Unsupported(provider.clone()));
     }
-    let state = native.known.as_ref().map(|known| known.state);
-    if state == Some(State::Gone) {
-        return Err(Obstacle::Gone(provider.clone()));
+    let state = native.details.as_ref().map(|details| details.status);
+    if state == Some(NativeStatus::Missing) {
+        return Err(NativeResumeError::Missing(provider.clone()));
     }
-    if is_copy {
-        return Err(Obstacle::OnlyCopy(provider.clone(), head.id.clone()));
+    if is_archive_copy {
+        return Err(NativeResumeError::OnlyArchiveCopy(
+            provider.clone(),
+            head.id.clone(),
+        ));
     }
-    if native.session.found.archived {
-        return Err(Obstacle::Archived(provider.clone(), head.id.clone()));
+    if native.session.location.archived {
+        return Err(NativeResumeError::Archived(
+            provider.clone(),
+            head.id.clone(),
+        ));
     }
-    let cwd = head.cwd.as_deref().or(ours).ok_or(Obstacle::NoDirectory)?;
+    let cwd = head
+        .cwd
+        .as_deref()
+        .or(session_cwd)
+        .ok_or(NativeResumeError::DirectoryUnknown)?;
     let cwd = Path::new(cwd).to_owned();
     if !cwd.is_dir() {
-        return Err(Obstacle::DirectoryGone(cwd));
+        return Err(NativeResumeError::DirectoryMissing(cwd));
     }
-    Ok(Departure {
+    Ok(NativeResume {
         provider: provider.clone(),
         native_id: head.id.clone(),
         cwd,
@@ -194,14 +221,14 @@ fn departure(native: &Native, is_copy: bool, ours: Option<&str>) -> Result<Depar
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use segue_catalog::{Found, Head, IdHint, NativeSession};
-    use segue_core::agent::ProcessMark;
+    use segue_catalog::{IdHint, NativeSession, SessionHead, SessionLocation};
+    use segue_core::agent::ProcessIdentity;
     use segue_core::id::{LegId, TurnId};
     use segue_core::session::{LegEnd, TurnState, Usage};
 
     use super::*;
 
-    const THEN: Timestamp = Timestamp::UNIX_EPOCH;
+    const TEST_TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn native_id() -> NativeId {
         NativeId::parse("n-1").unwrap()
@@ -210,17 +237,17 @@ mod tests {
     fn leg(tip: i64) -> Leg {
         Leg {
             id: LegId(1),
-            n: 1,
+            number: 1,
             provider: ProviderId::claude(),
             native_id: Some(native_id()),
             tip: Some(TurnId(tip)),
             consecutive_failures: 0,
             total_tokens: None,
             context_tokens: None,
-            held_tokens: None,
+            estimated_tokens: None,
             mark: None,
-            forgot: false,
-            opened_at: THEN,
+            lost_context: false,
+            opened_at: TEST_TIME,
             ended: None,
         }
     }
@@ -229,132 +256,141 @@ mod tests {
         Turn {
             id: TurnId(id),
             parent: None,
-            n: 1,
+            number: 1,
             state: TurnState::Finished,
             sent: true,
-            outside: false,
+            made_outside: false,
             usage: Usage::default(),
             failure: None,
-            started_at: THEN,
+            started_at: TEST_TIME,
             ended_at: None,
         }
     }
 
     #[test]
-    fn only_a_free_session_whose_agent_knows_all_of_it_departs() {
+    fn only_an_unused_session_with_a_complete_native_session_resumes_natively() {
         let nameless = Leg {
             native_id: None,
             ..leg(2)
         };
         let ended = Leg {
-            ended: Some((THEN, LegEnd::Lost)),
+            ended: Some((TEST_TIME, LegEnd::Lost)),
             ..leg(2)
         };
-        let holder = Holder {
-            owner: ProcessMark {
+        let holder = LeaseHolder {
+            owner: ProcessIdentity {
                 host: "here".into(),
                 pid: 7,
-                started: "then".into(),
+                start_time: "then".into(),
             },
             epoch: 1,
             agent: None,
-            since: THEN,
-            heartbeat_at: THEN,
-            turn: None,
+            acquired_at: TEST_TIME,
+            heartbeat_at: TEST_TIME,
+            running_turn: None,
         };
-        let held = Obstacle::Held {
+        let leased = NativeResumeError::Leased {
             pid: 7,
             host: "here".into(),
         };
-        let behind = || Obstacle::Behind(ProviderId::claude());
+        let behind = || NativeResumeError::Behind(ProviderId::claude());
         let cases = [
             ("it knows all", Some(leg(2)), None, Ok(native_id())),
             (
                 "somebody is at work",
                 Some(leg(2)),
                 Some(&holder),
-                Err(held),
+                Err(leased),
             ),
-            ("a fork", None, None, Err(Obstacle::NoNative)),
+            ("a fork", None, None, Err(NativeResumeError::NoNative)),
             (
                 "not named yet",
                 Some(nameless),
                 None,
-                Err(Obstacle::NoNative),
+                Err(NativeResumeError::NoNative),
             ),
             ("reverted", Some(leg(3)), None, Err(behind())),
             ("lost", Some(ended), None, Err(behind())),
         ];
         let chain = [turn(1), turn(2)];
-        for (what, last, holder, expected) in cases {
-            let found = carries(last.as_ref(), &chain, holder).map(|(_, id)| id.clone());
-            assert_eq!(found, expected, "{what}");
+        for (case, last, holder, expected) in cases {
+            let outcome =
+                find_resumable_leg(last.as_ref(), &chain, holder).map(|(_, id)| id.clone());
+            assert_eq!(outcome, expected, "{case}");
         }
     }
 
-    fn native(provider: &str, cwd: Option<&str>, archived: bool) -> Native {
-        let found = Found {
+    fn native(provider: &str, cwd: Option<&str>, archived: bool) -> NativeEntry {
+        let location = SessionLocation {
             path: "/f".into(),
-            id: IdHint::Whole("n-1".into()),
+            id_hint: IdHint::Complete("n-1".into()),
             size: 0,
-            modified: THEN,
+            modified: TEST_TIME,
             archived,
         };
-        let head = Head {
+        let head = SessionHead {
             cwd: cwd.map(str::to_owned),
-            ..Head::new(native_id(), THEN)
+            ..SessionHead::new(native_id(), TEST_TIME)
         };
         let provider = ProviderId::parse(provider).unwrap();
-        Native {
+        NativeEntry {
             session: NativeSession {
                 provider,
-                found,
+                location,
                 head,
             },
             project: None,
-            known: None,
+            details: None,
         }
     }
 
     #[test]
-    fn a_native_session_goes_on_where_its_agent_was() {
+    fn a_native_session_resumes_in_the_directory_that_its_agent_recorded() {
         let codex = || ProviderId::codex();
-        let gone = "/nonexistent/for sure";
+        let missing_directory = "/nonexistent/for sure";
         let cases = [
             (native("codex", Some("/"), false), None, Ok("/")),
-            (native("codex", Some("/"), false), Some(gone), Ok("/")),
+            (
+                native("codex", Some("/"), false),
+                Some(missing_directory),
+                Ok("/"),
+            ),
             (native("codex", None, false), Some("/"), Ok("/")),
             (
                 native("codex", None, false),
                 None,
-                Err(Obstacle::NoDirectory),
+                Err(NativeResumeError::DirectoryUnknown),
             ),
             (
-                native("codex", Some(gone), false),
+                native("codex", Some(missing_directory), false),
                 Some("/"),
-                Err(Obstacle::DirectoryGone(gone.into())),
+                Err(NativeResumeError::DirectoryMissing(
+                    missing_directory.into(),
+                )),
             ),
             (
                 native("codex", Some("/"), true),
                 None,
-                Err(Obstacle::Archived(codex(), native_id())),
+                Err(NativeResumeError::Archived(codex(), native_id())),
             ),
             (
                 native("other", Some("/"), false),
                 None,
-                Err(Obstacle::NoProgram(ProviderId::parse("other").unwrap())),
+                Err(NativeResumeError::Unsupported(
+                    ProviderId::parse("other").unwrap(),
+                )),
             ),
         ];
-        for (native, ours, expected) in cases {
-            let expected = expected.map(|cwd| Departure {
+        for (native, session_cwd, expected) in cases {
+            let expected = expected.map(|cwd| NativeResume {
                 provider: codex(),
                 native_id: native_id(),
                 cwd: cwd.into(),
             });
-            assert_eq!(departure(&native, false, ours), expected);
+            assert_eq!(build_native_resume(&native, false, session_cwd), expected);
         }
         let copy = native("codex", Some("/"), true);
-        let expected = Obstacle::OnlyCopy(codex(), native_id());
-        assert_eq!(departure(&copy, true, None), Err(expected));
+        let expected = NativeResumeError::OnlyArchiveCopy(codex(), native_id());
+        assert_eq!(build_native_resume(&copy, true, None), Err(expected));
     }
 }

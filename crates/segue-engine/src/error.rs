@@ -1,16 +1,16 @@
 //! Errors of the engine.
 
 use jiff::Timestamp;
-use segue_agents::OwnError;
-use segue_catalog::{KeepError, ReadError};
+use segue_agents::NativeCliError;
+use segue_catalog::{ArchiveError, ReadError};
 use segue_core::brief::BriefError;
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::policy::Pause;
+use segue_core::policy::WaitReason;
 use segue_core::scope::RoleName;
 use segue_core::session::TurnNumberError;
 use segue_store::StoreError;
 
-use crate::{CheckpointError, ConversationId, Fitting, Obstacle};
+use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};
 
 /// Reason why a call failed before or outside a turn. A failed turn is not an error of this type, but a report.
 #[derive(Debug, thiserror::Error)]
@@ -23,15 +23,15 @@ pub enum EngineError {
     NoMatch(String),
     /// The last list has no entry with this number.
     #[error("there is no number {number} in the last list of this project")]
-    NoNumber {
+    NoListEntry {
         /// Number that was requested.
         number: usize,
         /// Number of entries in the last list.
-        listed: usize,
+        list_len: usize,
     },
     /// An entry of the last list no longer exists.
     #[error("{0} was in the last list, and is not there any more")]
-    Gone(String),
+    ListEntryMissing(String),
     /// The index contains a native session that its agent has deleted and that no archive contains.
     #[error("{0} is not there any more: its agent deleted it, and there is no copy of it")]
     Deleted(String),
@@ -41,22 +41,22 @@ pub enum EngineError {
         /// Reference that was requested.
         text: String,
         /// Sessions that match.
-        candidates: Vec<Fitting>,
+        candidates: Vec<SessionMatch>,
     },
     /// The reference matches only a native session, which segue has not adopted.
     #[error("{0} is a session of {provider} itself, and none of segue's yet", provider = .0.provider())]
-    OnlyNative(ConversationId),
+    NotAdopted(ConversationId),
     /// The agent's own program cannot resume the conversation.
-    #[error("{id} can't go on in the agent's own program: {why}")]
-    Stays {
+    #[error("{id} can't go on in the agent's own program: {reason}")]
+    NotResumable {
         /// Id of the conversation.
         id: ConversationId,
         /// Reason why the program cannot resume it.
-        why: Obstacle,
+        reason: NativeResumeError,
     },
     /// A native session cannot be read.
     #[error(transparent)]
-    Native(#[from] ReadError),
+    NativeRead(#[from] ReadError),
     /// The index of the catalog cannot be used.
     #[error(transparent)]
     Index(segue_catalog::index::IndexError),
@@ -69,7 +69,7 @@ pub enum EngineError {
         /// Provider that was requested.
         provider: ProviderId,
         /// Providers that the engine can drive.
-        known: Vec<ProviderId>,
+        available: Vec<ProviderId>,
     },
     /// The role has no description.
     #[error("there is no role {:?}", .role.as_str())]
@@ -77,7 +77,7 @@ pub enum EngineError {
         /// Role that was requested, or that of the session.
         role: RoleName,
         /// Roles that have a description.
-        known: Vec<RoleName>,
+        available: Vec<RoleName>,
     },
     /// The engine has no agent.
     #[error("there is no agent")]
@@ -86,7 +86,7 @@ pub enum EngineError {
     #[error(
         "{provider} failed {limit} times in a row in session {session}, and as often again in a new native session"
     )]
-    Hopeless {
+    RetriesExhausted {
         /// Session in which the agent failed.
         session: SessionId,
         /// Provider that failed.
@@ -94,11 +94,11 @@ pub enum EngineError {
         /// Number of consecutive failures that ends a leg.
         limit: u32,
         /// Other providers that could continue the session.
-        others: Vec<ProviderId>,
+        fallbacks: Vec<ProviderId>,
     },
     /// The agent accepts no prompts yet, because of a backoff or a cooldown.
-    #[error("{provider} is not asked before {}: {}", moment(*.until), .why.words())]
-    NotYet {
+    #[error("{provider} is not asked before {}: {}", format_utc(*.until), .reason.description())]
+    ProviderUnavailable {
         /// Session of the prompt; `None` if it does not exist yet.
         session: Option<SessionId>,
         /// Provider that accepts no prompts.
@@ -106,13 +106,13 @@ pub enum EngineError {
         /// Time from which the provider accepts prompts.
         until: Timestamp,
         /// Reason for the wait.
-        why: Pause,
+        reason: WaitReason,
         /// Other providers that could continue the session.
-        others: Vec<ProviderId>,
+        fallbacks: Vec<ProviderId>,
     },
     /// The session has no messages to hand off.
     #[error("nothing was said in session {0} that another agent could be told")]
-    NothingSaid(SessionId),
+    NoMessages(SessionId),
     /// The provider's program is not installed at its configured path.
     #[error("the program of {0} is not where it is configured to be")]
     NotInstalled(ProviderId),
@@ -126,19 +126,19 @@ pub enum EngineError {
     #[error(transparent)]
     Brief(#[from] BriefError),
     /// The number does not name a revert or an undo.
-    #[error("there is no move {asked}; the session was reverted or undone {moves} time(s)")]
-    NoMove {
+    #[error("there is no move {requested}; the session was reverted or undone {moves} time(s)")]
+    NoHeadMove {
         /// Number that was requested.
-        asked: i64,
+        requested: i64,
         /// Number of reverts and undos in the session.
         moves: u32,
     },
     /// A native session cannot be copied, removed or restored.
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Archive(#[from] ArchiveError),
     /// An agent's program failed to run a command on a native session.
     #[error(transparent)]
-    Own(#[from] OwnError),
+    NativeCli(#[from] NativeCliError),
     /// A native session is in use by another process.
     #[error("{id} is in use by process {pid} ({program})")]
     InUse {
@@ -151,13 +151,13 @@ pub enum EngineError {
     },
     /// The agent reported a session as deleted, but the session still exists.
     #[error("{0} is still there, though its agent was told to delete it")]
-    StillThere(ConversationId),
+    NotDeleted(ConversationId),
     /// The session to restore still exists in its agent's database.
     #[error("{0} is there already")]
-    There(ConversationId),
+    AlreadyExists(ConversationId),
     /// A restored session cannot be read at its original location.
     #[error("{0} was put back, and can't be read where it was")]
-    NotBack(ConversationId),
+    NotRestored(ConversationId),
     /// Only the agent's own program can do the operation, and it is not on this machine.
     #[error(
         "only the program of {0} can do that with its sessions, and it was not found on this machine"
@@ -165,22 +165,22 @@ pub enum EngineError {
     NoProgram(ProviderId),
     /// segue cannot read the sessions of this provider.
     #[error("nobody here reads sessions of {0}")]
-    Unread(ProviderId),
+    ProviderUnreadable(ProviderId),
     /// The working directory of a session to restore does not exist.
     #[error("the directory {0:?} is not there")]
-    NoDirectory(String),
+    DirectoryMissing(String),
     /// The working directory of the session of a scope does not exist.
     #[error("session {0} works in {1}, which is not there")]
-    NoDirectoryOf(SessionId, String),
+    SessionDirectoryMissing(SessionId, String),
     /// Neither the archive nor the trash contains a copy of the session.
     #[error("there is no copy of a session {0:?}, neither in the archive nor in the trash")]
     NoCopy(String),
     /// The engine has no storage for copies of sessions.
     #[error("there is no place for copies of sessions")]
-    NoUpkeep,
+    NoArchive,
 }
 
 /// Formats a time in UTC for an error message.
-pub(crate) fn moment(at: Timestamp) -> String {
+pub(crate) fn format_utc(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

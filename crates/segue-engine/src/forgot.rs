@@ -1,6 +1,6 @@
 //! Reminder after an agent compacts its own context: the next prompt repeats, once, what the agent may have lost.
 
-use segue_core::brief::with_reminder;
+use segue_core::brief::prompt_with_reminder;
 use segue_core::checkpoint::Checkpoint;
 use segue_core::session::{Leg, Session, Turn};
 
@@ -10,7 +10,7 @@ impl Engine {
     /// Returns the prompt for an agent that compacted its own context, after the goal, the user's rules and the items
     /// that the user pinned or wrote. `added` is the text to send if it is more than the prompt. `None` if there is
     /// nothing to repeat.
-    pub(crate) async fn reminded_of_rules(
+    pub(crate) async fn prompt_with_rules(
         &self,
         session: &Session,
         before: &[Turn],
@@ -20,19 +20,19 @@ impl Engine {
         let Some(head) = before.last() else {
             return Ok(None);
         };
-        let known = match self.compaction(session, head.id).await? {
+        let current_checkpoint = match self.plan_compaction(session, head.id).await? {
             Some(compaction) => compaction.checkpoint,
             None => match self.store.checkpoint_at(&session.id, head.id).await? {
                 Some((_, checkpoint)) => checkpoint,
                 None => Checkpoint::default(),
             },
         };
-        Ok(with_reminder(&known, added, prompt))
+        Ok(prompt_with_reminder(&current_checkpoint, added, prompt))
     }
 }
 
 /// Returns `true` if the agent's context became smaller, as it does after a compaction.
-pub(crate) fn shrank(leg: &Leg, context_tokens: Option<u64>) -> bool {
+pub(crate) fn has_context_shrunk(leg: &Leg, context_tokens: Option<u64>) -> bool {
     leg.context_tokens
         .zip(context_tokens)
         .is_some_and(|(before, now)| now < before)

@@ -5,159 +5,168 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use segue_agents::{Life, end_agent, life, wait_until_gone};
-use segue_core::agent::ProcessMark;
+use segue_agents::{ProcessStatus, end_agent, process_status, wait_until_ended};
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
 use segue_core::session::{Decision, DecisionKind};
-use segue_store::{Holder, Lease, LeaseRequest, Store, StoreError};
+use segue_store::{Lease, LeaseHolder, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::{Engine, EngineError, World};
+use crate::{Engine, EngineError, Environment};
 
 /// Interval between two heartbeats.
-const BEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time after which an owner without heartbeats loses its lease, if nothing else shows whether its process is alive.
-pub(crate) const EXPIRES_AFTER: SignedDuration = SignedDuration::from_secs(30);
+pub(crate) const LEASE_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
 /// Maximum time to wait for a released agent to exit.
-const FAREWELL: Duration = Duration::from_secs(8);
+const AGENT_EXIT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A lease on a session, for the duration of a call.
-pub(crate) struct Hold(Arc<Claim>);
+pub(crate) struct LeaseGuard(Arc<SharedLease>);
 
 /// A lease on a session that a call, an agent that waits for the next prompt, or both share. It is released when
 /// neither needs it.
-pub(crate) struct Claim {
+pub(crate) struct SharedLease {
     pub(crate) lease: Lease,
     /// Process group that runs for the owner of the lease, so that a process that takes the lease over can end it.
-    pub(crate) agent: watch::Sender<Option<ProcessMark>>,
+    pub(crate) agent: watch::Sender<Option<ProcessIdentity>>,
     store: Arc<dyn Store>,
-    beating: JoinHandle<()>,
-    standing: Arc<Mutex<Standing>>,
+    heartbeat: JoinHandle<()>,
+    state: Arc<Mutex<LeaseState>>,
 }
 
 /// Current user of a lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum LeaseState {
     /// A call uses the lease.
     InUse,
     /// No call uses the lease, but an agent waits for the next prompt.
     Waiting,
     /// The lease is released.
-    Over,
+    Released,
 }
 
 impl Engine {
     /// Acquires the lease on a session. If an agent of this engine waits in the session, its lease is reused. Fails if
     /// the owner of the lease is alive. If the owner is dead, ends the agent that it left running, and takes the lease
     /// over, which the decision reports.
-    pub(crate) async fn hold(
+    pub(crate) async fn acquire_lease(
         &self,
         id: &SessionId,
-    ) -> Result<(Hold, Option<Decision>), EngineError> {
-        if let Some(hold) = self.warm.claim_of(id).await.and_then(Hold::again) {
-            return Ok((hold, None));
+    ) -> Result<(LeaseGuard, Option<Decision>), EngineError> {
+        if let Some(guard) = self
+            .agent_pool
+            .shared_lease(id)
+            .await
+            .and_then(LeaseGuard::reuse)
+        {
+            return Ok((guard, None));
         }
         let mut request = LeaseRequest {
             session: id.clone(),
-            owner: self.world.me.clone(),
-            at: (self.world.now)(),
-            expires_after: EXPIRES_AFTER,
+            owner: self.environment.process.clone(),
+            at: (self.environment.now)(),
+            expires_after: LEASE_TIMEOUT,
             dead_epoch: None,
         };
-        if let Some(by) = self.store.holder(id).await? {
-            match life(&by.owner) {
-                Life::Alive => return Err(held(id, by)),
-                Life::Dead => {
-                    if let Some(agent) = &by.agent {
+        if let Some(holder) = self.store.lease_holder(id).await? {
+            match process_status(&holder.owner) {
+                ProcessStatus::Alive => return Err(leased_error(id, holder)),
+                ProcessStatus::Dead => {
+                    if let Some(agent) = &holder.agent {
                         end_agent(agent).await;
                     }
-                    request.dead_epoch = Some(by.epoch);
+                    request.dead_epoch = Some(holder.epoch);
                 }
                 // Only missing heartbeats can show that the owner is dead, and the store has the time of the last one.
-                Life::Unknown => {}
+                ProcessStatus::Unknown => {}
             }
         }
-        let granted = match self.store.acquire(request).await {
-            Err(StoreError::Held { by, .. }) => return Err(held(id, *by)),
-            granted => granted?,
+        let grant = match self.store.acquire_lease(request).await {
+            Err(StoreError::Leased { holder, .. }) => return Err(leased_error(id, *holder)),
+            grant => grant?,
         };
-        let decision = granted.taken_from.as_ref().map(taken_over);
-        Ok((self.keep(granted.lease), decision))
+        let decision = grant.previous_holder.as_ref().map(takeover_decision);
+        Ok((self.guard_lease(grant.lease), decision))
     }
 
     /// Starts the heartbeat of a lease.
-    pub(crate) fn keep(&self, lease: Lease) -> Hold {
-        let (agent, watched) = watch::channel(None);
-        let standing = Arc::new(Mutex::new(Standing::InUse));
-        let beating = Beating {
+    pub(crate) fn guard_lease(&self, lease: Lease) -> LeaseGuard {
+        let (agent, agent_changes) = watch::channel(None);
+        let state = Arc::new(Mutex::new(LeaseState::InUse));
+        let heartbeat = Heartbeat {
             store: Arc::clone(&self.store),
             lease: lease.clone(),
-            world: self.world.clone(),
-            agent: watched,
-            standing: Arc::clone(&standing),
+            environment: self.environment.clone(),
+            agent: agent_changes,
+            state: Arc::clone(&state),
         };
-        Hold(Arc::new(Claim {
+        LeaseGuard(Arc::new(SharedLease {
             lease,
             agent,
             store: Arc::clone(&self.store),
-            beating: tokio::spawn(beating.go_on()),
-            standing,
+            heartbeat: tokio::spawn(heartbeat.run()),
+            state,
         }))
     }
 }
 
 /// Creates the error for a session that another process uses. Removes an agent that has ended, because it does not wait
 /// for a prompt.
-pub(crate) fn held(id: &SessionId, mut by: Holder) -> EngineError {
-    by.agent = by.agent.filter(|agent| life(agent) != Life::Dead);
-    let (session, by) = (id.clone(), Box::new(by));
-    StoreError::Held { session, by }.into()
+pub(crate) fn leased_error(id: &SessionId, mut holder: LeaseHolder) -> EngineError {
+    holder.agent = holder
+        .agent
+        .filter(|agent| process_status(agent) != ProcessStatus::Dead);
+    let (session, holder) = (id.clone(), Box::new(holder));
+    StoreError::Leased { session, holder }.into()
 }
 
-fn taken_over(from: &Holder) -> Decision {
-    let why = match life(&from.owner) {
-        Life::Dead => "which ended without giving it back",
-        Life::Alive | Life::Unknown => "which has been silent for too long",
+fn takeover_decision(from: &LeaseHolder) -> Decision {
+    let reason = match process_status(&from.owner) {
+        ProcessStatus::Dead => "which ended without giving it back",
+        ProcessStatus::Alive | ProcessStatus::Unknown => "which has been silent for too long",
     };
     let text = format!(
-        "took the session over from process {}, {why}",
+        "took the session over from process {}, {reason}",
         from.owner.pid
     );
-    Decision::new(DecisionKind::TakenOver, text)
+    Decision::new(DecisionKind::LeaseTakenOver, text)
 }
 
 /// Heartbeat of a lease.
-struct Beating {
+struct Heartbeat {
     store: Arc<dyn Store>,
     lease: Lease,
-    world: World,
-    agent: watch::Receiver<Option<ProcessMark>>,
-    standing: Arc<Mutex<Standing>>,
+    environment: Environment,
+    agent: watch::Receiver<Option<ProcessIdentity>>,
+    state: Arc<Mutex<LeaseState>>,
 }
 
-impl Beating {
+impl Heartbeat {
     /// Sends a heartbeat every few seconds, and whenever another agent runs for the lease. Ends if the lease is lost.
     /// If the agent that waited has died, releases the lease and ends.
-    async fn go_on(mut self) {
+    async fn run(mut self) {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
+                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => {}
                 changed = self.agent.changed() => if changed.is_err() { return },
             }
-            let mark = self.agent.borrow_and_update().clone();
-            let died = mark.as_ref().is_some_and(|mark| life(mark) == Life::Dead);
-            if died && changed(&self.standing, Standing::Waiting, Standing::Over) {
-                let _ = self.store.release(&self.lease).await;
+            let process = self.agent.borrow_and_update().clone();
+            let died = process
+                .as_ref()
+                .is_some_and(|process| process_status(process) == ProcessStatus::Dead);
+            if died && try_transition(&self.state, LeaseState::Waiting, LeaseState::Released) {
+                let _ = self.store.release_lease(&self.lease).await;
                 return;
             }
             // The next write reports a lost lease. Any other error, such as a busy store, may not occur at the next
             // heartbeat.
-            let now = (self.world.now)();
-            let beat = self.store.heartbeat(&self.lease, mark, now).await;
-            if matches!(beat, Err(StoreError::LeaseLost(_))) {
+            let now = (self.environment.now)();
+            let outcome = self.store.record_heartbeat(&self.lease, process, now).await;
+            if matches!(outcome, Err(StoreError::LeaseLost(_))) {
                 return;
             }
         }
@@ -165,98 +174,103 @@ impl Beating {
 }
 
 /// Changes the user of a lease from `from` to `to`. Returns `true` if it was `from`.
-fn changed(standing: &Mutex<Standing>, from: Standing, to: Standing) -> bool {
-    let mut standing = standing.lock().unwrap_or_else(PoisonError::into_inner);
-    let fits = *standing == from;
-    if fits {
-        *standing = to;
+fn try_transition(state: &Mutex<LeaseState>, from: LeaseState, to: LeaseState) -> bool {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let matches = *state == from;
+    if matches {
+        *state = to;
     }
-    fits
+    matches
 }
 
-impl Claim {
+impl SharedLease {
     /// Waits until the released agent has exited, so that no other process uses its native session at the same time.
-    pub(crate) async fn agent_is_gone(&self) {
-        let mark = self.agent.borrow().clone();
-        if let Some(mark) = mark {
-            wait_until_gone(&mark, FAREWELL).await;
+    pub(crate) async fn wait_for_agent_exit(&self) {
+        let process = self.agent.borrow().clone();
+        if let Some(process) = process {
+            wait_until_ended(&process, AGENT_EXIT_TIMEOUT).await;
         }
     }
 
     /// Sets the agent that runs for the lease. Sends no heartbeat if that agent was set before.
-    pub(crate) fn runs(&self, agent: ProcessMark) {
-        self.agent.send_if_modified(|known| {
-            let changed = known.as_ref() != Some(&agent);
-            *known = Some(agent);
+    pub(crate) fn set_agent(&self, agent: ProcessIdentity) {
+        self.agent.send_if_modified(|current| {
+            let changed = current.as_ref() != Some(&agent);
+            *current = Some(agent);
             changed
         });
     }
 
     /// Returns `true` if an agent waits with the lease and no call uses it.
-    pub(crate) fn waits(&self) -> bool {
-        let standing = self.standing.lock();
-        let standing = *standing.unwrap_or_else(PoisonError::into_inner);
-        standing == Standing::Waiting && !self.beating.is_finished()
+    pub(crate) fn is_waiting(&self) -> bool {
+        let state = self.state.lock();
+        let state = *state.unwrap_or_else(PoisonError::into_inner);
+        state == LeaseState::Waiting && !self.heartbeat.is_finished()
     }
 
     /// Releases the lease after the waiting agent has ended. If a call uses the lease, that call releases it.
-    pub(crate) async fn let_go(self: Arc<Self>) {
-        self.give_back(Standing::Waiting).await;
+    pub(crate) async fn release_after_agent(self: Arc<Self>) {
+        self.release_if(LeaseState::Waiting).await;
     }
 
     /// Releases the lease if its current user is `from`. An error is ignored, because the next process takes the lease
     /// over from a dead or silent owner, and recorded turns are safe.
-    async fn give_back(&self, from: Standing) {
-        if changed(&self.standing, from, Standing::Over) {
-            self.beating.abort();
-            let _ = self.store.release(&self.lease).await;
+    async fn release_if(&self, from: LeaseState) {
+        if try_transition(&self.state, from, LeaseState::Released) {
+            self.heartbeat.abort();
+            let _ = self.store.release_lease(&self.lease).await;
         }
     }
 }
 
-impl Hold {
+impl LeaseGuard {
     /// Reuses the lease of a waiting agent for the next call. `None` if the lease is lost or in use.
-    fn again(claim: Arc<Claim>) -> Option<Self> {
-        let lost = claim.beating.is_finished();
-        (!lost && changed(&claim.standing, Standing::Waiting, Standing::InUse)).then(|| Self(claim))
+    fn reuse(shared: Arc<SharedLease>) -> Option<Self> {
+        let is_lost = shared.heartbeat.is_finished();
+        (!is_lost && try_transition(&shared.state, LeaseState::Waiting, LeaseState::InUse))
+            .then(|| Self(shared))
     }
 
     /// Returns the lease for an agent that waits from now on. Its process runs, so no other process may use its native
     /// session. `None` for an agent that starts a process for each prompt, because it blocks no other process between
     /// prompts.
-    pub(crate) fn for_agent(&self, process: Option<&ProcessMark>) -> Option<Arc<Claim>> {
-        let runs = process.is_some_and(|mark| life(mark) != Life::Dead);
-        runs.then(|| Arc::clone(&self.0))
+    pub(crate) fn share_with_agent(
+        &self,
+        process: Option<&ProcessIdentity>,
+    ) -> Option<Arc<SharedLease>> {
+        let is_running =
+            process.is_some_and(|identity| process_status(identity) != ProcessStatus::Dead);
+        is_running.then(|| Arc::clone(&self.0))
     }
 
     /// Releases the lease, unless an agent waits with it. Further calls do nothing.
     pub(crate) async fn release(&self) {
         if Arc::strong_count(&self.0) == 1 {
-            self.0.give_back(Standing::InUse).await;
+            self.0.release_if(LeaseState::InUse).await;
         }
     }
 }
 
-impl Deref for Hold {
-    type Target = Claim;
+impl Deref for LeaseGuard {
+    type Target = SharedLease;
 
-    fn deref(&self) -> &Claim {
+    fn deref(&self) -> &SharedLease {
         &self.0
     }
 }
 
-impl Drop for Hold {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        changed(&self.standing, Standing::InUse, Standing::Waiting);
+        try_transition(&self.state, LeaseState::InUse, LeaseState::Waiting);
     }
 }
 
-impl Drop for Claim {
+impl Drop for SharedLease {
     /// Releases the lease in the background, once the agent has exited. If the caller drops a call, its process stays
     /// alive, so no other process could take the lease over.
     fn drop(&mut self) {
-        self.beating.abort();
-        if !changed(&self.standing, Standing::Waiting, Standing::Over) {
+        self.heartbeat.abort();
+        if !try_transition(&self.state, LeaseState::Waiting, LeaseState::Released) {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
@@ -266,9 +280,9 @@ impl Drop for Claim {
         let agent = self.agent.borrow().clone();
         runtime.spawn(async move {
             if let Some(agent) = agent {
-                wait_until_gone(&agent, FAREWELL).await;
+                wait_until_ended(&agent, AGENT_EXIT_TIMEOUT).await;
             }
-            let _ = store.release(&lease).await;
+            let _ = store.release_lease(&lease).await;
         });
     }
 }

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segue_catalog::index::{
-    IndexError, OwnMark, OwnSession, OwnTurn, Progress, Refreshed, Row, State, Which, Work,
+    IndexError, IndexFilter, IndexedSession, NativeStatus, OwnSession, OwnSessionStamp, OwnTurn,
+    Progress, RefreshOutcome, RefreshStats,
 };
 use segue_catalog::{Catalog, Index, NativeSession};
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Session, TurnState, Usage};
-use segue_store::Filter;
+use segue_store::SessionFilter;
 
-use crate::native::keeper;
-use crate::{Engine, EngineError, Native};
+use crate::native::storage_provider;
+use crate::{Engine, EngineError, NativeEntry};
 
 /// Details of a native session that the index adds to its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct IndexedDetails {
     /// Number of turns.
     pub turns: u32,
     /// Number of messages.
@@ -29,7 +30,7 @@ pub struct Known {
     /// Beginning of the last prompt.
     pub last_prompt: Option<String>,
     /// Status of the session: live, archived or deleted.
-    pub state: State,
+    pub status: NativeStatus,
 }
 
 /// Freshness that a caller requires of a list.
@@ -45,19 +46,19 @@ pub enum Freshness {
 
 /// Outcome of an update of the index.
 #[derive(Debug)]
-pub enum Caught {
+pub enum IndexSync {
     /// The index is up to date, after this work.
-    Up(Work),
+    UpToDate(RefreshStats),
     /// A different process is updating the index.
     Busy,
 }
 
 /// Number of segue's own sessions that are indexed in one batch.
-const OWN: usize = 50;
+const OWN_SESSION_BATCH_SIZE: usize = 50;
 
 impl Engine {
     /// Maximum time to wait for another process that is updating the index. After that, segue reads the files instead.
-    pub const PATIENCE: Duration = Duration::from_secs(3);
+    pub const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
     /// Returns the index; `None` if the engine has none.
     #[must_use]
@@ -65,65 +66,68 @@ impl Engine {
         self.index.as_deref()
     }
 
-    /// Updates the index with everything that was written since the last update, and passes the progress to `tell`.
+    /// Updates the index with everything that was written since the last update, and passes the progress to `on_progress`.
     /// `None` if the engine has no index.
-    pub async fn refresh(
+    pub async fn refresh_index(
         &self,
-        tell: Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<Option<Caught>, EngineError> {
-        self.refresh_within(Self::PATIENCE, tell).await
+        on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<IndexSync>, EngineError> {
+        self.refresh_index_within(Self::INDEX_LOCK_TIMEOUT, on_progress)
+            .await
     }
 
-    /// Updates the index as [`Engine::refresh`] does, but waits for another process for at most `patience`.
-    pub async fn refresh_within(
+    /// Updates the index as [`Engine::refresh_index`] does, but waits for another process for at most `lock_timeout`.
+    pub async fn refresh_index_within(
         &self,
-        patience: Duration,
-        tell: Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<Option<Caught>, EngineError> {
+        lock_timeout: Duration,
+        on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<IndexSync>, EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(None);
         };
-        let now = (self.world.now)();
-        let natives = move |catalog: &Catalog| index.refresh(catalog, now, patience, tell.as_ref());
-        let refreshed = match self.with_catalog(natives).await? {
-            Refreshed::Done(work) => Caught::Up(work),
-            Refreshed::Busy => return Ok(Some(Caught::Busy)),
+        let now = (self.environment.now)();
+        let refresh_natives = move |catalog: &Catalog| {
+            index.refresh(catalog, now, lock_timeout, on_progress.as_ref())
         };
-        self.refresh_own().await?;
-        Ok(Some(refreshed))
+        let sync = match self.with_catalog(refresh_natives).await? {
+            RefreshOutcome::Completed(work) => IndexSync::UpToDate(work),
+            RefreshOutcome::Busy => return Ok(Some(IndexSync::Busy)),
+        };
+        self.refresh_own_sessions().await?;
+        Ok(Some(sync))
     }
 
     /// Updates segue's own sessions in the index, and removes those that no longer exist.
-    async fn refresh_own(&self) -> Result<(), EngineError> {
+    async fn refresh_own_sessions(&self) -> Result<(), EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(());
         };
-        let known = index.own_marks()?.into_iter();
-        let mut known: HashMap<String, OwnMark> =
-            known.map(|mark| (mark.id.clone(), mark)).collect();
+        let indexed_marks = index.own_session_stamps()?.into_iter();
+        let mut indexed: HashMap<String, OwnSessionStamp> =
+            indexed_marks.map(|mark| (mark.id.clone(), mark)).collect();
         let mut changed = Vec::new();
-        for mark in self.store.marks().await? {
-            let before = known.remove(mark.id.as_str());
-            let as_before = before.is_some_and(|before| {
-                before.updated_at == mark.updated_at.as_millisecond()
-                    && before.head == mark.head.map(|head| head.0)
-                    && before.title.as_ref() == Some(&mark.title)
+        for stamp in self.store.session_stamps().await? {
+            let indexed_mark = indexed.remove(stamp.id.as_str());
+            let is_unchanged = indexed_mark.is_some_and(|own_mark| {
+                own_mark.updated_at == stamp.updated_at.as_millisecond()
+                    && own_mark.head == stamp.head.map(|head| head.0)
+                    && own_mark.title.as_ref() == Some(&stamp.title)
             });
-            if as_before {
+            if is_unchanged {
                 continue;
             }
-            if let Some(session) = self.store.session(&mark.id).await? {
-                changed.push(self.news_of(&index, session).await?);
+            if let Some(session) = self.store.session(&stamp.id).await? {
+                changed.push(self.load_index_update(&index, session).await?);
             }
-            if changed.len() >= OWN {
-                take_own(self, &index, &mut changed).await?;
+            if changed.len() >= OWN_SESSION_BATCH_SIZE {
+                write_index_batch(self, &index, &mut changed).await?;
             }
         }
-        take_own(self, &index, &mut changed).await?;
-        for id in known.into_keys() {
+        write_index_batch(self, &index, &mut changed).await?;
+        for id in indexed.into_keys() {
             if let Ok(id) = SessionId::parse(&id) {
                 let index = Arc::clone(&index);
-                self.with_catalog(move |_| index.forget_own(&id, Self::PATIENCE))
+                self.with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
                     .await?;
             }
         }
@@ -131,20 +135,24 @@ impl Engine {
     }
 
     /// Returns a session with the turns that the index does not contain yet.
-    async fn news_of(&self, index: &Index, session: Session) -> Result<OwnSession, EngineError> {
+    async fn load_index_update(
+        &self,
+        index: &Index,
+        session: Session,
+    ) -> Result<OwnSession, EngineError> {
         let turns = self.store.turns(&session.id).await?;
         let finished = turns
             .into_iter()
             .filter(|turn| turn.state != TurnState::Running);
         let finished: Vec<_> = finished.collect();
-        let known = index.own_turns(&session.id)?;
-        let same = known
+        let indexed_turns = index.own_turn_ids(&session.id)?;
+        let unchanged = indexed_turns
             .iter()
             .zip(&finished)
-            .take_while(|(known, turn)| **known == turn.id.0.to_string())
+            .take_while(|(indexed, turn)| **indexed == turn.id.0.to_string())
             .count();
         let mut turns = Vec::new();
-        for turn in finished.iter().skip(same) {
+        for turn in finished.iter().skip(unchanged) {
             turns.push(OwnTurn {
                 id: turn.id.0.to_string(),
                 at: turn.ended_at.unwrap_or(turn.started_at),
@@ -160,29 +168,31 @@ impl Engine {
             created_at: session.created_at,
             updated_at: session.updated_at,
             head: session.head.map(|head| head.0),
-            keep: u32::try_from(same).unwrap_or(u32::MAX),
-            turns,
+            valid_turns: u32::try_from(unchanged).unwrap_or(u32::MAX),
+            new_turns: turns,
         })
     }
 
     /// Removes a deleted native session from the index, with all of its text.
-    pub(crate) async fn forget_indexed(&self, session: &NativeSession) {
+    pub(crate) async fn remove_native_from_index(&self, session: &NativeSession) {
         if let Some(index) = self.index.clone() {
             let (provider, id) = (session.provider.clone(), session.head.id.clone());
-            let forget = move |_: &Catalog| index.forget(provider.as_str(), &id, Self::PATIENCE);
+            let remove = move |_: &Catalog| {
+                index.remove_native_session(provider.as_str(), &id, Self::INDEX_LOCK_TIMEOUT)
+            };
             // If the write fails, the next update marks the session as deleted.
-            let _ = self.with_catalog(forget).await;
+            let _ = self.with_catalog(remove).await;
         }
     }
 
     /// Returns from the index the newest native sessions that match a filter and that no session of segue uses. The
     /// inner error means that the index is not used, with the reason if the user should see it.
-    pub(crate) async fn indexed(
+    pub(crate) async fn list_indexed_natives(
         &self,
-        filter: &Filter,
+        filter: &SessionFilter,
         limit: u32,
         freshness: Freshness,
-    ) -> Result<Result<Indexed, Option<String>>, EngineError> {
+    ) -> Result<Result<IndexedNatives, Option<String>>, EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(Err(None));
         };
@@ -190,61 +200,64 @@ impl Engine {
         match freshness {
             Freshness::AsIndexed => {}
             Freshness::Scanned => return Ok(Err(None)),
-            Freshness::Fresh => match self.refresh(Arc::new(|_| ())).await {
-                Ok(Some(Caught::Up(work))) => {
-                    let walked = work.unreadable.into_iter();
-                    unreadable.extend(walked.map(|(provider, error)| (provider, error.in_full())));
+            Freshness::Fresh => match self.refresh_index(Arc::new(|_| ())).await {
+                Ok(Some(IndexSync::UpToDate(work))) => {
+                    let unreadable_sources = work.unreadable.into_iter();
+                    unreadable.extend(
+                        unreadable_sources
+                            .map(|(provider, error)| (provider, error.format_error_chain())),
+                    );
                 }
                 Ok(_) => return Ok(Err(None)),
-                Err(EngineError::Index(error)) => return Ok(Err(Some(error.in_full()))),
+                Err(EngineError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
                 Err(error) => return Err(error),
             },
         }
-        let natives = self.pages(&index, filter, limit).await;
-        let known = natives.and_then(|natives| Ok((natives, index.failures()?)));
-        let (natives, failed) = match known {
-            Ok(known) => known,
+        let natives = self.load_indexed_pages(&index, filter, limit).await;
+        let listing = natives.and_then(|natives| Ok((natives, index.unreadable_sources()?)));
+        let (natives, failed) = match listing {
+            Ok(listed) => listed,
             Err(EngineError::Index(IndexError::Missing)) => return Ok(Err(None)),
-            Err(EngineError::Index(error)) => return Ok(Err(Some(error.in_full()))),
+            Err(EngineError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
             Err(error) => return Err(error),
         };
         let failed = failed.into_iter();
-        unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
-        Ok(Ok(Indexed {
+        unreadable.extend(failed.map(|failure| (failure.provider, failure.reason)));
+        Ok(Ok(IndexedNatives {
             natives,
             unreadable,
         }))
     }
 
-    async fn pages(
+    async fn load_indexed_pages(
         &self,
         index: &Arc<Index>,
-        filter: &Filter,
+        filter: &SessionFilter,
         limit: u32,
-    ) -> Result<Vec<Native>, EngineError> {
+    ) -> Result<Vec<NativeEntry>, EngineError> {
         // Only segue stores purposes and tags, so no native session matches a filter on these.
-        if filter.is_own() {
+        if filter.is_own_sessions_only() {
             return Ok(Vec::new());
         }
-        let which = Which {
-            provider: filter.provider.as_ref().map(keeper),
+        let index_filter = IndexFilter {
+            provider: filter.provider.as_ref().map(storage_provider),
             project: filter.project.clone(),
             since: filter.since,
-            ..Which::default()
+            ..IndexFilter::default()
         };
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         // Reads a few more, because some native sessions belong to sessions of segue and are omitted.
         let page = limit.saturating_add(20);
-        let mut natives: Vec<Native> = Vec::new();
-        let mut after = 0;
+        let mut natives: Vec<NativeEntry> = Vec::new();
+        let mut offset = 0;
         while natives.len() < wanted {
             // Reading a page takes less time than starting another thread.
-            let rows: Vec<Row> = index.list(&which, page, after)?;
-            let last = rows.len() < page as usize;
-            let rows = rows.into_iter().map(Native::from).collect();
-            natives.extend(self.not_carried(rows).await?);
-            after = after.saturating_add(page);
-            if last {
+            let rows: Vec<IndexedSession> = index.list_sessions(&index_filter, page, offset)?;
+            let is_last_page = rows.len() < page as usize;
+            let rows = rows.into_iter().map(NativeEntry::from).collect();
+            natives.extend(self.filter_unattached(rows).await?);
+            offset = offset.saturating_add(page);
+            if is_last_page {
                 break;
             }
         }
@@ -253,7 +266,7 @@ impl Engine {
 }
 
 /// Writes the collected sessions to the index.
-async fn take_own(
+async fn write_index_batch(
     engine: &Engine,
     index: &Arc<Index>,
     changed: &mut Vec<OwnSession>,
@@ -261,30 +274,31 @@ async fn take_own(
     let changed = std::mem::take(changed);
     if !changed.is_empty() {
         let index = Arc::clone(index);
-        let take = move |_: &Catalog| index.take_own(&changed, Engine::PATIENCE);
-        engine.with_catalog(take).await?;
+        let write =
+            move |_: &Catalog| index.index_own_sessions(&changed, Engine::INDEX_LOCK_TIMEOUT);
+        engine.with_catalog(write).await?;
     }
     Ok(())
 }
 
 /// Native sessions from the index.
-pub(crate) struct Indexed {
-    pub(crate) natives: Vec<Native>,
+pub(crate) struct IndexedNatives {
+    pub(crate) natives: Vec<NativeEntry>,
     pub(crate) unreadable: Vec<(ProviderId, String)>,
 }
 
-impl From<Row> for Native {
-    fn from(row: Row) -> Self {
+impl From<IndexedSession> for NativeEntry {
+    fn from(row: IndexedSession) -> Self {
         Self {
             session: row.session,
             project: row.project,
-            known: Some(Box::new(Known {
+            details: Some(Box::new(IndexedDetails {
                 turns: row.turns,
                 messages: row.messages,
                 usage: row.usage,
                 model: row.model,
                 last_prompt: row.last_prompt,
-                state: row.state,
+                status: row.status,
             })),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! The engine is a library: its calls take and return plain data and a stream of events. It never reads a terminal, a
 //! clock or the environment itself: the caller supplies time, randomness and the identity of the process through
-//! [`World`]. Start at [`Engine::chat`].
+//! [`Environment`]. Start at [`Engine::chat`].
 //!
 //! - A **session** is a conversation that outlives its agents, because segue stores its own record of it.
 //! - A **turn** is one prompt and everything that follows it. It is written to disk as it happens.
@@ -67,8 +67,8 @@
 //! delete a session on request, and to prevent an agent from damaging its own sessions.
 //!
 //! **One turn at a time.** A call on a session that is in use fails with
-//! [`StoreError::Held`](segue_store::StoreError::Held), whether this process or another one uses it; different sessions
-//! run concurrently. An agent that stays running ([`ChatRequest::keep_open`]) retains the lease on its session for this
+//! [`StoreError::Leased`](segue_store::StoreError::Held), whether this process or another one uses it; different sessions
+//! run concurrently. An agent that stays running ([`ChatRequest::keep_agent`]) retains the lease on its session for this
 //! engine until the engine ends the agent.
 //!
 //! **Events** arrive through the caller's bounded channel. A slow receiver slows the agent down, but loses nothing,
@@ -89,7 +89,7 @@
 //!
 //! **Runtime.** The engine needs a tokio runtime with time and I/O enabled; one thread is enough. [`Engine`] is `Send`
 //! and `Sync`, so that it can be shared in an [`Arc`]; its futures can be spawned. Agents that stay running
-//! ([`ChatRequest::keep_open`]) are ended by [`Engine::close`], and killed when the engine is dropped.
+//! ([`ChatRequest::keep_agent`]) are ended by [`Engine::close`], and killed when the engine is dropped.
 
 mod added;
 mod adopt;
@@ -132,37 +132,45 @@ use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::agent::{McpServer, Roles};
-use segue_core::brief::DEFAULT_BUDGET;
+use segue_core::agent::{McpServer, RoleRegistry};
+use segue_core::brief::DEFAULT_BUDGET_TOKENS;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::policy::Policy;
 use segue_store::Store;
 use tokio::sync::Mutex;
 
-pub use added::{Added, Speaker};
-pub use checkpoints::{Changed, CheckpointError, CheckpointView, Fullness, Place};
-pub use compact::{Compacted, Compaction};
-pub use context::{Gathered, Gathering};
-pub use depart::{Departure, Obstacle};
-pub use error::EngineError;
-pub use handoff::HandedOver;
-pub use head::{DroppedTurn, RevertPlan, SetAside};
-pub use indexed::{Caught, Freshness, Known};
-pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
-pub use portable::{Export, Import, Namesake, Present, count_tokens};
-pub use purpose::ForPurpose;
-pub use recall::{
-    DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
+pub use added::{AddedMessage, MessageAuthor};
+pub use checkpoints::{
+    BudgetUsage, CheckpointChange, CheckpointError, CheckpointView, VersionStatus,
 };
-pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
-pub use resolve::{Fitting, Standpoint};
-pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
-pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
-pub use spending::{SpendingRequest, Spendings};
-pub use summarise::{Proposal, Summariser, TakenUp};
-pub use tell::Preview;
-pub use upkeep::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Restored, Spared, Upkeep};
-pub use world::World;
+pub use compact::{CompactionOutcome, CompactionPlan};
+pub use context::{ContextRebuild, GatheredContext};
+pub use depart::{NativeResume, NativeResumeError};
+pub use error::EngineError;
+pub use handoff::HandoffOutcome;
+pub use head::{DetachedTurns, DroppedTurn, RevertPlan};
+pub use indexed::{Freshness, IndexSync, IndexedDetails};
+pub use native::{Conversation, ConversationId, ConversationList, NativeEntry, NativeOutline};
+pub use portable::{ExportOutcome, ImportConflict, ImportMatch, ImportOutcome, count_tokens};
+pub use purpose::PurposeSession;
+pub use recall::{
+    DescribeError, DescribeOutcome, HistoryDetail, HistorySelection, SearchHit, SearchHitTurn,
+    SearchReport, SearchRequest,
+};
+pub use request::{ChatRequest, StopLevel, Target, TurnEvent, TurnReport};
+pub use resolve::{RefContext, SessionMatch};
+pub use segue_catalog::index::{HitOrder, QueryError, QueryWords, SearchQuery, Snippet};
+pub use sessions::{
+    ForkOutcome, ListedSessions, RevertOutcome, SessionView, Transcript, TranscriptTurn,
+};
+pub use spending::{SpendingReport, SpendingRequest};
+pub use summarise::{Summariser, SummaryOutcome, SummaryProposal};
+pub use tell::BriefPreview;
+pub use upkeep::{
+    ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
+    PlannedDeletion, RestoreOutcome, SkippedNative,
+};
+pub use world::Environment;
 
 /// An engine that runs turns on a store and a set of agents.
 pub struct Engine {
@@ -170,35 +178,35 @@ pub struct Engine {
     agents: Vec<Arc<dyn Agent>>,
     catalog: Catalog,
     index: Option<Arc<Index>>,
-    world: World,
-    tools: Tools,
-    warm: warm::Warm,
+    environment: Environment,
+    tools: McpTools,
+    agent_pool: warm::AgentPool,
     /// Cache of the last location at which each native session was found.
-    places: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
-    upkeep: Option<Upkeep>,
+    native_locations: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
+    archive_service: Option<ArchiveService>,
     budget: u64,
     policy: Policy,
-    roles: Roles,
+    roles: RoleRegistry,
     /// Path of the git program that lists commits; `None` if git is not available.
     git: Option<PathBuf>,
 }
 
 /// MCP servers that segue passes to agents when it opens a native session.
 #[derive(Clone, Default)]
-pub struct Tools {
+pub struct McpTools {
     /// Servers that every session gets.
     pub servers: Vec<McpServer>,
     /// Factory for segue's own server; `None` if agents get no tools of segue.
-    pub own: Option<OwnTools>,
+    pub segue_server: Option<SegueServerFactory>,
 }
 
 /// A function that creates the MCP server for a session.
-pub type OwnTools = Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>;
+pub type SegueServerFactory = Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>;
 
-impl Tools {
+impl McpTools {
     fn for_session(&self, id: &SessionId) -> Vec<McpServer> {
-        let own = self.own.iter().map(|own| own(id));
-        own.chain(self.servers.iter().cloned()).collect()
+        let segue_server = self.segue_server.iter().map(|create| create(id));
+        segue_server.chain(self.servers.iter().cloned()).collect()
     }
 }
 
@@ -210,28 +218,28 @@ impl Engine {
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
         catalog: Catalog,
-        world: World,
+        environment: Environment,
     ) -> Self {
         Self {
             store,
             agents,
             catalog,
             index: None,
-            world,
-            tools: Tools::default(),
-            warm: warm::Warm::default(),
-            places: Mutex::default(),
-            upkeep: None,
-            budget: DEFAULT_BUDGET,
+            environment,
+            tools: McpTools::default(),
+            agent_pool: warm::AgentPool::default(),
+            native_locations: Mutex::default(),
+            archive_service: None,
+            budget: DEFAULT_BUDGET_TOKENS,
             policy: Policy::default(),
-            roles: Roles::default(),
+            roles: RoleRegistry::default(),
             git: None,
         }
     }
 
     /// Sets the MCP servers that the engine passes to every agent that accepts any.
     #[must_use]
-    pub fn with_tools(mut self, tools: Tools) -> Self {
+    pub fn with_tools(mut self, tools: McpTools) -> Self {
         self.tools = tools;
         self
     }
@@ -245,14 +253,14 @@ impl Engine {
 
     /// Sets the roles that sessions can have.
     #[must_use]
-    pub fn with_roles(mut self, roles: Roles) -> Self {
+    pub fn with_roles(mut self, roles: RoleRegistry) -> Self {
         self.roles = roles;
         self
     }
 
     /// Returns the roles that sessions can have.
     #[must_use]
-    pub fn roles(&self) -> &Roles {
+    pub fn roles(&self) -> &RoleRegistry {
         &self.roles
     }
 
@@ -271,7 +279,7 @@ impl Engine {
             .find(|agent| agent.provider() == provider)
             .ok_or_else(|| EngineError::UnknownProvider {
                 provider: provider.clone(),
-                known: self
+                available: self
                     .agents
                     .iter()
                     .map(|agent| agent.provider().clone())

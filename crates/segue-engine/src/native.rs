@@ -6,13 +6,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use segue_catalog::{
-    Catalog, NativeSession, NativeTurn, Natives, Skipped, Start, outline, project_key, replay,
+    Catalog, NativeSession, NativeSessionList, NativeTurn, ReadStart, SkippedContent, project_key,
+    read_outline, read_turns_from,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Session, SessionRef, SessionStatus, Title};
-use segue_store::{Filter, Page};
+use segue_store::{PageRequest, SessionFilter};
 
-use crate::{Engine, EngineError, Fitting, Freshness, Known, Standpoint, Target};
+use crate::{Engine, EngineError, Freshness, IndexedDetails, RefContext, SessionMatch, Target};
 
 /// Id of a conversation, which segue or an agent stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,16 +55,16 @@ impl fmt::Display for ConversationId {
 
 /// A native session and the project it belongs to.
 #[derive(Debug, Clone)]
-pub struct Native {
+pub struct NativeEntry {
     /// Native session, as the catalog found it.
     pub session: NativeSession,
     /// Key of the project; `None` if the agent recorded no working directory.
     pub project: Option<String>,
     /// Details from the index; `None` if the session was read from its files.
-    pub known: Option<Box<Known>>,
+    pub details: Option<Box<IndexedDetails>>,
 }
 
-impl Native {
+impl NativeEntry {
     /// Returns the id of the native session.
     #[must_use]
     pub fn id(&self) -> ConversationId {
@@ -77,7 +78,7 @@ pub enum Conversation {
     /// A session of segue, with its status.
     Session(Box<Session>, SessionStatus),
     /// A native session.
-    Native(Box<Native>),
+    Native(Box<NativeEntry>),
 }
 
 impl Conversation {
@@ -109,7 +110,7 @@ impl Conversation {
 
 /// Outline of a native session, without the messages.
 #[derive(Debug)]
-pub struct Survey {
+pub struct NativeOutline {
     /// Current title; `None` if no record sets one.
     pub title: Option<Title>,
     /// Turns, without their messages.
@@ -117,26 +118,30 @@ pub struct Survey {
     /// Number of times that the agent compacted its own context.
     pub compactions: u32,
     /// Records that could not be read.
-    pub skipped: Skipped,
+    pub skipped: SkippedContent,
 }
 
 /// A list of conversations.
 #[derive(Debug, Default)]
-pub struct Conversations {
+pub struct ConversationList {
     /// Conversations, newest first.
     pub rows: Vec<Conversation>,
     /// Whether more conversations match.
-    pub more: bool,
+    pub has_more: bool,
     /// Providers with sessions that could not be read, each with the reason.
     pub unreadable: Vec<(ProviderId, String)>,
     /// Reason why the index could not be used; `None` if it was used or not needed.
-    pub without_index: Option<String>,
+    pub index_error: Option<String>,
 }
 
-impl Conversations {
+impl ConversationList {
     /// Adds providers with sessions that could not be read, as far as they match the filter.
-    pub fn lack(&mut self, filter: &Filter, unreadable: Vec<(ProviderId, String)>) {
-        let wanted = filter.provider.as_ref().map(keeper);
+    pub fn add_unreadable(
+        &mut self,
+        filter: &SessionFilter,
+        unreadable: Vec<(ProviderId, String)>,
+    ) {
+        let wanted = filter.provider.as_ref().map(storage_provider);
         let fits = |provider: &ProviderId| wanted.as_ref().is_none_or(|wanted| wanted == provider);
         let unreadable = unreadable.into_iter();
         self.unreadable
@@ -146,24 +151,24 @@ impl Conversations {
     }
 
     /// Adds the conversations of another list without duplicates, and truncates the result to `limit`.
-    pub fn join(&mut self, others: Self, limit: u32) {
-        let known: Vec<ConversationId> = self.rows.iter().map(Conversation::id).collect();
-        let others_rows = others.rows.into_iter();
+    pub fn merge(&mut self, other: Self, limit: u32) {
+        let existing_ids: Vec<ConversationId> = self.rows.iter().map(Conversation::id).collect();
+        let other_rows = other.rows.into_iter();
         self.rows
-            .extend(others_rows.filter(|row| !known.contains(&row.id())));
-        self.more |= others.more;
-        self.unreadable.extend(others.unreadable);
+            .extend(other_rows.filter(|row| !existing_ids.contains(&row.id())));
+        self.has_more |= other.has_more;
+        self.unreadable.extend(other.unreadable);
         self.unreadable.sort();
         self.unreadable.dedup();
-        self.without_index = self.without_index.take().or(others.without_index);
-        self.sort(limit);
+        self.index_error = self.index_error.take().or(other.index_error);
+        self.sort_and_truncate(limit);
     }
 
     /// Sorts the conversations, newest first, and truncates them to `limit`.
-    pub fn sort(&mut self, limit: u32) {
+    pub fn sort_and_truncate(&mut self, limit: u32) {
         self.rows
             .sort_by_key(|row| std::cmp::Reverse(row.updated_at()));
-        self.more |= self.rows.len() > limit as usize;
+        self.has_more |= self.rows.len() > limit as usize;
         self.rows.truncate(limit as usize);
     }
 }
@@ -171,20 +176,24 @@ impl Conversations {
 impl Engine {
     /// Lists the newest conversations that match a filter. A native session that a session of segue uses is listed only
     /// as that session.
-    pub async fn conversations(
+    pub async fn list_conversations(
         &self,
-        filter: &Filter,
+        filter: &SessionFilter,
         limit: u32,
         freshness: Freshness,
-    ) -> Result<Conversations, EngineError> {
-        let (own, more) = self.list(filter, Page::first(limit)).await?;
+    ) -> Result<ConversationList, EngineError> {
+        let (own, more) = self
+            .list_sessions(filter, PageRequest::first(limit))
+            .await?;
         // Requests one row more than the limit, to learn whether more exist.
-        let some = limit.saturating_add(1);
-        let indexed = self.indexed(filter, some, freshness).await?;
-        let without_index = indexed.as_ref().err().cloned().flatten();
+        let limit_plus_one = limit.saturating_add(1);
+        let indexed = self
+            .list_indexed_natives(filter, limit_plus_one, freshness)
+            .await?;
+        let index_error = indexed.as_ref().err().cloned().flatten();
         let (natives, unreadable) = match indexed {
             Ok(indexed) => (indexed.natives, indexed.unreadable),
-            Err(_) => self.natives(filter).await?,
+            Err(_) => self.list_unattached_natives(filter).await?,
         };
         let own = own
             .into_iter()
@@ -192,85 +201,85 @@ impl Engine {
         let natives = natives
             .into_iter()
             .map(|native| Conversation::Native(Box::new(native)));
-        let mut conversations = Conversations {
+        let mut conversations = ConversationList {
             rows: own.chain(natives).collect(),
-            more: more.is_some(),
+            has_more: more.is_some(),
             unreadable: Vec::new(),
-            without_index,
+            index_error,
         };
-        conversations.lack(filter, unreadable);
-        conversations.sort(limit);
+        conversations.add_unreadable(filter, unreadable);
+        conversations.sort_and_truncate(limit);
         Ok(conversations)
     }
 
     /// Returns the native sessions that match a filter and that no session of segue uses.
-    pub(crate) async fn natives(
+    pub(crate) async fn list_unattached_natives(
         &self,
-        filter: &Filter,
-    ) -> Result<(Vec<Native>, Vec<(ProviderId, String)>), EngineError> {
-        let (natives, unreadable) = self.all_natives(filter).await;
-        Ok((self.not_carried(natives).await?, unreadable))
+        filter: &SessionFilter,
+    ) -> Result<(Vec<NativeEntry>, Vec<(ProviderId, String)>), EngineError> {
+        let (natives, unreadable) = self.list_natives(filter).await;
+        Ok((self.filter_unattached(natives).await?, unreadable))
     }
 
     /// Returns the native sessions that match a filter, and the providers with sessions that could not be read.
-    pub(crate) async fn all_natives(
+    pub(crate) async fn list_natives(
         &self,
-        filter: &Filter,
-    ) -> (Vec<Native>, Vec<(ProviderId, String)>) {
+        filter: &SessionFilter,
+    ) -> (Vec<NativeEntry>, Vec<(ProviderId, String)>) {
         // Only segue stores purposes and tags, so no native session matches a filter on these.
-        if filter.is_own() {
+        if filter.is_own_sessions_only() {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
         self.with_catalog(move |catalog| {
-            let keeper = wanted.provider.as_ref().map(keeper);
-            let found = catalog.sessions(keeper.as_ref(), wanted.since);
-            let fits = |native: &Native| {
+            let native_provider = wanted.provider.as_ref().map(storage_provider);
+            let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
+            let fits = |native: &NativeEntry| {
                 let head = &native.session.head;
                 let project = wanted.project.as_ref();
                 wanted.since.is_none_or(|since| head.updated_at >= since)
                     && project.is_none_or(|project| native.project.as_ref() == Some(project))
             };
-            let unreadable = causes(&found);
-            let natives = placed(found.sessions).into_iter().filter(fits);
+            let unreadable = unreadable_reasons(&listed);
+            let natives = to_native_entries(listed.sessions).into_iter().filter(fits);
             (natives.collect::<Vec<_>>(), unreadable)
         })
         .await
     }
 
     /// Adds native sessions from another source, except those that the list contains or that a session of segue uses.
-    pub async fn add_natives(
+    pub async fn add_unattached_natives(
         &self,
-        conversations: &mut Conversations,
-        natives: Vec<Native>,
+        conversations: &mut ConversationList,
+        natives: Vec<NativeEntry>,
         limit: u32,
     ) -> Result<(), EngineError> {
-        let known: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
-        for native in self.not_carried(natives).await? {
-            if !known.contains(&native.id()) {
+        let existing_ids: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
+        for native in self.filter_unattached(natives).await? {
+            if !existing_ids.contains(&native.id()) {
                 let row = Conversation::Native(Box::new(native));
                 conversations.rows.push(row);
             }
         }
-        conversations.sort(limit);
+        conversations.sort_and_truncate(limit);
         Ok(())
     }
 
     /// Returns `true` if segue can drive the provider or read its sessions.
     #[must_use]
-    pub fn knows(&self, provider: &ProviderId) -> bool {
-        self.known_providers().contains(&provider.as_str())
+    pub fn is_supported_provider(&self, provider: &ProviderId) -> bool {
+        self.supported_providers().contains(&provider.as_str())
     }
 
     /// Returns the providers that segue can drive, in order of preference.
     #[must_use]
-    pub fn drivable(&self) -> Vec<&ProviderId> {
+    pub fn drivable_providers(&self) -> Vec<&ProviderId> {
         self.agents.iter().map(|agent| agent.provider()).collect()
     }
 
     /// Returns the names of the providers that segue can drive or read, sorted.
     #[must_use]
-    pub fn known_providers(&self) -> Vec<&str> {
+    pub fn supported_providers(&self) -> Vec<&str> {
         let agents = self.agents.iter().map(|agent| agent.provider().as_str());
         let mut names: Vec<&str> = agents.chain(self.catalog.providers()).collect();
         names.sort_unstable();
@@ -279,99 +288,102 @@ impl Engine {
     }
 
     /// Returns `true` if segue can read the session files of this provider.
-    pub(crate) fn reads(&self, provider: &ProviderId) -> bool {
-        let keeper = keeper(provider);
+    pub(crate) fn can_read_sessions(&self, provider: &ProviderId) -> bool {
+        let native_provider = storage_provider(provider);
         self.catalog
             .providers()
-            .any(|known| known == keeper.as_str())
+            .any(|name| name == native_provider.as_str())
     }
 
-    /// Returns the provider that can resume the native sessions of `keeper`; `None` if the engine has no such agent.
-    pub(crate) fn driver(&self, keeper: &ProviderId) -> Option<ProviderId> {
-        let candidates = [Some(keeper.clone()), spoken_to(keeper)];
+    /// Returns the provider that can resume the native sessions of `native_provider`; `None` if the engine has no such agent.
+    pub(crate) fn find_driver(&self, native_provider: &ProviderId) -> Option<ProviderId> {
+        let candidates = [Some(native_provider.clone()), acp_provider(native_provider)];
         let mut drivers = candidates.into_iter().flatten();
         drivers.find(|provider| self.agent(provider).is_ok())
     }
 
-    pub(crate) async fn not_carried(
+    pub(crate) async fn filter_unattached(
         &self,
-        natives: Vec<Native>,
-    ) -> Result<Vec<Native>, EngineError> {
-        let mut asked = Vec::with_capacity(natives.len() * 2);
+        natives: Vec<NativeEntry>,
+    ) -> Result<Vec<NativeEntry>, EngineError> {
+        let mut keys = Vec::with_capacity(natives.len() * 2);
         for native in &natives {
             let NativeSession { provider, head, .. } = &native.session;
-            asked.push((provider.clone(), head.id.clone()));
-            asked.extend(spoken_to(provider).map(|driver| (driver, head.id.clone())));
+            keys.push((provider.clone(), head.id.clone()));
+            keys.extend(acp_provider(provider).map(|driver| (driver, head.id.clone())));
         }
-        let carried: HashSet<(ProviderId, NativeId)> = if asked.is_empty() {
+        let attached: HashSet<(ProviderId, NativeId)> = if keys.is_empty() {
             HashSet::new()
         } else {
-            let carried = self.store.carried(&asked).await?.into_iter();
-            carried.map(|(driver, id)| (keeper(&driver), id)).collect()
+            let pairs = self.store.attached_natives(&keys).await?.into_iter();
+            pairs
+                .map(|(driver, id)| (storage_provider(&driver), id))
+                .collect()
         };
-        let free = |native: &Native| {
+        let is_unattached = |native: &NativeEntry| {
             let session = &native.session;
-            !carried.contains(&(session.provider.clone(), session.head.id.clone()))
+            !attached.contains(&(session.provider.clone(), session.head.id.clone()))
         };
-        Ok(natives.into_iter().filter(free).collect())
+        Ok(natives.into_iter().filter(is_unattached).collect())
     }
 
     /// Finds the conversation that a typed reference names. `claude:ID` names a native session.
-    pub async fn find_any(
+    pub async fn find_conversation(
         &self,
         reference: &SessionRef,
-        standpoint: &Standpoint,
+        ref_context: &RefContext,
     ) -> Result<Conversation, EngineError> {
         if matches!(reference, SessionRef::Latest) {
-            let here = Filter {
-                project: Some(standpoint.project.key.clone()),
-                ..Filter::default()
+            let project_filter = SessionFilter {
+                project: Some(ref_context.project.key.clone()),
+                ..SessionFilter::default()
             };
             let newest = self
-                .conversations(&here, 1, Freshness::Fresh)
+                .list_conversations(&project_filter, 1, Freshness::Fresh)
                 .await?
                 .rows
                 .into_iter()
                 .next();
             return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
         }
-        let text = match self.find_own(reference, standpoint).await {
+        let text = match self.find_own_session(reference, ref_context).await {
             Ok(session) => {
-                let status = self.status(&session).await?;
+                let status = self.session_status(&session).await?;
                 return Ok(Conversation::Session(Box::new(session), status));
             }
             Err(EngineError::NoMatch(text)) => text,
-            Err(EngineError::OnlyNative(id)) => id.to_string(),
+            Err(EngineError::NotAdopted(id)) => id.to_string(),
             Err(error) => return Err(error),
         };
-        let mut natives = self.lookup_native(&text).await?;
+        let mut natives = self.lookup_natives(&text).await?;
         match natives.len() {
-            0 if matches!(reference, SessionRef::Number(_)) => {
-                Err(self.why_not(&text).await.unwrap_or(EngineError::Gone(text)))
-            }
-            0 if self.was_there(&text) => Err(self
-                .why_not(&text)
+            0 if matches!(reference, SessionRef::Number(_)) => Err(self
+                .explain_missing_native(&text)
+                .await
+                .unwrap_or(EngineError::ListEntryMissing(text))),
+            0 if self.is_indexed(&text) => Err(self
+                .explain_missing_native(&text)
                 .await
                 .unwrap_or(EngineError::Deleted(text))),
             0 => Err(EngineError::NoMatch(text)),
             1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
             _ => Err(EngineError::Ambiguous {
                 text,
-                candidates: natives.iter().map(Fitting::from).collect(),
+                candidates: natives.iter().map(SessionMatch::from).collect(),
             }),
         }
     }
 
     /// Returns the reason why the file of a native session contains no conversation any more; `None` if the file does
     /// not exist.
-    async fn why_not(&self, text: &str) -> Option<EngineError> {
+    async fn explain_missing_native(&self, text: &str) -> Option<EngineError> {
         let text = text.to_owned();
-        let why = self.with_catalog(move |catalog| catalog.why_not(&text));
-        why.await.map(EngineError::from)
+        let reason = self.with_catalog(move |catalog| catalog.find_read_error(&text));
+        reason.await.map(EngineError::from)
     }
 
     /// Returns `true` if the index contains a native session with this id, which the caller could not find.
-    fn was_there(&self, text: &str) -> bool {
+    fn is_indexed(&self, text: &str) -> bool {
         let (provider, id) = match text.split_once(':') {
             Some((provider, id)) => (ProviderId::parse(provider).ok(), id),
             None => (None, text),
@@ -379,33 +391,34 @@ impl Engine {
         let Ok(id) = NativeId::parse(id) else {
             return false;
         };
-        let readers = self.catalog.providers();
-        let readers = readers.filter_map(|name| ProviderId::parse(name).ok());
-        let providers: Vec<_> = provider.map_or_else(|| readers.collect(), |one| vec![one]);
+        let readable = self.catalog.providers();
+        let readable = readable.filter_map(|name| ProviderId::parse(name).ok());
+        let providers: Vec<_> = provider.map_or_else(|| readable.collect(), |single| vec![single]);
         self.index.as_ref().is_some_and(|index| {
-            let known = |provider: &ProviderId| matches!(index.row(provider, &id), Ok(Some(_)));
-            providers.iter().any(known)
+            let has_row =
+                |provider: &ProviderId| matches!(index.find_session(provider, &id), Ok(Some(_)));
+            providers.iter().any(has_row)
         })
     }
 
     /// Finds the native sessions that a text may name. Fails if only unreadable ones match.
-    pub(crate) async fn lookup_native(&self, text: &str) -> Result<Vec<Native>, EngineError> {
+    pub(crate) async fn lookup_natives(&self, text: &str) -> Result<Vec<NativeEntry>, EngineError> {
         let text = text.to_owned();
-        let found = self.with_catalog(move |catalog| catalog.lookup(&text));
-        let found = found.await;
-        let mut unreadable = found.unreadable.into_iter();
+        let lookup = self.with_catalog(move |catalog| catalog.lookup_id(&text));
+        let listed = lookup.await;
+        let mut unreadable = listed.unreadable.into_iter();
         match unreadable.next() {
             // A file with this name exists, but cannot be read.
-            Some((_, error)) if found.sessions.is_empty() => Err(error.into()),
-            _ => Ok(placed(found.sessions)),
+            Some((_, error)) if listed.sessions.is_empty() => Err(error.into()),
+            _ => Ok(to_native_entries(listed.sessions)),
         }
     }
 
     /// Reads a complete native session, and returns its outline.
-    pub fn survey(&self, native: &NativeSession) -> Result<Survey, EngineError> {
-        let mut records = self.catalog.records(native, &Start::Beginning)?;
-        let outlined = outline(records.as_mut())?;
-        Ok(Survey {
+    pub fn read_outline(&self, native: &NativeSession) -> Result<NativeOutline, EngineError> {
+        let mut records = self.catalog.open_records(native, &ReadStart::Beginning)?;
+        let outlined = read_outline(records.as_mut())?;
+        Ok(NativeOutline {
             title: outlined.title().cloned(),
             compactions: outlined.compactions(),
             skipped: records.skipped(),
@@ -413,26 +426,31 @@ impl Engine {
         })
     }
 
-    /// Passes the turns of a survey with their messages to `tell`, starting at index `from`. Reads one turn at a time,
+    /// Passes the turns of a survey with their messages to `on_turn`, starting at index `from`. Reads one turn at a time,
     /// so that even a huge session is never completely in memory.
-    pub fn replay(
+    pub fn read_turns_from(
         &self,
         native: &NativeSession,
-        survey: &Survey,
+        outline: &NativeOutline,
         from: usize,
-        tell: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
+        on_turn: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
     ) -> Result<(), EngineError> {
-        let mut records = self.catalog.records(native, &Start::Beginning)?;
-        Ok(replay(records.as_mut(), &survey.turns, from, tell)?)
+        let mut records = self.catalog.open_records(native, &ReadStart::Beginning)?;
+        Ok(read_turns_from(
+            records.as_mut(),
+            &outline.turns,
+            from,
+            on_turn,
+        )?)
     }
 
     /// Returns the last turns of a native session of any length, and `true` if those are all turns.
-    pub fn recent(
+    pub fn read_recent_native_turns(
         &self,
         native: &NativeSession,
         turns: usize,
     ) -> Result<(Vec<NativeTurn>, bool), EngineError> {
-        Ok(self.catalog.recent(native, turns)?)
+        Ok(self.catalog.read_recent_turns(native, turns)?)
     }
 
     /// Runs `work` on a blocking thread, because reading many small files would block all other tasks of this process.
@@ -450,43 +468,43 @@ impl Engine {
 }
 
 /// Adds the project to each session. Many sessions share a directory, which is examined once.
-fn placed(sessions: Vec<NativeSession>) -> Vec<Native> {
+fn to_native_entries(sessions: Vec<NativeSession>) -> Vec<NativeEntry> {
     let mut projects: HashMap<String, String> = HashMap::new();
-    let place = |session: NativeSession| {
+    let to_entry = |session: NativeSession| {
         let project = session.head.cwd.as_ref().map(|cwd| {
             let key = projects.entry(cwd.clone());
             let key = key.or_insert_with(|| project_key(Path::new(cwd)).display().to_string());
             key.clone()
         });
-        Native {
+        NativeEntry {
             session,
             project,
-            known: None,
+            details: None,
         }
     };
-    sessions.into_iter().map(place).collect()
+    sessions.into_iter().map(to_entry).collect()
 }
 
-fn causes(natives: &Natives) -> Vec<(ProviderId, String)> {
-    let cause = |(provider, error): &(ProviderId, segue_catalog::ReadError)| {
-        let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+fn unreadable_reasons(natives: &NativeSessionList) -> Vec<(ProviderId, String)> {
+    let reason_for = |(provider, error): &(ProviderId, segue_catalog::ReadError)| {
+        let source = std::error::Error::source(error).map(|source| format!(": {source}"));
         (
             provider.clone(),
-            format!("{error}{}", why.unwrap_or_default()),
+            format!("{error}{}", source.unwrap_or_default()),
         )
     };
-    natives.unreadable.iter().map(cause).collect()
+    natives.unreadable.iter().map(reason_for).collect()
 }
 
 /// Returns the provider that stores the native sessions of an agent: for `acp:NAME`, which runs `NAME` over ACP, it is
 /// `NAME`.
-pub(crate) fn keeper(provider: &ProviderId) -> ProviderId {
+pub(crate) fn storage_provider(provider: &ProviderId) -> ProviderId {
     let name = provider.as_str().strip_prefix("acp:");
-    let keeper = name.and_then(|name| ProviderId::parse(name).ok());
-    keeper.unwrap_or_else(|| provider.clone())
+    let native_provider = name.and_then(|name| ProviderId::parse(name).ok());
+    native_provider.unwrap_or_else(|| provider.clone())
 }
 
 /// Returns the provider that runs an agent over ACP.
-fn spoken_to(keeper: &ProviderId) -> Option<ProviderId> {
-    ProviderId::parse(&format!("acp:{keeper}")).ok()
+fn acp_provider(native_provider: &ProviderId) -> Option<ProviderId> {
+    ProviderId::parse(&format!("acp:{native_provider}")).ok()
 }

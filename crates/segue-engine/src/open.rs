@@ -4,65 +4,72 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Timeouts};
+use segue_agents::{AgentConnection, AgentError, OpenRequest, OpenedConnection, Timeouts};
 use segue_core::agent::PermissionPolicy;
-use segue_core::brief::Section;
+use segue_core::brief::BriefSection;
 use segue_core::id::{LegId, ProviderId, TurnId};
-use segue_core::session::{Decision, Leg, LegEnd, Opened, Session, Turn, can_go_on};
+use segue_core::session::{Decision, Leg, LegEnd, OpenMode, Session, Turn, can_resume_leg};
 use segue_store::NewLeg;
 
-use crate::hold::Hold;
-use crate::tell::Telling;
+use crate::hold::LeaseGuard;
+use crate::tell::BriefRequest;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A leg with a running agent.
 pub(crate) struct OpenLeg {
     pub(crate) leg: Leg,
-    pub(crate) conversation: Box<dyn Conversation>,
-    pub(crate) opened: Opened,
-    /// Reason for the choice of `opened`, as text for the user.
-    pub(crate) why: String,
+    pub(crate) connection: Box<dyn AgentConnection>,
+    pub(crate) open_mode: OpenMode,
+    /// Reason for the choice of `open_mode`, as text for the user.
+    pub(crate) reason: String,
     /// Whether the native session is new and branched off from another one, whose context it has.
     pub(crate) branched: bool,
     /// Text to send: the prompt, after a brief if the agent does not have the session in context.
     pub(crate) prompt: String,
     /// Actions that protected native sessions from damage, one line each.
-    pub(crate) protected: Vec<String>,
+    pub(crate) guard_actions: Vec<String>,
     /// Reason why the agent runs on another transport than the default one; `None` if it does not.
-    pub(crate) fell_back: Option<String>,
+    pub(crate) transport_fallback: Option<String>,
     /// Decisions about the content of the brief.
-    pub(crate) news: Vec<Decision>,
+    pub(crate) brief_decisions: Vec<Decision>,
 }
 
 impl OpenLeg {
     /// Creates a leg that resumes its native session, which contains all turns.
-    fn going_on(leg: &Leg, opening: Opening, terms: &OpenTerms<'_>) -> Self {
-        let why = if opening.opened == Opened::Live {
+    fn for_resumed_native(
+        leg: &Leg,
+        opening: OpenedConnection,
+        leg_request: &OpenLegRequest<'_>,
+    ) -> Self {
+        let reason = if opening.open_mode == OpenMode::Live {
             "the agent is still running"
         } else {
             "the agent still knows the conversation"
         };
         Self {
             leg: leg.clone(),
-            conversation: opening.conversation,
-            opened: opening.opened,
-            why: why.to_owned(),
+            connection: opening.connection,
+            open_mode: opening.open_mode,
+            reason: reason.to_owned(),
             branched: false,
             // The agent may or may not have stored the text that it refused, so all of it is sent again.
-            prompt: terms.refused.unwrap_or(&terms.request.prompt).to_owned(),
-            protected: opening.protected,
-            fell_back: opening.fell_back,
-            news: Vec::new(),
+            prompt: leg_request
+                .refused_text
+                .unwrap_or(&leg_request.chat.prompt)
+                .to_owned(),
+            guard_actions: opening.guard_actions,
+            transport_fallback: opening.transport_fallback,
+            brief_decisions: Vec::new(),
         }
     }
 }
 
 /// Parameters for opening a leg.
-pub(crate) struct OpenTerms<'a> {
-    pub(crate) request: &'a ChatRequest,
+pub(crate) struct OpenLegRequest<'a> {
+    pub(crate) chat: &'a ChatRequest,
     /// Text for a resumed native session: the prompt, after the messages that were added to the record since the last
     /// prompt.
-    pub(crate) sends: &'a str,
+    pub(crate) resume_prompt: &'a str,
     /// Turn of the prompt.
     pub(crate) turn: TurnId,
     pub(crate) provider: &'a ProviderId,
@@ -70,206 +77,242 @@ pub(crate) struct OpenTerms<'a> {
     pub(crate) timeouts: Timeouts,
     pub(crate) model: Option<&'a str>,
     /// Reason why a second leg is opened for the same prompt; `None` for the first one.
-    pub(crate) why_again: Option<&'a str>,
+    pub(crate) new_leg_reason: Option<&'a str>,
     /// Text that the same agent refused for this prompt; `None` if it refused none.
-    pub(crate) refused: Option<&'a str>,
+    pub(crate) refused_text: Option<&'a str>,
 }
 
 /// Reason why no leg could be opened.
-pub(crate) enum CannotOpen {
+pub(crate) enum OpenLegError {
     Agent(AgentError),
     Engine(EngineError),
 }
 
-impl<E: Into<EngineError>> From<E> for CannotOpen {
+impl<E: Into<EngineError>> From<E> for OpenLegError {
     fn from(error: E) -> Self {
         Self::Engine(error.into())
     }
 }
 
 impl Engine {
-    /// Opens a leg for a prompt that is recorded and not sent yet. `before` are the turns before the prompt.
-    pub(crate) async fn open(
+    /// Opens a leg for a prompt that is recorded and not sent yet. `earlier_turns` are the turns before the prompt.
+    pub(crate) async fn open_leg(
         &self,
-        terms: &OpenTerms<'_>,
+        leg_request: &OpenLegRequest<'_>,
         session: &Session,
-        hold: &Hold,
+        guard: &LeaseGuard,
         before: &[Turn],
-    ) -> Result<OpenLeg, CannotOpen> {
-        let provider = terms.provider;
+    ) -> Result<OpenLeg, OpenLegError> {
+        let provider = leg_request.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
         let newest = legs.into_iter().next_back();
-        let summed = self.compact_ahead(terms, session, hold, (newest.as_ref(), before));
-        let summed = summed.await?;
-        let newest = newest.filter(|_| summed.is_none());
-        let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
-        let over = summed.or(over);
-        let last = newest.filter(|leg| leg.ended.is_none());
-        let refused = |leg: &Leg| terms.refused.is_some() && leg.tip == Some(terms.turn);
-        let usable = last
+        let compaction_reason =
+            self.compact_before_prompt(leg_request, session, guard, (newest.as_ref(), before));
+        let compaction_reason = compaction_reason.await?;
+        let newest = newest.filter(|_| compaction_reason.is_none());
+        let ended_reason = newest
             .as_ref()
-            .filter(|leg| leg.provider == *provider && (can_go_on(leg, before) || refused(leg)));
-        let live = self
-            .warm
-            .take(&session.id, usable, terms.permissions, terms.model);
-        let (live, mut protected) = live.await;
-        if let (Some(conversation), Some(leg)) = (live, usable) {
-            if let Some(process) = conversation.process() {
-                hold.runs(process);
+            .and_then(|leg| ended_leg_reason(leg, provider));
+        let ended_reason = compaction_reason.or(ended_reason);
+        let last = newest.filter(|leg| leg.ended.is_none());
+        let has_refused_prompt =
+            |leg: &Leg| leg_request.refused_text.is_some() && leg.tip == Some(leg_request.turn);
+        let usable = last.as_ref().filter(|leg| {
+            leg.provider == *provider && (can_resume_leg(leg, before) || has_refused_prompt(leg))
+        });
+        let live = self.agent_pool.take(
+            &session.id,
+            usable,
+            leg_request.permissions,
+            leg_request.model,
+        );
+        let (live, mut guard_actions) = live.await;
+        if let (Some(connection), Some(leg)) = (live, usable) {
+            if let Some(process) = connection.process_identity() {
+                guard.set_agent(process);
             }
-            let opening = Opening {
-                conversation,
-                opened: Opened::Live,
-                why_not: None,
-                not_now: false,
-                protected: Vec::new(),
-                fell_back: None,
+            let opening = OpenedConnection {
+                connection,
+                open_mode: OpenMode::Live,
+                fallback_reason: None,
+                session_unavailable: false,
+                guard_actions: Vec::new(),
+                transport_fallback: None,
             };
-            return Ok(OpenLeg::going_on(leg, opening, terms));
+            return Ok(OpenLeg::for_resumed_native(leg, opening, leg_request));
         }
         let native_id = usable.and_then(|leg| leg.native_id.clone());
-        let from = match (usable, terms.why_again) {
-            (None, None) => self.branching(session, provider, before).await?,
+        let branch_source = match (usable, leg_request.new_leg_reason) {
+            (None, None) => self.find_branch_source(session, provider, before).await?,
             (Some(_), _) | (None, Some(_)) => None,
         };
-        let nowhere = native_id.is_none() && from.is_none();
-        if terms.request.strict && nowhere && !before.is_empty() {
-            return Err(CannotOpen::Agent(no_native(last.as_ref(), over, provider)));
+        let has_no_native = native_id.is_none() && branch_source.is_none();
+        if leg_request.chat.strict && has_no_native && !before.is_empty() {
+            return Err(OpenLegError::Agent(no_native_error(
+                last.as_ref(),
+                ended_reason,
+                provider,
+            )));
         }
-        let mut open = self.open_request(terms, session, hold)?;
+        let mut open_request = self.build_open_request(leg_request, session, guard)?;
         // Without recorded turns, a new native session would get no brief and have no context, so opening fails
         // instead.
-        open.strict |=
-            native_id.is_some() && terms.refused.is_none() && !before.iter().any(|turn| turn.sent);
-        open.native_id = native_id;
-        open.from = from.as_ref().map(|from| from.point.clone());
-        if open.native_id.is_none() && (!before.is_empty() || open.role.is_some()) {
+        open_request.strict |= native_id.is_some()
+            && leg_request.refused_text.is_none()
+            && !before.iter().any(|turn| turn.sent);
+        open_request.native_id = native_id;
+        open_request.branch_point = branch_source.as_ref().map(|source| source.point.clone());
+        if open_request.native_id.is_none() && (!before.is_empty() || open_request.role.is_some()) {
             // The vocabulary loads while the agent starts, so that the tokens of the brief can be counted then.
             segue_tokens::warm_up();
         }
-        let mut opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
-        protected.append(&mut opening.protected);
-        opening.protected = protected;
-        if let (true, Some(leg)) = (opening.opened.goes_on(), usable) {
-            return Ok(OpenLeg::going_on(leg, opening, terms));
-        }
-        if terms.request.strict && from.is_some() && !opening.opened.goes_on() {
-            opening.conversation.close().await;
-            return Err(CannotOpen::Agent(no_native(last.as_ref(), over, provider)));
-        }
-        let why_ended = last
-            .as_ref()
-            .map(|leg| end_of(leg, usable.map(|_| opening.not_now), provider));
-        let ends = last.as_ref().zip(why_ended.as_ref());
-        let ends = ends.map(|(leg, (end, _))| (leg.id, *end));
-        if let (true, Some(from)) = (opening.opened.goes_on(), from) {
-            self.end(hold, ends).await?;
-            return Ok(self.begin_branch(opening, terms, hold, &from).await?);
-        }
-        let why = match (terms.why_again, why_ended) {
-            (Some(why), _) => why.to_owned(),
-            (None, Some((_, why))) => why,
-            (None, None) => why_first(over, before),
-        };
-        self.begin_leg(opening, terms, session, hold, before, (ends, why))
+        let mut opening = agent
+            .open(&open_request)
             .await
+            .map_err(OpenLegError::Agent)?;
+        guard_actions.append(&mut opening.guard_actions);
+        opening.guard_actions = guard_actions;
+        if let (true, Some(leg)) = (opening.open_mode.is_resumed(), usable) {
+            return Ok(OpenLeg::for_resumed_native(leg, opening, leg_request));
+        }
+        if leg_request.chat.strict && branch_source.is_some() && !opening.open_mode.is_resumed() {
+            opening.connection.close().await;
+            return Err(OpenLegError::Agent(no_native_error(
+                last.as_ref(),
+                ended_reason,
+                provider,
+            )));
+        }
+        let leg_end = last.as_ref().map(|leg| {
+            replaced_leg_end(leg, usable.map(|_| opening.session_unavailable), provider)
+        });
+        let ended_leg = last.as_ref().zip(leg_end.as_ref());
+        let ended_leg = ended_leg.map(|(leg, (end, _))| (leg.id, *end));
+        if let (true, Some(source)) = (opening.open_mode.is_resumed(), branch_source) {
+            self.end_leg(guard, ended_leg).await?;
+            return Ok(self
+                .start_branched_leg(opening, leg_request, guard, &source)
+                .await?);
+        }
+        let reason = match (leg_request.new_leg_reason, leg_end) {
+            (Some(reason), _) => reason.to_owned(),
+            (None, Some((_, reason))) => reason,
+            (None, None) => new_native_reason(ended_reason, before),
+        };
+        self.start_briefed_leg(
+            opening,
+            leg_request,
+            session,
+            guard,
+            before,
+            (ended_leg, reason),
+        )
+        .await
     }
 
     /// Records the end of a leg, if one is given.
-    async fn end(&self, hold: &Hold, ends: Option<(LegId, LegEnd)>) -> Result<(), EngineError> {
-        if let Some((leg, end)) = ends {
-            let at = (self.world.now)();
-            self.store.end_leg(&hold.lease, leg, end, at).await?;
+    async fn end_leg(
+        &self,
+        guard: &LeaseGuard,
+        ended_leg: Option<(LegId, LegEnd)>,
+    ) -> Result<(), EngineError> {
+        if let Some((leg, end)) = ended_leg {
+            let at = (self.environment.now)();
+            self.store.end_leg(&guard.lease, leg, end, at).await?;
         }
         Ok(())
     }
 
     /// Creates the request for an agent, without a native session to resume or to branch off from.
-    fn open_request(
+    fn build_open_request(
         &self,
-        terms: &OpenTerms<'_>,
+        leg_request: &OpenLegRequest<'_>,
         session: &Session,
-        hold: &Hold,
+        guard: &LeaseGuard,
     ) -> Result<OpenRequest, EngineError> {
-        let role = self.role_of(session)?;
-        let permissions = terms.permissions;
+        let role = self.session_role(session)?;
+        let permissions = leg_request.permissions;
         Ok(OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
-            strict: terms.request.strict,
+            strict: leg_request.chat.strict,
             native_id: None,
-            from: None,
-            permissions: role.map_or(permissions, |role| role.at_most(permissions)),
+            branch_point: None,
+            permissions: role.map_or(permissions, |role| role.restrict_policy(permissions)),
             role: role.cloned(),
-            model: terms.model.map(str::to_owned),
+            model: leg_request.model.map(str::to_owned),
             mcp: self.tools.for_session(&session.id),
-            timeout: terms.timeouts.start,
-            started: hold.agent.clone(),
+            timeout: leg_request.timeouts.start,
+            process_sender: guard.agent.clone(),
         })
     }
 
     /// Records a leg on a new native session, which runs the session from now on, and composes its brief.
-    async fn begin_leg(
+    async fn start_briefed_leg(
         &self,
-        opening: Opening,
-        terms: &OpenTerms<'_>,
+        opening: OpenedConnection,
+        leg_request: &OpenLegRequest<'_>,
         session: &Session,
-        hold: &Hold,
+        guard: &LeaseGuard,
         before: &[Turn],
-        (ends, mut why): (Option<(LegId, LegEnd)>, String),
-    ) -> Result<OpenLeg, CannotOpen> {
-        let telling = Telling {
+        (ended_leg, mut reason): (Option<(LegId, LegEnd)>, String),
+    ) -> Result<OpenLeg, OpenLegError> {
+        let brief_request = BriefRequest {
             session,
-            provider: terms.provider,
-            prompt: &terms.request.prompt,
-            before,
-            has_tools: opening.conversation.takes_tools(),
-            hold,
+            provider: leg_request.provider,
+            prompt: &leg_request.chat.prompt,
+            earlier_turns: before,
+            has_tools: opening.connection.accepts_mcp_servers(),
+            guard,
         };
         // The previous leg ends only after the brief is composed, because composing it may fail.
-        let (brief, news) = self.tell(telling).await?;
-        self.end(hold, ends).await?;
-        let new = NewLeg {
-            provider: terms.provider.clone(),
-            native_id: opening.conversation.native_id().cloned(),
-            at: (self.world.now)(),
+        let (brief, brief_decisions) = self.brief_new_leg(brief_request).await?;
+        self.end_leg(guard, ended_leg).await?;
+        let new_leg = NewLeg {
+            provider: leg_request.provider.clone(),
+            native_id: opening.connection.native_id().cloned(),
+            at: (self.environment.now)(),
         };
-        let leg = self.store.open_leg(&hold.lease, new).await?;
-        if let Some(why_not) = opening.why_not {
-            why = format!("{why} ({why_not})");
+        let leg = self.store.open_leg(&guard.lease, new_leg).await?;
+        if let Some(fallback_reason) = opening.fallback_reason {
+            reason = format!("{reason} ({fallback_reason})");
         }
-        if brief.has(Section::Checkpoint) && !why.contains("summed up") {
-            why.push_str("; what came before is summed up");
+        if brief.has_section(BriefSection::Checkpoint) && !reason.contains("summed up") {
+            reason.push_str("; what came before is summed up");
         }
-        match brief.left_out {
+        match brief.omitted_turns {
             0 => {}
-            1 => why.push_str("; turn 1 was too much to tell"),
+            1 => reason.push_str("; turn 1 was too much to tell"),
             n => {
-                let _ = write!(why, "; turns 1 to {n} were too much to tell");
+                let _ = write!(reason, "; turns 1 to {n} were too much to tell");
             }
         }
-        let opened = if before.is_empty() {
-            Opened::Fresh
+        let open_mode = if before.is_empty() {
+            OpenMode::Fresh
         } else {
-            Opened::Briefed
+            OpenMode::Briefed
         };
         Ok(OpenLeg {
             leg,
-            conversation: opening.conversation,
-            opened,
-            why,
+            connection: opening.connection,
+            open_mode,
+            reason,
             branched: false,
-            prompt: brief.with(&terms.request.prompt),
-            protected: opening.protected,
-            fell_back: opening.fell_back,
-            news,
+            prompt: brief.prepend_to(&leg_request.chat.prompt),
+            guard_actions: opening.guard_actions,
+            transport_fallback: opening.transport_fallback,
+            brief_decisions,
         })
     }
 }
 
 /// Creates the error for a strict request if no native session can be resumed.
-fn no_native(last: Option<&Leg>, over: Option<String>, provider: &ProviderId) -> AgentError {
-    AgentError::NothingToResume(match last {
+fn no_native_error(
+    last: Option<&Leg>,
+    ended_reason: Option<String>,
+    provider: &ProviderId,
+) -> AgentError {
+    AgentError::NoResumableSession(match last {
         Some(leg) if leg.provider != *provider => {
             format!(
                 "the conversation is with {}, not with {provider}",
@@ -277,12 +320,12 @@ fn no_native(last: Option<&Leg>, over: Option<String>, provider: &ProviderId) ->
             )
         }
         Some(_) => "it is not where the session is".to_owned(),
-        None => over.unwrap_or_else(|| "the session has none yet".to_owned()),
+        None => ended_reason.unwrap_or_else(|| "the session has none yet".to_owned()),
     })
 }
 
 /// Returns the reason why a leg that has ended is not resumed; `None` if the leg has not ended.
-fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
+fn ended_leg_reason(leg: &Leg, provider: &ProviderId) -> Option<String> {
     let (_, end) = leg.ended?;
     match end {
         _ if leg.provider != *provider => {
@@ -293,7 +336,7 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
         LegEnd::Compacted => Some("what was said before was summed up".to_owned()),
         LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
         LegEnd::Lost => Some("the last native session is lost".to_owned()),
-        LegEnd::NotNow => Some("the last native session could not go on just then".to_owned()),
+        LegEnd::Unavailable => Some("the last native session could not go on just then".to_owned()),
         LegEnd::HeadMoved => {
             Some("the last native session is where this session is not any more".to_owned())
         }
@@ -301,25 +344,29 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
 }
 
 /// Returns the reason for a new native session if no open leg ends for it.
-fn why_first(over: Option<String>, before: &[Turn]) -> String {
-    match over {
+fn new_native_reason(ended_reason: Option<String>, before: &[Turn]) -> String {
+    match ended_reason {
         _ if before.is_empty() => "a new session".to_owned(),
-        Some(over) => over,
+        Some(reason) => reason,
         None => "the session has no native session yet".to_owned(),
     }
 }
 
-/// Returns why the last leg ends, given that another one is opened. `not_now` is `None` if the leg was not usable, and
+/// Returns why the last leg ends, given that another one is opened. `is_unavailable` is `None` if the leg was not usable, and
 /// `true` if its agent reported that it cannot resume the native session now.
-fn end_of(leg: &Leg, not_now: Option<bool>, provider: &ProviderId) -> (LegEnd, String) {
-    if let Some(not_now) = not_now {
-        let (end, when) = if not_now {
-            (LegEnd::NotNow, " yet")
+fn replaced_leg_end(
+    leg: &Leg,
+    is_unavailable: Option<bool>,
+    provider: &ProviderId,
+) -> (LegEnd, String) {
+    if let Some(is_unavailable) = is_unavailable {
+        let (end, suffix) = if is_unavailable {
+            (LegEnd::Unavailable, " yet")
         } else {
             (LegEnd::Lost, "")
         };
-        let why = format!("the agent could not go on with its own session{when}");
-        (end, why)
+        let reason = format!("the agent could not go on with its own session{suffix}");
+        (end, reason)
     } else if leg.provider != *provider {
         (
             LegEnd::Handoff,

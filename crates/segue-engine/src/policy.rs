@@ -6,63 +6,65 @@ use jiff::Timestamp;
 use segue_agents::Timeouts;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::policy::{Admission, Arrival, Pause, Standing, admit};
+use segue_core::policy::{Admission, AdmissionInput, ProviderHealth, WaitReason, admit_prompt};
 use segue_core::session::{Decision, DecisionKind};
 
-use crate::error::moment;
+use crate::error::format_utc;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A prompt that may be sent.
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedPrompt {
     /// Agent that receives the prompt.
     pub(crate) provider: ProviderId,
     /// Agent that `provider` replaces as a fallback. `None` if it replaces no agent.
-    pub(crate) instead_of: Option<ProviderId>,
+    pub(crate) replaced_provider: Option<ProviderId>,
     /// Failures of the agent in the session.
-    pub(crate) standing: Standing,
+    pub(crate) health: ProviderHealth,
     /// Whether a cooldown of the agent is on record, even an expired one.
-    pub(crate) rested: bool,
+    pub(crate) has_cooldown: bool,
     /// Time until which the prompt waits, with the reason. `None` if it does not wait.
-    pub(crate) wait: Option<(Timestamp, Pause)>,
+    pub(crate) wait: Option<(Timestamp, WaitReason)>,
     /// Decisions made during admission.
     pub(crate) decisions: Vec<Decision>,
 }
 
 /// Options under which an agent receives a prompt.
-pub(crate) struct Terms {
+pub(crate) struct AgentOptions {
     pub(crate) permissions: PermissionPolicy,
     pub(crate) timeouts: Timeouts,
     pub(crate) model: Option<String>,
 }
 
-impl Admitted {
-    /// Moves the prompt to a fallback agent. `Engine::terms` limits its permissions, because the user did not choose
+impl AdmittedPrompt {
+    /// Moves the prompt to a fallback agent. `Engine::agent_options` limits its permissions, because the user did not choose
     /// it.
-    fn give_to(&mut self, other: ProviderId) {
-        let from = std::mem::replace(&mut self.provider, other);
-        self.instead_of = Some(from);
-        self.rested = false;
+    fn move_to_fallback(&mut self, fallback: ProviderId) {
+        let from = std::mem::replace(&mut self.provider, fallback);
+        self.replaced_provider = Some(from);
+        self.has_cooldown = false;
     }
 }
 
 impl Engine {
     /// Returns the options for an agent: those of the request, completed by the agent's configuration.
     ///
-    /// Unless the request sets permissions, a fallback agent gets no more than the agent `instead_of` that it replaces,
+    /// Unless the request sets permissions, a fallback agent gets no more than the agent `replaced_provider` that it replaces,
     /// because the user did not choose it. Fails if the agent is unknown.
-    pub(crate) fn terms(
+    pub(crate) fn agent_options(
         &self,
         request: &ChatRequest,
         provider: &ProviderId,
-        instead_of: Option<&ProviderId>,
-    ) -> Result<Terms, EngineError> {
+        replaced_provider: Option<&ProviderId>,
+    ) -> Result<AgentOptions, EngineError> {
         let defaults = self.agent(provider)?.defaults();
-        let other = instead_of.and_then(|other| self.agent(other).ok());
-        let configured = match other {
-            Some(other) => defaults.permissions.narrower(other.defaults().permissions),
+        let replaced_agent = replaced_provider.and_then(|replaced| self.agent(replaced).ok());
+        let configured = match replaced_agent {
+            Some(replaced_agent) => defaults
+                .permissions
+                .restrict_to(replaced_agent.defaults().permissions),
             None => defaults.permissions,
         };
-        Ok(Terms {
+        Ok(AgentOptions {
             permissions: request.permissions.unwrap_or(configured),
             timeouts: Timeouts {
                 start: request.open_timeout.unwrap_or(defaults.timeouts.start),
@@ -70,86 +72,93 @@ impl Engine {
                 ..defaults.timeouts
             },
             // Only the agent that is replaced understands the name of its model.
-            model: request.model.clone().filter(|_| instead_of.is_none()),
+            model: request
+                .model
+                .clone()
+                .filter(|_| replaced_provider.is_none()),
         })
     }
 
     /// Decides whether a prompt may be sent to `provider`, has to wait, or is sent to a fallback agent.
     ///
-    /// Fails with [`EngineError::NotYet`] or [`EngineError::Hopeless`] if the prompt must not be sent.
-    pub(crate) async fn admit(
+    /// Fails with [`EngineError::ProviderUnavailable`] or [`EngineError::RetriesExhausted`] if the prompt must not be sent.
+    pub(crate) async fn admit_prompt(
         &self,
         request: &ChatRequest,
         session: Option<&SessionId>,
         provider: ProviderId,
-    ) -> Result<Admitted, EngineError> {
-        let now = (self.world.now)();
-        let standing = self.standing(session, &provider).await?;
-        let rests = self.store.rests().await?;
-        let rest = rests.iter().find(|rest| rest.provider == provider);
-        let others = if rest.is_some() || standing.is_hopeless() {
-            self.others(request, session, std::slice::from_ref(&provider))
+    ) -> Result<AdmittedPrompt, EngineError> {
+        let now = (self.environment.now)();
+        let health = self.provider_health(session, &provider).await?;
+        let cooldowns = self.store.cooldowns().await?;
+        let cooldown = cooldowns
+            .iter()
+            .find(|cooldown| cooldown.provider == provider);
+        let fallbacks = if cooldown.is_some() || health.is_exhausted() {
+            self.available_fallbacks(request, session, std::slice::from_ref(&provider))
                 .await?
         } else {
             Vec::new()
         };
-        let arrival = Arrival {
+        let input = AdmissionInput {
             now,
-            standing,
-            rest,
-            haste: request.haste,
-            anyway: request.anyway,
-            others: &others,
+            health,
+            cooldown,
+            wait_preference: request.wait_preference,
+            force: request.force,
+            fallbacks: &fallbacks,
         };
-        let mut admitted = Admitted {
-            standing,
-            rested: rest.is_some(),
-            instead_of: None,
+        let mut admitted = AdmittedPrompt {
+            health,
+            has_cooldown: cooldown.is_some(),
+            replaced_provider: None,
             wait: None,
             decisions: Vec::new(),
             provider,
         };
-        match admit(&arrival, &self.policy) {
-            Admission::Go => {}
-            Admission::Wait(until, why) => admitted.wait = Some((until, why)),
-            Admission::HandOver(other, until, why) => {
+        match admit_prompt(&input, &self.policy) {
+            Admission::Allow => {}
+            Admission::Wait(until, reason) => admitted.wait = Some((until, reason)),
+            Admission::HandOff(fallback, until, reason) => {
                 let mut text = format!(
-                    "{other} goes on, since {} rests until {}: {}",
+                    "{fallback} goes on, since {} rests until {}: {}",
                     admitted.provider,
-                    moment(until),
-                    why.words()
+                    format_utc(until),
+                    reason.description()
                 );
                 let from = &admitted.provider;
-                let usual = self.terms(request, from, None)?.permissions;
-                let permissions = self.terms(request, &other, Some(from))?.permissions;
-                if permissions != usual {
+                let original_permissions = self.agent_options(request, from, None)?.permissions;
+                let permissions = self
+                    .agent_options(request, &fallback, Some(from))?
+                    .permissions;
+                if permissions != original_permissions {
                     let _ = write!(text, "; permissions are {}", permissions.as_str());
                 }
                 if let Some(model) = &request.model {
                     let _ = write!(text, "; the model {model} is one of {from}'s");
                 }
-                admitted.standing = self.standing(session, &other).await?;
-                admitted.give_to(other);
-                let decision = Decision::new(DecisionKind::HandedOver, text);
+                admitted.health = self.provider_health(session, &fallback).await?;
+                admitted.move_to_fallback(fallback);
+                let decision = Decision::new(DecisionKind::HandedOff, text);
                 admitted.decisions.push(decision);
             }
-            Admission::NotYet(until, why) => {
-                return Err(EngineError::NotYet {
+            Admission::RetryAt(until, reason) => {
+                return Err(EngineError::ProviderUnavailable {
                     session: session.cloned(),
                     provider: admitted.provider,
                     until,
-                    why,
-                    others,
+                    reason,
+                    fallbacks,
                 });
             }
-            Admission::Hopeless => {
+            Admission::Exhausted => {
                 // A prompt without a session has no failures on record.
                 if let Some(session) = session {
-                    return Err(EngineError::Hopeless {
+                    return Err(EngineError::RetriesExhausted {
                         session: session.clone(),
                         provider: admitted.provider,
                         limit: self.policy.error_limit,
-                        others,
+                        fallbacks,
                     });
                 }
             }
@@ -158,45 +167,45 @@ impl Engine {
     }
 
     /// Returns the configured fallback agents that could answer, in order of preference: installed, not in cooldown,
-    /// not failing in this session, and not in `tried`. Empty if the request is strict.
-    pub(crate) async fn others(
+    /// not failing in this session, and not in `excluded`. Empty if the request is strict.
+    pub(crate) async fn available_fallbacks(
         &self,
         request: &ChatRequest,
         session: Option<&SessionId>,
-        tried: &[ProviderId],
+        excluded: &[ProviderId],
     ) -> Result<Vec<ProviderId>, EngineError> {
-        let mut others = Vec::new();
+        let mut fallbacks = Vec::new();
         // A fallback agent would need a brief of the session, which a strict request excludes.
         if request.strict || self.policy.fallback.is_empty() {
-            return Ok(others);
+            return Ok(fallbacks);
         }
-        let now = (self.world.now)();
-        let rests = self.store.rests().await?;
+        let now = (self.environment.now)();
+        let cooldowns = self.store.cooldowns().await?;
         for provider in &self.policy.fallback {
-            let awake = !rests
+            let is_out_of_cooldown = !cooldowns
                 .iter()
-                .any(|rest| rest.provider == *provider && rest.until > now);
-            let there = self.agent(provider).is_ok_and(|agent| agent.is_there());
-            if !there || !awake || tried.contains(provider) {
+                .any(|cooldown| cooldown.provider == *provider && cooldown.until > now);
+            let is_installed = self.agent(provider).is_ok_and(|agent| agent.is_installed());
+            if !is_installed || !is_out_of_cooldown || excluded.contains(provider) {
                 continue;
             }
-            let standing = self.standing(session, provider).await?;
-            let well = standing.retry_at.is_none_or(|until| until <= now);
-            if well && !standing.is_hopeless() {
-                others.push(provider.clone());
+            let health = self.provider_health(session, provider).await?;
+            let is_past_backoff = health.retry_at.is_none_or(|until| until <= now);
+            if is_past_backoff && !health.is_exhausted() {
+                fallbacks.push(provider.clone());
             }
         }
-        Ok(others)
+        Ok(fallbacks)
     }
 
-    pub(crate) async fn standing(
+    pub(crate) async fn provider_health(
         &self,
         session: Option<&SessionId>,
         provider: &ProviderId,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<ProviderHealth, EngineError> {
         match session {
-            Some(session) => Ok(self.store.standing(session, provider).await?),
-            None => Ok(Standing::default()),
+            Some(session) => Ok(self.store.provider_health(session, provider).await?),
+            None => Ok(ProviderHealth::default()),
         }
     }
 }

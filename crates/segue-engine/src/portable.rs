@@ -3,112 +3,129 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use segue_core::checkpoint::{Checkpoint, Occasion, Version, total_saved, written};
+use segue_core::checkpoint::{
+    Checkpoint, CheckpointReason, CheckpointVersion, render_checkpoint, total_saved_tokens,
+};
 use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
 use segue_core::session::{
     Decision, DecisionKind, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState,
     Usage,
 };
-use segue_formats::{Kept, Lack, Line, Portable, Recap, There};
+use segue_formats::{
+    ExistingSession, ExtraFields, ImportDifference, PortableCheckpoint, PortableMessage,
+    PortableSession,
+};
 use segue_store::{
-    AdoptedTurn, Filter, Imported, ImportedCheckpoint, NewSession, Origin, Page, StoreError,
+    AdoptedTurn, ImportedCheckpoint, ImportedSession, NewSession, PageRequest, SessionFilter,
+    SessionOrigin, StoreError,
 };
 
-use crate::checkpoints::leading;
-use crate::pieces::joined;
+use crate::checkpoints::versions_on_path;
+use crate::pieces::merge_chunks;
 use crate::{Engine, EngineError, counted};
 
 /// Result of importing a session.
 #[derive(Debug, Clone)]
-pub enum Import {
+pub enum ImportOutcome {
     /// The session was imported. The decision is also in its log.
-    Done(Box<Session>, Decision),
+    Imported(Box<Session>, Decision),
     /// A session with all of this content exists: it was imported before, or it was exported from this store.
-    Already(SessionId),
+    AlreadyPresent(SessionId),
     /// The imported session has no messages and no checkpoint.
-    Nothing,
+    Empty,
 }
 
 /// Match between a session to import and the stored sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Present {
+pub enum ImportMatch {
     /// All of the content is in this session.
-    All(SessionId),
+    Complete(SessionId),
     /// Sessions that have the name, but not all of the content.
-    Others(Vec<Namesake>),
+    Conflicting(Vec<ImportConflict>),
 }
 
 /// A stored session with the name of a session to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namesake {
+pub struct ImportConflict {
     /// Id of the stored session.
     pub id: SessionId,
     /// Content that the stored session does not have.
-    pub lacks: Lack,
+    pub missing: ImportDifference,
 }
 
 /// A session in its portable form.
 #[derive(Debug, Clone)]
-pub struct Export {
+pub struct ExportOutcome {
     /// The portable session.
-    pub session: Portable,
+    pub session: PortableSession,
     /// Number of messages that are omitted because they have no text. System messages do not count.
-    pub left_out: usize,
+    pub omitted_messages: usize,
 }
 
 impl Engine {
     /// Finds the stored sessions that match a session to import into a project.
-    pub async fn known(
+    pub async fn match_import(
         &self,
         project: &Project,
-        session: &Portable,
-    ) -> Result<Present, EngineError> {
-        let mut others = Vec::new();
-        for id in self.known_as(project, &session.name).await? {
-            match session.lacking(&self.there(&id).await?) {
-                None => return Ok(Present::All(id)),
-                Some(lacks) => others.push(Namesake { id, lacks }),
+        session: &PortableSession,
+    ) -> Result<ImportMatch, EngineError> {
+        let mut conflicts = Vec::new();
+        for id in self.list_sessions_named(project, &session.name).await? {
+            match session.find_difference(&self.load_stored_content(&id).await?) {
+                None => return Ok(ImportMatch::Complete(id)),
+                Some(missing) => conflicts.push(ImportConflict { id, missing }),
             }
         }
-        Ok(Present::Others(others))
+        Ok(ImportMatch::Conflicting(conflicts))
     }
 
-    /// Returns the session with the id `name`, in any project, and the sessions of the project that were imported as
-    /// `name`.
-    async fn known_as(&self, project: &Project, name: &str) -> Result<Vec<SessionId>, EngineError> {
-        let mut known = Vec::new();
+    /// Returns the session with the id `export_name`, in any project, and the sessions of the project that were imported as
+    /// `export_name`.
+    async fn list_sessions_named(
+        &self,
+        project: &Project,
+        name: &str,
+    ) -> Result<Vec<SessionId>, EngineError> {
+        let mut ids = Vec::new();
         if let Ok(id) = SessionId::parse(name)
             && self.store.session(&id).await?.is_some()
         {
-            known.push(id);
+            ids.push(id);
         }
-        for candidate in self.store.candidates(name).await? {
-            if candidate.by == MatchedBy::Alias
-                && self.existing(&candidate.id).await?.project.key == project.key
+        for candidate in self.store.ref_candidates(name).await? {
+            if candidate.matched_by == MatchedBy::Alias
+                && self.require_session(&candidate.id).await?.project.key == project.key
             {
-                known.push(candidate.id);
+                ids.push(candidate.id);
             }
         }
-        Ok(known)
+        Ok(ids)
     }
 
-    /// Loads the parts of a stored session that [`Portable::lacking`] compares.
-    async fn there(&self, id: &SessionId) -> Result<There, EngineError> {
+    /// Loads the parts of a stored session that [`PortableSession::find_difference`] compares.
+    async fn load_stored_content(&self, id: &SessionId) -> Result<ExistingSession, EngineError> {
         let mut lines = Vec::new();
         for turn in self.store.turns(id).await? {
-            let messages = joined(self.store.messages(turn.id).await?);
-            let told = messages.iter().enumerate();
-            lines.extend(told.filter_map(|(seq, message)| line(message, seq, turn.n)));
+            let messages = merge_chunks(self.store.messages(turn.id).await?);
+            let numbered = messages.iter().enumerate();
+            lines.extend(
+                numbered
+                    .filter_map(|(seq, message)| to_portable_message(message, seq, turn.number)),
+            );
         }
         let mut checkpoints = Vec::new();
         for version in self.store.checkpoints(id).await? {
-            let found = self.store.checkpoint(id, version.n).await?;
-            checkpoints.extend(found.map(|(_, checkpoint)| checkpoint));
+            let stored = self.store.checkpoint(id, version.n).await?;
+            checkpoints.extend(stored.map(|(_, checkpoint)| checkpoint));
         }
-        Ok(There {
-            purpose: self.existing(id).await?.purpose,
-            lines,
-            kept: self.store.origin(id).await?.map(|origin| origin.kept),
+        Ok(ExistingSession {
+            purpose: self.require_session(id).await?.purpose,
+            messages: lines,
+            extra_fields: self
+                .store
+                .session_origin(id)
+                .await?
+                .map(|origin| origin.extra_fields),
             checkpoints,
         })
     }
@@ -118,184 +135,212 @@ impl Engine {
     /// If stored sessions have the same name but not all of the content, the import creates another session, so that no
     /// content is lost. The log names `format` as the source.
     ///
-    /// The provider of the session is `carrier` if given, else the provider named in the files if it is configured,
+    /// The provider of the session is `requested_provider` if given, else the provider named in the files if it is configured,
     /// else the agent last used in the project, else the first configured agent.
-    pub async fn import(
+    pub async fn import_session(
         &self,
-        session: &Portable,
+        session: &PortableSession,
         format: &str,
         project: &Project,
-        carrier: Option<&ProviderId>,
-    ) -> Result<Import, EngineError> {
-        if session.past.is_empty() && session.lines.is_empty() && session.recap.is_none() {
-            return Ok(Import::Nothing);
+        requested_provider: Option<&ProviderId>,
+    ) -> Result<ImportOutcome, EngineError> {
+        if session.compacted_messages.is_empty()
+            && session.messages.is_empty()
+            && session.checkpoint.is_none()
+        {
+            return Ok(ImportOutcome::Empty);
         }
-        let others = match self.known(project, session).await? {
-            Present::All(there) => return Ok(Import::Already(there)),
-            Present::Others(others) => others,
+        let conflicts = match self.match_import(project, session).await? {
+            ImportMatch::Complete(existing) => return Ok(ImportOutcome::AlreadyPresent(existing)),
+            ImportMatch::Conflicting(conflicts) => conflicts,
         };
-        let now = (self.world.now)();
-        let session = &at_most(session, now);
-        let (turns, checkpoint) = story(session);
-        let noted = Decision::new(DecisionKind::Session, came(session, format));
-        let mut imported = Imported {
-            origin: Origin {
+        let now = (self.environment.now)();
+        let session = &clamp_times(session, now);
+        let (turns, checkpoint) = build_turns_and_checkpoint(session);
+        let decision = Decision::new(
+            DecisionKind::Session,
+            format_import_decision(session, format),
+        );
+        let mut imported = ImportedSession {
+            origin: SessionOrigin {
                 name: session.name.clone(),
                 format: format.to_owned(),
-                kept: session.aside(),
+                extra_fields: session.encode_extra_fields(),
                 at: now,
             },
             turns,
             checkpoint,
             tags: session.tags.clone(),
             updated_at: session.updated_at,
-            noted: noted.clone(),
-            beside: others.into_iter().map(|other| other.id).collect(),
+            decision: decision.clone(),
+            distinct_from: conflicts.into_iter().map(|conflict| conflict.id).collect(),
         };
         for turn in &mut imported.turns {
             turn.messages.iter_mut().for_each(|message| {
-                counted::count(message);
+                counted::count_message_tokens(message);
             });
         }
-        let provider = self.carrier_here(session, project, carrier).await?;
-        let new = self.arrival(session, project, &provider).await?;
+        let provider = self
+            .choose_import_provider(session, project, requested_provider)
+            .await?;
+        let new = self
+            .build_imported_session(session, project, &provider)
+            .await?;
         loop {
-            let owner = self.world.me.clone();
-            let made = self.store.import(new.clone(), owner, imported.clone());
-            match made.await {
+            let owner = self.environment.process.clone();
+            let importing = self
+                .store
+                .import_session(new.clone(), owner, imported.clone());
+            match importing.await {
                 // A concurrent process imported this session, or another session of the same name.
-                Err(StoreError::Fits(there)) => {
-                    if session.lacking(&self.there(&there).await?).is_none() {
-                        return Ok(Import::Already(there));
+                Err(StoreError::PurposeTaken(existing)) => {
+                    if session
+                        .find_difference(&self.load_stored_content(&existing).await?)
+                        .is_none()
+                    {
+                        return Ok(ImportOutcome::AlreadyPresent(existing));
                     }
-                    imported.beside.push(there);
+                    imported.distinct_from.push(existing);
                 }
-                other => return Ok(Import::Done(Box::new(other?), noted)),
+                result => return Ok(ImportOutcome::Imported(Box::new(result?), decision)),
             }
         }
     }
 
     /// Chooses the provider of an imported session.
-    async fn carrier_here(
+    async fn choose_import_provider(
         &self,
-        session: &Portable,
+        session: &PortableSession,
         project: &Project,
-        carrier: Option<&ProviderId>,
+        requested_provider: Option<&ProviderId>,
     ) -> Result<ProviderId, EngineError> {
-        let before = session.provider.as_ref();
-        let before = before.filter(|provider| self.agent(provider).is_ok());
-        if let Some(known) = carrier.or(before) {
-            return Ok(known.clone());
+        let recorded = session.provider.as_ref();
+        let recorded = recorded.filter(|provider| self.agent(provider).is_ok());
+        if let Some(preferred) = requested_provider.or(recorded) {
+            return Ok(preferred.clone());
         }
-        let filter = Filter {
+        let filter = SessionFilter {
             project: Some(project.key.clone()),
-            ..Filter::default()
+            ..SessionFilter::default()
         };
-        let last = self.store.find(&filter, Page::first(1)).await?.sessions;
+        let last = self
+            .store
+            .list_sessions(&filter, PageRequest::first(1))
+            .await?
+            .sessions;
         let last = last.into_iter().next().map(|session| session.provider);
         let first = self.agents.first().map(|agent| agent.provider().clone());
         Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
     }
 
     /// Builds the session to create, with the original creation time and an unused id.
-    async fn arrival(
+    async fn build_imported_session(
         &self,
-        session: &Portable,
+        session: &PortableSession,
         project: &Project,
         provider: &ProviderId,
     ) -> Result<NewSession, EngineError> {
         let at = session.created_at;
-        let mut id = SessionId::at(at, (self.world.random)());
+        let mut id = SessionId::from_timestamp(at, (self.environment.random)());
         while self.store.session(&id).await?.is_some() {
-            id = SessionId::at(at, (self.world.random)());
+            id = SessionId::from_timestamp(at, (self.environment.random)());
         }
         Ok(NewSession {
             id,
             project: project.clone(),
-            title: session.title.clone().unwrap_or_else(|| called(session)),
+            title: session
+                .title
+                .clone()
+                .unwrap_or_else(|| derive_title(session)),
             purpose: session.purpose.clone(),
             provider: provider.clone(),
             at,
-            unless: None,
+            conflict_filter: None,
         })
     }
 
     /// Converts a session to its portable form: its messages, its active checkpoint, and the extra fields that were
     /// saved when it was imported.
-    pub async fn export(&self, session: Session) -> Result<Export, EngineError> {
-        let in_force = match session.head {
+    pub async fn export_session(&self, session: Session) -> Result<ExportOutcome, EngineError> {
+        let active = match session.head {
             Some(head) => self.store.checkpoint_at(&session.id, head).await?,
             None => None,
         };
-        let covers = in_force.as_ref().map_or(0, |(version, _)| version.covers);
-        let (mut past, mut lines, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let covers = active.as_ref().map_or(0, |(version, _)| version.covers);
+        let (mut past, mut lines, mut omitted_messages) = (Vec::new(), Vec::new(), 0);
         let transcript = self.transcript(session).await?;
-        for told in &transcript.turns {
-            for (seq, message) in told.messages.iter().enumerate() {
-                match line(message, seq, told.turn.n).map(counted_line) {
-                    Some(line) if told.turn.n <= covers => past.push(line),
+        for transcript_turn in &transcript.turns {
+            for (seq, message) in transcript_turn.messages.iter().enumerate() {
+                match to_portable_message(message, seq, transcript_turn.turn.number)
+                    .map(with_token_count)
+                {
+                    Some(line) if transcript_turn.turn.number <= covers => past.push(line),
                     Some(line) => lines.push(line),
-                    None => left_out += usize::from(message.role != Role::System),
+                    None => omitted_messages += usize::from(message.role != Role::System),
                 }
             }
         }
         let session = transcript.session;
-        let recap = match in_force {
+        let recap = match active {
             Some((version, checkpoint)) => {
-                let chain = transcript.turns.iter().map(|told| told.turn.id).collect();
-                Some(self.recap(&session.id, chain, version, checkpoint).await?)
+                let chain = transcript.turns.iter().map(|turn| turn.turn.id).collect();
+                Some(
+                    self.build_portable_checkpoint(&session.id, chain, version, checkpoint)
+                        .await?,
+                )
             }
             None => None,
         };
-        let origin = self.store.origin(&session.id).await?;
-        let mut portable = Portable {
-            name: name(&session, origin.as_ref()),
+        let origin = self.store.session_origin(&session.id).await?;
+        let mut portable = PortableSession {
+            name: export_name(&session, origin.as_ref()),
             // If the role is no longer configured, only the purpose contains its name.
-            role: self.role_of(&session).ok().flatten().cloned(),
-            context: self.store.context(&session.id).await?,
+            role: self.session_role(&session).ok().flatten().cloned(),
+            context: self.store.saved_context(&session.id).await?,
             title: Some(session.title),
             purpose: session.purpose,
             provider: Some(session.provider),
             tags: session.tags,
             created_at: session.created_at,
             updated_at: session.updated_at,
-            past,
-            lines,
-            recap,
-            kept: Kept::default(),
+            compacted_messages: past,
+            messages: lines,
+            checkpoint: recap,
+            extra_fields: ExtraFields::default(),
         };
         if let Some(origin) = &origin {
-            portable.recall(&origin.kept, origin.at);
+            portable.restore_extra_fields(&origin.extra_fields, origin.at);
         }
         // System messages that segue wrote are not part of the conversation.
-        let theirs = |line: &Line| line.role != Role::System || line.as_it_came;
-        portable.past.retain(theirs);
-        portable.lines.retain(theirs);
-        Ok(Export {
+        let is_conversation_message =
+            |line: &PortableMessage| line.role != Role::System || line.is_imported;
+        portable.compacted_messages.retain(is_conversation_message);
+        portable.messages.retain(is_conversation_message);
+        Ok(ExportOutcome {
             session: portable,
-            left_out,
+            omitted_messages,
         })
     }
 
     /// Returns a checkpoint with its metadata, such as the tokens that it and all versions before it saved.
-    async fn recap(
+    async fn build_portable_checkpoint(
         &self,
         id: &SessionId,
         chain: HashSet<TurnId>,
-        version: Version,
+        version: CheckpointVersion,
         checkpoint: Checkpoint,
-    ) -> Result<Recap, EngineError> {
-        let all = leading(&self.store.checkpoints(id).await?, &chain);
-        let first = all.iter().map(|version| version.at).min();
-        Ok(Recap {
-            checkpoint,
+    ) -> Result<PortableCheckpoint, EngineError> {
+        let versions = versions_on_path(&self.store.checkpoints(id).await?, &chain);
+        let first = versions.iter().map(|version| version.at).min();
+        Ok(PortableCheckpoint {
+            content: checkpoint,
             version: u64::from(version.n),
             created_at: first.unwrap_or(version.at),
             updated_at: version.at,
             tokens: version.tokens,
-            replaced: last_read(&all),
-            saved: total_saved(&all),
-            as_it_came: version.why == Occasion::Imported,
+            last_compaction_tokens: last_compaction_tokens(&versions),
+            saved_tokens: total_saved_tokens(&versions),
+            is_unchanged_since_import: version.reason == CheckpointReason::Imported,
         })
     }
 }
@@ -309,38 +354,39 @@ pub fn count_tokens(text: &str) -> u64 {
 /// Returns the name for an export: the name before the import, else the session id.
 ///
 /// A name that is not a valid native id is not used, because the name becomes part of file names.
-fn name(session: &Session, origin: Option<&Origin>) -> String {
-    let before = origin.map(|origin| origin.name.as_str());
-    let before = before.filter(|name| NativeId::parse(name).is_ok());
-    before.unwrap_or(session.id.as_str()).to_owned()
+fn export_name(session: &Session, origin: Option<&SessionOrigin>) -> String {
+    let original = origin.map(|origin| origin.name.as_str());
+    let original = original.filter(|name| NativeId::parse(name).is_ok());
+    original.unwrap_or(session.id.as_str()).to_owned()
 }
 
 /// Converts a message to a line of text.
 ///
 /// `None` for tool messages and for messages without text. The prompt of a turn is converted even if it has no text.
-fn line(message: &Message, seq: usize, turn: u32) -> Option<Line> {
-    let words = message.words();
-    let told = match message.role {
+fn to_portable_message(message: &Message, seq: usize, turn: u32) -> Option<PortableMessage> {
+    let words = message.plain_text();
+    let is_exported = match message.role {
         Role::User => seq == 0 || !words.is_empty(),
         Role::Assistant | Role::System => !words.is_empty(),
         Role::Tool => false,
     };
-    told.then(|| Line {
-        id: format!("{turn}-{seq}"),
-        at: message.at,
-        timed: true,
-        role: message.role,
-        tokens: None,
-        words,
-        rest: serde_json::Map::new(),
-        as_it_came: false,
-    })
-    .map(Line::told_though_wordless)
+    is_exported
+        .then(|| PortableMessage {
+            id: format!("{turn}-{seq}"),
+            at: message.at,
+            has_stated_time: true,
+            role: message.role,
+            tokens: None,
+            text: words,
+            extra_fields: serde_json::Map::new(),
+            is_imported: false,
+        })
+        .map(PortableMessage::with_textless_mark)
 }
 
-fn counted_line(line: Line) -> Line {
-    Line {
-        tokens: Some(segue_tokens::count(&line.words)),
+fn with_token_count(line: PortableMessage) -> PortableMessage {
+    PortableMessage {
+        tokens: Some(segue_tokens::count(&line.text)),
         ..line
     }
 }
@@ -349,56 +395,69 @@ fn counted_line(line: Line) -> Line {
 ///
 /// Versions from the user and from summarisers do not count, because they read no turns. `None` if the last compaction
 /// was imported, because then the saved fields contain the number.
-fn last_read(versions: &[Version]) -> Option<u64> {
-    let last = versions.iter().rev().find(|version| match version.why {
-        Occasion::Budget | Occasion::Asked | Occasion::Told | Occasion::Imported => true,
-        Occasion::Summed | Occasion::Pinned | Occasion::Edited | Occasion::Restored => false,
+fn last_compaction_tokens(versions: &[CheckpointVersion]) -> Option<u64> {
+    let last_compaction = versions.iter().rev().find(|version| match version.reason {
+        CheckpointReason::Budget
+        | CheckpointReason::Requested
+        | CheckpointReason::BriefTooLarge
+        | CheckpointReason::Imported => true,
+        CheckpointReason::Summarised
+        | CheckpointReason::Pinned
+        | CheckpointReason::Edited
+        | CheckpointReason::Restored => false,
     });
-    let here = last.filter(|version| version.why != Occasion::Imported);
-    here.map(|version| version.replaced)
+    let own_compaction =
+        last_compaction.filter(|version| version.reason != CheckpointReason::Imported);
+    own_compaction.map(|version| version.replaced)
 }
 
 /// Returns the session with its times limited to `now`, because a session with a future date would stay the latest one.
-fn at_most(session: &Portable, now: Timestamp) -> Portable {
+fn clamp_times(session: &PortableSession, now: Timestamp) -> PortableSession {
     let mut session = session.clone();
-    session.bring_to(now);
+    session.limit_times_to(now);
     session
 }
 
 /// Converts an imported session to turns, and to the checkpoint with the turn that it is attached to.
-fn story(session: &Portable) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
-    let past = Line::turns(&session.past);
-    let since = Line::turns(&session.lines);
-    let mut turns: Vec<AdoptedTurn> = past.iter().chain(&since).map(|lines| turn(lines)).collect();
-    let Some(recap) = &session.recap else {
+fn build_turns_and_checkpoint(
+    session: &PortableSession,
+) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
+    let past = PortableMessage::group_into_turns(&session.compacted_messages);
+    let later = PortableMessage::group_into_turns(&session.messages);
+    let mut turns: Vec<AdoptedTurn> = past
+        .iter()
+        .chain(&later)
+        .map(|lines| build_turn(lines))
+        .collect();
+    let Some(recap) = &session.checkpoint else {
         return (turns, None);
     };
     let covers = u32::try_from(past.len()).unwrap_or(u32::MAX);
-    let (hangs_on, covers) = match (covers, turns.is_empty()) {
+    let (attached_turn, covers) = match (covers, turns.is_empty()) {
         // No messages are left, and a checkpoint has to be attached to a turn.
         (_, true) => {
-            turns.push(placeholder(recap));
+            turns.push(placeholder_turn(recap));
             (1, 1)
         }
         (0, false) => (1, 0),
         (past, false) => (past, past),
     };
-    let tokens = segue_tokens::count(&written(&recap.checkpoint));
+    let tokens = segue_tokens::count(&render_checkpoint(&recap.content));
     let checkpoint = ImportedCheckpoint {
-        turn: hangs_on,
+        turn: attached_turn,
         covers,
         tokens,
-        checkpoint: recap.checkpoint.clone(),
+        checkpoint: recap.content.clone(),
         // The checkpoint replaces all earlier messages, not only those that the last compaction read.
-        replaced: recap.saved.saturating_add(tokens),
+        replaced: recap.saved_tokens.saturating_add(tokens),
         at: recap.updated_at,
     };
     (turns, Some(checkpoint))
 }
 
-fn turn(lines: &[Line]) -> AdoptedTurn {
+fn build_turn(lines: &[PortableMessage]) -> AdoptedTurn {
     let messages = lines.iter();
-    let messages = messages.map(|line| Message::text(line.role, line.words.as_str(), line.at));
+    let messages = messages.map(|line| Message::from_text(line.role, line.text.as_str(), line.at));
     let (first, last) = (lines.first(), lines.last());
     let started_at = first.map(|line| line.at).unwrap_or_default();
     AdoptedTurn {
@@ -412,13 +471,13 @@ fn turn(lines: &[Line]) -> AdoptedTurn {
 }
 
 /// Builds a turn that replaces the missing messages with a note.
-fn placeholder(recap: &Recap) -> AdoptedTurn {
+fn placeholder_turn(recap: &PortableCheckpoint) -> AdoptedTurn {
     let at = recap.updated_at;
-    let words = "All that was said before is in the checkpoint that the session came with.";
-    let said = Message::new(Role::System, vec![Part::Text(words.to_owned())], at);
+    let note = "All that was said before is in the checkpoint that the session came with.";
+    let message = Message::new(Role::System, vec![Part::Text(note.to_owned())], at);
     AdoptedTurn {
         state: TurnState::Finished,
-        messages: vec![said],
+        messages: vec![message],
         usage: Usage::default(),
         started_at: at,
         ended_at: at,
@@ -427,21 +486,21 @@ fn placeholder(recap: &Recap) -> AdoptedTurn {
 }
 
 /// Derives the title of a session that has none: from its first prompt, else its first message, else its purpose.
-fn called(session: &Portable) -> Title {
-    let all = || session.past.iter().chain(&session.lines);
-    let prompt = all().find(|line| line.role == Role::User);
-    match (prompt.or_else(|| all().next()), &session.purpose) {
-        (Some(line), _) => Title::from_prompt(&line.words),
+fn derive_title(session: &PortableSession) -> Title {
+    let lines = || session.compacted_messages.iter().chain(&session.messages);
+    let prompt = lines().find(|line| line.role == Role::User);
+    match (prompt.or_else(|| lines().next()), &session.purpose) {
+        (Some(line), _) => Title::from_prompt(&line.text),
         (None, Some(purpose)) => Title::from_prompt(&purpose.to_string()),
         (None, None) => Title::from_prompt("a session without a name"),
     }
 }
 
 /// Formats the import as one line for the log.
-fn came(session: &Portable, format: &str) -> String {
-    let count = session.past.len() + session.lines.len();
+fn format_import_decision(session: &PortableSession, format: &str) -> String {
+    let count = session.compacted_messages.len() + session.messages.len();
     let s = if count == 1 { "" } else { "s" };
-    let recap = session.recap.as_ref();
+    let recap = session.checkpoint.as_ref();
     let recap = recap.map_or(String::new(), |recap| {
         format!(" and checkpoint {}", recap.version)
     });

@@ -2,15 +2,15 @@
 
 use segue_core::id::ProviderId;
 use segue_core::scope::Purpose;
-use segue_core::session::{Decision, DecisionKind, Project, Session, Step, Title};
-use segue_store::{Filter, NewSession, StoreError};
+use segue_core::session::{Decision, DecisionKind, Project, ResolutionStep, Session, Title};
+use segue_store::{NewSession, SessionFilter, StoreError};
 
-use crate::resolve::{Resolved, Trail, having};
+use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// The session for a purpose.
 #[derive(Debug, Clone)]
-pub struct ForPurpose {
+pub struct PurposeSession {
     /// The session.
     pub session: Session,
     /// Whether the session was created by this call. Its title is the purpose until the user or the agent names it.
@@ -22,83 +22,90 @@ pub struct ForPurpose {
 impl Engine {
     /// Returns the session that a prompt with this purpose would go to, by the resolution steps of [`Target::Scope`].
     /// Creates the session if it does not exist. Starts no agent.
-    pub async fn session_for(
+    pub async fn session_for_purpose(
         &self,
         purpose: &Purpose,
         provider: Option<&ProviderId>,
         project: &Project,
-    ) -> Result<ForPurpose, EngineError> {
-        self.described(purpose.role.as_ref())?;
+    ) -> Result<PurposeSession, EngineError> {
+        self.role_description(purpose.role.as_ref())?;
         let request = ChatRequest {
             target: Target::Scope(purpose.clone()),
             provider: provider.cloned(),
             ..ChatRequest::new("", project.clone())
         };
-        let mut trail = Trail::after(&request);
+        let mut trace = ResolutionTrace::for_request(&request);
         let (session, is_new) = loop {
-            let carrier = match self.resolve(&request, &mut trail).await? {
-                Resolved::There(session, _) => break (*session, false),
-                Resolved::New(carrier, _) => carrier,
+            let new_provider = match self.resolve(&request, &mut trace).await? {
+                Resolved::Existing(session, _) => break (*session, false),
+                Resolved::New(new_provider, _) => new_provider,
             };
-            let unless = having(purpose, project, provider);
-            match self.create_for(purpose, &carrier, project, &unless).await {
+            let unless = purpose_filter(purpose, project, provider);
+            match self
+                .create_purpose_session(purpose, &new_provider, project, &unless)
+                .await
+            {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
-                Err(StoreError::Fits(_)) => trail.begin_again(&request),
-                made => break (made?, true),
+                Err(StoreError::PurposeTaken(_)) => trace.restart(&request),
+                created => break (created?, true),
             }
         };
-        let decisions = trail.decisions;
-        let is_known = |decision: &Decision| {
+        let decisions = trace.decisions;
+        let is_lookup_decision = |decision: &Decision| {
             matches!(
                 decision.kind,
                 DecisionKind::Session | DecisionKind::Continued | DecisionKind::Provider
             )
         };
         // A lookup that only finds a session must not change it, and that includes its log.
-        if is_new || !decisions.iter().all(is_known) {
-            let (hold, _) = self.hold(&session.id).await?;
-            let noted = self.note_all(&hold, &decisions).await;
-            hold.release().await;
-            noted?;
+        if is_new || !decisions.iter().all(is_lookup_decision) {
+            let (guard, _) = self.acquire_lease(&session.id).await?;
+            let logged = self.log_decisions(&guard, &decisions).await;
+            guard.release().await;
+            logged?;
         }
-        Ok(ForPurpose {
+        Ok(PurposeSession {
             session,
             is_new,
-            // The decisions in `done` are already in the log.
-            decisions: trail.done.into_iter().chain(decisions).collect(),
+            // The decisions in `logged_decisions` are already in the log.
+            decisions: trace
+                .logged_decisions
+                .into_iter()
+                .chain(decisions)
+                .collect(),
         })
     }
 
     /// Returns the session that a prompt would continue, by the resolution steps of [`Engine::chat`], with the
     /// decisions and the steps. `None` if the prompt would create a session.
-    pub async fn session_ahead(
+    pub async fn peek_session(
         &self,
         request: &ChatRequest,
-    ) -> Result<Option<(Session, Vec<Decision>, Vec<Step>)>, EngineError> {
-        let mut trail = Trail::after(request);
-        let Resolved::There(session, _) = self.resolve(request, &mut trail).await? else {
+    ) -> Result<Option<(Session, Vec<Decision>, Vec<ResolutionStep>)>, EngineError> {
+        let mut trace = ResolutionTrace::for_request(request);
+        let Resolved::Existing(session, _) = self.resolve(request, &mut trace).await? else {
             return Ok(None);
         };
-        let decisions = trail.done.into_iter().chain(trail.decisions);
-        Ok(Some((*session, decisions.collect(), trail.steps)))
+        let decisions = trace.logged_decisions.into_iter().chain(trace.decisions);
+        Ok(Some((*session, decisions.collect(), trace.steps)))
     }
 
-    async fn create_for(
+    async fn create_purpose_session(
         &self,
         purpose: &Purpose,
         provider: &ProviderId,
         project: &Project,
-        unless: &Filter,
+        unless: &SessionFilter,
     ) -> Result<Session, StoreError> {
         let title = Title::from_prompt(&purpose.to_string());
         loop {
             let new = NewSession {
-                unless: Some(unless.clone()),
+                conflict_filter: Some(unless.clone()),
                 ..self.new_session(project, &title, Some(purpose), provider)
             };
-            match self.store.create(new).await {
+            match self.store.create_session(new).await {
                 // The id is taken by a session of the same second with the same four random characters: draw new ones.
-                Err(StoreError::Exists(_)) => {}
+                Err(StoreError::SessionExists(_)) => {}
                 outcome => return outcome,
             }
         }

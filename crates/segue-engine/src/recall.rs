@@ -14,8 +14,8 @@ use segue_store::StoreError;
 
 use crate::Engine;
 
-pub use history::{Detail, Turns};
-pub use search::{FoundIn, FoundTurn, SearchReport, SearchRequest};
+pub use history::{HistoryDetail, HistorySelection};
+pub use search::{SearchHit, SearchHitTurn, SearchReport, SearchRequest};
 
 /// Reason why a proposed title was rejected.
 #[derive(Debug, thiserror::Error)]
@@ -33,39 +33,39 @@ pub enum DescribeError {
 
 /// Result of a title proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Described {
+pub enum DescribeOutcome {
     /// The proposal is the new title.
-    Taken(Title),
+    Accepted(Title),
     /// The user named the session, so the user's title stays.
-    Kept(Title),
+    Retained(Title),
 }
 
 impl Engine {
     /// Sets the title that a model proposes, unless the user chose one.
     ///
     /// An invalid title is rejected and not corrected, because a model that receives the reason proposes a better one.
-    pub async fn describe(
+    pub async fn describe_session(
         &self,
         id: &SessionId,
         description: &str,
-    ) -> Result<Described, DescribeError> {
-        let title = proposed(description)?;
+    ) -> Result<DescribeOutcome, DescribeError> {
+        let title = parse_proposed_title(description)?;
         self.store.suggest_title(id, &title).await?;
         let session = self.store.session(id).await?;
         let session = session.ok_or_else(|| StoreError::NoSession(id.clone()))?;
         Ok(match session.title.source() {
-            TitleSource::User => Described::Kept(session.title),
-            TitleSource::Model | TitleSource::Prompt => Described::Taken(session.title),
+            TitleSource::User => DescribeOutcome::Retained(session.title),
+            TitleSource::Model | TitleSource::Prompt => DescribeOutcome::Accepted(session.title),
         })
     }
 }
 
-fn proposed(description: &str) -> Result<Title, DescribeError> {
+fn parse_proposed_title(description: &str) -> Result<Title, DescribeError> {
     let description = description.trim();
-    if description.chars().any(plain::steers) {
+    if description.chars().any(plain::is_control_or_bidi) {
         return Err(DescribeError::ControlCharacters);
     }
-    Ok(Title::given(description, TitleSource::Model)?)
+    Ok(Title::new(description, TitleSource::Model)?)
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
             ),
         ];
         for (description, expected) in cases {
-            let title = proposed(description);
+            let title = parse_proposed_title(description);
             let title = title
                 .as_ref()
                 .map(Title::as_str)

@@ -11,15 +11,15 @@ use jiff::Timestamp;
 use segue_core::id::TurnId;
 use segue_core::json::Json;
 use segue_core::session::{Message, Part, Role, ToolCall, ToolStatus, close_open_calls};
-use segue_store::{Draft, DraftKind, Entry, Lease, Store, StoreError};
+use segue_store::{Draft, DraftKind, Lease, Store, StoreError, TurnEntry};
 use tokio::time::Instant;
 
-use crate::counted::count_if_ready;
-use crate::pieces::{PIECE, Text};
+use crate::counted::count_message_tokens_if_ready;
+use crate::pieces::{BoundedText, MAX_CHUNK_BYTES};
 
 /// Maximum time that streamed text exists only in memory. segue promises one second, and the difference is for the
 /// disk.
-const DRAFT_EVERY: Duration = Duration::from_millis(700);
+const DRAFT_INTERVAL: Duration = Duration::from_millis(700);
 
 /// Recorder of one running turn.
 pub(crate) struct Recorder {
@@ -27,255 +27,284 @@ pub(crate) struct Recorder {
     lease: Lease,
     turn: TurnId,
     next_seq: u32,
-    speech: Option<Speech>,
-    calls: HashMap<String, Call>,
+    streaming: Option<StreamingMessage>,
+    calls: HashMap<String, RecordedToolCall>,
     /// Tokens of each written message, by number. `None` if the count is unknown.
-    tokens: HashMap<u32, Option<u64>>,
+    message_tokens: HashMap<u32, Option<u64>>,
     /// Whether the agent compacted its own context, so that the size of that context is unknown.
-    count_is_lost: bool,
+    is_token_count_lost: bool,
     /// Text of the answer, up to the size that the report may contain.
-    pub(crate) text: Text,
+    pub(crate) text: BoundedText,
 }
 
 /// A message that is being streamed, or the newest chunk of a long one.
-struct Speech {
+struct StreamingMessage {
     seq: u32,
     /// Number under which the message is reported: that of its first chunk.
-    told: u32,
+    reported_seq: u32,
     kind: DraftKind,
-    words: String,
+    text: String,
     /// Number of bytes that are saved as a draft.
-    drafted: usize,
+    drafted_bytes: usize,
     /// Deadline for saving the remaining text. `None` if all text is saved.
-    due: Option<Instant>,
+    draft_deadline: Option<Instant>,
 }
 
-impl Speech {
+impl StreamingMessage {
     fn new(seq: u32, kind: DraftKind) -> Self {
         Self {
             seq,
-            told: seq,
+            reported_seq: seq,
             kind,
-            words: String::new(),
-            drafted: 0,
-            due: None,
+            text: String::new(),
+            drafted_bytes: 0,
+            draft_deadline: None,
         }
     }
 
-    fn message(self, at: Timestamp) -> (u32, Message) {
+    fn into_message(self, at: Timestamp) -> (u32, Message) {
         let part = match self.kind {
-            DraftKind::Text => Part::Text(self.words),
-            DraftKind::Thought => Part::Thought(self.words),
+            DraftKind::Text => Part::Text(self.text),
+            DraftKind::Thought => Part::Thought(self.text),
         };
         (self.seq, Message::new(Role::Assistant, vec![part], at))
     }
 }
 
 /// A recorded tool call.
-struct Call {
+struct RecordedToolCall {
     latest: ToolCall,
     /// Number of the message that announces the call.
-    announced: u32,
+    call_seq: u32,
     /// Number of the message with the result. `None` until the call has one.
-    concluded: Option<u32>,
+    result_seq: Option<u32>,
 }
 
 impl Recorder {
     /// Creates a recorder for a turn of which only the prompt is recorded.
-    pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, turn: TurnId, text: Text) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        lease: Lease,
+        turn: TurnId,
+        text: BoundedText,
+    ) -> Self {
         Self {
             store,
             lease,
             turn,
             next_seq: 1,
-            speech: None,
+            streaming: None,
             calls: HashMap::new(),
-            tokens: HashMap::new(),
-            count_is_lost: false,
+            message_tokens: HashMap::new(),
+            is_token_count_lost: false,
             text,
         }
     }
 
     /// Returns the deadline for saving streamed text. `None` if all text is saved.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.speech.as_ref()?.due
+    pub(crate) fn draft_deadline(&self) -> Option<Instant> {
+        self.streaming.as_ref()?.draft_deadline
     }
 
     /// Appends streamed text. Returns the number of its message, and that of the message that it ended.
-    pub(crate) async fn hear(
+    pub(crate) async fn append_text(
         &mut self,
         kind: DraftKind,
-        words: &str,
+        text: &str,
         at: Timestamp,
     ) -> Result<(u32, Option<u32>), StoreError> {
-        let mut ended = None;
-        match &self.speech {
-            Some(speech) if speech.kind != kind => ended = self.end_speech(at).await?,
-            Some(speech) if speech.words.len() >= PIECE => self.end_piece(at).await?,
+        let mut ended_seq = None;
+        match &self.streaming {
+            Some(streaming) if streaming.kind != kind => ended_seq = self.end_message(at).await?,
+            Some(streaming) if streaming.text.len() >= MAX_CHUNK_BYTES => {
+                self.end_chunk(at).await?
+            }
             Some(_) | None => {}
         }
-        let speech = match self.speech.take() {
-            Some(speech) => speech,
-            None => Speech::new(self.take_number(), kind),
+        let streaming = match self.streaming.take() {
+            Some(streaming) => streaming,
+            None => StreamingMessage::new(self.allocate_seq(), kind),
         };
-        let speech = self.speech.insert(speech);
-        let message = speech.told;
+        let streaming = self.streaming.insert(streaming);
+        let message = streaming.reported_seq;
         if kind == DraftKind::Text {
-            let begins = speech.words.is_empty() && speech.seq == speech.told;
-            self.text.add(words, begins);
+            let starts_message =
+                streaming.text.is_empty() && streaming.seq == streaming.reported_seq;
+            self.text.append(text, starts_message);
         }
-        speech.words.push_str(words);
-        let due = *speech
-            .due
-            .get_or_insert_with(|| Instant::now() + DRAFT_EVERY);
-        if due <= Instant::now() {
-            self.draft(at).await?;
+        streaming.text.push_str(text);
+        let deadline = *streaming
+            .draft_deadline
+            .get_or_insert_with(|| Instant::now() + DRAFT_INTERVAL);
+        if deadline <= Instant::now() {
+            self.save_draft(at).await?;
         }
-        Ok((message, ended))
+        Ok((message, ended_seq))
     }
 
     /// Saves the text that was streamed since the last draft.
-    pub(crate) async fn draft(&mut self, at: Timestamp) -> Result<(), StoreError> {
-        let Some(speech) = &mut self.speech else {
+    pub(crate) async fn save_draft(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        let Some(streaming) = &mut self.streaming else {
             return Ok(());
         };
-        let entry = Entry::Draft(Draft {
-            seq: speech.seq,
-            kind: speech.kind,
-            text: speech.words.split_at(speech.drafted).1.to_owned(),
+        let entry = TurnEntry::Draft(Draft {
+            seq: streaming.seq,
+            kind: streaming.kind,
+            text: streaming
+                .text
+                .split_at(streaming.drafted_bytes)
+                .1
+                .to_owned(),
             at,
         });
-        self.store.append(&self.lease, self.turn, entry).await?;
-        speech.drafted = speech.words.len();
-        speech.due = None;
+        self.store
+            .append_entry(&self.lease, self.turn, entry)
+            .await?;
+        streaming.drafted_bytes = streaming.text.len();
+        streaming.draft_deadline = None;
         Ok(())
     }
 
     /// Writes the current chunk of a streamed message as incomplete, and begins the next chunk.
-    async fn end_piece(&mut self, at: Timestamp) -> Result<(), StoreError> {
-        let Some(speech) = self.speech.take() else {
+    async fn end_chunk(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        let Some(streaming) = self.streaming.take() else {
             return Ok(());
         };
-        let (told, kind) = (speech.told, speech.kind);
-        let (seq, mut message) = speech.message(at);
+        let (reported_seq, kind) = (streaming.reported_seq, streaming.kind);
+        let (seq, mut message) = streaming.into_message(at);
         message.complete = false;
-        self.write(seq, message).await?;
-        let next = Speech::new(self.take_number(), kind);
-        self.speech = Some(Speech { told, ..next });
+        self.write_message(seq, message).await?;
+        let next = StreamingMessage::new(self.allocate_seq(), kind);
+        self.streaming = Some(StreamingMessage {
+            reported_seq,
+            ..next
+        });
         Ok(())
     }
 
     /// Writes the streamed message as complete and returns its number. `None` if no message is being streamed.
-    async fn end_speech(&mut self, at: Timestamp) -> Result<Option<u32>, StoreError> {
-        let Some(speech) = self.speech.take() else {
+    async fn end_message(&mut self, at: Timestamp) -> Result<Option<u32>, StoreError> {
+        let Some(streaming) = self.streaming.take() else {
             return Ok(None);
         };
-        let (seq, message) = speech.message(at);
-        self.write(seq, message).await?;
+        let (seq, message) = streaming.into_message(at);
+        self.write_message(seq, message).await?;
         Ok(Some(seq))
     }
 
     /// Records a tool call that was announced, changed or concluded. Returns the number of the message that was
     /// written.
-    pub(crate) async fn tool(&mut self, call: &ToolCall, at: Timestamp) -> Result<u32, StoreError> {
-        self.end_speech(at).await?;
-        let known = self.calls.remove(&call.id);
-        let announced = match &known {
-            Some(known) => known.announced,
-            None => self.take_number(),
+    pub(crate) async fn record_tool_call(
+        &mut self,
+        call: &ToolCall,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        self.end_message(at).await?;
+        let existing = self.calls.remove(&call.id);
+        let call_seq = match &existing {
+            Some(existing) => existing.call_seq,
+            None => self.allocate_seq(),
         };
-        let restated = known
-            .as_ref()
-            .is_none_or(|known| known.latest.args != call.args || known.latest.name != call.name);
-        if restated {
-            let message = Message::new(Role::Assistant, vec![announcement(call)], at);
-            self.write(announced, message).await?;
-        }
-        let mut concluded = known.as_ref().and_then(|known| known.concluded);
-        let changed = known.is_none_or(|known| {
-            known.latest.output != call.output || known.latest.diffs != call.diffs
+        let needs_announcement = existing.as_ref().is_none_or(|existing| {
+            existing.latest.args != call.args || existing.latest.name != call.name
         });
-        if call.status.is_over() && (concluded.is_none() || changed) {
-            let seq = concluded.unwrap_or_else(|| self.take_number());
-            let message = Message::new(Role::Tool, vec![conclusion(call)], at);
-            self.write(seq, message).await?;
-            concluded = Some(seq);
+        if needs_announcement {
+            let message = Message::new(Role::Assistant, vec![call_part(call)], at);
+            self.write_message(call_seq, message).await?;
         }
-        let entry = Call {
+        let mut result_seq = existing.as_ref().and_then(|existing| existing.result_seq);
+        let has_new_result = existing.is_none_or(|existing| {
+            existing.latest.output != call.output || existing.latest.diffs != call.diffs
+        });
+        if call.status.has_ended() && (result_seq.is_none() || has_new_result) {
+            let seq = result_seq.unwrap_or_else(|| self.allocate_seq());
+            let message = Message::new(Role::Tool, vec![result_part(call)], at);
+            self.write_message(seq, message).await?;
+            result_seq = Some(seq);
+        }
+        let entry = RecordedToolCall {
             latest: call.clone(),
-            announced,
-            concluded,
+            call_seq,
+            result_seq,
         };
         self.calls.insert(call.id.clone(), entry);
-        Ok(concluded.unwrap_or(announced))
+        Ok(result_seq.unwrap_or(call_seq))
     }
 
     /// Records a part that arrives complete, without changes. Returns its number.
-    pub(crate) async fn keep(&mut self, part: Part, at: Timestamp) -> Result<u32, StoreError> {
-        self.end_speech(at).await?;
-        let seq = self.take_number();
-        self.write(seq, Message::new(Role::Assistant, vec![part], at))
+    pub(crate) async fn record_part(
+        &mut self,
+        part: Part,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        self.end_message(at).await?;
+        let seq = self.allocate_seq();
+        self.write_message(seq, Message::new(Role::Assistant, vec![part], at))
             .await?;
         Ok(seq)
     }
 
     /// Returns the messages to write at the end of the turn: the message that was being streamed, complete or
     /// interrupted, and results for the tool calls that have none.
-    pub(crate) fn close(&mut self, complete: bool, at: Timestamp) -> Vec<(u32, Message)> {
-        let mut last: Vec<(u32, Message)> = Vec::new();
-        if let Some(speech) = self.speech.take() {
-            let (seq, mut message) = speech.message(at);
+    pub(crate) fn take_final_messages(
+        &mut self,
+        complete: bool,
+        at: Timestamp,
+    ) -> Vec<(u32, Message)> {
+        let mut final_messages: Vec<(u32, Message)> = Vec::new();
+        if let Some(streaming) = self.streaming.take() {
+            let (seq, mut message) = streaming.into_message(at);
             message.complete = complete;
-            last.push((seq, message));
+            final_messages.push((seq, message));
         }
-        let mut open: Vec<&Call> = self
+        let mut open_calls: Vec<&RecordedToolCall> = self
             .calls
             .values()
-            .filter(|call| call.concluded.is_none())
+            .filter(|call| call.result_seq.is_none())
             .collect();
-        open.sort_by_key(|call| call.announced);
-        let calls = open
+        open_calls.sort_by_key(|call| call.call_seq);
+        let call_parts = open_calls
             .into_iter()
-            .map(|call| announcement(&call.latest))
+            .map(|call| call_part(&call.latest))
             .collect();
-        let unanswered = [Message::new(Role::Assistant, calls, at)];
-        last.extend((self.next_seq..).zip(close_open_calls(&unanswered, at)));
-        for (seq, message) in &mut last {
-            self.count(*seq, message);
+        let unanswered = [Message::new(Role::Assistant, call_parts, at)];
+        final_messages.extend((self.next_seq..).zip(close_open_calls(&unanswered, at)));
+        for (seq, message) in &mut final_messages {
+            self.count_tokens(*seq, message);
         }
-        last
+        final_messages
     }
 
     /// Returns the tokens of all messages written in the turn. `None` if a count is unknown or if the agent compacted
     /// its context.
-    pub(crate) fn tokens(&self) -> Option<u64> {
-        let known = self.tokens.values().copied().sum::<Option<u64>>();
-        known.filter(|_| !self.count_is_lost)
+    pub(crate) fn total_tokens(&self) -> Option<u64> {
+        let total = self.message_tokens.values().copied().sum::<Option<u64>>();
+        total.filter(|_| !self.is_token_count_lost)
     }
 
     /// Marks the token count as unknown, because the agent compacted its own context.
-    pub(crate) fn lose_count(&mut self) {
-        self.count_is_lost = true;
+    pub(crate) fn invalidate_token_count(&mut self) {
+        self.is_token_count_lost = true;
     }
 
-    fn count(&mut self, seq: u32, message: &mut Message) {
-        count_if_ready(message);
-        self.tokens.insert(seq, message.tokens);
+    fn count_tokens(&mut self, seq: u32, message: &mut Message) {
+        count_message_tokens_if_ready(message);
+        self.message_tokens.insert(seq, message.tokens);
     }
 
-    fn take_number(&mut self) -> u32 {
+    fn allocate_seq(&mut self) -> u32 {
         self.next_seq += 1;
         self.next_seq - 1
     }
 
-    async fn write(&mut self, seq: u32, mut message: Message) -> Result<(), StoreError> {
-        self.count(seq, &mut message);
-        let entry = Entry::Message { seq, message };
-        self.store.append(&self.lease, self.turn, entry).await
+    async fn write_message(&mut self, seq: u32, mut message: Message) -> Result<(), StoreError> {
+        self.count_tokens(seq, &mut message);
+        let entry = TurnEntry::Message { seq, message };
+        self.store.append_entry(&self.lease, self.turn, entry).await
     }
 }
 
-fn announcement(call: &ToolCall) -> Part {
+fn call_part(call: &ToolCall) -> Part {
     Part::FunctionCall {
         id: call.id.clone(),
         name: call.name.clone(),
@@ -283,17 +312,17 @@ fn announcement(call: &ToolCall) -> Part {
     }
 }
 
-fn conclusion(call: &ToolCall) -> Part {
+fn result_part(call: &ToolCall) -> Part {
     Part::FunctionResponse {
         call_id: call.id.clone(),
         name: call.name.clone(),
-        response: response(call),
+        response: response_json(call),
         is_error: call.status == ToolStatus::Failed,
     }
 }
 
 /// Returns the output of a tool call, with its file changes if it has any.
-fn response(call: &ToolCall) -> Json {
+fn response_json(call: &ToolCall) -> Json {
     let output = call.output.clone().unwrap_or_else(Json::empty_object);
     if call.diffs.is_empty() {
         return output;

@@ -4,7 +4,7 @@ use segue_core::session::{
     Decision, DecisionKind, Failure, FailureClass, Message, Session, Turn, TurnState, Usage,
     close_open_calls,
 };
-use segue_store::{Finish, Lease};
+use segue_store::{Lease, TurnEnding};
 
 use crate::{Engine, EngineError};
 
@@ -15,7 +15,7 @@ impl Engine {
     /// interrupted. The messages on record stay, and those that are incomplete stay marked so. Tool calls without a
     /// result get one that states this. The prompt is not sent again, because it is unknown whether the agent received
     /// it.
-    pub(crate) async fn recover(
+    pub(crate) async fn recover_interrupted_turn(
         &self,
         session: &Session,
         lease: &Lease,
@@ -27,36 +27,39 @@ impl Engine {
         let Some(turn) = turns.last() else {
             return Ok(None);
         };
-        let finish = self.closing(turn).await?;
-        self.store.finish_turn(lease, turn.id, finish).await?;
-        Ok(Some(interrupted(turn)))
+        let ending = self.build_ending_from_record(turn).await?;
+        self.store.finish_turn(lease, turn.id, ending).await?;
+        Ok(Some(interruption_decision(turn)))
     }
 
     /// Builds the end of an interrupted turn from the messages on record.
-    pub(crate) async fn closing(&self, turn: &Turn) -> Result<Finish, EngineError> {
-        let at = (self.world.now)();
+    pub(crate) async fn build_ending_from_record(
+        &self,
+        turn: &Turn,
+    ) -> Result<TurnEnding, EngineError> {
+        let at = (self.environment.now)();
         let messages = self.store.messages(turn.id).await?;
         // Messages are numbered from 0 without gaps, so their indexes are their numbers.
-        let on_record = messages.len();
-        let closing = close_open_calls(&messages, at);
-        let written: Vec<(u32, Message)> = (0..)
-            .zip(messages.into_iter().chain(closing))
+        let recorded_count = messages.len();
+        let missing_results = close_open_calls(&messages, at);
+        let changed_messages: Vec<(u32, Message)> = (0..)
+            .zip(messages.into_iter().chain(missing_results))
             .enumerate()
-            .filter(|(place, (_, message))| *place >= on_record || !message.complete)
+            .filter(|(index, (_, message))| *index >= recorded_count || !message.complete)
             .map(|(_, numbered)| numbered)
             .collect();
-        Ok(Finish {
+        Ok(TurnEnding {
             state: TurnState::Interrupted,
-            messages: written,
+            messages: changed_messages,
             usage: Usage::default(),
-            failure: Some(went_away()),
+            failure: Some(interruption_failure()),
             at,
         })
     }
 }
 
 /// Returns the failure that is recorded for an interrupted turn.
-pub(crate) fn went_away() -> Failure {
+pub(crate) fn interruption_failure() -> Failure {
     Failure::new(
         FailureClass::Crashed,
         "segue went away before the turn was over",
@@ -64,15 +67,15 @@ pub(crate) fn went_away() -> Failure {
 }
 
 /// Returns the decision that reports an interrupted turn, based on segue's record alone.
-pub(crate) fn interrupted(turn: &Turn) -> Decision {
-    let sent = if turn.sent {
+pub(crate) fn interruption_decision(turn: &Turn) -> Decision {
+    let delivery = if turn.sent {
         "may have reached"
     } else {
         "never reached"
     };
     let text = format!(
-        "turn {} was interrupted: its prompt {sent} the agent and is not sent again",
-        turn.n
+        "turn {} was interrupted: its prompt {delivery} the agent and is not sent again",
+        turn.number
     );
     Decision::new(DecisionKind::Recovered, text)
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::policy::Haste;
+use segue_core::policy::WaitPreference;
 use segue_core::scope::Purpose;
 use segue_core::session::{
-    Decision, Failure, Opened, PlanStep, Project, Step, ToolCall, TurnState, Usage,
+    Decision, Failure, OpenMode, PlanStep, Project, ResolutionStep, ToolCall, TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -17,17 +17,17 @@ use crate::ConversationId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The session that is configured for the agent, else a new one. This is the default.
-    Usual,
+    Default,
     /// A new session without a purpose.
     New,
     /// A new session with this purpose.
-    NewFor(Purpose),
+    NewWithPurpose(Purpose),
     /// An existing session.
     Session(SessionId),
     /// A native session, which segue adopts first.
     Native(ProviderId, NativeId),
     /// The newest session of the working directory, else a new one.
-    Continue,
+    NewestInDirectory,
     /// The newest session with this purpose (of the requested agent, if one is given), else a recent native session
     /// that had this purpose, else a new session.
     Scope(Purpose),
@@ -36,19 +36,23 @@ pub enum Target {
 impl Target {
     /// Returns the target for a new session, with a purpose if one is given.
     #[must_use]
-    pub fn new_for(purpose: Option<Purpose>) -> Self {
-        purpose.map_or(Self::New, Self::NewFor)
+    pub fn new_with_purpose(purpose: Option<Purpose>) -> Self {
+        purpose.map_or(Self::New, Self::NewWithPurpose)
     }
 
     /// Returns the conversation that the target names. `None` if it names none.
     #[must_use]
-    pub fn conversation(&self) -> Option<ConversationId> {
+    pub fn conversation_id(&self) -> Option<ConversationId> {
         match self {
             Self::Session(id) => Some(ConversationId::Session(id.clone())),
             Self::Native(provider, id) => {
                 Some(ConversationId::Native(provider.clone(), id.clone()))
             }
-            Self::Usual | Self::New | Self::NewFor(_) | Self::Continue | Self::Scope(_) => None,
+            Self::Default
+            | Self::New
+            | Self::NewWithPurpose(_)
+            | Self::NewestInDirectory
+            | Self::Scope(_) => None,
         }
     }
 
@@ -56,22 +60,26 @@ impl Target {
     #[must_use]
     pub fn purpose(&self) -> Option<&Purpose> {
         match self {
-            Self::NewFor(purpose) | Self::Scope(purpose) => Some(purpose),
-            Self::Usual | Self::New | Self::Session(_) | Self::Native(..) | Self::Continue => None,
+            Self::NewWithPurpose(purpose) | Self::Scope(purpose) => Some(purpose),
+            Self::Default
+            | Self::New
+            | Self::Session(_)
+            | Self::Native(..)
+            | Self::NewestInDirectory => None,
         }
     }
 }
 
 /// Urgency with which a turn is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Stop {
+pub enum StopLevel {
     /// The turn continues.
     #[default]
-    No,
+    None,
     /// The agent is asked to stop. Its remaining output is recorded.
-    Ask,
+    Graceful,
     /// The agent's process is ended.
-    Now,
+    Immediate,
 }
 
 /// A prompt with its options.
@@ -88,14 +96,14 @@ pub struct ChatRequest {
     /// Model that is to answer, by the agent's name for it. `None` for the agent's default.
     pub model: Option<String>,
     /// Resolution steps that led to the target, to be reported with those that follow. `None` to report no steps.
-    pub explain: Option<Vec<Step>>,
+    pub explain: Option<Vec<ResolutionStep>>,
     /// Whether to fail instead of starting a new native session with a brief.
     pub strict: bool,
     /// Behaviour if the agent failed recently or is in cooldown.
-    pub haste: Haste,
+    pub wait_preference: WaitPreference,
     /// Whether to send the prompt, without delay, to an agent that failed in several native sessions in a row. The next
     /// prompt is rejected unless this one is answered.
-    pub anyway: bool,
+    pub force: bool,
     /// Policy that answers permission requests without the user. `None` for the one configured for the agent.
     pub permissions: Option<PermissionPolicy>,
     /// Timeout of each phase of opening an agent. `None` for the one configured for the agent.
@@ -104,15 +112,15 @@ pub struct ChatRequest {
     pub turn_timeout: Option<Duration>,
     /// Maximum size of the answer in the report, in bytes. The events and the record contain the complete answer in any
     /// case.
-    pub text_up_to: usize,
+    pub max_text_bytes: usize,
     /// Whether the agent stays running after the turn, for the next one; [`crate::Engine::close`] ends it.
-    pub keep_open: bool,
+    pub keep_agent: bool,
     /// Signal to stop the turn.
-    pub stop: watch::Receiver<Stop>,
+    pub stop: watch::Receiver<StopLevel>,
 }
 
 impl ChatRequest {
-    /// Creates a request for a prompt in a project, with defaults for all options: [`Target::Usual`], the agent's
+    /// Creates a request for a prompt in a project, with defaults for all options: [`Target::Default`], the agent's
     /// configuration, no signal to stop, and an agent that ends after the turn.
     ///
     /// ```
@@ -125,21 +133,21 @@ impl ChatRequest {
     pub fn new(prompt: impl Into<String>, project: Project) -> Self {
         Self {
             prompt: prompt.into(),
-            target: Target::Usual,
+            target: Target::Default,
             project,
             provider: None,
             model: None,
             explain: None,
             strict: false,
-            haste: Haste::default(),
-            anyway: false,
+            wait_preference: WaitPreference::default(),
+            force: false,
             permissions: None,
             open_timeout: None,
             turn_timeout: None,
-            text_up_to: usize::MAX,
-            keep_open: false,
+            max_text_bytes: usize::MAX,
+            keep_agent: false,
             // The sender is dropped, so this receiver never signals a stop.
-            stop: watch::channel(Stop::No).1,
+            stop: watch::channel(StopLevel::None).1,
         }
     }
 }
@@ -148,14 +156,14 @@ impl ChatRequest {
 #[derive(Debug)]
 pub enum TurnEvent {
     /// The prompt is on disk as a turn of a session.
-    Began {
+    Started {
         /// Id of the session.
         session: SessionId,
         /// Number of the turn.
         turn: u32,
     },
     /// The steps by which the session was resolved. Emitted only if the request asks for them.
-    Explained(Vec<Step>),
+    Explained(Vec<ResolutionStep>),
     /// A native session is open.
     Opened {
         /// The agent.
@@ -165,7 +173,7 @@ pub enum TurnEvent {
         /// Number of the leg.
         leg: u32,
         /// Mode in which the native session was opened.
-        opened: Opened,
+        mode: OpenMode,
     },
     /// segue made an automatic decision.
     Decided(Decision),
@@ -174,17 +182,17 @@ pub enum TurnEvent {
         /// Number of the message that the text belongs to.
         message: u32,
         /// The text.
-        words: String,
+        text: String,
     },
     /// The agent streamed text of its thinking.
     Thought {
         /// Number of the message that the text belongs to.
         message: u32,
         /// The text.
-        words: String,
+        text: String,
     },
     /// The agent reported the id of the native session.
-    Named {
+    NativeIdReported {
         /// The native id.
         native_id: NativeId,
     },
@@ -196,7 +204,7 @@ pub enum TurnEvent {
     Tool(ToolCall),
     /// The agent requests a permission. The caller sends the answer through the channel. Dropping the sender rejects
     /// the request.
-    Ask(PermissionRequest, oneshot::Sender<PermissionAnswer>),
+    PermissionRequested(PermissionRequest, oneshot::Sender<PermissionAnswer>),
     /// All messages of the turn up to this one are on disk.
     Saved {
         /// Number of the message within the turn. The prompt is 0.
@@ -225,7 +233,7 @@ pub struct TurnReport {
     /// Number of the leg. `None` if no leg was opened.
     pub leg: Option<u32>,
     /// Mode in which the native session was opened, and the reason. `None` if none was opened.
-    pub opened: Option<(Opened, String)>,
+    pub opened: Option<(OpenMode, String)>,
     /// Text of the answer, each message on separate lines. `None` if it exceeds the requested size.
     pub text: Option<String>,
     /// Final state of the turn.
@@ -241,7 +249,7 @@ pub struct TurnReport {
     /// Decisions that segue made during the turn.
     pub decisions: Vec<Decision>,
     /// Steps by which the session was resolved. `None` if the request does not ask for them.
-    pub steps: Option<Vec<Step>>,
+    pub steps: Option<Vec<ResolutionStep>>,
     /// Failure of the turn. `None` if it did not fail.
     pub failure: Option<Failure>,
 }

@@ -10,21 +10,21 @@ mod trail;
 
 use segue_agents::SessionDefault;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{DecisionKind, Session, SessionRef, StepKind};
-use segue_store::Filter;
+use segue_core::session::{DecisionKind, ResolutionStepKind, Session, SessionRef};
+use segue_store::SessionFilter;
 
-pub use reference::{Fitting, Standpoint};
-pub(crate) use scoped::having;
-pub(crate) use trail::Trail;
+pub use reference::{RefContext, SessionMatch};
+pub(crate) use scoped::purpose_filter;
+pub(crate) use trail::ResolutionTrace;
 
-use crate::adopt::Beside;
+use crate::adopt::AdoptionHint;
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// Session that a prompt is for, and the agent that is to answer.
 pub(crate) enum Resolved {
     /// An existing session, with the chosen agent. `None` for the agent that is the session's provider when the lease
     /// is acquired.
-    There(Box<Session>, Option<ProviderId>),
+    Existing(Box<Session>, Option<ProviderId>),
     /// A session to create, with its agent and the target that was looked up.
     New(ProviderId, Target),
 }
@@ -34,46 +34,60 @@ impl Engine {
     pub(crate) async fn resolve(
         &self,
         request: &ChatRequest,
-        trail: &mut Trail,
+        trace: &mut ResolutionTrace,
     ) -> Result<Resolved, EngineError> {
-        let mut chosen = request.provider.clone();
+        let mut chosen_provider = request.provider.clone();
         let mut target = request.target.clone();
-        if target == Target::Usual {
-            let provider = match chosen.take() {
+        if target == Target::Default {
+            let provider = match chosen_provider.take() {
                 Some(provider) => provider,
-                None => self.choose_provider(request, trail).await?,
+                None => self.choose_provider(request, trace).await?,
             };
-            target = self.usual(&provider, request).await?;
-            trail.step(StepKind::Configured, configured(&provider, &target));
-            chosen = Some(provider);
+            target = self.configured_target(&provider, request).await?;
+            trace.add_step(
+                ResolutionStepKind::Configured,
+                describe_configured_target(&provider, &target),
+            );
+            chosen_provider = Some(provider);
         }
         let session = match &target {
-            Target::Usual | Target::New | Target::NewFor(_) => None,
+            Target::Default | Target::New | Target::NewWithPurpose(_) => None,
             Target::Scope(purpose) => {
-                let found = self.scoped(request, purpose, chosen.as_ref(), trail);
-                found.await?
+                let lookup =
+                    self.find_for_purpose(request, purpose, chosen_provider.as_ref(), trace);
+                lookup.await?
             }
             Target::Session(id) => {
-                let session = self.existing(id).await?;
-                trail.step(StepKind::Id, format!("session {}", named(&session)));
+                let session = self.require_session(id).await?;
+                trace.add_step(
+                    ResolutionStepKind::Id,
+                    format!("session {}", format_session(&session)),
+                );
                 Some(session)
             }
-            Target::Native(keeper, id) => {
-                let provider = self.driver_to_be(keeper);
+            Target::Native(native_provider, id) => {
+                let provider = self.driver_or_default(native_provider);
                 // If another agent is to continue, the agent of the native session need not be available.
-                if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
+                if chosen_provider
+                    .as_ref()
+                    .is_none_or(|chosen_provider| *chosen_provider == provider)
+                {
                     self.agent(&provider)?;
-                    self.refuse_strangers_in(&provider, id).await?;
+                    self.ensure_no_foreign_process(&provider, id).await?;
                 }
-                let adopted = self.adopt(&provider, id, &request.project, Beside::Nothing);
-                let (session, adopted) = adopted.await?;
-                let text = format!("{provider}:{id}, which is session {}", named(&session));
-                trail.step(StepKind::Id, text);
-                trail.done.extend(adopted);
+                let adoption =
+                    self.adopt_by_id(&provider, id, &request.project, AdoptionHint::Empty);
+                let (session, decision) = adoption.await?;
+                let text = format!(
+                    "{provider}:{id}, which is session {}",
+                    format_session(&session)
+                );
+                trace.add_step(ResolutionStepKind::Id, text);
+                trace.logged_decisions.extend(decision);
                 Some(session)
             }
-            Target::Continue => {
-                self.newest_here(&request.project, chosen.as_ref(), trail)
+            Target::NewestInDirectory => {
+                self.newest_in_directory(&request.project, chosen_provider.as_ref(), trace)
                     .await?
             }
         };
@@ -81,124 +95,139 @@ impl Engine {
             && session.project.cwd != request.project.cwd
         {
             let text = format!("working in {}, where the session is", session.project.cwd);
-            trail.decide(DecisionKind::Session, text);
+            trace.add_decision(DecisionKind::Session, text);
         }
         if session.is_none() {
-            trail.step(StepKind::New, new_one(request));
+            trace.add_step(ResolutionStepKind::New, describe_new_session(request));
         }
-        if let Some(asked_for) = &request.provider {
-            trail.step(StepKind::Provider, format!("{asked_for}, as asked for"));
+        if let Some(requested) = &request.provider {
+            trace.add_step(
+                ResolutionStepKind::Provider,
+                format!("{requested}, as asked for"),
+            );
         }
         let Some(session) = session else {
-            let provider = match chosen {
+            let provider = match chosen_provider {
                 Some(provider) => provider,
-                None => self.choose_provider(request, trail).await?,
+                None => self.choose_provider(request, trace).await?,
             };
             self.agent(&provider)?;
             return Ok(Resolved::New(provider, target));
         };
-        if chosen.is_none() {
+        if chosen_provider.is_none() {
             let text = format!("{}, who carries the session", session.provider);
-            trail.step(StepKind::Provider, text);
+            trace.add_step(ResolutionStepKind::Provider, text);
         }
-        self.agent(chosen.as_ref().unwrap_or(&session.provider))?;
-        Ok(Resolved::There(Box::new(session), chosen))
+        self.agent(chosen_provider.as_ref().unwrap_or(&session.provider))?;
+        Ok(Resolved::Existing(Box::new(session), chosen_provider))
     }
 
     /// Finds the session of a request with a fallback agent, so that a conversation that was handed over to that agent
     /// before continues instead of a new one.
     ///
     /// `None` if there is no such session, or if the target is not a lookup.
-    pub(crate) async fn with_other(
+    pub(crate) async fn find_with_fallback_provider(
         &self,
         request: &ChatRequest,
         target: &Target,
-        other: &ProviderId,
-        trail: &mut Trail,
+        fallback: &ProviderId,
+        trace: &mut ResolutionTrace,
     ) -> Result<Option<Session>, EngineError> {
-        let mut way = Trail::default();
-        let found = match target {
-            Target::Scope(purpose) => self.scoped(request, purpose, Some(other), &mut way).await,
-            Target::Continue => {
-                self.newest_here(&request.project, Some(other), &mut way)
+        let mut fallback_trace = ResolutionTrace::default();
+        let session = match target {
+            Target::Scope(purpose) => {
+                self.find_for_purpose(request, purpose, Some(fallback), &mut fallback_trace)
                     .await
             }
-            Target::Usual
+            Target::NewestInDirectory => {
+                self.newest_in_directory(&request.project, Some(fallback), &mut fallback_trace)
+                    .await
+            }
+            Target::Default
             | Target::New
-            | Target::NewFor(_)
+            | Target::NewWithPurpose(_)
             | Target::Session(_)
             | Target::Native(..) => {
                 return Ok(None);
             }
         };
-        trail.steps.retain(|step| step.kind != StepKind::New);
-        trail.steps.append(&mut way.steps);
-        trail.done.append(&mut way.done);
-        let found = found?;
-        if found.is_some() {
+        trace
+            .steps
+            .retain(|step| step.kind != ResolutionStepKind::New);
+        trace.steps.append(&mut fallback_trace.steps);
+        trace
+            .logged_decisions
+            .append(&mut fallback_trace.logged_decisions);
+        let session = session?;
+        if session.is_some() {
             // No session is created after all.
-            trail
+            trace
                 .decisions
                 .retain(|decision| decision.kind != DecisionKind::Session);
-            trail.decisions.append(&mut way.decisions);
+            trace.decisions.append(&mut fallback_trace.decisions);
         } else {
-            trail.step(StepKind::New, new_one(request));
+            trace.add_step(ResolutionStepKind::New, describe_new_session(request));
         }
-        Ok(found)
+        Ok(session)
     }
 
     /// Returns the target that is configured for an agent.
-    async fn usual(
+    async fn configured_target(
         &self,
         provider: &ProviderId,
         request: &ChatRequest,
     ) -> Result<Target, EngineError> {
         let text = match self.agent(provider)?.defaults().session {
             SessionDefault::New => return Ok(Target::New),
-            SessionDefault::ContinueLast => return Ok(Target::Continue),
-            SessionDefault::Resume(text) => text,
+            SessionDefault::NewestInDirectory => return Ok(Target::NewestInDirectory),
+            SessionDefault::Selected(text) => text,
         };
-        let standpoint = Standpoint {
+        let ref_context = RefContext {
             project: request.project.clone(),
             last_list: Vec::new(),
         };
         let reference = SessionRef::parse(&text).map_err(|_| EngineError::NoMatch(text.clone()))?;
         if let SessionRef::Feature(feature) = &reference {
             // A feature in an agent's configuration means that agent's session before those of other agents.
-            let theirs = Filter {
+            let agent_filter = SessionFilter {
                 project: Some(request.project.key.clone()),
                 provider: Some(provider.clone()),
-                ..Filter::default()
+                ..SessionFilter::default()
             };
-            if let Some(session) = self.of_feature(feature, theirs).await? {
+            if let Some(session) = self.find_feature_session(feature, agent_filter).await? {
                 return Ok(Target::Session(session.id));
             }
         }
-        Ok(match self.find_any(&reference, &standpoint).await {
-            Ok(found) => found.id().into(),
-            // An agent whose files segue cannot read may have the session.
-            Err(EngineError::NoMatch(_)) if !self.reads(provider) => {
-                let id = NativeId::parse(&text).map_err(|_| EngineError::NoMatch(text))?;
-                Target::Native(provider.clone(), id)
-            }
-            Err(error) => return Err(error),
-        })
+        Ok(
+            match self.find_conversation(&reference, &ref_context).await {
+                Ok(conversation) => conversation.id().into(),
+                // An agent whose files segue cannot read may have the session.
+                Err(EngineError::NoMatch(_)) if !self.can_read_sessions(provider) => {
+                    let id = NativeId::parse(&text).map_err(|_| EngineError::NoMatch(text))?;
+                    Target::Native(provider.clone(), id)
+                }
+                Err(error) => return Err(error),
+            },
+        )
     }
 
     /// Chooses the agent last used in this project, else the first available agent.
     async fn choose_provider(
         &self,
         request: &ChatRequest,
-        trail: &mut Trail,
+        trace: &mut ResolutionTrace,
     ) -> Result<ProviderId, EngineError> {
-        let filter = Filter {
+        let filter = SessionFilter {
             project: Some(request.project.key.clone()),
-            ..Filter::default()
+            ..SessionFilter::default()
         };
-        let last = self.newest(filter).await?.map(|session| session.provider);
+        let last = self
+            .newest_session(filter)
+            .await?
+            .map(|session| session.provider);
         let last = last.filter(|provider| self.agent(provider).is_ok());
         let first = self.agents.first().map(|agent| agent.provider().clone());
-        let (provider, why) = match (last, first) {
+        let (provider, reason) = match (last, first) {
             (Some(last), _) => (last, "the agent last used in this project"),
             (None, Some(first)) if first == ProviderId::rehearsal() => (
                 first,
@@ -207,31 +236,41 @@ impl Engine {
             (None, Some(first)) => (first, "the first agent found on this machine"),
             (None, None) => return Err(EngineError::NoAgents),
         };
-        trail.step(StepKind::Provider, format!("{provider}, {why}"));
-        trail.decide(DecisionKind::Provider, format!("using {provider}, {why}"));
+        trace.add_step(
+            ResolutionStepKind::Provider,
+            format!("{provider}, {reason}"),
+        );
+        trace.add_decision(
+            DecisionKind::Provider,
+            format!("using {provider}, {reason}"),
+        );
         Ok(provider)
     }
 }
 
 /// Formats a session with its title for the user.
-fn named(session: &Session) -> String {
+fn format_session(session: &Session) -> String {
     format!("{} ({})", session.id, session.title.as_str())
 }
 
 /// Describes the session that is configured for an agent.
-fn configured(provider: &ProviderId, target: &Target) -> String {
+fn describe_configured_target(provider: &ProviderId, target: &Target) -> String {
     match target {
-        Target::Continue => format!("{provider} goes on with the newest session of the directory"),
+        Target::NewestInDirectory => {
+            format!("{provider} goes on with the newest session of the directory")
+        }
         Target::Session(id) => format!("{provider} goes on with session {id}"),
-        Target::Native(keeper, id) => format!("{provider} goes on with {keeper}:{id}"),
-        Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => {
+        Target::Native(native_provider, id) => {
+            format!("{provider} goes on with {native_provider}:{id}")
+        }
+        Target::Default | Target::New | Target::NewWithPurpose(_) | Target::Scope(_) => {
             format!("nothing for {provider} to go on with")
         }
     }
 }
 
 /// Describes the session to create.
-fn new_one(request: &ChatRequest) -> String {
+fn describe_new_session(request: &ChatRequest) -> String {
     match request.target.purpose() {
         Some(purpose) => format!("a session for {purpose}"),
         None => "a session".to_owned(),

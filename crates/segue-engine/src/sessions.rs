@@ -1,26 +1,29 @@
 //! Operations on sessions other than turns.
 
-use segue_agents::{Life, life};
+use segue_agents::{ProcessStatus, process_status};
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::policy::Standing;
+use segue_core::policy::ProviderHealth;
 use segue_core::scope::Purpose;
 use segue_core::session::{
     Decision, Effects, Leg, Lineage, Message, Project, Session, SessionStatus, Title, Turn,
     TurnState, plan_fork, plan_revert,
 };
-use segue_store::{Cursor, Filter, ForkPoint, Holder, Origin, Page, Retag, StoreError, TagCount};
+use segue_store::{
+    ForkPoint, LeaseHolder, PageCursor, PageRequest, SessionFilter, SessionOrigin, StoreError,
+    TagChange, TagCount,
+};
 
-use crate::head::{SetAside, count_of};
-use crate::hold::{EXPIRES_AFTER, Hold};
-use crate::outside::Ahead;
-use crate::pieces::joined;
+use crate::head::{DetachedTurns, count_turns};
+use crate::hold::{LEASE_TIMEOUT, LeaseGuard};
+use crate::outside::ReconcileMode;
+use crate::pieces::merge_chunks;
 use crate::{Conversation, Engine, EngineError};
 
 /// Maximum number of decisions in a view.
-const DECISIONS: u32 = 1000;
+const MAX_VIEW_DECISIONS: u32 = 1000;
 
 /// A page of sessions with their status, and the position of the next page.
-pub type Listed = (Vec<(Session, SessionStatus)>, Option<Cursor>);
+pub type ListedSessions = (Vec<(Session, SessionStatus)>, Option<PageCursor>);
 
 /// A session with its legs, decisions and lineage.
 #[derive(Debug, Clone)]
@@ -34,15 +37,15 @@ pub struct SessionView {
     /// Newest decisions of the session, oldest first.
     pub decisions: Vec<(jiff::Timestamp, Decision)>,
     /// Owner of the lease. `None` if the session is not in use.
-    pub holder: Option<Holder>,
+    pub lease_holder: Option<LeaseHolder>,
     /// Moves of the head, and the sessions that were forked from this one.
     pub lineage: Lineage,
     /// First and last turn that ran on each leg, in the order of the legs. Only turns that lead to the head count.
-    pub carried: Vec<Option<(u32, u32)>>,
+    pub leg_turn_ranges: Vec<Option<(u32, u32)>>,
     /// Health of each agent of the session that has failures on record.
-    pub standings: Vec<(ProviderId, Standing)>,
+    pub provider_health: Vec<(ProviderId, ProviderHealth)>,
     /// Source of the import. `None` if the session was not imported.
-    pub origin: Option<Origin>,
+    pub origin: Option<SessionOrigin>,
 }
 
 /// A session with all its messages.
@@ -71,7 +74,7 @@ pub struct TranscriptTurn {
 
 /// Result of a revert, or of undoing one.
 #[derive(Debug, Clone)]
-pub struct Reverted {
+pub struct RevertOutcome {
     /// The session after the change.
     pub session: Session,
     /// Number of turns before the change.
@@ -79,61 +82,66 @@ pub struct Reverted {
     /// File changes of the turns that were dropped. The files stay as they are.
     pub effects: Effects,
     /// Turns that an undo detached. `None` if it detached none.
-    pub set_aside: Option<SetAside>,
+    pub detached_turns: Option<DetachedTurns>,
     /// Decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
 /// Result of a fork.
 #[derive(Debug, Clone)]
-pub struct Forked {
+pub struct ForkOutcome {
     /// The new session.
     pub session: Session,
     /// Session that was forked.
     pub from: SessionId,
     /// Purpose of the forked session. The new session does not get it, so that a lookup still finds the forked one.
-    pub left: Option<Purpose>,
+    pub omitted_purpose: Option<Purpose>,
     /// Decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
 impl Engine {
     /// Returns the sessions that match a filter, newest first, with their status, and the position of the next page.
-    pub async fn list(&self, filter: &Filter, page: Page) -> Result<Listed, EngineError> {
-        let found = self.store.find(filter, page).await?;
-        let mut sessions = Vec::with_capacity(found.sessions.len());
-        for session in found.sessions {
-            let status = self.status(&session).await?;
+    pub async fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        page: PageRequest,
+    ) -> Result<ListedSessions, EngineError> {
+        let session_page = self.store.list_sessions(filter, page).await?;
+        let mut sessions = Vec::with_capacity(session_page.sessions.len());
+        for session in session_page.sessions {
+            let status = self.session_status(&session).await?;
             sessions.push((session, status));
         }
-        Ok((sessions, found.next))
+        Ok((sessions, session_page.next))
     }
 
     /// Returns the session with an id. Fails if it does not exist.
     pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
-        self.existing(id).await
+        self.require_session(id).await
     }
 
     /// Returns the session with an id as a [`Conversation`].
     pub async fn conversation(&self, id: &SessionId) -> Result<Conversation, EngineError> {
-        let session = self.existing(id).await?;
-        let status = self.status(&session).await?;
+        let session = self.require_session(id).await?;
+        let status = self.session_status(&session).await?;
         Ok(Conversation::Session(Box::new(session), status))
     }
 
     /// Returns the status of a session. A turn that is marked as running without a live process was interrupted.
-    pub async fn status(&self, session: &Session) -> Result<SessionStatus, EngineError> {
+    pub async fn session_status(&self, session: &Session) -> Result<SessionStatus, EngineError> {
         if session.head_state != Some(TurnState::Running) {
             return Ok(SessionStatus::Idle);
         }
-        if self.living_holder(&session.id).await?.is_some() {
+        if self.live_lease_holder(&session.id).await?.is_some() {
             return Ok(SessionStatus::Running);
         }
         // The turn and its lease may have ended since the session was read.
-        let now = self.store.session(&session.id).await?;
-        let still_runs =
-            now.is_some_and(|now| now.head == session.head && now.head_state == session.head_state);
-        Ok(if still_runs {
+        let current = self.store.session(&session.id).await?;
+        let is_unchanged = current.is_some_and(|current| {
+            current.head == session.head && current.head_state == session.head_state
+        });
+        Ok(if is_unchanged {
             SessionStatus::Interrupted
         } else {
             SessionStatus::Idle
@@ -142,44 +150,52 @@ impl Engine {
 
     /// Returns the owner of a session's lease if it is alive, as far as segue can determine. An agent that this process
     /// keeps running for the next prompt does not count.
-    pub(crate) async fn living_holder(
+    pub(crate) async fn live_lease_holder(
         &self,
         id: &SessionId,
-    ) -> Result<Option<Holder>, EngineError> {
-        if let Some(claim) = self.warm.claim_of(id).await
-            && claim.waits()
+    ) -> Result<Option<LeaseHolder>, EngineError> {
+        if let Some(claim) = self.agent_pool.shared_lease(id).await
+            && claim.is_waiting()
         {
             return Ok(None);
         }
-        let now = (self.world.now)();
-        let holder = self.store.holder(id).await?;
-        Ok(holder.filter(|holder| match life(&holder.owner) {
-            Life::Alive => true,
-            Life::Dead => false,
-            Life::Unknown => now.duration_since(holder.heartbeat_at) < EXPIRES_AFTER,
+        let now = (self.environment.now)();
+        let holder = self.store.lease_holder(id).await?;
+        Ok(holder.filter(|holder| match process_status(&holder.owner) {
+            ProcessStatus::Alive => true,
+            ProcessStatus::Dead => false,
+            ProcessStatus::Unknown => now.duration_since(holder.heartbeat_at) < LEASE_TIMEOUT,
         }))
     }
 
     /// Loads a session with its legs, decisions and lineage.
-    pub async fn view(&self, session: Session) -> Result<SessionView, EngineError> {
+    pub async fn session_view(&self, session: Session) -> Result<SessionView, EngineError> {
         let legs = self.store.legs(&session.id).await?;
-        let carried = self.carried_by(&legs, &session).await?;
-        let mut standings: Vec<(ProviderId, Standing)> = Vec::new();
+        let leg_turn_ranges = self.turn_ranges_by_leg(&legs, &session).await?;
+        let mut provider_health: Vec<(ProviderId, ProviderHealth)> = Vec::new();
         for leg in &legs {
-            let standing = self.store.standing(&session.id, &leg.provider).await?;
-            let told = standings.iter().any(|(agent, _)| *agent == leg.provider);
-            if !standing.is_clean() && !told {
-                standings.push((leg.provider.clone(), standing));
+            let health = self
+                .store
+                .provider_health(&session.id, &leg.provider)
+                .await?;
+            let is_listed = provider_health
+                .iter()
+                .any(|(agent, _)| *agent == leg.provider);
+            if !health.is_clean() && !is_listed {
+                provider_health.push((leg.provider.clone(), health));
             }
         }
         Ok(SessionView {
-            status: self.status(&session).await?,
-            decisions: self.store.decisions(&session.id, DECISIONS).await?,
-            holder: self.living_holder(&session.id).await?,
+            status: self.session_status(&session).await?,
+            decisions: self
+                .store
+                .decisions(&session.id, MAX_VIEW_DECISIONS)
+                .await?,
+            lease_holder: self.live_lease_holder(&session.id).await?,
             lineage: self.store.lineage(&session.id).await?,
-            origin: self.store.origin(&session.id).await?,
-            carried,
-            standings,
+            origin: self.store.session_origin(&session.id).await?,
+            leg_turn_ranges,
+            provider_health,
             legs,
             session,
         })
@@ -189,7 +205,7 @@ impl Engine {
     ///
     /// A turn without an attempt was made outside segue and belongs to the first leg. A turn from before a fork ran on
     /// a leg of another session.
-    pub(crate) async fn provider_of(
+    pub(crate) async fn turn_provider(
         &self,
         turn: &Turn,
         legs: &[Leg],
@@ -209,15 +225,15 @@ impl Engine {
 
     /// Loads a session with all its messages.
     pub async fn transcript(&self, session: Session) -> Result<Transcript, EngineError> {
-        let status = self.status(&session).await?;
+        let status = self.session_status(&session).await?;
         let legs = self.store.legs(&session.id).await?;
         let mut turns = Vec::new();
         for mut turn in self.store.turns(&session.id).await? {
             if turn.state == TurnState::Running && status == SessionStatus::Interrupted {
                 turn.state = TurnState::Interrupted;
             }
-            let messages = joined(self.store.messages(turn.id).await?);
-            let provider = self.provider_of(&turn, &legs, &session).await?;
+            let messages = merge_chunks(self.store.messages(turn.id).await?);
+            let provider = self.turn_provider(&turn, &legs, &session).await?;
             turns.push(TranscriptTurn {
                 turn,
                 messages,
@@ -233,121 +249,140 @@ impl Engine {
     }
 
     /// Sets the title that the user chose. The time of the last activity does not change.
-    pub async fn rename(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
-        Ok(self.store.rename(id, title).await?)
+    pub async fn rename_session(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
+        Ok(self.store.rename_session(id, title).await?)
     }
 
     /// Changes the tags of a session, and returns the changed session.
-    pub async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session, EngineError> {
-        Ok(self.store.retag(id, retag).await?)
+    pub async fn change_tags(
+        &self,
+        id: &SessionId,
+        change: TagChange,
+    ) -> Result<Session, EngineError> {
+        Ok(self.store.change_tags(id, change).await?)
     }
 
     /// Returns all tags in use, with the number of sessions that have them.
     pub async fn tags(&self) -> Result<Vec<TagCount>, EngineError> {
-        Ok(self.store.tags().await?)
+        Ok(self.store.tag_counts().await?)
     }
 
     /// Reverts a session to turn `to`. The turns after it stay on record.
-    pub async fn revert(&self, session: &Session, to: i64) -> Result<Reverted, EngineError> {
-        let (hold, mut decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
+    pub async fn revert_session(
+        &self,
+        session: &Session,
+        to: i64,
+    ) -> Result<RevertOutcome, EngineError> {
+        let (guard, mut decisions) = self
+            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
+            .await?;
         let outcome = async {
             let turns = self.store.turns(&session.id).await?;
-            let count = count_of(&turns);
+            let count = count_turns(&turns);
             plan_revert(count, to)?;
-            let target = turns.iter().find(|turn| i64::from(turn.n) == to);
+            let target = turns.iter().find(|turn| i64::from(turn.number) == to);
             let target = target.ok_or_else(|| StoreError::NoTurn(session.id.clone()))?;
-            let dropped = turns.iter().filter(|turn| turn.n > target.n);
-            let effects = self.effects_of(dropped, session).await?;
-            let at = (self.world.now)();
-            let session = self.store.revert(&hold.lease, target.id, at).await?;
+            let dropped = turns.iter().filter(|turn| turn.number > target.number);
+            let effects = self.collect_turn_effects(dropped, session).await?;
+            let at = (self.environment.now)();
+            let session = self.store.revert_head(&guard.lease, target.id, at).await?;
             let session = self
-                .follow_head(&hold.lease, session, &mut decisions)
+                .reopen_leg_at_head(&guard.lease, session, &mut decisions)
                 .await?;
-            Ok(Reverted {
+            Ok(RevertOutcome {
                 session,
                 turns_before: count,
                 effects,
-                set_aside: None,
+                detached_turns: None,
                 decisions,
             })
         }
         .await;
-        hold.release().await;
+        guard.release().await;
         outcome
     }
 
     /// Undoes the last revert. Turns that were made since then are detached, and stay on record.
-    pub async fn undo(&self, session: &Session) -> Result<Reverted, EngineError> {
-        let (hold, mut decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
+    pub async fn undo_revert(&self, session: &Session) -> Result<RevertOutcome, EngineError> {
+        let (guard, mut decisions) = self
+            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
+            .await?;
         let outcome = async {
             let before = self.store.turns(&session.id).await?;
-            let session = self.store.undo(&hold.lease, (self.world.now)()).await?;
+            let session = self
+                .store
+                .undo_revert(&guard.lease, (self.environment.now)())
+                .await?;
             let after = self.store.turns(&session.id).await?;
-            let left = |turn: &&Turn| !after.iter().any(|kept| kept.id == turn.id);
-            let left: Vec<&Turn> = before.iter().filter(left).collect();
-            let effects = self.effects_of(left.iter().copied(), &session).await?;
+            let is_detached = |turn: &&Turn| !after.iter().any(|remaining| remaining.id == turn.id);
+            let detached: Vec<&Turn> = before.iter().filter(is_detached).collect();
+            let effects = self
+                .collect_turn_effects(detached.iter().copied(), &session)
+                .await?;
             let moves = self.store.lineage(&session.id).await?.moves;
-            let set_aside = moves.last().filter(|_| !left.is_empty());
-            let set_aside = set_aside.map(|last| SetAside {
-                turns: u32::try_from(left.len()).unwrap_or(u32::MAX),
-                by_move: last.n,
+            let undo_move = moves.last().filter(|_| !detached.is_empty());
+            let detached_turns = undo_move.map(|last| DetachedTurns {
+                turns: u32::try_from(detached.len()).unwrap_or(u32::MAX),
+                head_move: last.number,
             });
             let session = self
-                .follow_head(&hold.lease, session, &mut decisions)
+                .reopen_leg_at_head(&guard.lease, session, &mut decisions)
                 .await?;
-            Ok(Reverted {
+            Ok(RevertOutcome {
                 session,
-                turns_before: count_of(&before),
+                turns_before: count_turns(&before),
                 effects,
-                set_aside,
+                detached_turns,
                 decisions,
             })
         }
         .await;
-        hold.release().await;
+        guard.release().await;
         outcome
     }
 
     /// Forks a session after turn `at`, by default the last turn that has ended. The fork belongs to `project`.
-    pub async fn fork(
+    pub async fn fork_session(
         &self,
         session: &Session,
         at: Option<i64>,
         project: &Project,
-    ) -> Result<Forked, EngineError> {
-        self.fork_moved(session, at, None, project).await
+    ) -> Result<ForkOutcome, EngineError> {
+        self.fork_before_move(session, at, None, project).await
     }
 
-    /// Forks a session like [`Engine::fork`]. With `before_move`, the turns are those that led to the head before that
+    /// Forks a session like [`Engine::fork_session`]. With `before_move`, the turns are those that led to the head before that
     /// move.
-    pub async fn fork_moved(
+    pub async fn fork_before_move(
         &self,
         session: &Session,
         at: Option<i64>,
         before_move: Option<i64>,
         project: &Project,
-    ) -> Result<Forked, EngineError> {
-        let (session, decisions) = self.refreshed(session.clone()).await?;
+    ) -> Result<ForkOutcome, EngineError> {
+        let (session, decisions) = self.reconcile_if_idle(session.clone()).await?;
         let (last, before_move) = match before_move {
             None => {
                 let turns = self.store.turns(&session.id).await?;
-                let mut ended = turns.iter().rev();
-                let last = ended.find(|turn| turn.state != TurnState::Running);
-                (last.map_or(0, |turn| turn.n), None)
+                let mut newest_first = turns.iter().rev();
+                let last = newest_first.find(|turn| turn.state != TurnState::Running);
+                (last.map_or(0, |turn| turn.number), None)
             }
-            Some(asked) => {
+            Some(requested) => {
                 let moves = self.store.lineage(&session.id).await?.moves;
-                let found = moves.iter().find(|known| i64::from(known.n) == asked);
+                let head_move = moves
+                    .iter()
+                    .find(|candidate| i64::from(candidate.number) == requested);
                 let count = u32::try_from(moves.len()).unwrap_or(u32::MAX);
-                let found = found.ok_or(EngineError::NoMove {
-                    asked,
+                let head_move = head_move.ok_or(EngineError::NoHeadMove {
+                    requested,
                     moves: count,
                 })?;
-                (found.from, Some(found.n))
+                (head_move.from, Some(head_move.number))
             }
         };
         let turn = plan_fork(last, at)?;
-        let title = session.title.marked("fork");
+        let title = session.title.with_suffix("fork");
         let point = ForkPoint {
             session: session.id.clone(),
             turn,
@@ -355,13 +390,13 @@ impl Engine {
         };
         loop {
             let new = self.new_session(project, &title, None, &session.provider);
-            match self.store.fork(new, point.clone()).await {
-                Err(StoreError::Exists(_)) => {}
+            match self.store.fork_session(new, point.clone()).await {
+                Err(StoreError::SessionExists(_)) => {}
                 outcome => {
-                    return Ok(Forked {
+                    return Ok(ForkOutcome {
                         session: outcome?,
                         from: session.id,
-                        left: session.purpose,
+                        omitted_purpose: session.purpose,
                         decisions,
                     });
                 }
@@ -370,35 +405,36 @@ impl Engine {
     }
 
     /// Deletes a session from the store. Native sessions are not deleted.
-    pub async fn delete(&self, session: &Session) -> Result<Vec<Decision>, EngineError> {
-        let (hold, taken_over) = self.hold(&session.id).await?;
-        self.warm.end(&session.id).await;
-        let deleted = self.store.delete(&hold.lease).await;
-        hold.release().await;
+    pub async fn delete_session(&self, session: &Session) -> Result<Vec<Decision>, EngineError> {
+        let (guard, takeover) = self.acquire_lease(&session.id).await?;
+        self.agent_pool.end_agent(&session.id).await;
+        let deleted = self.store.delete_session(&guard.lease).await;
+        guard.release().await;
         deleted?;
-        self.forget_own_indexed(&session.id).await;
-        Ok(taken_over.into_iter().collect())
+        self.remove_session_from_index(&session.id).await;
+        Ok(takeover.into_iter().collect())
     }
 
     /// Acquires the lease of a session, reconciles it with its native session, and closes an interrupted turn.
-    pub(crate) async fn hold_idle(
+    pub(crate) async fn acquire_lease_and_reconcile(
         &self,
         id: &SessionId,
-        ahead: Ahead,
-    ) -> Result<(Hold, Vec<Decision>), EngineError> {
-        let (hold, taken_over) = self.hold(id).await?;
-        let tidied = async {
-            let session = self.existing(id).await?;
-            let (_, told) = self.bring_up_to_date(session, &hold, ahead).await?;
-            let decisions: Vec<Decision> = taken_over.into_iter().chain(told).collect();
-            self.note_all(&hold, &decisions).await?;
+        mode: ReconcileMode,
+    ) -> Result<(LeaseGuard, Vec<Decision>), EngineError> {
+        let (guard, takeover) = self.acquire_lease(id).await?;
+        let reconciled = async {
+            let session = self.require_session(id).await?;
+            let (_, reconcile_decisions) = self.reconcile(session, &guard, mode).await?;
+            let decisions: Vec<Decision> =
+                takeover.into_iter().chain(reconcile_decisions).collect();
+            self.log_decisions(&guard, &decisions).await?;
             Ok(decisions)
         }
         .await;
-        match tidied {
-            Ok(decisions) => Ok((hold, decisions)),
+        match reconciled {
+            Ok(decisions) => Ok((guard, decisions)),
             Err(error) => {
-                hold.release().await;
+                guard.release().await;
                 Err(error)
             }
         }

@@ -5,18 +5,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use segue_catalog::{Catalog, Originals, ReadError, Request, Start, Tally};
+use segue_catalog::{
+    Catalog, NativeRequest, ReadError, ReadStart, RequestCounter, RequestDeduplicator,
+};
 use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
 use segue_core::session::{Leg, Session, Turn, TurnState, Usage};
 use segue_core::spend::Cost;
-use segue_core::spend::Spent;
-use segue_store::{Filter, Page};
+use segue_core::spend::SpendRecord;
+use segue_store::{PageRequest, SessionFilter};
 
-use crate::native::keeper;
-use crate::{Engine, EngineError, Native};
+use crate::native::storage_provider;
+use crate::{Engine, EngineError, NativeEntry};
 
 /// Number of sessions in one query to the store.
-const PAGE: u32 = 200;
+const SESSION_PAGE_SIZE: u32 = 200;
 
 /// Filters of a spending report.
 #[derive(Debug, Clone)]
@@ -33,65 +35,68 @@ pub struct SpendingRequest {
 
 /// Usage and cost, with the records that could not be read.
 #[derive(Debug, Default)]
-pub struct Spendings {
+pub struct SpendingReport {
     /// Usage and cost by day, agent, model and project.
-    pub spent: Vec<Spent>,
+    pub records: Vec<SpendRecord>,
     /// Agents with records that could not be read, and the reasons.
     pub unreadable: Vec<(ProviderId, String)>,
 }
 
 impl Engine {
     /// Computes usage and cost. A turn counts by the agent's record if segue can read it, else by segue's record.
-    pub async fn spending(&self, request: &SpendingRequest) -> Result<Spendings, EngineError> {
-        let filter = Filter {
+    pub async fn compute_spending(
+        &self,
+        request: &SpendingRequest,
+    ) -> Result<SpendingReport, EngineError> {
+        let filter = SessionFilter {
             project: request.project.clone(),
             provider: request.provider.clone(),
             since: request.since,
-            ..Filter::default()
+            ..SessionFilter::default()
         };
-        let (mut natives, mut unreadable) = self.all_natives(&filter).await;
+        let (mut natives, mut unreadable) = self.list_natives(&filter).await;
         // A fork repeats requests of its origin. They count for the origin, which is older.
         natives.sort_by_key(|native| native.session.head.created_at);
         let wanted = request.clone();
         let read = move |catalog: &Catalog| {
             let mut ledger = Ledger::new(wanted);
-            let mut missed = Vec::new();
+            let mut unread = Vec::new();
             for native in &natives {
-                if let Err(why) = ledger.native(catalog, native) {
-                    missed.push((native.session.provider.clone(), why));
+                if let Err(reason) = ledger.add_native(catalog, native) {
+                    unread.push((native.session.provider.clone(), reason));
                 }
             }
-            (ledger, missed)
+            (ledger, unread)
         };
-        let (mut ledger, missed) = self.with_catalog(read).await;
-        unreadable.extend(missed);
-        self.own_spending(request, &mut ledger).await?;
-        Ok(Spendings {
-            spent: ledger.into_spent(),
+        let (mut ledger, unread) = self.with_catalog(read).await;
+        unreadable.extend(unread);
+        self.add_own_spending(request, &mut ledger).await?;
+        Ok(SpendingReport {
+            records: ledger.into_records(),
             unreadable,
         })
     }
 
     /// Adds the turns for which there is no readable record of an agent.
-    async fn own_spending(
+    async fn add_own_spending(
         &self,
         request: &SpendingRequest,
         ledger: &mut Ledger,
     ) -> Result<(), EngineError> {
         // A session can change its provider, so the current provider does not apply to all its turns.
-        let filter = Filter {
+        let filter = SessionFilter {
             project: request.project.clone(),
             since: request.since,
-            ..Filter::default()
+            ..SessionFilter::default()
         };
         let mut legs: HashMap<LegId, Leg> = HashMap::new();
         let mut turns: BTreeMap<TurnId, (Session, Turn)> = BTreeMap::new();
-        let mut page = Page::first(PAGE);
+        let mut page = PageRequest::first(SESSION_PAGE_SIZE);
         loop {
-            let found = self.store.find(&filter, page).await?;
-            for session in found.sessions {
-                let of_it = self.store.legs(&session.id).await?;
-                legs.extend(of_it.into_iter().map(|leg| (leg.id, leg)));
+            let session_page = self.store.list_sessions(&filter, page).await?;
+            for session in session_page.sessions {
+                let session_legs = self.store.legs(&session.id).await?;
+                legs.extend(session_legs.into_iter().map(|leg| (leg.id, leg)));
                 for turn in self.store.turns(&session.id).await? {
                     if turn.sent && !ledger.is_before(turn.started_at) {
                         // A fork shares its turns with its origin.
@@ -99,22 +104,28 @@ impl Engine {
                     }
                 }
             }
-            let Some(after) = found.next else { break };
-            page = Page {
+            let Some(after) = session_page.next else {
+                break;
+            };
+            page = PageRequest {
                 after: Some(after),
-                limit: PAGE,
+                limit: SESSION_PAGE_SIZE,
             };
         }
         for (session, turn) in turns.values() {
             let attempts = self.store.attempts(turn.id).await?;
             let leg = attempts.last().and_then(|last| legs.get(&last.leg));
             let provider = leg.map_or(&session.provider, |leg| &leg.provider);
-            let reads = self.reads(provider);
+            let can_read = self.can_read_sessions(provider);
             // A turn without a leg was made in the agent's own program, or in a session that was deleted.
-            let read = leg.map_or(reads, |leg| ledger.has_read(leg));
-            if !read {
-                let keeper = keeper(provider);
-                ledger.own(session, if reads { &keeper } else { provider }, turn);
+            let was_read = leg.map_or(can_read, |leg| ledger.has_read(leg));
+            if !was_read {
+                let native_provider = storage_provider(provider);
+                ledger.add_own_turn(
+                    session,
+                    if can_read { &native_provider } else { provider },
+                    turn,
+                );
             }
         }
         Ok(())
@@ -123,20 +134,20 @@ impl Engine {
 
 /// Key under which usage and cost are added up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Account {
+struct LedgerKey {
     day: Date,
     provider: ProviderId,
     model: Option<String>,
     project: Option<String>,
     /// Whether usage is known. Known and unknown amounts have separate entries, so that no total appears complete if it
     /// is not.
-    used: bool,
-    paid: bool,
+    has_usage: bool,
+    has_cost: bool,
 }
 
 /// Totals of an account.
 #[derive(Debug, Default)]
-struct Entry {
+struct LedgerTotals {
     turns: u64,
     usage: Usage,
     cost: Cost,
@@ -145,19 +156,19 @@ struct Entry {
 /// Accumulator of usage and cost.
 struct Ledger {
     request: SpendingRequest,
-    accounts: BTreeMap<Account, Entry>,
-    originals: HashMap<ProviderId, Originals>,
+    totals: BTreeMap<LedgerKey, LedgerTotals>,
+    deduplicators: HashMap<ProviderId, RequestDeduplicator>,
     /// Native sessions that were read.
-    read: HashSet<(ProviderId, NativeId)>,
+    read_natives: HashSet<(ProviderId, NativeId)>,
 }
 
 impl Ledger {
     fn new(request: SpendingRequest) -> Self {
         Self {
             request,
-            accounts: BTreeMap::new(),
-            originals: HashMap::new(),
-            read: HashSet::new(),
+            totals: BTreeMap::new(),
+            deduplicators: HashMap::new(),
+            read_natives: HashSet::new(),
         }
     }
 
@@ -166,45 +177,48 @@ impl Ledger {
     }
 
     /// Adds all requests of a native session. Fails with the reason if it cannot be read to the end.
-    fn native(&mut self, catalog: &Catalog, native: &Native) -> Result<(), String> {
+    fn add_native(&mut self, catalog: &Catalog, native: &NativeEntry) -> Result<(), String> {
         let session = &native.session;
         let mut records = catalog
-            .records(session, &Start::Beginning)
-            .map_err(|error| cause(&error))?;
+            .open_records(session, &ReadStart::Beginning)
+            .map_err(|error| format_read_error(&error))?;
         // The requests before a read error count as well.
-        let mut tally = Tally::default();
-        let broken = loop {
+        let mut counter = RequestCounter::default();
+        let read_error = loop {
             match records.next() {
-                Ok(Some(record)) => tally.add(record),
+                Ok(Some(record)) => counter.add_record(record),
                 Ok(None) => break None,
-                Err(error) => break Some(cause(&error)),
+                Err(error) => break Some(format_read_error(&error)),
             }
         };
-        self.read
+        self.read_natives
             .insert((session.provider.clone(), session.head.id.clone()));
-        let originals = self.originals.entry(session.provider.clone()).or_default();
-        for request in originals.among(tally.into_requests()) {
-            self.requested(native, request);
+        let deduplicator = self
+            .deduplicators
+            .entry(session.provider.clone())
+            .or_default();
+        for request in deduplicator.remove_copies(counter.into_requests()) {
+            self.add_request(native, request);
         }
-        broken.map_or(Ok(()), Err)
+        read_error.map_or(Ok(()), Err)
     }
 
-    fn requested(&mut self, native: &Native, request: Request) {
+    fn add_request(&mut self, native: &NativeEntry, request: NativeRequest) {
         let at = request.at.unwrap_or(native.session.head.updated_at);
         if self.is_before(at) {
             return;
         }
-        let account = Account {
+        let key = LedgerKey {
             day: self.day(at),
             provider: native.session.provider.clone(),
             model: request.model,
             project: native.project.clone(),
-            used: true,
-            paid: request.cost.is_some(),
+            has_usage: true,
+            has_cost: request.cost.is_some(),
         };
-        self.enter(
-            account,
-            u64::from(request.begins),
+        self.add(
+            key,
+            u64::from(request.is_first_in_turn),
             request.usage,
             request.cost,
         );
@@ -213,56 +227,60 @@ impl Ledger {
     /// Returns `true` if the native session of a leg was read.
     fn has_read(&self, leg: &Leg) -> bool {
         let id = leg.native_id.clone();
-        id.is_some_and(|id| self.read.contains(&(keeper(&leg.provider), id)))
+        id.is_some_and(|id| {
+            self.read_natives
+                .contains(&(storage_provider(&leg.provider), id))
+        })
     }
 
     /// Adds a turn of segue's record.
-    fn own(&mut self, session: &Session, provider: &ProviderId, turn: &Turn) {
+    fn add_own_turn(&mut self, session: &Session, provider: &ProviderId, turn: &Turn) {
         let wanted = self.request.provider.as_ref();
-        let other = wanted.is_some_and(|wanted| keeper(wanted) != keeper(provider));
+        let is_other_provider =
+            wanted.is_some_and(|wanted| storage_provider(wanted) != storage_provider(provider));
         // A turn that did not finish and reports no usage may have used no tokens.
-        let silent = turn.usage == Usage::default() && turn.state != TurnState::Finished;
-        if other || silent {
+        let has_no_usage = turn.usage == Usage::default() && turn.state != TurnState::Finished;
+        if is_other_provider || has_no_usage {
             return;
         }
-        let account = Account {
+        let key = LedgerKey {
             day: self.day(turn.started_at),
             provider: provider.clone(),
             model: None,
             project: Some(session.project.key.clone()),
-            used: turn.usage != Usage::default(),
-            paid: false,
+            has_usage: turn.usage != Usage::default(),
+            has_cost: false,
         };
-        self.enter(account, 1, turn.usage, None);
+        self.add(key, 1, turn.usage, None);
     }
 
     fn day(&self, at: Timestamp) -> Date {
         at.to_zoned(self.request.zone.clone()).date()
     }
 
-    fn enter(&mut self, account: Account, turns: u64, usage: Usage, cost: Option<Cost>) {
-        let entry = self.accounts.entry(account).or_default();
-        entry.turns += turns;
-        entry.usage = entry.usage.plus(usage);
-        entry.cost = entry.cost + cost.unwrap_or_default();
+    fn add(&mut self, key: LedgerKey, turns: u64, usage: Usage, cost: Option<Cost>) {
+        let totals = self.totals.entry(key).or_default();
+        totals.turns += turns;
+        totals.usage = totals.usage.saturating_add(usage);
+        totals.cost = totals.cost + cost.unwrap_or_default();
     }
 
-    fn into_spent(self) -> Vec<Spent> {
-        let spent = |(account, entry): (Account, Entry)| Spent {
-            day: account.day,
-            provider: account.provider,
-            model: account.model,
-            project: account.project,
-            turns: entry.turns,
-            usage: entry.usage,
-            cost: account.paid.then_some(entry.cost),
+    fn into_records(self) -> Vec<SpendRecord> {
+        let to_record = |(key, totals): (LedgerKey, LedgerTotals)| SpendRecord {
+            day: key.day,
+            provider: key.provider,
+            model: key.model,
+            project: key.project,
+            turns: totals.turns,
+            usage: totals.usage,
+            cost: key.has_cost.then_some(totals.cost),
         };
-        self.accounts.into_iter().map(spent).collect()
+        self.totals.into_iter().map(to_record).collect()
     }
 }
 
 /// Formats a read error with its cause.
-fn cause(error: &ReadError) -> String {
+fn format_read_error(error: &ReadError) -> String {
     let source = std::error::Error::source(error);
     let source = source.map_or(String::new(), |source| format!(": {source}"));
     format!("{error}{source}")

@@ -1,7 +1,7 @@
 //! Summarisers: a model adds statements to a checkpoint, as far as the record supports them.
 //!
-//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose`]). A short
-//! second operation applies its answer to the checkpoint that is active by then ([`Engine::take_up`]).
+//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose_summary`]). A short
+//! second operation applies its answer to the checkpoint that is active by then ([`Engine::apply_summary_proposal`]).
 
 mod asking;
 
@@ -10,24 +10,25 @@ use std::time::Duration;
 
 use segue_agents::Agent;
 use segue_core::checkpoint::{
-    Author, Checkpoint, Delta, Objection, Occasion, Piece, Summary, Version, newly_numbered,
-    pieces, question, summary, written,
+    Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, Summary,
+    SummaryError, TranscriptChunk, assign_item_ids, parse_summary, render_checkpoint,
+    split_transcript, summary_prompt,
 };
 use segue_core::id::{ProviderId, SessionId, TurnId};
-use segue_core::number_format::figure;
+use segue_core::number_format::format_count;
 use segue_core::session::{Decision, DecisionKind, Session};
-use segue_store::NewVersion;
+use segue_store::NewCheckpoint;
 
-use crate::error::moment;
-use crate::hold::Hold;
+use crate::error::format_utc;
+use crate::hold::LeaseGuard;
 use crate::{Engine, EngineError};
 
 /// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
-const PIECE: u64 = 60_000;
+const MAX_SUMMARY_CHUNK_TOKENS: u64 = 60_000;
 
 /// Maximum number of requests for one record. The start of a longer record is not sent, so the checkpoint contains only
 /// what was extracted from it without a model.
-const PIECES: usize = 6;
+const MAX_SUMMARY_CHUNKS: usize = 6;
 
 /// An agent that refines checkpoints, with its timeout.
 #[derive(Clone)]
@@ -35,49 +36,52 @@ pub struct Summariser {
     /// The agent. segue asks it to use no tools and gives it none. The caller has to disable the agent's own tools.
     pub agent: Arc<dyn Agent>,
     /// Timeout of one request. It applies to the opening, and separately to the exchange with all retries.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// The checked answer of a summariser, which is not saved yet.
 #[derive(Debug, Clone)]
-pub struct Proposal {
+pub struct SummaryProposal {
     session: SessionId,
-    by: ProviderId,
+    provider: ProviderId,
     /// Version that the summariser received.
-    base: Version,
-    seen: Checkpoint,
+    base: CheckpointVersion,
+    base_checkpoint: Checkpoint,
     /// The summary, or the reason why the answer is unusable.
-    said: Result<Summary, String>,
+    summary: Result<Summary, String>,
     /// Number of the last turn that the summariser received completely, in a request that it answered usably.
-    read: u32,
+    last_read_turn: u32,
     /// Number of chunks at the start of the record that were not sent.
-    left_out: usize,
+    omitted_chunks: usize,
     /// Actions that protected native sessions.
-    protected: Vec<String>,
+    guard_actions: Vec<String>,
 }
 
 /// Result of applying a proposal.
 #[derive(Debug, Clone)]
-pub struct TakenUp {
+pub struct SummaryOutcome {
     /// The new version. `None` if the proposal changed nothing.
-    pub made: Option<(Version, Checkpoint)>,
+    pub created: Option<(CheckpointVersion, Checkpoint)>,
     /// Decisions that report the result.
     pub decisions: Vec<Decision>,
 }
 
-impl Proposal {
+impl SummaryProposal {
     /// Returns the number of the version that the summariser received.
     #[must_use]
-    pub fn version(&self) -> u32 {
+    pub fn base_version(&self) -> u32 {
         self.base.n
     }
 }
 
 impl Engine {
     /// Returns the active version if it covers turns that no summariser has read. `None` if it does not.
-    pub async fn unread(&self, session: &SessionId) -> Result<Option<Version>, EngineError> {
-        let session = self.existing(session).await?;
-        let unread = self.unread_in(&session).await?;
+    pub async fn unread_version(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<CheckpointVersion>, EngineError> {
+        let session = self.require_session(session).await?;
+        let unread = self.unread_checkpoint(&session).await?;
         Ok(unread.map(|(version, ..)| version))
     }
 
@@ -85,218 +89,261 @@ impl Engine {
     ///
     /// `None` if there is no checkpoint, or if a summariser has read all of its turns. Acquires no lease and changes
     /// nothing.
-    pub async fn propose(
+    pub async fn propose_summary(
         &self,
         session: &SessionId,
         summariser: &Summariser,
-    ) -> Result<Option<Proposal>, EngineError> {
-        let session = self.existing(session).await?;
-        let Some((base, seen, read)) = self.unread_in(&session).await? else {
+    ) -> Result<Option<SummaryProposal>, EngineError> {
+        let session = self.require_session(session).await?;
+        let Some((base, base_checkpoint, last_read_turn)) =
+            self.unread_checkpoint(&session).await?
+        else {
             return Ok(None);
         };
-        let by = summariser.agent.provider().clone();
-        let budget = self.budget_of(&by).await?;
-        let mut said = self.store.said_since(base.turn, read).await?;
-        said.retain(|turn| turn.n <= base.covers);
-        let turns = self.told_turns(said).await;
-        let mut record = pieces(&turns, PIECE.min(budget / 2), &segue_tokens::count);
-        let left_out = record.len().saturating_sub(PIECES);
-        record.drain(..left_out);
-        let mut proposal = Proposal {
+        let provider = summariser.agent.provider().clone();
+        let budget = self.provider_budget(&provider).await?;
+        let mut unread_turns = self.store.turns_after(base.turn, last_read_turn).await?;
+        unread_turns.retain(|turn| turn.number <= base.covers);
+        let turns = self.load_brief_turns(unread_turns).await;
+        let mut chunks = split_transcript(
+            &turns,
+            MAX_SUMMARY_CHUNK_TOKENS.min(budget / 2),
+            &segue_tokens::count,
+        );
+        let omitted_chunks = chunks.len().saturating_sub(MAX_SUMMARY_CHUNKS);
+        chunks.drain(..omitted_chunks);
+        let mut proposal = SummaryProposal {
             session: session.id.clone(),
-            by,
+            provider,
             base,
-            seen,
-            said: Err("there is nothing to sum up".to_owned()),
-            read,
-            left_out,
-            protected: Vec::new(),
+            base_checkpoint,
+            summary: Err("there is nothing to sum up".to_owned()),
+            last_read_turn,
+            omitted_chunks,
+            guard_actions: Vec::new(),
         };
-        if let Some(why) = self.rests_until(&proposal.by).await? {
-            proposal.said = Err(why);
+        if let Some(reason) = self.cooldown_reason(&proposal.provider).await? {
+            proposal.summary = Err(reason);
         } else {
-            let reading = self.read(&session, summariser, &record, &mut proposal);
-            reading.await?;
+            let summarising = self.summarise_chunks(&session, summariser, &chunks, &mut proposal);
+            summarising.await?;
         }
         Ok(Some(proposal))
     }
 
     /// Applies a summariser's proposal to the checkpoint that is active now. Drops what no longer fits that checkpoint.
-    pub async fn take_up(&self, proposal: Proposal) -> Result<TakenUp, EngineError> {
-        let (hold, taken_over) = self.hold(&proposal.session).await?;
-        let taken = self.take_up_held(&hold, proposal).await;
-        hold.release().await;
-        let mut taken = taken?;
-        taken.decisions.splice(0..0, taken_over);
-        Ok(taken)
+    pub async fn apply_summary_proposal(
+        &self,
+        proposal: SummaryProposal,
+    ) -> Result<SummaryOutcome, EngineError> {
+        let (guard, takeover) = self.acquire_lease(&proposal.session).await?;
+        let applied = self.apply_proposal_under_lease(&guard, proposal).await;
+        guard.release().await;
+        let mut outcome = applied?;
+        outcome.decisions.splice(0..0, takeover);
+        Ok(outcome)
     }
 
     /// Returns the active version, its checkpoint, and the number of the last turn that a summariser has read. `None`
     /// if all turns were read.
-    async fn unread_in(
+    async fn unread_checkpoint(
         &self,
         session: &Session,
-    ) -> Result<Option<(Version, Checkpoint, u32)>, EngineError> {
+    ) -> Result<Option<(CheckpointVersion, Checkpoint, u32)>, EngineError> {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let Some((base, seen)) = self.store.checkpoint_at(&session.id, head).await? else {
+        let Some((base, base_checkpoint)) = self.store.checkpoint_at(&session.id, head).await?
+        else {
             return Ok(None);
         };
-        let read = self.read_until(&session.id, head).await?;
-        Ok((base.covers > read).then_some((base, seen, read)))
+        let last_read_turn = self.last_summarised_turn(&session.id, head).await?;
+        Ok((base.covers > last_read_turn).then_some((base, base_checkpoint, last_read_turn)))
     }
 
     /// Returns the number of the last turn that a summariser has read, among the turns that lead to `head`.
-    async fn read_until(&self, id: &SessionId, head: TurnId) -> Result<u32, EngineError> {
+    async fn last_summarised_turn(&self, id: &SessionId, head: TurnId) -> Result<u32, EngineError> {
         let versions = self.store.checkpoints(id).await?;
         let mut versions = versions
             .into_iter()
-            .filter(|version| version.by == Author::Summary)
+            .filter(|version| version.author == ItemAuthor::Summariser)
             .peekable();
         if versions.peek().is_none() {
             return Ok(0);
         }
-        let chain = self.store.turns_to(head).await?;
-        let leads = |version: &Version| chain.iter().any(|turn| turn.id == version.turn);
-        let read = versions.filter(leads).map(|version| version.read);
-        Ok(read.max().unwrap_or(0))
+        let chain = self.store.turns_up_to(head).await?;
+        let is_on_path =
+            |version: &CheckpointVersion| chain.iter().any(|turn| turn.id == version.turn);
+        let read_turns = versions
+            .filter(is_on_path)
+            .map(|version| version.last_read_turn);
+        Ok(read_turns.max().unwrap_or(0))
     }
 
     /// Returns the reason why an agent receives no prompts now. `None` if it is not in cooldown.
-    async fn rests_until(&self, provider: &ProviderId) -> Result<Option<String>, EngineError> {
-        let now = (self.world.now)();
-        let rests = self.store.rests().await?;
-        let mut rests = rests
+    async fn cooldown_reason(&self, provider: &ProviderId) -> Result<Option<String>, EngineError> {
+        let now = (self.environment.now)();
+        let cooldowns = self.store.cooldowns().await?;
+        let mut active_cooldowns = cooldowns
             .into_iter()
-            .filter(|rest| rest.provider == *provider && rest.until > now);
-        Ok(rests
+            .filter(|cooldown| cooldown.provider == *provider && cooldown.until > now);
+        Ok(active_cooldowns
             .next()
-            .map(|rest| format!("it rests until {}", moment(rest.until))))
+            .map(|cooldown| format!("it rests until {}", format_utc(cooldown.until))))
     }
 
     /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
-    async fn read(
+    async fn summarise_chunks(
         &self,
         session: &Session,
         summariser: &Summariser,
-        record: &[Piece],
-        proposal: &mut Proposal,
+        chunks: &[TranscriptChunk],
+        proposal: &mut SummaryProposal,
     ) -> Result<(), EngineError> {
-        let room = self.room_of(session, &session.provider).await?;
-        let (seen, covers) = (proposal.seen.clone(), proposal.base.covers);
-        let mut known = seen.clone();
-        let mut all = Summary::default();
-        for piece in record {
-            let asked = question(&known, &piece.text);
-            let most = piece.tokens.min(room / 4);
-            let check = |answer: &str| -> Result<Summary, Objection> {
-                summary(answer, &known, &asked, most, &segue_tokens::count)
+        let max_tokens = self.checkpoint_budget(session, &session.provider).await?;
+        let (base_checkpoint, covers) = (proposal.base_checkpoint.clone(), proposal.base.covers);
+        let mut checkpoint = base_checkpoint.clone();
+        let mut merged = Summary::default();
+        for chunk in chunks {
+            let prompt = summary_prompt(&checkpoint, &chunk.text);
+            let max_summary_tokens = chunk.tokens.min(max_tokens / 4);
+            let check = |answer: &str| -> Result<Summary, SummaryError> {
+                parse_summary(
+                    answer,
+                    &checkpoint,
+                    &prompt,
+                    max_summary_tokens,
+                    &segue_tokens::count,
+                )
             };
             let cwd = session.project.cwd.as_str();
-            let (said, protected) = asking::ask(summariser, cwd, &asked, check).await;
-            proposal.protected.extend(protected);
-            match said {
-                Ok(said) => {
-                    all.and(said, &known);
-                    proposal.read = proposal.read.max(piece.told);
+            let (result, guard_actions) =
+                asking::request_summary(summariser, cwd, &prompt, check).await;
+            proposal.guard_actions.extend(guard_actions);
+            match result {
+                Ok(chunk_summary) => {
+                    merged.append(chunk_summary, &checkpoint);
+                    proposal.last_read_turn = proposal.last_read_turn.max(chunk.last_complete_turn);
                 }
-                Err(why) => {
-                    proposal.said = Err(why);
+                Err(reason) => {
+                    proposal.summary = Err(reason);
                     break;
                 }
             }
-            known = all.applied(&seen, &seen, covers, room, &segue_tokens::count);
+            checkpoint = merged.apply(
+                &base_checkpoint,
+                &base_checkpoint,
+                covers,
+                max_tokens,
+                &segue_tokens::count,
+            );
         }
-        if !all.stated.is_empty() {
-            proposal.said = Ok(all);
+        if !merged.statements.is_empty() {
+            proposal.summary = Ok(merged);
         }
         Ok(())
     }
 
-    async fn take_up_held(&self, hold: &Hold, proposal: Proposal) -> Result<TakenUp, EngineError> {
-        let session = self.existing(&proposal.session).await?;
-        let (made, text) = match &proposal.said {
-            Ok(said) => self.apply_summary(hold, &session, &proposal, said).await?,
-            Err(why) => (None, of_no_use(&proposal, why)),
+    async fn apply_proposal_under_lease(
+        &self,
+        guard: &LeaseGuard,
+        proposal: SummaryProposal,
+    ) -> Result<SummaryOutcome, EngineError> {
+        let session = self.require_session(&proposal.session).await?;
+        let (created, text) = match &proposal.summary {
+            Ok(summary) => {
+                self.apply_summary(guard, &session, &proposal, summary)
+                    .await?
+            }
+            Err(reason) => (None, format_unused_summary(&proposal, reason)),
         };
-        let protected = proposal.protected.iter();
-        let mut decisions: Vec<Decision> = protected
+        let guard_actions = proposal.guard_actions.iter();
+        let mut decisions: Vec<Decision> = guard_actions
             .map(|line| Decision::new(DecisionKind::Protected, line.as_str()))
             .collect();
         decisions.push(Decision::new(DecisionKind::Compacted, text));
-        self.note_all(hold, &decisions).await?;
-        Ok(TakenUp { made, decisions })
+        self.log_decisions(guard, &decisions).await?;
+        Ok(SummaryOutcome { created, decisions })
     }
 
     /// Saves a new version that adds the summary to the active checkpoint. Returns the version, if it differs, and a
     /// line about the result.
     async fn apply_summary(
         &self,
-        hold: &Hold,
+        guard: &LeaseGuard,
         session: &Session,
-        proposal: &Proposal,
-        said: &Summary,
-    ) -> Result<(Option<(Version, Checkpoint)>, String), EngineError> {
-        let elsewhere = || of_no_use(proposal, "the session went back to before it");
+        proposal: &SummaryProposal,
+        summary: &Summary,
+    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, String), EngineError> {
+        let off_path = || format_unused_summary(proposal, "the session went back to before it");
         let Some(head) = session.head else {
-            return Ok((None, elsewhere()));
+            return Ok((None, off_path()));
         };
-        let chain = self.store.turns_to(head).await?;
-        let leads = chain.iter().any(|turn| turn.id == proposal.base.turn);
-        let newest = self.store.checkpoint_at(&session.id, head).await?;
-        let Some((newest, before)) = newest.filter(|_| leads) else {
-            return Ok((None, elsewhere()));
+        let chain = self.store.turns_up_to(head).await?;
+        let is_on_path = chain.iter().any(|turn| turn.id == proposal.base.turn);
+        let active = self.store.checkpoint_at(&session.id, head).await?;
+        let Some((active_version, before)) = active.filter(|_| is_on_path) else {
+            return Ok((None, off_path()));
         };
         let count = &segue_tokens::count;
-        let room = self.room_of(session, &session.provider).await?;
-        let after = said.applied(&proposal.seen, &before, proposal.base.covers, room, count);
-        let after = newly_numbered(&before, after, self.last_item(&session.id).await?);
-        if Delta::between(&before, &after).is_empty() {
-            let why = "it had nothing to add that there is room for";
-            return Ok((None, of_no_use(proposal, why)));
+        let max_tokens = self.checkpoint_budget(session, &session.provider).await?;
+        let after = summary.apply(
+            &proposal.base_checkpoint,
+            &before,
+            proposal.base.covers,
+            max_tokens,
+            count,
+        );
+        let after = assign_item_ids(&before, after, self.last_item_id(&session.id).await?);
+        if CheckpointDelta::between(&before, &after).is_empty() {
+            let reason = "it had nothing to add that there is room for";
+            return Ok((None, format_unused_summary(proposal, reason)));
         }
-        let new = NewVersion {
-            turn: newest.turn,
-            covers: newest.covers,
+        let new = NewCheckpoint {
+            turn: active_version.turn,
+            covers: active_version.covers,
             checkpoint: after.clone(),
-            tokens: count(&written(&after)),
+            tokens: count(&render_checkpoint(&after)),
             // The version replaces only the one before it: no turns were made since.
-            replaced: newest.tokens,
-            by: Author::Summary,
-            why: Occasion::Summed,
-            read: proposal.read,
-            at: (self.world.now)(),
+            replaced: active_version.tokens,
+            author: ItemAuthor::Summariser,
+            reason: CheckpointReason::Summarised,
+            last_read_turn: proposal.last_read_turn,
+            at: (self.environment.now)(),
         };
-        let version = self.store.add_checkpoint(&hold.lease, new, None).await?;
-        let text = added(proposal, said, &version);
+        let version = self.store.add_checkpoint(&guard.lease, new, None).await?;
+        let text = format_summary_decision(proposal, summary, &version);
         Ok((Some((version, after)), text))
     }
 }
 
 /// Formats the result as one line.
-fn added(proposal: &Proposal, said: &Summary, version: &Version) -> String {
-    let settled = match said.settled.len() {
+fn format_summary_decision(
+    proposal: &SummaryProposal,
+    summary: &Summary,
+    version: &CheckpointVersion,
+) -> String {
+    let settled = match summary.settled_ids.len() {
         0 => String::new(),
         n => format!(" and settled {n}"),
     };
-    let but = match proposal.left_out {
+    let caveat = match proposal.omitted_chunks {
         0 => "",
         _ => "; the beginning was too much to read",
     };
     format!(
-        "{} added {} statement(s) to checkpoint {}{settled}: checkpoint {} has {} tokens{but}",
-        proposal.by,
-        said.stated.len(),
+        "{} added {} statement(s) to checkpoint {}{settled}: checkpoint {} has {} tokens{caveat}",
+        proposal.provider,
+        summary.statements.len(),
         proposal.base.n,
         version.n,
-        figure(version.tokens)
+        format_count(version.tokens)
     )
 }
 
-fn of_no_use(proposal: &Proposal, why: &str) -> String {
+fn format_unused_summary(proposal: &SummaryProposal, reason: &str) -> String {
     format!(
-        "{} added nothing to checkpoint {}: {why}; what was found without a model serves",
-        proposal.by, proposal.base.n
+        "{} added nothing to checkpoint {}: {reason}; what was found without a model serves",
+        proposal.provider, proposal.base.n
     )
 }

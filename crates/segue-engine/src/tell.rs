@@ -4,30 +4,31 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::brief::{
-    Brief, Calibration, Sample, Story, ToldTurn, budget_within, calibrate, compose, least_tokens,
+    Brief, BriefInput, BriefTurn, Calibration, CalibrationSample, budget_for_window, calibrate,
+    compose_brief, min_brief_tokens,
 };
-use segue_core::checkpoint::{Checkpoint, Version, merge, written};
+use segue_core::checkpoint::{Checkpoint, CheckpointVersion, merge, render_checkpoint};
 use segue_core::id::{ProviderId, SessionId, TurnId};
 use segue_core::scope::Purpose;
 use segue_core::session::{Decision, DecisionKind, Message, Role, Session, Turn, TurnState};
-use segue_store::{Said, TokenCount};
+use segue_store::{StoredTurn, TokenCount};
 
-use crate::adopt::bare;
-use crate::hold::Hold;
-use crate::pieces::joined;
-use crate::{Conversation, Engine, EngineError, Native, counted};
+use crate::adopt::split_brief_from_prompt;
+use crate::hold::LeaseGuard;
+use crate::pieces::merge_chunks;
+use crate::{Conversation, Engine, EngineError, NativeEntry, counted};
 
 /// Number of an agent's newest turns that serve as samples for its calibration.
-const SAMPLES: u32 = 60;
+const CALIBRATION_SAMPLE_TURNS: u32 = 60;
 
-/// Percentage of the budget without role and context that a brief with a checkpoint uses, unless it needs more. `MOST`
+/// Percentage of the budget without role and context that a brief with a checkpoint uses, unless it needs more. `MAX_BRIEF_BUDGET_PERCENT`
 /// is the maximum percentage of the complete budget, with role and context.
-const OPENING: u64 = 65;
-const MOST: u64 = 75;
+const BRIEF_BUDGET_PERCENT: u64 = 65;
+const MAX_BRIEF_BUDGET_PERCENT: u64 = 75;
 
 /// The brief that a new native session would receive now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preview {
+pub struct BriefPreview {
     /// Agent that would receive the brief.
     pub provider: ProviderId,
     /// The brief.
@@ -39,68 +40,70 @@ pub struct Preview {
 }
 
 /// Budget and calibration of an agent.
-struct Limits {
+struct BriefLimits {
     budget: u64,
     calibration: Option<Calibration>,
 }
 
 /// Input for the brief of a new native session.
-pub(crate) struct Telling<'a> {
+pub(crate) struct BriefRequest<'a> {
     pub(crate) session: &'a Session,
     pub(crate) provider: &'a ProviderId,
     pub(crate) prompt: &'a str,
     /// Turns before the prompt.
-    pub(crate) before: &'a [Turn],
+    pub(crate) earlier_turns: &'a [Turn],
     /// Whether the agent can use segue's own tools to look up messages.
     pub(crate) has_tools: bool,
     /// Lease on the session.
-    pub(crate) hold: &'a Hold,
+    pub(crate) guard: &'a LeaseGuard,
 }
 
 /// A checkpoint for a brief.
-pub(crate) struct SummedUp {
+pub(crate) struct ActiveCheckpoint {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) tokens: u64,
     pub(crate) covers: u32,
     /// Number of items that were dropped because they do not fit.
-    pub(crate) untold: usize,
+    pub(crate) dropped_items: usize,
 }
 
-impl SummedUp {
+impl ActiveCheckpoint {
     /// Renders the checkpoint, with a note about dropped items.
-    fn told(&self) -> String {
-        let text = written(&self.checkpoint);
-        match self.untold {
+    fn render(&self) -> String {
+        let text = render_checkpoint(&self.checkpoint);
+        match self.dropped_items {
             0 => text,
-            untold => format!("{text}({untold} more items are not told here: there is no room)\n"),
+            dropped => {
+                format!("{text}({dropped} more items are not told here: there is no room)\n")
+            }
         }
     }
 
     /// Returns the decision that reports dropped items. `None` if none were dropped.
-    fn news(&self) -> Option<Decision> {
-        let told = self.checkpoint.items.len();
+    fn dropped_items_decision(&self) -> Option<Decision> {
+        let included = self.checkpoint.items.len();
         let text = format!(
-            "of the {} items of the checkpoint {told} are told: there is no room for more (`budget`)",
-            told + self.untold
+            "of the {} items of the checkpoint {included} are told: there is no room for more (`budget`)",
+            included + self.dropped_items
         );
-        (self.untold > 0).then(|| Decision::new(DecisionKind::Context, text))
+        (self.dropped_items > 0).then(|| Decision::new(DecisionKind::Context, text))
     }
 
-    /// Limits the checkpoint to half of `room`.
+    /// Limits the checkpoint to half of `budget`.
     ///
     /// A checkpoint that was made for a larger budget loses its least important items. Otherwise the brief would lose
     /// whatever is in the middle of the checkpoint.
-    fn within(self, room: u64) -> Self {
-        if self.tokens <= room / 2 {
+    fn shrink_to_half(self, budget: u64) -> Self {
+        if self.tokens <= budget / 2 {
             return self;
         }
         let count = &segue_tokens::count;
-        let all = self.checkpoint.items.len();
-        let checkpoint = merge(&self.checkpoint, Vec::new(), room / 2, count);
+        let item_count = self.checkpoint.items.len();
+        let checkpoint = merge(&self.checkpoint, Vec::new(), budget / 2, count);
         Self {
-            tokens: count(&written(&checkpoint)),
+            tokens: count(&render_checkpoint(&checkpoint)),
             covers: self.covers,
-            untold: all.saturating_sub(checkpoint.items.len()),
+            dropped_items: item_count.saturating_sub(checkpoint.items.len()),
             checkpoint,
         }
     }
@@ -116,235 +119,280 @@ impl Engine {
 
     /// Composes the brief that a new native session receives before the prompt. Compacts the session first if its turns
     /// do not fit.
-    pub(crate) async fn tell(
+    pub(crate) async fn brief_new_leg(
         &self,
-        telling: Telling<'_>,
+        request: BriefRequest<'_>,
     ) -> Result<(Brief, Vec<Decision>), EngineError> {
-        let heading = heading(telling.session, telling.before.is_empty(), telling.prompt);
-        let first = self.told_first(telling.session, true).await?;
-        let head = telling.before.last();
-        if head.is_none() && first.is_none() {
+        let heading = brief_heading(
+            request.session,
+            request.earlier_turns.is_empty(),
+            request.prompt,
+        );
+        let preamble = self.brief_preamble(request.session, true).await?;
+        let head = request.earlier_turns.last();
+        if head.is_none() && preamble.is_none() {
             // There is nothing to select from, so the turn need not wait for the tokenizer's vocabulary.
-            return Ok((Brief::of_nothing(heading.as_deref()), Vec::new()));
+            return Ok((Brief::from_heading(heading.as_deref()), Vec::new()));
         }
-        let first = first.unwrap_or_default();
-        let limits = self.limits(telling.provider).await?;
+        let preamble = preamble.unwrap_or_default();
+        let limits = self.brief_limits(request.provider).await?;
         // Role and project context are never cut. The conversation gets the remainder of the budget.
-        let fixed = first.tokens();
-        if fixed > limits.budget / 2 {
+        let preamble_tokens = preamble.estimate_tokens();
+        if preamble_tokens > limits.budget / 2 {
             // If role and context alone exceed the budget, this fails before anything is compacted.
-            let alone = Story {
-                role: Some(first.role.as_str()),
-                context: Some(first.context.as_str()),
-                ..Story::default()
+            let preamble_only = BriefInput {
+                role: Some(preamble.role.as_str()),
+                context: Some(preamble.context.as_str()),
+                ..BriefInput::default()
             };
-            compose(&alone, limits.budget, &segue_tokens::count)?;
+            compose_brief(&preamble_only, limits.budget, &segue_tokens::count)?;
         }
-        let room = limits.budget.saturating_sub(fixed);
-        let (mut turns, mut summed) = (Vec::new(), None);
+        let conversation_budget = limits.budget.saturating_sub(preamble_tokens);
+        let (mut turns, mut checkpoint) = (Vec::new(), None);
         if let Some(head) = head {
-            turns = self.recent_turns(head.id, room).await?;
-            summed = self.summed_up(&telling.session.id, head.id).await?;
-            if !fits(&turns, summed.as_ref(), room) {
-                let up_to = (head.id, telling.provider);
-                let compacted = self.compact_for(telling.hold, telling.session, up_to);
-                summed = compacted.await?.or(summed);
+            turns = self.load_recent_turns(head.id, conversation_budget).await?;
+            checkpoint = self.active_checkpoint(&request.session.id, head.id).await?;
+            if !can_fit_in_full(&turns, checkpoint.as_ref(), conversation_budget) {
+                let up_to = (head.id, request.provider);
+                let compacted = self.compact_to_fit(request.guard, request.session, up_to);
+                checkpoint = compacted.await?.or(checkpoint);
             }
         }
-        let summed = summed.map(|summed| summed.within(room));
-        let text = summed.as_ref().map(SummedUp::told);
-        let look_up = telling.session.id.as_str();
-        let story = Story {
+        let checkpoint =
+            checkpoint.map(|checkpoint| checkpoint.shrink_to_half(conversation_budget));
+        let checkpoint_text = checkpoint.as_ref().map(ActiveCheckpoint::render);
+        let lookup_id = request.session.id.as_str();
+        let input = BriefInput {
             heading: heading.as_deref(),
-            role: Some(first.role.as_str()),
-            context: Some(first.context.as_str()),
-            checkpoint: text.as_deref(),
+            role: Some(preamble.role.as_str()),
+            context: Some(preamble.context.as_str()),
+            checkpoint: checkpoint_text.as_deref(),
             turns: &turns,
-            look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
-            prompt: telling.prompt,
+            lookup_session_id: Some(lookup_id)
+                .filter(|_| request.has_tools && self.tools.segue_server.is_some()),
+            prompt: request.prompt,
         };
-        let budget = fixed + opening_budget(&turns, summed.as_ref(), (fixed, room));
-        let brief = compose(&story, budget, &segue_tokens::count)?;
-        let mut news = first.news;
-        news.extend(summed.as_ref().and_then(SummedUp::news));
-        Ok((brief, news))
+        let budget = preamble_tokens
+            + brief_budget(
+                &turns,
+                checkpoint.as_ref(),
+                (preamble_tokens, conversation_budget),
+            );
+        let brief = compose_brief(&input, budget, &segue_tokens::count)?;
+        let mut decisions = preamble.decisions;
+        decisions.extend(
+            checkpoint
+                .as_ref()
+                .and_then(ActiveCheckpoint::dropped_items_decision),
+        );
+        Ok((brief, decisions))
     }
 
     /// Composes the brief that a new native session of `provider` would receive now. Starts no agent. Changes nothing
     /// except that it saves missing token counts.
-    pub async fn preview(
+    pub async fn preview_brief(
         &self,
         conversation: &Conversation,
         provider: Option<&ProviderId>,
         prompt: &str,
-    ) -> Result<Preview, EngineError> {
-        let usual = match conversation {
+    ) -> Result<BriefPreview, EngineError> {
+        let default_provider = match conversation {
             Conversation::Session(session, _) => session.provider.clone(),
             Conversation::Native(native) => native.session.provider.clone(),
         };
-        let provider = provider.cloned().unwrap_or(usual);
-        let limits = self.limits(&provider).await?;
-        let first = match conversation {
-            Conversation::Session(session, _) => self.told_first(session, false).await?,
+        let provider = provider.cloned().unwrap_or(default_provider);
+        let limits = self.brief_limits(&provider).await?;
+        let preamble = match conversation {
+            Conversation::Session(session, _) => self.brief_preamble(session, false).await?,
             Conversation::Native(_) => None,
         };
-        let first = first.unwrap_or_default();
-        let fixed = first.tokens();
-        let room = limits.budget.saturating_sub(fixed);
+        let preamble = preamble.unwrap_or_default();
+        let preamble_tokens = preamble.estimate_tokens();
+        let conversation_budget = limits.budget.saturating_sub(preamble_tokens);
         let (turns, purpose) = match conversation {
             Conversation::Session(session, _) => match session.head {
-                Some(head) => (self.recent_turns(head, room).await?, None),
+                Some(head) => (
+                    self.load_recent_turns(head, conversation_budget).await?,
+                    None,
+                ),
                 None => (Vec::new(), None),
             },
-            Conversation::Native(native) => self.native_turns(native, room)?,
+            Conversation::Native(native) => {
+                self.read_native_brief_turns(native, conversation_budget)?
+            }
         };
-        let summed = match conversation {
+        let checkpoint = match conversation {
             Conversation::Session(session, _) => {
-                let would_be = self.would_be_summed_up(session, &turns, (&provider, room));
-                would_be.await?.map(|summed| summed.within(room))
+                let planned =
+                    self.planned_checkpoint(session, &turns, (&provider, conversation_budget));
+                planned
+                    .await?
+                    .map(|checkpoint| checkpoint.shrink_to_half(conversation_budget))
             }
             Conversation::Native(_) => None,
         };
-        let text = summed.as_ref().map(SummedUp::told);
+        let checkpoint_text = checkpoint.as_ref().map(ActiveCheckpoint::render);
         let id = conversation.id().to_string();
-        let has_tools = self.agent(&provider).is_ok_and(|agent| agent.takes_tools());
+        let has_tools = self
+            .agent(&provider)
+            .is_ok_and(|agent| agent.accepts_mcp_servers());
         let heading = match conversation {
-            Conversation::Session(session, _) => heading(session, session.head.is_none(), prompt),
+            Conversation::Session(session, _) => {
+                brief_heading(session, session.head.is_none(), prompt)
+            }
             Conversation::Native(_) => purpose.and_then(|purpose| purpose.heading()),
         };
-        let story = Story {
+        let input = BriefInput {
             heading: heading.as_deref(),
-            role: Some(first.role.as_str()),
-            context: Some(first.context.as_str()),
-            checkpoint: text.as_deref(),
+            role: Some(preamble.role.as_str()),
+            context: Some(preamble.context.as_str()),
+            checkpoint: checkpoint_text.as_deref(),
             turns: &turns,
-            look_up: Some(id.as_str()).filter(|_| has_tools && self.tools.own.is_some()),
+            lookup_session_id: Some(id.as_str())
+                .filter(|_| has_tools && self.tools.segue_server.is_some()),
             prompt,
         };
-        let budget = fixed + opening_budget(&turns, summed.as_ref(), (fixed, room));
-        let brief = compose(&story, budget, &segue_tokens::count)?;
+        let budget = preamble_tokens
+            + brief_budget(
+                &turns,
+                checkpoint.as_ref(),
+                (preamble_tokens, conversation_budget),
+            );
+        let brief = compose_brief(&input, budget, &segue_tokens::count)?;
         let total = brief.total_tokens();
-        Ok(Preview {
+        Ok(BriefPreview {
             provider,
             brief,
             budget: limits.budget,
-            reported_tokens: limits.calibration.map(|learned| learned.reported(total)),
+            reported_tokens: limits
+                .calibration
+                .map(|calibration| calibration.to_reported(total)),
         })
     }
 
     /// Returns the active checkpoint at a turn. `None` if there is none.
-    async fn summed_up(
+    async fn active_checkpoint(
         &self,
         session: &SessionId,
         head: TurnId,
-    ) -> Result<Option<SummedUp>, EngineError> {
-        let found = self.store.checkpoint_at(session, head).await?;
-        Ok(found.map(|(version, checkpoint)| SummedUp {
+    ) -> Result<Option<ActiveCheckpoint>, EngineError> {
+        let stored = self.store.checkpoint_at(session, head).await?;
+        Ok(stored.map(|(version, checkpoint)| ActiveCheckpoint {
             checkpoint,
             tokens: version.tokens,
             covers: version.covers,
-            untold: 0,
+            dropped_items: 0,
         }))
     }
 
     /// Returns the checkpoint that a brief would contain now. Computes it if the turns do not fit, and does not save
     /// it.
-    async fn would_be_summed_up(
+    async fn planned_checkpoint(
         &self,
         session: &Session,
-        turns: &[ToldTurn],
-        (provider, room): (&ProviderId, u64),
-    ) -> Result<Option<SummedUp>, EngineError> {
+        turns: &[BriefTurn],
+        (provider, conversation_budget): (&ProviderId, u64),
+    ) -> Result<Option<ActiveCheckpoint>, EngineError> {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let summed = self.summed_up(&session.id, head).await?;
-        if fits(turns, summed.as_ref(), room) {
-            return Ok(summed);
+        let checkpoint = self.active_checkpoint(&session.id, head).await?;
+        if can_fit_in_full(turns, checkpoint.as_ref(), conversation_budget) {
+            return Ok(checkpoint);
         }
-        let compaction = self.compaction_for(session, head, provider).await?;
-        Ok(compaction.map(SummedUp::from).or(summed))
+        let compaction = self.plan_compaction_for(session, head, provider).await?;
+        Ok(compaction.map(ActiveCheckpoint::from).or(checkpoint))
     }
 
     /// Returns the maximum number of tokens of a brief and its prompt for an agent.
-    pub(crate) async fn budget_of(&self, provider: &ProviderId) -> Result<u64, EngineError> {
-        Ok(self.limits(provider).await?.budget)
+    pub(crate) async fn provider_budget(&self, provider: &ProviderId) -> Result<u64, EngineError> {
+        Ok(self.brief_limits(provider).await?.budget)
     }
 
-    async fn limits(&self, provider: &ProviderId) -> Result<Limits, EngineError> {
-        let measured = self.store.measured(provider, SAMPLES).await?;
+    async fn brief_limits(&self, provider: &ProviderId) -> Result<BriefLimits, EngineError> {
+        let measured = self
+            .store
+            .context_measurements(provider, CALIBRATION_SAMPLE_TURNS)
+            .await?;
         let window = measured.iter().find_map(|turn| turn.context_window);
-        let samples: Vec<Sample> = measured
+        let samples: Vec<CalibrationSample> = measured
             .iter()
-            .map(|turn| Sample {
-                estimate: turn.estimate,
+            .map(|turn| CalibrationSample {
+                estimate: turn.estimated_tokens,
                 reported: turn.context_tokens,
             })
             .collect();
         let calibration = calibrate(&samples);
-        Ok(Limits {
-            budget: budget_within(self.budget, window, calibration),
+        Ok(BriefLimits {
+            budget: budget_for_window(self.budget, window, calibration),
             calibration,
         })
     }
 
     /// Returns the newest turns up to `head` that fit the budget, oldest first.
-    async fn recent_turns(&self, head: TurnId, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
-        let recent = self.store.recent(head, budget).await?;
-        Ok(self.told_turns(recent).await)
+    async fn load_recent_turns(
+        &self,
+        head: TurnId,
+        budget: u64,
+    ) -> Result<Vec<BriefTurn>, EngineError> {
+        let recent = self.store.recent_turns(head, budget).await?;
+        Ok(self.load_brief_turns(recent).await)
     }
 
     /// Converts turns for a brief. The input is newest first and the output oldest first. Counts tokens where a count
     /// is missing.
-    pub(crate) async fn told_turns(&self, mut recent: Vec<Said>) -> Vec<ToldTurn> {
-        let counts = count_all(&mut recent);
+    pub(crate) async fn load_brief_turns(
+        &self,
+        mut stored_turns: Vec<StoredTurn>,
+    ) -> Vec<BriefTurn> {
+        let counts = count_missing_tokens(&mut stored_turns);
         if !counts.is_empty() {
             // If the counts cannot be saved, they serve for this brief only.
-            let _ = self.store.fill_tokens(counts).await;
+            let _ = self.store.fill_token_counts(counts).await;
         }
-        let told = |said: Said| {
-            let mut messages = joined(said.messages);
+        let to_brief_turn = |stored: StoredTurn| {
+            let mut messages = merge_chunks(stored.messages);
             let at = messages.last().map(|last| last.at);
-            if let (Some(end), Some(at)) = (end_of(said.state), at) {
-                let mut end = Message::text(Role::System, end, at);
-                counted::count(&mut end);
-                messages.push(end);
+            if let (Some(note), Some(at)) = (unfinished_turn_note(stored.state), at) {
+                let mut end_message = Message::from_text(Role::System, note, at);
+                counted::count_message_tokens(&mut end_message);
+                messages.push(end_message);
             }
-            ToldTurn {
-                n: said.n,
+            BriefTurn {
+                n: stored.number,
                 messages,
             }
         };
-        recent.into_iter().rev().map(told).collect()
+        stored_turns.into_iter().rev().map(to_brief_turn).collect()
     }
 
     /// Returns the newest turns of a native session and the purpose in its prompt header, as they would be after an
     /// adoption.
-    fn native_turns(
+    fn read_native_brief_turns(
         &self,
-        native: &Native,
+        native: &NativeEntry,
         budget: u64,
-    ) -> Result<(Vec<ToldTurn>, Option<Purpose>), EngineError> {
+    ) -> Result<(Vec<BriefTurn>, Option<Purpose>), EngineError> {
         let mut purpose = None;
-        let survey = self.survey(&native.session)?;
-        let mut turns: VecDeque<(ToldTurn, u64)> = VecDeque::new();
+        let outline = self.read_outline(&native.session)?;
+        let mut turns: VecDeque<(BriefTurn, u64)> = VecDeque::new();
         let mut needed = 0;
-        self.replay(&native.session, &survey, 0, &mut |place, mut turn| {
-            if place == 0 {
-                purpose = bare(&mut turn);
+        self.read_turns_from(&native.session, &outline, 0, &mut |index, mut turn| {
+            if index == 0 {
+                purpose = split_brief_from_prompt(&mut turn);
             }
             turn.messages.iter_mut().for_each(|message| {
-                counted::count(message);
+                counted::count_message_tokens(message);
             });
-            let least = |message| least_tokens(message, budget);
-            let least = turn.messages.iter().map(least).sum();
-            needed += least;
-            let n = u32::try_from(place + 1).unwrap_or(u32::MAX);
-            let told = ToldTurn {
+            let min_message_tokens = |message| min_brief_tokens(message, budget);
+            let min_tokens = turn.messages.iter().map(min_message_tokens).sum();
+            needed += min_tokens;
+            let n = u32::try_from(index + 1).unwrap_or(u32::MAX);
+            let brief_turn = BriefTurn {
                 n,
                 messages: turn.messages,
             };
-            turns.push_back((told, least));
+            turns.push_back((brief_turn, min_tokens));
             while let Some((_, oldest)) = turns.front()
                 && needed - oldest > budget
             {
@@ -359,47 +407,64 @@ impl Engine {
 }
 
 /// Returns `true` if the checkpoint and all turns after it fit the budget in full, and no turn is missing in between.
-fn fits(turns: &[ToldTurn], summed: Option<&SummedUp>, budget: u64) -> bool {
-    let covers = summed.map_or(0, |summed| summed.covers);
-    let all = turns.first().is_none_or(|turn| turn.n <= covers + 1);
-    all && least(turns, summed) <= budget
+fn can_fit_in_full(
+    turns: &[BriefTurn],
+    checkpoint: Option<&ActiveCheckpoint>,
+    budget: u64,
+) -> bool {
+    let covers = checkpoint.map_or(0, |checkpoint| checkpoint.covers);
+    let is_contiguous = turns.first().is_none_or(|turn| turn.n <= covers + 1);
+    is_contiguous && estimate_conversation_tokens(turns, checkpoint) <= budget
 }
 
 /// Estimates the tokens of a checkpoint and all turns after it.
-fn least(turns: &[ToldTurn], summed: Option<&SummedUp>) -> u64 {
-    let (tokens, covers) = summed.map_or((0, 0), |summed| (summed.tokens, summed.covers));
-    let since = turns.iter().filter(|turn| turn.n > covers);
-    let messages = since.flat_map(|turn| &turn.messages);
-    let since: u64 = messages.map(|message| message.tokens.unwrap_or(0)).sum();
+fn estimate_conversation_tokens(turns: &[BriefTurn], checkpoint: Option<&ActiveCheckpoint>) -> u64 {
+    let (tokens, covers) =
+        checkpoint.map_or((0, 0), |checkpoint| (checkpoint.tokens, checkpoint.covers));
+    let later_turns = turns.iter().filter(|turn| turn.n > covers);
+    let messages = later_turns.flat_map(|turn| &turn.messages);
+    let later_tokens: u64 = messages.map(|message| message.tokens.unwrap_or(0)).sum();
     // Each line and each message takes a few tokens more than its text.
-    tokens + tokens / 8 + since + since / 8 + 2_000
+    tokens + tokens / 8 + later_tokens + later_tokens / 8 + 2_000
 }
 
-/// Returns how many tokens of `room` a brief uses. `room` is the budget without role and context.
+/// Returns how many tokens of `conversation_budget` a brief uses. `conversation_budget` is the budget without role and context.
 ///
 /// With a checkpoint, the brief uses only a percentage of it, so that the conversation can continue, but always enough
 /// for the complete checkpoint.
-fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, (fixed, room): (u64, u64)) -> u64 {
-    let Some(whole) = summed.map(|summed| summed.tokens / 3 * 4 + 2_000) else {
-        return room;
+fn brief_budget(
+    turns: &[BriefTurn],
+    checkpoint: Option<&ActiveCheckpoint>,
+    (preamble_tokens, conversation_budget): (u64, u64),
+) -> u64 {
+    let Some(full_checkpoint_tokens) =
+        checkpoint.map(|checkpoint| checkpoint.tokens / 3 * 4 + 2_000)
+    else {
+        return conversation_budget;
     };
-    let share = |all: u64, share: u64| all.saturating_mul(share) / 100;
-    let most = share(fixed.saturating_add(room), MOST).saturating_sub(fixed);
-    share(room, OPENING)
-        .min(most)
-        .max(least(turns, summed))
-        .max(whole)
-        .min(room)
+    let percent_of = |amount: u64, percent: u64| amount.saturating_mul(percent) / 100;
+    let max_tokens = percent_of(
+        preamble_tokens.saturating_add(conversation_budget),
+        MAX_BRIEF_BUDGET_PERCENT,
+    )
+    .saturating_sub(preamble_tokens);
+    percent_of(conversation_budget, BRIEF_BUDGET_PERCENT)
+        .min(max_tokens)
+        .max(estimate_conversation_tokens(turns, checkpoint))
+        .max(full_checkpoint_tokens)
+        .min(conversation_budget)
 }
 
 /// Estimates the tokens of a brief with a checkpoint. The newest messages fill its budget, as far as there are enough.
-pub(crate) fn told_at_first(version: &Version, budget: u64) -> u64 {
-    let all = version.tokens.saturating_add(version.replaced);
-    all.min(budget * OPENING / 100).max(version.tokens)
+pub(crate) fn estimate_brief_tokens(version: &CheckpointVersion, budget: u64) -> u64 {
+    let full_tokens = version.tokens.saturating_add(version.replaced);
+    full_tokens
+        .min(budget * BRIEF_BUDGET_PERCENT / 100)
+        .max(version.tokens)
 }
 
 /// Returns a note about a turn that did not finish. Without it, the prompt would appear to be unanswered.
-fn end_of(state: TurnState) -> Option<&'static str> {
+fn unfinished_turn_note(state: TurnState) -> Option<&'static str> {
     match state {
         TurnState::Finished | TurnState::Running => None,
         TurnState::Cancelled => Some("The user stopped this turn."),
@@ -409,25 +474,25 @@ fn end_of(state: TurnState) -> Option<&'static str> {
 }
 
 /// Returns the header for the first prompt of a new native session, by which its purpose can be identified later.
-fn heading(session: &Session, is_first: bool, prompt: &str) -> Option<String> {
+fn brief_heading(session: &Session, is_first: bool, prompt: &str) -> Option<String> {
     let purpose = session.purpose.as_ref()?;
     if is_first {
-        purpose.heading_over(prompt)
+        purpose.heading_for_prompt(prompt)
     } else {
         purpose.heading()
     }
 }
 
 /// Counts the messages without a token count. Returns the counts to save.
-fn count_all(recent: &mut [Said]) -> Vec<TokenCount> {
+fn count_missing_tokens(stored_turns: &mut [StoredTurn]) -> Vec<TokenCount> {
     let mut counts = Vec::new();
-    for said in recent {
-        for (seq, message) in (0..).zip(&mut said.messages) {
+    for stored in stored_turns {
+        for (seq, message) in (0..).zip(&mut stored.messages) {
             if message.tokens.is_none() {
                 counts.push(TokenCount {
-                    turn: said.turn,
+                    turn: stored.turn,
                     seq,
-                    tokens: counted::count(message),
+                    tokens: counted::count_message_tokens(message),
                 });
             }
         }
@@ -438,23 +503,23 @@ fn count_all(recent: &mut [Said]) -> Vec<TokenCount> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use segue_core::checkpoint::{Author, Occasion};
+    use segue_core::checkpoint::{CheckpointReason, ItemAuthor};
 
     use super::*;
 
     #[test]
-    fn a_native_session_with_a_checkpoint_begins_with_more_than_that() {
-        let version = |tokens, replaced| Version {
+    fn a_brief_with_a_checkpoint_is_filled_with_recent_messages_up_to_its_budget() {
+        let version = |tokens, replaced| CheckpointVersion {
             n: 1,
             turn: TurnId(1),
             covers: 9,
             tokens,
             replaced,
-            by: Author::Record,
-            why: Occasion::Budget,
+            author: ItemAuthor::Extraction,
+            reason: CheckpointReason::Budget,
             at: Timestamp::UNIX_EPOCH,
-            last_item: 0,
-            read: 0,
+            last_item_id: 0,
+            last_read_turn: 0,
         };
         for (tokens, replaced, expected) in [
             // The newest messages fill the budget.
@@ -466,8 +531,8 @@ mod tests {
             (0, 0, 0),
             (1, u64::MAX, 6_500),
         ] {
-            let told = told_at_first(&version(tokens, replaced), 10_000);
-            assert_eq!(told, expected, "{tokens} for {replaced}");
+            let estimate = estimate_brief_tokens(&version(tokens, replaced), 10_000);
+            assert_eq!(estimate, expected, "{tokens} for {replaced}");
         }
     }
 }

@@ -11,67 +11,68 @@ mod tokens;
 
 use std::collections::HashSet;
 
-use segue_agents::{Conversation, Timeouts};
+use segue_agents::{AgentConnection, Timeouts};
 use segue_core::agent::{PermissionPolicy, RoleDescription};
 use segue_core::id::{LegId, ProviderId, TurnId};
 use segue_core::session::{
-    Decision, DecisionKind, Failure, Leg, Message, Role, Session, StepKind, Turn, TurnState, Usage,
+    Decision, DecisionKind, Failure, Leg, Message, ResolutionStepKind, Role, Session, Turn,
+    TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use again::Course;
-use memory::Knows;
+use again::RetryState;
+use memory::ContextChange;
 
-use crate::hold::Hold;
-use crate::outside::Ahead;
-use crate::pieces::Text;
-use crate::policy::Admitted;
+use crate::hold::LeaseGuard;
+use crate::outside::ReconcileMode;
+use crate::pieces::BoundedText;
+use crate::policy::AdmittedPrompt;
 use crate::record::Recorder;
-use crate::resolve::{Resolved, Trail, having};
-use crate::warm::Waiting;
-use crate::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport};
+use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
+use crate::warm::PooledAgent;
+use crate::{ChatRequest, Engine, EngineError, StopLevel, Target, TurnEvent, TurnReport};
 
 /// End of the agent's work on a turn.
-struct Outcome {
+struct TurnOutcome {
     state: TurnState,
     failure: Option<Failure>,
     /// Whether the agent itself ended the turn, and waits for the next one.
-    idle: bool,
+    is_agent_idle: bool,
 }
 
 /// Result of one attempt at a turn.
-enum Tried {
+enum AttemptResult {
     /// The attempt ended.
-    Over(Outcome),
+    Ended(TurnOutcome),
     /// The agent does not have the native session, and reported this before any output.
-    Unknown(Failure),
+    NativeMissing(Failure),
 }
 
-impl Outcome {
-    fn ended(state: TurnState) -> Self {
+impl TurnOutcome {
+    fn with_state(state: TurnState) -> Self {
         Self {
             state,
             failure: None,
-            idle: false,
+            is_agent_idle: false,
         }
     }
 
-    fn failed(failure: Failure) -> Self {
+    fn from_failure(failure: Failure) -> Self {
         Self {
             failure: Some(failure),
-            ..Self::ended(TurnState::Failed)
+            ..Self::with_state(TurnState::Failed)
         }
     }
 }
 
 /// A turn whose prompt is on disk, in a session whose lease is acquired.
-struct Begun {
+struct StartedTurn {
     session: Session,
-    hold: Hold,
+    guard: LeaseGuard,
     turn: Turn,
-    admitted: Admitted,
+    admitted: AdmittedPrompt,
 }
 
 impl Engine {
@@ -85,42 +86,42 @@ impl Engine {
         request: ChatRequest,
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
-        let mut trail = Trail::after(&request);
+        let mut trace = ResolutionTrace::for_request(&request);
         // Each phase is boxed, because otherwise the future of a turn would contain the futures of all phases.
-        let begun = Box::pin(self.enter(&request, &mut trail)).await;
-        let Begun {
+        let started_turn = Box::pin(self.resolve_and_begin(&request, &mut trace)).await;
+        let StartedTurn {
             session,
-            hold,
+            guard,
             turn,
             admitted,
-        } = match begun {
-            Ok(begun) => begun,
+        } = match started_turn {
+            Ok(started_turn) => started_turn,
             Err(error) => {
-                tell_in_vain(&request, trail, &events).await;
+                report_unstarted_turn(&request, trace, &events).await;
                 return Err(error);
             }
         };
-        let Admitted {
+        let AdmittedPrompt {
             provider,
-            standing,
-            rested,
+            health,
+            has_cooldown,
             wait,
-            instead_of,
+            replaced_provider,
             ..
         } = admitted;
-        let terms = self.terms(&request, &provider, instead_of.as_ref())?;
-        let role = self.role_of(&session)?.cloned();
-        let run = Run {
+        let options = self.agent_options(&request, &provider, replaced_provider.as_ref())?;
+        let role = self.session_role(&session)?.cloned();
+        let run = TurnRun {
             engine: self,
             recorder: Recorder::new(
                 self.store.clone(),
-                hold.lease.clone(),
+                guard.lease.clone(),
                 turn.id,
-                Text::up_to(request.text_up_to),
+                BoundedText::with_limit(request.max_text_bytes),
             ),
             report: TurnReport {
                 session: session.id.clone(),
-                turn: turn.n,
+                turn: turn.number,
                 provider,
                 native_id: None,
                 leg: None,
@@ -131,177 +132,198 @@ impl Engine {
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
-                steps: request.explain.is_some().then(|| trail.steps.clone()),
+                steps: request.explain.is_some().then(|| trace.steps.clone()),
                 failure: None,
             },
             stop: request.stop.clone(),
             session,
-            hold: &hold,
+            guard: &guard,
             turn: turn.id,
-            permissions: terms.permissions,
+            permissions: options.permissions,
             role,
-            timeouts: terms.timeouts,
-            model: terms.model,
-            course: Course {
-                standing,
-                rested,
+            timeouts: options.timeouts,
+            model: options.model,
+            retry: RetryState {
+                health,
+                has_cooldown,
                 wait,
-                ..Course::default()
+                ..RetryState::default()
             },
             request,
             events,
             leg: None,
-            opened_leg: None,
-            sent: String::new(),
-            heard: false,
-            oddities: 0,
-            refused: false,
-            overstepped: HashSet::new(),
-            knows: Knows::AsBefore,
+            leg_before_turn: None,
+            sent_text: String::new(),
+            has_output: false,
+            oddity_count: 0,
+            has_refused_permission: false,
+            disallowed_calls: HashSet::new(),
+            context_change: ContextChange::Unchanged,
         };
-        let report = Box::pin(run.play(trail)).await;
-        hold.release().await;
+        let report = Box::pin(run.run(trace)).await;
+        guard.release().await;
         report
     }
 
     /// Resolves the session, and writes the prompt to it.
-    async fn enter(&self, request: &ChatRequest, trail: &mut Trail) -> Result<Begun, EngineError> {
+    async fn resolve_and_begin(
+        &self,
+        request: &ChatRequest,
+        trace: &mut ResolutionTrace,
+    ) -> Result<StartedTurn, EngineError> {
         loop {
-            if let Target::Scope(purpose) | Target::NewFor(purpose) = &request.target {
-                self.described(purpose.role.as_ref())?;
+            if let Target::Scope(purpose) | Target::NewWithPurpose(purpose) = &request.target {
+                self.role_description(purpose.role.as_ref())?;
             }
-            let resolved = self.resolve(request, trail).await?;
-            if let Resolved::There(session, _) = &resolved {
-                self.role_of(session)?;
+            let resolved = self.resolve(request, trace).await?;
+            if let Resolved::Existing(session, _) = &resolved {
+                self.session_role(session)?;
             }
-            match self.begin(request, resolved, trail).await {
+            match self.begin_turn(request, resolved, trace).await {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
-                Err(EngineError::Store(StoreError::Fits(_))) => trail.begin_again(request),
-                begun => return begun,
+                Err(EngineError::Store(StoreError::PurposeTaken(_))) => trace.restart(request),
+                started_turn => return started_turn,
             }
         }
     }
 
     /// Writes the prompt: as the first turn of a new session, or as the next turn of an existing session, after its
     /// lease is acquired and it is reconciled.
-    async fn begin(
+    async fn begin_turn(
         &self,
         request: &ChatRequest,
         resolved: Resolved,
-        trail: &mut Trail,
-    ) -> Result<Begun, EngineError> {
+        trace: &mut ResolutionTrace,
+    ) -> Result<StartedTurn, EngineError> {
         let (provider, target) = match resolved {
-            Resolved::There(session, chosen) => {
-                return self.begin_in(request, &session, chosen, trail).await;
+            Resolved::Existing(session, chosen_provider) => {
+                return self
+                    .begin_in_session(request, &session, chosen_provider, trace)
+                    .await;
             }
             Resolved::New(provider, target) => (provider, target),
         };
-        let mut admitted = self.admit(request, None, provider).await?;
-        if admitted.instead_of.is_some() {
-            let other = &admitted.provider;
-            let found = self.with_other(request, &target, other, trail);
-            if let Some(session) = found.await? {
-                trail.decisions.append(&mut admitted.decisions);
-                let other = Some(admitted.provider);
-                let mut begun = self.begin_in(request, &session, other, trail).await?;
+        let mut admitted = self.admit_prompt(request, None, provider).await?;
+        if admitted.replaced_provider.is_some() {
+            let fallback = &admitted.provider;
+            let lookup = self.find_with_fallback_provider(request, &target, fallback, trace);
+            if let Some(session) = lookup.await? {
+                trace.decisions.append(&mut admitted.decisions);
+                let fallback = Some(admitted.provider);
+                let mut started_turn = self
+                    .begin_in_session(request, &session, fallback, trace)
+                    .await?;
                 // In this session, too, the agent is a fallback that the user did not choose.
-                let instead_of = &mut begun.admitted.instead_of;
-                *instead_of = admitted.instead_of.or_else(|| instead_of.take());
-                return Ok(begun);
+                let replaced_provider = &mut started_turn.admitted.replaced_provider;
+                *replaced_provider = admitted
+                    .replaced_provider
+                    .or_else(|| replaced_provider.take());
+                return Ok(started_turn);
             }
         }
-        trail.decisions.append(&mut admitted.decisions);
-        let prompt = self.prompt_of(request);
+        trace.decisions.append(&mut admitted.decisions);
+        let prompt = self.prompt_message(request);
         let provider = &admitted.provider;
         let unless = match &target {
             Target::Scope(purpose) => {
                 // The filter is that of the lookup: with an agent if one was requested or if it is a fallback.
-                let chosen = request.provider.is_some() || admitted.instead_of.is_some();
-                Some(having(
+                let is_provider_fixed =
+                    request.provider.is_some() || admitted.replaced_provider.is_some();
+                Some(purpose_filter(
                     purpose,
                     &request.project,
-                    chosen.then_some(provider),
+                    is_provider_fixed.then_some(provider),
                 ))
             }
             _ => None,
         };
-        let started = self.start(request, provider, &prompt, unless.as_ref());
+        let started = self.start_session(request, provider, &prompt, unless.as_ref());
         let started = started.await?;
-        Ok(Begun {
+        Ok(StartedTurn {
             session: started.session,
-            hold: self.keep(started.lease),
+            guard: self.guard_lease(started.lease),
             turn: started.turn,
             admitted,
         })
     }
 
-    fn prompt_of(&self, request: &ChatRequest) -> Message {
-        Message::text(Role::User, request.prompt.as_str(), (self.world.now)())
+    fn prompt_message(&self, request: &ChatRequest) -> Message {
+        Message::from_text(
+            Role::User,
+            request.prompt.as_str(),
+            (self.environment.now)(),
+        )
     }
 
     /// Starts the next turn of an existing session, with the chosen agent or else the session's provider.
-    async fn begin_in(
+    async fn begin_in_session(
         &self,
         request: &ChatRequest,
         session: &Session,
-        chosen: Option<ProviderId>,
-        trail: &mut Trail,
-    ) -> Result<Begun, EngineError> {
-        let carrier = &session.provider;
-        let prompt = self.prompt_of(request);
-        let (hold, taken_over) = self.hold(&session.id).await?;
-        let begun = async {
+        chosen_provider: Option<ProviderId>,
+        trace: &mut ResolutionTrace,
+    ) -> Result<StartedTurn, EngineError> {
+        let resolved_provider = &session.provider;
+        let prompt = self.prompt_message(request);
+        let (guard, takeover) = self.acquire_lease(&session.id).await?;
+        let starting = async {
             // The session may have been changed by another process since the lookup.
-            let session = self.existing(&session.id).await?;
+            let session = self.require_session(&session.id).await?;
             let from = session.provider.clone();
-            if chosen.is_none() && from != *carrier {
+            if chosen_provider.is_none() && from != *resolved_provider {
                 let text = format!("{from}, who carries the session by now");
-                trail.step(StepKind::Provider, text);
+                trace.add_step(ResolutionStepKind::Provider, text);
                 self.agent(&from)?;
             }
-            let provider = chosen.unwrap_or_else(|| from.clone());
-            let mut admitted = self.admit_to(request, &session, provider, &hold).await?;
+            let provider = chosen_provider.unwrap_or_else(|| from.clone());
+            let mut admitted = self
+                .admit_in_session(request, &session, provider, &guard)
+                .await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
             {
-                self.refuse_strangers_in(&session.provider, native).await?;
+                self.ensure_no_foreign_process(&session.provider, native)
+                    .await?;
             }
             let strict = request.strict;
-            let ahead = Ahead::Prompt { strict };
-            let (mut session, mut decisions) = self.bring_up_to_date(session, &hold, ahead).await?;
-            let again = self.take_up_again(&hold.lease, &session, &admitted.provider);
-            if let Some(decision) = again.await? {
+            let mode = ReconcileMode::Prompt { strict };
+            let (mut session, mut decisions) = self.reconcile(session, &guard, mode).await?;
+            let reopening = self.reopen_left_leg(&guard.lease, &session, &admitted.provider);
+            if let Some(decision) = reopening.await? {
                 decisions.push(decision);
                 // The user may have continued this native session outside segue since its leg was detached.
-                session = self.existing(&session.id).await?;
-                let (brought, news) = self.bring_up_to_date(session, &hold, ahead).await?;
-                session = brought;
-                decisions.extend(news);
+                session = self.require_session(&session.id).await?;
+                let (reconciled, reconcile_decisions) =
+                    self.reconcile(session, &guard, mode).await?;
+                session = reconciled;
+                decisions.extend(reconcile_decisions);
             }
-            let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
-            if admitted.instead_of.is_none() {
-                let left = self.left_behind(&from, &admitted.provider, Some(request));
-                let left = left.into_iter();
-                let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
-                admitted.decisions.extend(left);
+            let turn = self.store.begin_turn(&guard.lease, &prompt).await?;
+            if admitted.replaced_provider.is_none() {
+                let dropped_settings =
+                    self.describe_dropped_settings(&from, &admitted.provider, Some(request));
+                let dropped_settings = dropped_settings.into_iter();
+                let dropped_settings =
+                    dropped_settings.map(|line| Decision::new(DecisionKind::HandedOff, line));
+                admitted.decisions.extend(dropped_settings);
             }
             Ok((session, decisions, turn, admitted))
         };
-        match begun.await {
+        match starting.await {
             Ok((session, decisions, turn, mut admitted)) => {
-                trail
+                trace
                     .decisions
-                    .extend(taken_over.into_iter().chain(decisions));
-                trail.decisions.append(&mut admitted.decisions);
-                Ok(Begun {
+                    .extend(takeover.into_iter().chain(decisions));
+                trace.decisions.append(&mut admitted.decisions);
+                Ok(StartedTurn {
                     session,
-                    hold,
+                    guard,
                     turn,
                     admitted,
                 })
             }
             Err(error) => {
-                hold.release().await;
+                guard.release().await;
                 Err(error)
             }
         }
@@ -309,61 +331,66 @@ impl Engine {
 
     /// Decides whether a prompt may be sent in a session whose lease is acquired. A rejection is noted in the session's
     /// log.
-    async fn admit_to(
+    async fn admit_in_session(
         &self,
         request: &ChatRequest,
         session: &Session,
         provider: ProviderId,
-        hold: &Hold,
-    ) -> Result<Admitted, EngineError> {
-        let admitted = self.admit(request, Some(&session.id), provider).await;
-        if let Err(error @ (EngineError::Hopeless { .. } | EngineError::NotYet { .. })) = &admitted
+        guard: &LeaseGuard,
+    ) -> Result<AdmittedPrompt, EngineError> {
+        let admitted = self
+            .admit_prompt(request, Some(&session.id), provider)
+            .await;
+        if let Err(
+            error
+            @ (EngineError::RetriesExhausted { .. } | EngineError::ProviderUnavailable { .. }),
+        ) = &admitted
         {
             let decision = Decision::new(DecisionKind::Stopped, error.to_string());
-            let at = (self.world.now)();
-            self.store.note(&hold.lease, &decision, at).await?;
+            let at = (self.environment.now)();
+            self.store.log_decision(&guard.lease, &decision, at).await?;
         }
         admitted
     }
 }
 
 /// A running turn.
-struct Run<'a> {
+struct TurnRun<'a> {
     engine: &'a Engine,
     request: ChatRequest,
     session: Session,
-    hold: &'a Hold,
+    guard: &'a LeaseGuard,
     turn: TurnId,
     permissions: PermissionPolicy,
     /// Role of the session, which may limit the agent's tools. `None` if it has no role.
     role: Option<RoleDescription>,
     timeouts: Timeouts,
     model: Option<String>,
-    course: Course,
+    retry: RetryState,
     /// Leg on which the prompt runs. `None` until a leg is open.
     leg: Option<LegId>,
     /// State of that leg before the turn.
-    opened_leg: Option<Leg>,
+    leg_before_turn: Option<Leg>,
     /// Text that was sent, including the brief.
-    sent: String,
+    sent_text: String,
     /// Whether the agent has produced output in the current attempt.
-    heard: bool,
+    has_output: bool,
     recorder: Recorder,
     report: TurnReport,
-    stop: watch::Receiver<Stop>,
+    stop: watch::Receiver<StopLevel>,
     events: mpsc::Sender<TurnEvent>,
-    oddities: usize,
+    oddity_count: usize,
     /// Whether a permission was rejected without the user.
-    refused: bool,
+    has_refused_permission: bool,
     /// Ids of the tool calls that the agent made although the role does not allow them.
-    overstepped: HashSet<String>,
+    disallowed_calls: HashSet<String>,
     /// Change of the agent's context in this turn.
-    knows: Knows,
+    context_change: ContextChange,
 }
 
-impl Run<'_> {
+impl TurnRun<'_> {
     fn now(&self) -> jiff::Timestamp {
-        (self.engine.world.now)()
+        (self.engine.environment.now)()
     }
 
     /// Emits an event. Waits for a slow receiver, and saves drafts of streamed text during that time. If the caller
@@ -380,131 +407,146 @@ impl Run<'_> {
                     return Ok(());
                 }
                 // An immediate stop does not wait for the receiver either.
-                () = stopped(self.stop.clone(), Stop::Now) => return Ok(()),
-                () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
+                () = wait_for_stop(self.stop.clone(), StopLevel::Immediate) => return Ok(()),
+                () = sleep_until_deadline(self.recorder.draft_deadline()) => self.recorder.save_draft(self.now()).await?,
             }
         }
     }
 
-    async fn decide(&mut self, decision: Decision) -> Result<(), StoreError> {
+    async fn record_decision(&mut self, decision: Decision) -> Result<(), StoreError> {
         let at = self.now();
         self.engine
             .store
-            .note(&self.hold.lease, &decision, at)
+            .log_decision(&self.guard.lease, &decision, at)
             .await?;
-        self.tell(decision).await
+        self.report_decision(decision).await
     }
 
     /// Reports a decision that is already in the log.
-    async fn tell(&mut self, decision: Decision) -> Result<(), StoreError> {
+    async fn report_decision(&mut self, decision: Decision) -> Result<(), StoreError> {
         self.report.decisions.push(decision.clone());
         self.emit(TurnEvent::Decided(decision)).await
     }
 
     /// Reports an action that protected a native session. The same action is reported once per turn.
-    async fn protected(&mut self, line: &str) -> Result<(), StoreError> {
+    async fn report_guard_action(&mut self, line: &str) -> Result<(), StoreError> {
         let decision = Decision::new(DecisionKind::Protected, line);
         if self.report.decisions.contains(&decision) {
             return Ok(());
         }
-        self.decide(decision).await
+        self.record_decision(decision).await
     }
 
     /// Runs the complete turn, from the saved prompt to the final record.
-    async fn play(mut self, trail: Trail) -> Result<TurnReport, EngineError> {
-        let began = TurnEvent::Began {
+    async fn run(mut self, trace: ResolutionTrace) -> Result<TurnReport, EngineError> {
+        let started_event = TurnEvent::Started {
             session: self.report.session.clone(),
             turn: self.report.turn,
         };
-        self.emit(began).await?;
+        self.emit(started_event).await?;
         if let Some(steps) = self.report.steps.clone() {
             self.emit(TurnEvent::Explained(steps)).await?;
         }
-        for decision in trail.done {
+        for decision in trace.logged_decisions {
             self.report.decisions.push(decision.clone());
             self.emit(TurnEvent::Decided(decision)).await?;
         }
-        for decision in trail.decisions {
-            self.decide(decision).await?;
+        for decision in trace.decisions {
+            self.record_decision(decision).await?;
         }
-        let outcome = match self.perform().await {
+        let outcome = match self.run_attempts().await {
             // The brief exceeds the budget. No agent received the prompt, and none can until the user fixes this.
             Err(error @ EngineError::Brief(_)) if !self.report.sent => {
-                self.take_back("nobody could be told the prompt").await?;
+                self.withdraw_turn("nobody could be told the prompt")
+                    .await?;
                 return Err(error);
             }
             outcome => outcome?,
         };
         if outcome.state == TurnState::Cancelled && !self.report.sent {
-            return self.withdraw().await;
+            return self.finish_unsent().await;
         }
         self.settle(outcome).await
     }
 
     /// Keeps the agent running for the next turn, or ends it.
-    async fn part(
+    async fn release_agent(
         &mut self,
-        mut conversation: Box<dyn Conversation>,
-        outcome: &Result<Outcome, EngineError>,
+        mut connection: Box<dyn AgentConnection>,
+        outcome: &Result<TurnOutcome, EngineError>,
     ) -> Result<(), EngineError> {
-        let went_well = outcome.as_ref().is_ok_and(|outcome| {
-            outcome.idle && matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
+        let is_reusable = outcome.as_ref().is_ok_and(|outcome| {
+            outcome.is_agent_idle
+                && matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
         });
-        let named = conversation.native_id().is_some();
-        if let (true, true, true, Some(leg)) = (self.request.keep_open, went_well, named, self.leg)
-            && conversation.is_alive()
+        let has_native_id = connection.native_id().is_some();
+        if let (true, true, true, Some(leg)) = (
+            self.request.keep_agent,
+            is_reusable,
+            has_native_id,
+            self.leg,
+        ) && connection.is_alive()
         {
-            let waiting = Waiting {
+            let pooled_agent = PooledAgent {
                 leg,
                 tip: self.turn,
                 permissions: self.permissions,
                 model: self.model.clone(),
-                claim: self.hold.for_agent(conversation.process().as_ref()),
-                conversation,
+                lease: self
+                    .guard
+                    .share_with_agent(connection.process_identity().as_ref()),
+                connection,
             };
-            self.engine.warm.keep(&self.session.id, waiting).await;
+            self.engine
+                .agent_pool
+                .insert(&self.session.id, pooled_agent)
+                .await;
             return Ok(());
         }
-        for line in conversation.close().await {
-            self.protected(&line).await?;
+        for line in connection.close().await {
+            self.report_guard_action(&line).await?;
         }
         Ok(())
     }
 
     /// Sends the prompt, after recording that it is about to be sent, and processes the agent's events.
-    async fn send(
+    async fn send_prompt(
         &mut self,
-        conversation: &mut dyn Conversation,
+        connection: &mut dyn AgentConnection,
         leg: LegId,
         prompt: &str,
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<TurnOutcome, EngineError> {
         let at = self.now();
         self.engine
             .store
-            .begin_attempt(&self.hold.lease, self.turn, leg, at)
+            .begin_attempt(&self.guard.lease, self.turn, leg, at)
             .await?;
         self.report.sent = true;
-        prompt.clone_into(&mut self.sent);
-        match conversation.send(prompt).await {
+        prompt.clone_into(&mut self.sent_text);
+        match connection.send_prompt(prompt).await {
             Ok(()) => {
                 // Loading the tokenizer takes less time than the agent needs for its first output.
                 segue_tokens::warm_up();
                 // An agent that starts a process for each turn has started it by now.
-                if let Some(process) = conversation.process() {
-                    self.hold.runs(process);
+                if let Some(process) = connection.process_identity() {
+                    self.guard.set_agent(process);
                 }
-                self.listen(conversation).await
+                self.process_events(connection).await
             }
-            Err(error) => Ok(Outcome::failed(error.failure(self.now()))),
+            Err(error) => Ok(TurnOutcome::from_failure(error.to_failure(self.now()))),
         }
     }
 }
 
 /// Reports the resolution steps of a request that started no turn, and the decisions that took effect nevertheless.
-async fn tell_in_vain(request: &ChatRequest, trail: Trail, events: &mpsc::Sender<TurnEvent>) {
-    let steps = request.explain.is_some().then_some(trail.steps);
-    let done = trail.done.into_iter().map(TurnEvent::Decided);
-    for event in steps.map(TurnEvent::Explained).into_iter().chain(done) {
+async fn report_unstarted_turn(
+    request: &ChatRequest,
+    trace: ResolutionTrace,
+    events: &mpsc::Sender<TurnEvent>,
+) {
+    let steps = request.explain.is_some().then_some(trace.steps);
+    let logged = trace.logged_decisions.into_iter().map(TurnEvent::Decided);
+    for event in steps.map(TurnEvent::Explained).into_iter().chain(logged) {
         // A caller that dropped the receiver still gets the error.
         if events.send(event).await.is_err() {
             return;
@@ -513,16 +555,20 @@ async fn tell_in_vain(request: &ChatRequest, trail: Trail, events: &mpsc::Sender
 }
 
 /// Waits until a stop of at least this urgency is requested. Waits forever if the sender is dropped.
-async fn stopped(mut stop: watch::Receiver<Stop>, level: Stop) {
-    if stop.wait_for(|asked| *asked >= level).await.is_err() {
+async fn wait_for_stop(mut stop: watch::Receiver<StopLevel>, level: StopLevel) {
+    if stop
+        .wait_for(|requested| *requested >= level)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }
 
 /// Waits until an instant. Waits forever if it is `None`.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
+async fn sleep_until_deadline(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

@@ -9,9 +9,9 @@ mod keep;
 
 use std::path::PathBuf;
 
-use segue_agents::Own;
-use segue_agents::busy::Busy;
-use segue_catalog::{Archive, Belongings, Entry, NativeSession, Trash};
+use segue_agents::NativeCli;
+use segue_agents::busy::ProcessUsingSession;
+use segue_catalog::{Archive, ArchivedSession, NativeSession, SessionArtifacts, Trash};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, Session};
 
@@ -19,22 +19,22 @@ use crate::{ConversationId, Engine, EngineError};
 
 /// Locations of the copies, and the agents' programs that manage sessions.
 #[derive(Debug, Clone)]
-pub struct Upkeep {
+pub struct ArchiveService {
     /// Copies that the user requested.
     pub archive: Archive,
     /// Copies of deleted sessions.
     pub trash: Trash,
     /// Directory of the files that agents import during a restore.
-    pub exports: PathBuf,
+    pub exports_dir: PathBuf,
     /// Directory of the copies that only protect running sessions.
-    pub kept: PathBuf,
+    pub guard_dir: PathBuf,
     /// Programs of the agents that have commands for their sessions.
-    pub own: Vec<Own>,
+    pub native_clis: Vec<NativeCli>,
 }
 
 /// Scope of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum DeleteScope {
     /// segue's record and the native sessions.
     Everything,
     /// Only the native sessions.
@@ -43,7 +43,7 @@ pub enum Extent {
 
 /// Mode of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum DeleteMode {
     /// A copy is saved in the trash.
     Trash,
     /// The session and all its copies are removed.
@@ -52,35 +52,35 @@ pub enum Fate {
 
 /// Method of deleting a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Means {
+pub enum DeleteMethod {
     /// A command of the agent.
-    Own(String),
+    AgentCommand(String),
     /// Removal of the files.
     Files,
     /// Removal of the copy, because only the archive has the session.
-    Copy,
+    ArchiveCopy,
     /// No method, because only the agent could delete the session and its program is not installed.
     NoProgram,
 }
 
 /// A native session that is to be deleted.
 #[derive(Debug, Clone)]
-pub struct Doomed {
+pub struct PlannedDeletion {
     /// The native session.
     pub session: NativeSession,
     /// Files and rows that belong to the session. `None` if only the archive has it.
-    pub belongings: Option<Belongings>,
+    pub artifacts: Option<SessionArtifacts>,
     /// Method of the deletion.
-    pub means: Means,
+    pub method: DeleteMethod,
     /// Process that uses the session. `None` if none was found.
-    pub busy: Option<Busy>,
+    pub process: Option<ProcessUsingSession>,
     /// Seconds since the last write, if it is so recent that a process may be using the session.
-    pub fresh: Option<i64>,
+    pub seconds_since_write: Option<i64>,
     /// Whether the archive has a copy as well.
-    pub archived: bool,
+    pub is_archived: bool,
 }
 
-impl Doomed {
+impl PlannedDeletion {
     /// Returns the id of the native session.
     #[must_use]
     pub fn id(&self) -> ConversationId {
@@ -90,13 +90,13 @@ impl Doomed {
 
 /// A native session that is not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spared {
+pub struct SkippedNative {
     /// Agent of the session.
     pub provider: ProviderId,
     /// Native id of the session.
     pub id: NativeId,
     /// Reason why the session is not deleted.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Plan of a deletion.
@@ -105,54 +105,54 @@ pub struct DeletePlan {
     /// The session of segue. `None` if the conversation is only a native session.
     pub session: Option<Session>,
     /// Native sessions to delete.
-    pub natives: Vec<Doomed>,
+    pub natives: Vec<PlannedDeletion>,
     /// Sessions of the built-in agent with their files. These files belong to segue and get no copy, because no program
     /// could read it.
-    pub rehearsed: Vec<(NativeId, PathBuf)>,
+    pub rehearsal_files: Vec<(NativeId, PathBuf)>,
     /// Native sessions that are not deleted.
-    pub spared: Vec<Spared>,
+    pub skipped: Vec<SkippedNative>,
     /// Scope of the deletion.
-    pub extent: Extent,
+    pub scope: DeleteScope,
     /// Mode of the deletion.
-    pub fate: Fate,
+    pub mode: DeleteMode,
 }
 
 impl DeletePlan {
-    /// Returns `true` if the deletion cannot be undone although the mode is [`Fate::Trash`], because no native session
+    /// Returns `true` if the deletion cannot be undone although the mode is [`DeleteMode::Trash`], because no native session
     /// is copied.
     #[must_use]
-    pub fn keeps_nothing(&self) -> bool {
-        self.fate == Fate::Trash && self.natives.is_empty()
+    pub fn has_no_copies(&self) -> bool {
+        self.mode == DeleteMode::Trash && self.natives.is_empty()
     }
 
     /// Returns `true` if the plan deletes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let record = self.session.is_some() && self.extent == Extent::Everything;
-        !record && self.natives.is_empty() && self.rehearsed.is_empty()
+        let deletes_record = self.session.is_some() && self.scope == DeleteScope::Everything;
+        !deletes_record && self.natives.is_empty() && self.rehearsal_files.is_empty()
     }
 }
 
 /// Result of a deletion.
 #[derive(Debug, Clone)]
-pub struct Deleted {
+pub struct DeleteOutcome {
     /// Deleted native sessions, each with the method and the path of its copy.
-    pub natives: Vec<(ConversationId, Means, Option<PathBuf>)>,
+    pub natives: Vec<(ConversationId, DeleteMethod, Option<PathBuf>)>,
     /// Decisions that segue made during the deletion.
     pub decisions: Vec<Decision>,
 }
 
 /// Result of a restore.
 #[derive(Debug, Clone)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// Copy that was restored.
-    pub entry: Entry,
+    pub entry: ArchivedSession,
     /// Files that were restored.
     pub files: Vec<PathBuf>,
     /// Files that already existed.
-    pub there: Vec<PathBuf>,
+    pub existing_files: Vec<PathBuf>,
     /// Number of sessions that the agent imported itself.
-    pub taken_back: usize,
+    pub imported_count: usize,
     /// Session of segue that uses the restored native session, with its old title and tags. `None` if there is none.
     pub session: Option<Session>,
 }
@@ -160,19 +160,21 @@ pub struct Restored {
 impl Engine {
     /// Enables the deletion and archiving of native sessions.
     #[must_use]
-    pub fn with_upkeep(mut self, upkeep: Upkeep) -> Self {
-        self.upkeep = Some(upkeep);
+    pub fn with_archive_service(mut self, service: ArchiveService) -> Self {
+        self.archive_service = Some(service);
         self
     }
 
-    fn upkeep(&self) -> Result<&Upkeep, EngineError> {
-        self.upkeep.as_ref().ok_or(EngineError::NoUpkeep)
+    fn archive_service(&self) -> Result<&ArchiveService, EngineError> {
+        self.archive_service.as_ref().ok_or(EngineError::NoArchive)
     }
 }
 
-impl Upkeep {
+impl ArchiveService {
     /// Returns the program of an agent that has commands for its sessions.
-    fn own(&self, agent: &ProviderId) -> Option<&Own> {
-        self.own.iter().find(|own| own.agent() == agent.as_str())
+    fn native_cli(&self, agent: &ProviderId) -> Option<&NativeCli> {
+        self.native_clis
+            .iter()
+            .find(|cli| cli.agent() == agent.as_str())
     }
 }

@@ -25,12 +25,12 @@ mod tests;
 mod warnings;
 mod write;
 
-pub use read::{Folder, Reading, read};
-pub use write::write;
+pub use read::{DagentFolder, ParsedDagentFolder, parse_folder};
+pub use write::render_files;
 
 /// Kind of a session's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum File {
+enum DagentFileKind {
     Chat,
     Archive,
     Checkpoint,
@@ -40,9 +40,9 @@ enum File {
     Session,
 }
 
-impl File {
+impl DagentFileKind {
     /// Returns the prefixes and suffixes of the file names of this kind; the first pair is used for writing.
-    fn names(self) -> &'static [(&'static str, &'static str)] {
+    fn name_patterns(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Chat => &[("chat_", ".json")],
             Self::Archive => &[("chat_", ".archive.jsonl")],
@@ -54,10 +54,10 @@ impl File {
     }
 
     /// Returns the kind of the file with this name and the id of its session; `None` if it is not a session's file.
-    fn of(name: &str) -> Option<(Self, &str)> {
+    fn parse_name(name: &str) -> Option<(Self, &str)> {
         // A name that ends with `.archive.jsonl` does not end with `.json`, so the two kinds of `chat_` file are
         // distinct.
-        let all = [
+        let kinds = [
             Self::Archive,
             Self::Chat,
             Self::Checkpoint,
@@ -65,18 +65,18 @@ impl File {
             Self::Agent,
             Self::Session,
         ];
-        all.into_iter().find_map(|file| {
-            let id = file
-                .names()
+        kinds.into_iter().find_map(|kind| {
+            let id = kind
+                .name_patterns()
                 .iter()
-                .find_map(|(begins, ends)| name.strip_prefix(begins)?.strip_suffix(ends));
-            id.filter(|id| !id.is_empty()).map(|id| (file, id))
+                .find_map(|(prefix, suffix)| name.strip_prefix(prefix)?.strip_suffix(suffix));
+            id.filter(|id| !id.is_empty()).map(|id| (kind, id))
         })
     }
 
     /// Returns the name of a session's file of this kind.
-    fn name(self, id: &str) -> String {
-        let (begins, ends) = self.names().first().copied().unwrap_or_default();
-        format!("{begins}{id}{ends}")
+    fn file_name(self, id: &str) -> String {
+        let (prefix, suffix) = self.name_patterns().first().copied().unwrap_or_default();
+        format!("{prefix}{id}{suffix}")
     }
 }

@@ -6,17 +6,18 @@ use segue_core::session::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::json_fields::{iso, number, time};
-use crate::{Line, Portable};
+use crate::json_fields::{format_iso_time, integer_field, parse_time};
+use crate::{PortableMessage, PortableSession};
 
 /// Stored fields of a session's files: those of each file that the session itself does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Kept {
+pub struct ExtraFields {
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) chat: Map<String, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) lines: Vec<KeptLine>,
+    #[serde(rename = "lines")]
+    pub(crate) messages: Vec<ExtraMessageFields>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) checkpoint: Map<String, Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -31,117 +32,126 @@ pub struct Kept {
     pub(crate) task: Map<String, Value>,
     /// Time of the import; `None` if the session was not imported or is being imported.
     #[serde(skip)]
-    pub(crate) came_at: Option<Timestamp>,
+    pub(crate) imported_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct KeptLine {
+pub(crate) struct ExtraMessageFields {
     id: String,
     at: String,
     role: String,
     /// Checksum of the message's text.
     #[serde(default)]
-    mark: String,
+    #[serde(rename = "mark")]
+    text_checksum: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    rest: Map<String, Value>,
+    #[serde(rename = "rest")]
+    extra_fields: Map<String, Value>,
 }
 
-impl KeptLine {
-    fn is_of(&self, line: &Line) -> bool {
-        self.at == iso(line.at) && self.role == line.role.as_str()
+impl ExtraMessageFields {
+    fn is_for_message(&self, message: &PortableMessage) -> bool {
+        self.at == format_iso_time(message.at) && self.role == message.role.as_str()
     }
 
     /// Returns the role, the time and the checksum of the text.
-    pub(crate) fn told(&self) -> (&str, String, String) {
-        (&self.role, self.at.clone(), self.mark.clone())
+    pub(crate) fn match_key(&self) -> (&str, String, String) {
+        (&self.role, self.at.clone(), self.text_checksum.clone())
     }
 }
 
-impl Portable {
+impl PortableSession {
     /// Returns the fields to store at the import of the session.
     #[must_use]
-    pub fn aside(&self) -> Json {
-        let line = |line: &Line| KeptLine {
-            id: line.id.clone(),
-            at: iso(line.at),
-            role: line.role.as_str().to_owned(),
-            mark: mark(&line.words),
-            tokens: line.tokens,
-            rest: line.rest.clone(),
+    pub fn encode_extra_fields(&self) -> Json {
+        let to_extra_fields = |message: &PortableMessage| ExtraMessageFields {
+            id: message.id.clone(),
+            at: format_iso_time(message.at),
+            role: message.role.as_str().to_owned(),
+            text_checksum: text_checksum(&message.text),
+            tokens: message.tokens,
+            extra_fields: message.extra_fields.clone(),
         };
-        let kept = Kept {
-            lines: self.past.iter().chain(&self.lines).map(line).collect(),
-            ..self.kept.clone()
+        let extra_fields = ExtraFields {
+            messages: self
+                .compacted_messages
+                .iter()
+                .chain(&self.messages)
+                .map(to_extra_fields)
+                .collect(),
+            ..self.extra_fields.clone()
         };
-        let text = serde_json::to_string(&kept).unwrap_or_default();
+        let text = serde_json::to_string(&extra_fields).unwrap_or_default();
         Json::parse(text).unwrap_or_else(|_| Json::empty_object())
     }
 
-    /// Restores the fields that were stored at the import, for the messages that still exist. Does nothing if `aside`
+    /// Restores the fields that were stored at the import, for the messages that still exist. Does nothing if `encoded`
     /// cannot be parsed.
-    pub fn recall(&mut self, aside: &Json, came_at: Timestamp) {
-        let Ok(kept) = serde_json::from_str::<Kept>(aside.as_str()) else {
+    pub fn restore_extra_fields(&mut self, encoded: &Json, imported_at: Timestamp) {
+        let Ok(stored) = serde_json::from_str::<ExtraFields>(encoded.as_str()) else {
             return;
         };
-        let mut known = kept.lines.iter();
-        for line in self.past.iter_mut().chain(&mut self.lines) {
+        let mut remaining = stored.messages.iter();
+        for message in self.compacted_messages.iter_mut().chain(&mut self.messages) {
             // The session may contain messages that the files never had, but the order is the same.
-            let mut ahead = known.clone();
-            if let Some(same) = ahead.find(|known| known.is_of(line)) {
-                if !same.id.is_empty() {
-                    line.id.clone_from(&same.id);
+            let mut following = remaining.clone();
+            if let Some(fields) = following.find(|candidate| candidate.is_for_message(message)) {
+                if !fields.id.is_empty() {
+                    message.id.clone_from(&fields.id);
                 }
-                line.as_it_came = true;
-                line.tokens = same.tokens;
-                line.rest.clone_from(&same.rest);
-                known = ahead;
+                message.is_imported = true;
+                message.tokens = fields.tokens;
+                message.extra_fields.clone_from(&fields.extra_fields);
+                remaining = following;
             }
         }
-        self.recall_figures(&kept);
-        self.kept = Kept {
-            lines: Vec::new(),
-            came_at: Some(came_at),
-            ..kept
+        self.restore_checkpoint_counts(&stored);
+        self.extra_fields = ExtraFields {
+            messages: Vec::new(),
+            imported_at: Some(imported_at),
+            ..stored
         };
     }
 
     /// Continues the version number and the token counts of the imported checkpoint.
-    fn recall_figures(&mut self, kept: &Kept) {
-        let Some(recap) = &mut self.recap else {
+    fn restore_checkpoint_counts(&mut self, stored: &ExtraFields) {
+        let Some(checkpoint) = &mut self.checkpoint else {
             return;
         };
-        let old = &kept.checkpoint;
-        let figures = old.get("tokens").and_then(Value::as_object);
-        let figure = |name| figures.and_then(|figures| number(figures, name));
-        let version = number(old, "version").unwrap_or(0);
-        if recap.as_it_came {
-            recap.version = version;
-            recap.tokens = figure("checkpoint").unwrap_or(recap.tokens);
-            recap.saved = figure("totalSaved").unwrap_or(recap.saved);
+        let imported = &stored.checkpoint;
+        let token_counts = imported.get("tokens").and_then(Value::as_object);
+        let token_count = |name| token_counts.and_then(|counts| integer_field(counts, name));
+        let version = integer_field(imported, "version").unwrap_or(0);
+        if checkpoint.is_unchanged_since_import {
+            checkpoint.version = version;
+            checkpoint.tokens = token_count("checkpoint").unwrap_or(checkpoint.tokens);
+            checkpoint.saved_tokens = token_count("totalSaved").unwrap_or(checkpoint.saved_tokens);
         } else {
-            recap.version += version.saturating_sub(1);
+            checkpoint.version += version.saturating_sub(1);
         }
-        recap.replaced = recap.replaced.or(figure("lastCompactionInput"));
-        if let Some(first) = time(old.get("createdAt")) {
-            recap.created_at = first;
+        checkpoint.last_compaction_tokens = checkpoint
+            .last_compaction_tokens
+            .or(token_count("lastCompactionInput"));
+        if let Some(created_at) = parse_time(imported.get("createdAt")) {
+            checkpoint.created_at = created_at;
         }
     }
 }
 
 /// Returns the checksum of a text: 128-bit FNV-1a, because its result is the same on every machine and in every
 /// version.
-pub(crate) fn mark(text: &str) -> String {
-    let begin = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+pub(crate) fn text_checksum(text: &str) -> String {
+    let offset_basis = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let prime = 0x0000_0000_0100_0000_0000_0000_0000_013b_u128;
     let bytes = text.bytes().map(u128::from);
-    let sum = bytes.fold(begin, |sum, byte| (sum ^ byte).wrapping_mul(prime));
-    format!("{sum:032x}")
+    let hash = bytes.fold(offset_basis, |hash, byte| (hash ^ byte).wrapping_mul(prime));
+    format!("{hash:032x}")
 }
 
 /// Parses the role of a message as files name it; `None` if the name is unknown.
-pub(crate) fn speaker(name: &str) -> Option<Role> {
+pub(crate) fn parse_role(name: &str) -> Option<Role> {
     match name {
         "user" => Some(Role::User),
         "assistant" => Some(Role::Assistant),

@@ -2,32 +2,32 @@
 
 use std::collections::HashMap;
 
-use segue_core::checkpoint::{Checkpoint, Item};
+use segue_core::checkpoint::{Checkpoint, CheckpointItem};
 use segue_core::id::FeatureId;
 use segue_core::json::Json;
 use segue_core::scope::{Purpose, TaskId};
 
-use crate::extra_fields::{KeptLine, mark};
-use crate::json_fields::{iso, one_line};
-use crate::{Kept, Line, Portable};
+use crate::extra_fields::{ExtraMessageFields, text_checksum};
+use crate::json_fields::{collapse_to_one_line, format_iso_time};
+use crate::{ExtraFields, PortableMessage, PortableSession};
 
 /// An existing session that has the name of an imported one.
 #[derive(Debug, Clone, Default)]
-pub struct There {
+pub struct ExistingSession {
     /// Purpose of the session.
     pub purpose: Option<Purpose>,
     /// Messages up to the head.
-    pub lines: Vec<Line>,
+    pub messages: Vec<PortableMessage>,
     /// Fields that were stored when the session was imported; `None` if it was not. They list the imported messages
     /// even if the session was reverted since then.
-    pub kept: Option<Json>,
+    pub extra_fields: Option<Json>,
     /// All versions of the checkpoint.
     pub checkpoints: Vec<Checkpoint>,
 }
 
 /// Difference between an existing session and an imported one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
+pub enum ImportDifference {
     /// Messages are missing: the existing session has only this number of them.
     Messages(usize),
     /// No messages are missing, but no version of the checkpoint matches the imported one.
@@ -36,34 +36,51 @@ pub enum Lack {
     Purpose,
 }
 
-impl Portable {
+impl PortableSession {
     /// Compares this imported session with an existing one. `None` if the existing session contains all of it.
     #[must_use]
-    pub fn lacking(&self, there: &There) -> Option<Lack> {
-        let coming: Vec<&Line> = self.past.iter().chain(&self.lines).collect();
-        let here = there.lines.iter();
-        let here = here.map(|line| (line.role.as_str(), iso(line.at), mark(&line.words)));
-        let kept = there.kept.as_ref();
-        let kept: Option<Kept> = kept.and_then(|kept| serde_json::from_str(kept.as_str()).ok());
-        let came = kept.iter().flat_map(|kept| &kept.lines).map(KeptLine::told);
-        let shared = shared(&coming, here).max(shared(&coming, came));
-        let recap = self.recap.as_ref().map(|recap| &recap.checkpoint);
-        let mut versions = there.checkpoints.iter();
-        if about(self.purpose.as_ref()) != about(there.purpose.as_ref()) {
-            Some(Lack::Purpose)
-        } else if shared < coming.len() {
-            Some(Lack::Messages(shared))
-        } else if recap.is_none_or(|recap| versions.any(|version| has(version, recap))) {
+    pub fn find_difference(&self, existing: &ExistingSession) -> Option<ImportDifference> {
+        let incoming: Vec<&PortableMessage> = self
+            .compacted_messages
+            .iter()
+            .chain(&self.messages)
+            .collect();
+        let current_keys = existing.messages.iter();
+        let current_keys = current_keys.map(|message| {
+            (
+                message.role.as_str(),
+                format_iso_time(message.at),
+                text_checksum(&message.text),
+            )
+        });
+        let stored = existing.extra_fields.as_ref();
+        let stored: Option<ExtraFields> =
+            stored.and_then(|json| serde_json::from_str(json.as_str()).ok());
+        let imported_keys = stored
+            .iter()
+            .flat_map(|fields| &fields.messages)
+            .map(ExtraMessageFields::match_key);
+        let shared_count = count_shared_messages(&incoming, current_keys)
+            .max(count_shared_messages(&incoming, imported_keys));
+        let checkpoint = self.checkpoint.as_ref().map(|portable| &portable.content);
+        let mut versions = existing.checkpoints.iter();
+        if feature_and_task(self.purpose.as_ref()) != feature_and_task(existing.purpose.as_ref()) {
+            Some(ImportDifference::Purpose)
+        } else if shared_count < incoming.len() {
+            Some(ImportDifference::Messages(shared_count))
+        } else if checkpoint
+            .is_none_or(|content| versions.any(|version| has_all_content(version, content)))
+        {
             None
         } else {
-            Some(Lack::Checkpoint)
+            Some(ImportDifference::Checkpoint)
         }
     }
 }
 
 /// Returns the feature and the task of a purpose. The state of the task is not compared, because it changes while the
 /// session stays the same.
-fn about(purpose: Option<&Purpose>) -> (Option<&FeatureId>, Option<&TaskId>) {
+fn feature_and_task(purpose: Option<&Purpose>) -> (Option<&FeatureId>, Option<&TaskId>) {
     let scope = purpose.map(|purpose| &purpose.scope);
     let task = scope.and_then(|scope| scope.task());
     (
@@ -72,35 +89,43 @@ fn about(purpose: Option<&Purpose>) -> (Option<&FeatureId>, Option<&TaskId>) {
     )
 }
 
-/// Returns the number of imported messages that already exist; each existing message counts once. `there` yields the
+/// Returns the number of imported messages that already exist; each existing message counts once. `existing_keys` yields the
 /// role, the time and the checksum of the text of each existing message.
-fn shared<'a>(coming: &[&Line], there: impl Iterator<Item = (&'a str, String, String)>) -> usize {
-    let mut known: HashMap<(&str, String), Vec<String>> = HashMap::new();
-    for (role, at, mark) in there {
-        known.entry((role, mark)).or_default().push(at);
+fn count_shared_messages<'a>(
+    incoming: &[&PortableMessage],
+    existing_keys: impl Iterator<Item = (&'a str, String, String)>,
+) -> usize {
+    let mut times_by_text: HashMap<(&str, String), Vec<String>> = HashMap::new();
+    for (role, at, checksum) in existing_keys {
+        times_by_text.entry((role, checksum)).or_default().push(at);
     }
-    let take = |line: &Line| {
-        let times = known.get_mut(&(line.role.as_str(), mark(&line.words)))?;
-        let at = iso(line.at);
+    let take_match = |message: &PortableMessage| {
+        let times =
+            times_by_text.get_mut(&(message.role.as_str(), text_checksum(&message.text)))?;
+        let at = format_iso_time(message.at);
         // A message without a stated time got another time at each import, so its time is not compared.
-        let same = times.iter().position(|time| !line.timed || *time == at)?;
-        Some(times.swap_remove(same))
+        let index = times
+            .iter()
+            .position(|time| !message.has_stated_time || *time == at)?;
+        Some(times.swap_remove(index))
     };
     // Messages with a stated time are matched first, so that the others do not use up their matches.
-    let (timed, others): (Vec<&Line>, Vec<&Line>) = coming.iter().partition(|line| line.timed);
-    let all = timed.into_iter().chain(others);
-    all.filter_map(take).count()
+    let (timed, untimed): (Vec<&PortableMessage>, Vec<&PortableMessage>) =
+        incoming.iter().partition(|message| message.has_stated_time);
+    let ordered = timed.into_iter().chain(untimed);
+    ordered.filter_map(take_match).count()
 }
 
 /// Returns `true` if a version contains all items of the imported checkpoint and has the same loop state.
-fn has(version: &Checkpoint, coming: &Checkpoint) -> bool {
-    let told = |item: &Item| {
-        let subject = item.subject.as_deref().map(one_line);
-        (item.kind, subject, one_line(&item.text))
+fn has_all_content(version: &Checkpoint, incoming: &Checkpoint) -> bool {
+    let item_key = |item: &CheckpointItem| {
+        let subject = item.subject.as_deref().map(collapse_to_one_line);
+        (item.kind, subject, collapse_to_one_line(&item.text))
     };
-    let known: Vec<_> = version.items.iter().map(told).collect();
-    let mut items = coming.items.iter();
-    items.all(|item| known.contains(&told(item))) && version.loop_state == coming.loop_state
+    let existing_keys: Vec<_> = version.items.iter().map(item_key).collect();
+    let mut items = incoming.items.iter();
+    items.all(|item| existing_keys.contains(&item_key(item)))
+        && version.loop_state == incoming.loop_state
 }
 
 #[cfg(test)]

@@ -7,21 +7,24 @@ use segue_core::scope::{Purpose, TaskId};
 use segue_core::session::Role;
 use serde_json::{Map, Value};
 
-use crate::dagent::session_type::{Kind, Said};
-use crate::extra_fields::speaker;
-use crate::json_fields::{kind, other_parts, stamp, text, time, unmarked, without, words};
-use crate::{Kept, Line, Portable, Read};
+use crate::dagent::session_type::{DagentSessionType, StatedPurpose};
+use crate::extra_fields::parse_role;
+use crate::json_fields::{
+    content_text, describe_type, message_time, non_text_parts, parse_time, string_field,
+    strip_byte_order_mark, without_fields,
+};
+use crate::{ExtraFields, ParsedSession, PortableMessage, PortableSession};
 
 /// Kind of an older file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OldFile {
+pub enum LegacyFile {
     /// `chat.json`.
     Chat,
     /// `session.json`.
     Session,
 }
 
-impl OldFile {
+impl LegacyFile {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Chat, Self::Session];
 
@@ -37,52 +40,52 @@ impl OldFile {
     /// Returns the purpose of the session in the file, from the feature and the task that the file's location shows.
     #[must_use]
     pub fn purpose(self, feature: Option<&str>, task: Option<&str>) -> Option<Purpose> {
-        let kind = match self {
-            Self::Chat => Kind::PmFeature,
-            Self::Session => Kind::DevTask,
+        let session_type = match self {
+            Self::Chat => DagentSessionType::PmFeature,
+            Self::Session => DagentSessionType::DevTask,
         };
-        let said = Said {
-            kind: Some(kind),
+        let stated = StatedPurpose {
+            session_type: Some(session_type),
             feature: feature.and_then(|name| FeatureId::parse(name).ok()),
             task: task.and_then(|name| TaskId::parse(name).ok()),
-            ..Said::default()
+            ..StatedPurpose::default()
         };
-        said.purpose()
+        stated.into_purpose()
     }
 
     /// Returns the name of the field that contains the messages.
-    fn entries(self) -> &'static str {
+    fn entries_field(self) -> &'static str {
         match self {
             Self::Chat => "entries",
             Self::Session => "messages",
         }
     }
 
-    fn line(
+    fn parse_entry(
         self,
         entry: &Map<String, Value>,
-        last: Timestamp,
-    ) -> Result<(Line, Option<String>), String> {
+        previous_time: Timestamp,
+    ) -> Result<(PortableMessage, Option<String>), String> {
         match self {
-            Self::Chat => chat_line(entry, last),
-            Self::Session => session_line(entry, last),
+            Self::Chat => parse_chat_entry(entry, previous_time),
+            Self::Session => parse_session_entry(entry, previous_time),
         }
     }
 }
 
-/// Reads an older file. A file without messages gives a session without messages. `written_at`, the time of the file,
+/// Reads an older file. A file without messages gives a session without messages. `modified_at`, the time of the file,
 /// replaces times that the file does not state.
 #[must_use]
-pub fn read(
-    file: OldFile,
+pub fn parse_legacy_file(
+    file: LegacyFile,
     path: &str,
     content: &str,
     purpose: Option<Purpose>,
-    written_at: Timestamp,
-) -> Read {
+    modified_at: Timestamp,
+) -> ParsedSession {
     let mut remarks = Vec::new();
-    let session = portable(file, path, content, purpose, written_at, &mut remarks);
-    Read {
+    let session = parse_session(file, path, content, purpose, modified_at, &mut remarks);
+    ParsedSession {
         name: path.to_owned(),
         path: path.to_owned(),
         session: session.map(Box::new),
@@ -90,46 +93,45 @@ pub fn read(
     }
 }
 
-fn portable(
-    file: OldFile,
+fn parse_session(
+    file: LegacyFile,
     path: &str,
     content: &str,
     purpose: Option<Purpose>,
-    written_at: Timestamp,
+    modified_at: Timestamp,
     remarks: &mut Vec<String>,
-) -> Result<Portable, String> {
-    let object = whole(content, remarks)?;
-    let nothing = Vec::new();
-    let name = file.entries();
-    let entries = match object.get(name) {
-        None | Some(Value::Null) => &nothing,
+) -> Result<PortableSession, String> {
+    let object = parse_content(content, remarks)?;
+    let no_entries = Vec::new();
+    let field = file.entries_field();
+    let entries = match object.get(field) {
+        None | Some(Value::Null) => &no_entries,
         Some(Value::Array(entries)) => entries,
-        Some(other) => return Err(format!("{name} is {}, not a list", kind(other))),
+        Some(value) => return Err(format!("{field} is {}, not a list", describe_type(value))),
     };
-    let started = time(object.get("startedAt"));
-    let mut last = started.unwrap_or(written_at);
-    let mut lines = Vec::new();
+    let started = parse_time(object.get("startedAt"));
+    let mut last_time = started.unwrap_or(modified_at);
+    let mut messages = Vec::new();
     for (n, entry) in (1..).zip(entries) {
         let entry = entry
             .as_object()
-            .ok_or_else(|| format!("is {}", kind(entry)));
-        match entry.and_then(|entry| file.line(entry, last)) {
-            Ok((line, untimed)) => {
-                remarks.extend(
-                    untimed
-                        .map(|why| format!("entry {n} {why}; it is given that of the one before")),
-                );
-                last = line.at;
-                lines.push(line);
+            .ok_or_else(|| format!("is {}", describe_type(entry)));
+        match entry.and_then(|entry| file.parse_entry(entry, last_time)) {
+            Ok((message, time_error)) => {
+                remarks.extend(time_error.map(|reason| {
+                    format!("entry {n} {reason}; it is given that of the one before")
+                }));
+                last_time = message.at;
+                messages.push(message);
             }
-            Err(why) => remarks.push(format!("entry {n} {why}, and was left out")),
+            Err(reason) => remarks.push(format!("entry {n} {reason}, and was left out")),
         }
     }
-    let times = || lines.iter().map(|line| line.at);
-    let created_at = started.or_else(|| times().min()).unwrap_or(written_at);
-    let ended = time(object.get("completedAt"));
+    let times = || messages.iter().map(|message| message.at);
+    let created_at = started.or_else(|| times().min()).unwrap_or(modified_at);
+    let ended = parse_time(object.get("completedAt"));
     let updated_at = times().chain(ended).max().unwrap_or(created_at);
-    Ok(Portable {
+    Ok(PortableSession {
         name: path.to_owned(),
         title: None,
         purpose,
@@ -137,21 +139,21 @@ fn portable(
         tags: Vec::new(),
         created_at,
         updated_at: updated_at.max(created_at),
-        past: Vec::new(),
-        recap: None,
+        compacted_messages: Vec::new(),
+        checkpoint: None,
         role: None,
         context: None,
-        kept: Kept {
-            chat: without(&object, &[name]),
-            ..Kept::default()
+        extra_fields: ExtraFields {
+            chat: without_fields(&object, &[field]),
+            ..ExtraFields::default()
         },
-        lines,
+        messages,
     })
 }
 
 /// Parses the object in a file; an empty file and `null` count as an empty object.
-fn whole(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>, String> {
-    let content = unmarked(content);
+fn parse_content(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+    let content = strip_byte_order_mark(content);
     if content.trim().is_empty() {
         remarks.push("the file is empty".to_owned());
         return Ok(Map::new());
@@ -159,63 +161,75 @@ fn whole(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>,
     match serde_json::from_str(content) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(Value::Null) => Ok(Map::new()),
-        Ok(other) => Err(format!("it holds {}, not an object", kind(&other))),
+        Ok(value) => Err(format!("it holds {}, not an object", describe_type(&value))),
         Err(error) => Err(format!("it is not JSON: {error}")),
     }
 }
 
 /// Parses an entry `{role, content, timestamp}`, or `{type, text, timestamp}` of an earlier version.
-fn chat_line(
+fn parse_chat_entry(
     entry: &Map<String, Value>,
-    last: Timestamp,
-) -> Result<(Line, Option<String>), String> {
-    let role = text(entry, &["role", "type"]).ok_or("does not say who speaks")?;
-    let role = speaker(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
-    let words = words(entry, &["content", "text"]).ok_or("has no text")?;
-    let rest = without(
+    previous_time: Timestamp,
+) -> Result<(PortableMessage, Option<String>), String> {
+    let role = string_field(entry, &["role", "type"]).ok_or("does not say who speaks")?;
+    let role = parse_role(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
+    let content = content_text(entry, &["content", "text"]).ok_or("has no text")?;
+    let extra_fields = without_fields(
         entry,
         &["id", "role", "type", "content", "text", "timestamp"],
     );
-    Ok(line(entry, role, words, rest, last))
+    Ok(build_message(
+        entry,
+        role,
+        content,
+        extra_fields,
+        previous_time,
+    ))
 }
 
 /// Parses an entry `{direction, type, content, timestamp}`.
-fn session_line(
+fn parse_session_entry(
     entry: &Map<String, Value>,
-    last: Timestamp,
-) -> Result<(Line, Option<String>), String> {
-    let role = match text(entry, &["direction"]).ok_or("does not say who speaks")? {
+    previous_time: Timestamp,
+) -> Result<(PortableMessage, Option<String>), String> {
+    let role = match string_field(entry, &["direction"]).ok_or("does not say who speaks")? {
         "task_to_harness" => Role::Assistant,
         "harness_to_task" => Role::User,
-        other => return Err(format!("goes {other:?}, which nobody knows")),
+        direction => return Err(format!("goes {direction:?}, which nobody knows")),
     };
-    let words = words(entry, &["content"]).ok_or("has no text")?;
-    let mut rest = without(entry, &["id", "content", "timestamp"]);
+    let content = content_text(entry, &["content"]).ok_or("has no text")?;
+    let mut extra_fields = without_fields(entry, &["id", "content", "timestamp"]);
     // The user took no part in this exchange.
-    rest.insert("internal".to_owned(), true.into());
-    Ok(line(entry, role, words, rest, last))
+    extra_fields.insert("internal".to_owned(), true.into());
+    Ok(build_message(
+        entry,
+        role,
+        content,
+        extra_fields,
+        previous_time,
+    ))
 }
 
-fn line(
+fn build_message(
     entry: &Map<String, Value>,
     role: Role,
-    words: String,
-    mut rest: Map<String, Value>,
-    last: Timestamp,
-) -> (Line, Option<String>) {
-    let at = stamp(entry);
-    rest.extend(other_parts(entry, "content").map(|parts| ("parts".to_owned(), parts)));
-    let line = Line {
-        id: text(entry, &["id"]).unwrap_or_default().to_owned(),
-        at: *at.as_ref().unwrap_or(&last),
-        timed: at.is_ok(),
+    content: String,
+    mut extra_fields: Map<String, Value>,
+    previous_time: Timestamp,
+) -> (PortableMessage, Option<String>) {
+    let at = message_time(entry);
+    extra_fields.extend(non_text_parts(entry, "content").map(|parts| ("parts".to_owned(), parts)));
+    let message = PortableMessage {
+        id: string_field(entry, &["id"]).unwrap_or_default().to_owned(),
+        at: *at.as_ref().unwrap_or(&previous_time),
+        has_stated_time: at.is_ok(),
         role,
-        words,
+        text: content,
         tokens: None,
-        rest,
-        as_it_came: true,
+        extra_fields,
+        is_imported: true,
     };
-    (line, at.err())
+    (message, at.err())
 }
 
 #[cfg(test)]

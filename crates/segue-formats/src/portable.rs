@@ -2,19 +2,19 @@
 
 use jiff::Timestamp;
 use segue_core::agent::RoleDescription;
-use segue_core::brief::KeptContext;
+use segue_core::brief::CachedContext;
 use segue_core::checkpoint::Checkpoint;
 use segue_core::id::ProviderId;
-use segue_core::scope::{Linked, Purpose};
+use segue_core::scope::{HasPurpose, Purpose};
 use segue_core::session::{Role, Tag, Title};
 use serde_json::{Map, Value};
 
-use crate::Kept;
-use crate::json_fields::iso;
+use crate::ExtraFields;
+use crate::json_fields::format_iso_time;
 
 /// A session that is exported or imported.
 #[derive(Debug, Clone)]
-pub struct Portable {
+pub struct PortableSession {
     /// Name of the session in the other program's files.
     pub name: String,
     /// Title; `None` if the files state none.
@@ -30,97 +30,105 @@ pub struct Portable {
     /// Time of the last change to the session.
     pub updated_at: Timestamp,
     /// Messages that the checkpoint covers, as far as they still exist.
-    pub past: Vec<Line>,
+    pub compacted_messages: Vec<PortableMessage>,
     /// Messages after the checkpoint.
-    pub lines: Vec<Line>,
+    pub messages: Vec<PortableMessage>,
     /// Checkpoint with its token counts; `None` if the session has none.
-    pub recap: Option<Recap>,
+    pub checkpoint: Option<PortableCheckpoint>,
     /// Role of the agent, for an export; `None` on import, and if no role is described.
     pub role: Option<RoleDescription>,
     /// Project context of the agent, for an export; `None` if it was not gathered.
-    pub context: Option<KeptContext>,
+    pub context: Option<CachedContext>,
     /// Fields of the session's files that segue has no equivalent for.
-    pub kept: Kept,
+    pub extra_fields: ExtraFields,
 }
 
-impl Portable {
+impl PortableSession {
     /// Limits the times of the session to `now`, because a session that is dated in the future would be the latest one
     /// until then. The times of messages do not change. Returns a remark if a time of the session or of a message is in
     /// the future.
-    pub fn bring_to(&mut self, now: Timestamp) -> Option<String> {
-        let times = self.past.iter().chain(&self.lines).map(|line| line.at);
-        let stated = [self.created_at, self.updated_at];
-        let last = times.chain(stated).max().filter(|last| *last > now)?;
+    pub fn limit_times_to(&mut self, now: Timestamp) -> Option<String> {
+        let times = self
+            .compacted_messages
+            .iter()
+            .chain(&self.messages)
+            .map(|message| message.at);
+        let session_times = [self.created_at, self.updated_at];
+        let latest = times
+            .chain(session_times)
+            .max()
+            .filter(|latest| *latest > now)?;
         self.created_at = self.created_at.min(now);
         self.updated_at = self.updated_at.min(now);
-        let last = iso(last);
+        let latest = format_iso_time(latest);
         Some(format!(
-            "it is dated ahead, up to {last}; messages keep their times, and the session counts as touched now"
+            "it is dated ahead, up to {latest}; messages keep their times, and the session counts as touched now"
         ))
     }
 }
 
-impl Linked for Portable {
+impl HasPurpose for PortableSession {
     fn purpose(&self) -> Option<&Purpose> {
         self.purpose.as_ref()
     }
 
-    fn made_at(&self) -> Timestamp {
+    fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    fn touched_at(&self) -> Timestamp {
+    fn updated_at(&self) -> Timestamp {
         self.updated_at
     }
 }
 
 /// A message, as text only.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct PortableMessage {
     /// Id of the message in the other program's files.
     pub id: String,
     /// Time of the message.
     pub at: Timestamp,
     /// Whether the file states the time. If `false`, the time is assumed.
-    pub timed: bool,
+    pub has_stated_time: bool,
     /// Author of the message.
     pub role: Role,
     /// Text of the message.
-    pub words: String,
+    pub text: String,
     /// Token count that the program which wrote the message stated.
     pub tokens: Option<u64>,
     /// Other fields of the message.
-    pub rest: Map<String, Value>,
+    pub extra_fields: Map<String, Value>,
     /// Whether the message was imported. If `false`, segue recorded it.
-    pub as_it_came: bool,
+    pub is_imported: bool,
 }
 
 /// Name of the field that marks a message without text as a prompt.
-pub(crate) const WORDLESS: &str = "wordless";
+pub(crate) const TEXTLESS_FIELD: &str = "wordless";
 
-impl Line {
+impl PortableMessage {
     /// Marks a message without text as a prompt, because a reader otherwise omits a message that has no text.
     #[must_use]
-    pub fn told_though_wordless(mut self) -> Self {
-        if self.words.trim().is_empty() {
-            self.rest.insert(WORDLESS.to_owned(), true.into());
+    pub fn with_textless_mark(mut self) -> Self {
+        if self.text.trim().is_empty() {
+            self.extra_fields
+                .insert(TEXTLESS_FIELD.to_owned(), true.into());
         }
         self
     }
 
     /// Groups messages into turns. Each message of the user begins a turn.
     #[must_use]
-    pub fn turns(lines: &[Self]) -> Vec<&[Self]> {
-        let turns = lines.chunk_by(|_, next| next.role != Role::User);
+    pub fn group_into_turns(messages: &[Self]) -> Vec<&[Self]> {
+        let turns = messages.chunk_by(|_, next| next.role != Role::User);
         turns.collect()
     }
 }
 
 /// A checkpoint with its version, times and token counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recap {
+pub struct PortableCheckpoint {
     /// Content of the checkpoint.
-    pub checkpoint: Checkpoint,
+    pub content: Checkpoint,
     /// Version number, from 1.
     pub version: u64,
     /// Time of the first version.
@@ -130,22 +138,22 @@ pub struct Recap {
     /// Tokens of the checkpoint.
     pub tokens: u64,
     /// Tokens that the last compaction read; `None` if no compaction is on record.
-    pub replaced: Option<u64>,
+    pub last_compaction_tokens: Option<u64>,
     /// Tokens that all compactions saved in total.
-    pub saved: u64,
+    pub saved_tokens: u64,
     /// Whether the checkpoint was imported and is unchanged since then.
-    pub as_it_came: bool,
+    pub is_unchanged_since_import: bool,
 }
 
 /// Result of reading one session.
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct ParsedSession {
     /// Name of the session in the other program's files.
     pub name: String,
     /// Path of the session's file, or of the first of its files.
     pub path: String,
     /// The session, or the reason why it cannot be read.
-    pub session: Result<Box<Portable>, String>,
+    pub session: Result<Box<PortableSession>, String>,
     /// Values that were omitted or assumed, with the reason.
     pub remarks: Vec<String>,
 }

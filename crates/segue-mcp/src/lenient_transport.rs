@@ -12,26 +12,26 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A transport that drops notifications and responses until the handshake has ended, because `rmcp` would close the
 /// connection on them.
-pub(crate) struct Patient<R: AsyncRead, W: AsyncWrite> {
-    lines: AsyncRwTransport<RoleServer, R, W>,
-    shaken: Arc<AtomicBool>,
+pub(crate) struct LenientTransport<R: AsyncRead, W: AsyncWrite> {
+    inner: AsyncRwTransport<RoleServer, R, W>,
+    is_initialized: Arc<AtomicBool>,
 }
 
-impl<R, W> Patient<R, W>
+impl<R, W> LenientTransport<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Creates the transport. The caller sets `shaken` to `true` when the handshake has ended.
-    pub(crate) fn new(input: R, output: W, shaken: Arc<AtomicBool>) -> Self {
+    /// Creates the transport. The caller sets `is_initialized` to `true` when the handshake has ended.
+    pub(crate) fn new(input: R, output: W, is_initialized: Arc<AtomicBool>) -> Self {
         Self {
-            lines: AsyncRwTransport::new_server(input, output),
-            shaken,
+            inner: AsyncRwTransport::new_server(input, output),
+            is_initialized,
         }
     }
 }
 
-impl<R, W> Transport<RoleServer> for Patient<R, W>
+impl<R, W> Transport<RoleServer> for LenientTransport<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -42,20 +42,20 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.lines.send(message)
+        self.inner.send(message)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let message = self.lines.receive().await?;
-            let asks = matches!(message, JsonRpcMessage::Request(_));
-            if asks || self.shaken.load(Ordering::Relaxed) {
+            let message = self.inner.receive().await?;
+            let is_request = matches!(message, JsonRpcMessage::Request(_));
+            if is_request || self.is_initialized.load(Ordering::Relaxed) {
                 return Some(message);
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.lines.close().await
+        self.inner.close().await
     }
 }

@@ -12,8 +12,8 @@ use rmcp::service::{QuitReason, RequestContext, ServerInitializeError};
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::lenient_transport::Patient;
-use crate::{LazyDesk, tools};
+use crate::lenient_transport::LenientTransport;
+use crate::{LazyToolContext, tools};
 
 /// Reason why the server ended before its input did.
 #[derive(Debug, thiserror::Error)]
@@ -23,36 +23,36 @@ pub enum ServeError {
     Handshake(String),
     /// A task of the server failed.
     #[error("the server broke off")]
-    Broken(#[source] tokio::task::JoinError),
+    TaskFailed(#[source] tokio::task::JoinError),
 }
 
 /// Description of the server that a client passes to its model.
-const INSTRUCTIONS: &str = "segue keeps the record of this conversation and of earlier ones in this project, \
+const SERVER_INSTRUCTIONS: &str = "segue keeps the record of this conversation and of earlier ones in this project, \
 also those with other agents. Use session_history and session_search to recall what was said, and \
 session_describe to give this session a short title.";
 
-struct Server {
+struct McpToolServer {
     version: &'static str,
-    desk: LazyDesk,
+    context: LazyToolContext,
 }
 
-impl Server {
-    async fn answer(
+impl McpToolServer {
+    async fn run_tool(
         &self,
-        tool: tools::Tool,
+        tool: tools::McpTool,
         call: CallToolRequestParams,
     ) -> Result<String, String> {
         let arguments = call.arguments.unwrap_or_default();
-        let asked = tools::Asked::parse(tool, serde_json::Value::Object(arguments))?;
-        asked.answer(self.desk.get().await?).await
+        let request = tools::ToolRequest::parse(tool, serde_json::Value::Object(arguments))?;
+        request.run(self.context.get_or_open().await?).await
     }
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpToolServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("segue", self.version))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(SERVER_INSTRUCTIONS)
     }
 
     async fn list_tools(
@@ -60,7 +60,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = tools::Tool::ALL.map(tools::Tool::described);
+        let tools = tools::McpTool::ALL.map(tools::McpTool::definition);
         Ok(ListToolsResult::with_all_items(tools.into()))
     }
 
@@ -70,12 +70,12 @@ impl ServerHandler for Server {
         call: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::Tool::named(&call.name) else {
-            let names = tools::Tool::ALL.map(tools::Tool::name).join(", ");
+        let Some(tool) = tools::McpTool::from_name(&call.name) else {
+            let names = tools::McpTool::ALL.map(tools::McpTool::name).join(", ");
             let message = format!("there is no tool {:?}; there are: {names}", call.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let result = match self.answer(tool, call).await {
+        let result = match self.run_tool(tool, call).await {
             Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
             Err(text) => CallToolResult::error(vec![ContentBlock::text(text)]),
         };
@@ -104,23 +104,23 @@ impl ServerHandler for Server {
 
 /// Serves until the input ends.
 pub async fn serve(
-    desk: LazyDesk,
+    context: LazyToolContext,
     version: &'static str,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), ServeError> {
-    let server = Server { version, desk };
-    let shaken = Arc::new(AtomicBool::new(false));
-    let transport = Patient::new(input, output, Arc::clone(&shaken));
+    let server = McpToolServer { version, context };
+    let is_initialized = Arc::new(AtomicBool::new(false));
+    let transport = LenientTransport::new(input, output, Arc::clone(&is_initialized));
     let running = match server.serve(transport).await {
         Ok(running) => running,
         // The client closed the connection before the handshake: it ended, or it only checked that the server starts.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Handshake(error.to_string())),
     };
-    shaken.store(true, Ordering::Relaxed);
+    is_initialized.store(true, Ordering::Relaxed);
     match running.waiting().await {
-        Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Broken(error)),
+        Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::TaskFailed(error)),
         Ok(_) => Ok(()),
     }
 }

@@ -6,37 +6,38 @@ use rmcp::model::{self, MetaObject, ToolAnnotations};
 use segue_core::id::SessionId;
 use segue_core::session::SessionRef;
 use segue_engine::{
-    Conversation, Described, Detail, EngineError, Freshness, Order, SearchRequest, Turns,
+    Conversation, DescribeOutcome, EngineError, Freshness, HistoryDetail, HistorySelection,
+    HitOrder, SearchRequest,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Desk;
+use crate::ToolContext;
 
 /// Default and maximum number of hits that a search returns.
-const HITS: usize = 10;
-const MOST_HITS: usize = 50;
+const DEFAULT_HITS: usize = 10;
+const MAX_HITS: usize = 50;
 /// Maximum number of turns per session in the result of a search.
-const EACH: usize = 3;
+const MAX_TURNS_PER_SESSION: usize = 3;
 
 /// Maximum number of sessions that the error for an ambiguous reference names.
-const NAMED: usize = 8;
+const MAX_LISTED_CANDIDATES: usize = 8;
 
 /// Metadata key of a tool that Claude Code always loads. It hides other tools until the model searches for them.
-const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
+const ALWAYS_LOAD_KEY: &str = "anthropic/alwaysLoad";
 
 /// A tool that an agent can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tool {
+pub(crate) enum McpTool {
     Describe,
     History,
     Search,
 }
 
-impl Tool {
+impl McpTool {
     pub(crate) const ALL: [Self; 3] = [Self::Describe, Self::History, Self::Search];
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
@@ -49,19 +50,19 @@ impl Tool {
     }
 
     /// Returns the definition of the tool that an agent receives.
-    pub(crate) fn described(self) -> model::Tool {
-        let schema = match self.schema() {
+    pub(crate) fn definition(self) -> model::Tool {
+        let schema = match self.input_schema() {
             Value::Object(schema) => schema,
             _ => model::JsonObject::new(),
         };
-        let reads = self != Self::Describe;
+        let is_read_only = self != Self::Describe;
         let hints = ToolAnnotations::new()
-            .read_only(reads)
+            .read_only(is_read_only)
             .destructive(false)
             .idempotent(true)
             .open_world(false);
         let mut meta = MetaObject::new();
-        meta.insert(ALWAYS_LOAD.to_owned(), Value::Bool(true));
+        meta.insert(ALWAYS_LOAD_KEY.to_owned(), Value::Bool(true));
         model::Tool::new(self.name(), self.description(), schema)
             .with_annotations(hints)
             .with_meta(meta)
@@ -87,7 +88,7 @@ impl Tool {
 
     // The schema is written by hand, because some model APIs reject a generated schema for optional and unsigned
     // numbers.
-    fn schema(self) -> Value {
+    fn input_schema(self) -> Value {
         let session = json!({
             "type": "string",
             "description": "Another session: its id, a unique beginning of it, an agent's own id such as \
@@ -130,8 +131,8 @@ impl Tool {
                     "limit": {
                         "type": "integer",
                         "minimum": 1,
-                        "maximum": MOST_HITS,
-                        "description": format!("How many hits at most; {HITS} if not given.")
+                        "maximum": MAX_HITS,
+                        "description": format!("How many hits at most; {DEFAULT_HITS} if not given.")
                     },
                     "all_projects": {
                         "type": "boolean",
@@ -145,13 +146,13 @@ impl Tool {
 }
 
 #[derive(Debug, Deserialize)]
-struct DescribeRequest {
+struct DescribeArguments {
     description: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct HistoryRequest {
+struct HistoryArguments {
     session: Option<String>,
     last: Option<u32>,
     from: Option<u32>,
@@ -161,7 +162,7 @@ struct HistoryRequest {
 }
 
 #[derive(Debug, Deserialize)]
-struct WordsRequest {
+struct SearchArguments {
     query: String,
     limit: Option<usize>,
     all_projects: Option<bool>,
@@ -169,12 +170,12 @@ struct WordsRequest {
 
 /// A call with valid arguments.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum ToolRequest {
     Describe(String),
     History {
         session: Option<SessionRef>,
-        turns: Turns,
-        detail: Detail,
+        turns: HistorySelection,
+        detail: HistoryDetail,
     },
     Search {
         query: String,
@@ -183,22 +184,22 @@ pub(crate) enum Asked {
     },
 }
 
-impl Asked {
+impl ToolRequest {
     /// Parses the arguments of a call. The error is a text for the model.
-    pub(crate) fn parse(tool: Tool, arguments: Value) -> Result<Self, String> {
+    pub(crate) fn parse(tool: McpTool, arguments: Value) -> Result<Self, String> {
         match tool {
-            Tool::Describe => {
-                let asked: DescribeRequest = read(arguments)?;
-                Ok(Self::Describe(asked.description))
+            McpTool::Describe => {
+                let parsed: DescribeArguments = parse_arguments(arguments)?;
+                Ok(Self::Describe(parsed.description))
             }
-            Tool::History => {
-                let asked: HistoryRequest = read(arguments)?;
-                let detail = match asked.full {
-                    Some(true) => Detail::Full,
-                    Some(false) | None => Detail::Short,
+            McpTool::History => {
+                let parsed: HistoryArguments = parse_arguments(arguments)?;
+                let detail = match parsed.full {
+                    Some(true) => HistoryDetail::Full,
+                    Some(false) | None => HistoryDetail::Short,
                 };
-                let turns = turns(&asked)?;
-                let session = asked.session.map(|text| SessionRef::parse(&text));
+                let turns = select_turns(&parsed)?;
+                let session = parsed.session.map(|text| SessionRef::parse(&text));
                 let session = session.transpose().map_err(|error| error.to_string())?;
                 Ok(Self::History {
                     session,
@@ -206,83 +207,86 @@ impl Asked {
                     detail,
                 })
             }
-            Tool::Search => {
-                let asked: WordsRequest = read(arguments)?;
-                let limit = asked.limit.unwrap_or(HITS);
-                if !(1..=MOST_HITS).contains(&limit) {
-                    return Err(format!("limit must be between 1 and {MOST_HITS}"));
+            McpTool::Search => {
+                let parsed: SearchArguments = parse_arguments(arguments)?;
+                let limit = parsed.limit.unwrap_or(DEFAULT_HITS);
+                if !(1..=MAX_HITS).contains(&limit) {
+                    return Err(format!("limit must be between 1 and {MAX_HITS}"));
                 }
                 Ok(Self::Search {
-                    query: asked.query,
+                    query: parsed.query,
                     limit,
-                    all_projects: asked.all_projects.unwrap_or_default(),
+                    all_projects: parsed.all_projects.unwrap_or_default(),
                 })
             }
         }
     }
 
     /// Runs the call and returns the answer of the tool. The error is a text for the model too.
-    pub(crate) async fn answer(self, desk: &Desk) -> Result<String, String> {
+    pub(crate) async fn run(self, context: &ToolContext) -> Result<String, String> {
         match self {
-            Self::Describe(description) => describe(desk, &description).await,
+            Self::Describe(description) => describe_session(context, &description).await,
             Self::History {
                 session,
                 turns,
                 detail,
             } => {
-                let conversation = conversation(desk, session).await?;
-                let history = desk.engine.history(&conversation, turns, detail).await;
-                history.map_err(|error| in_words(&error))
+                let conversation = find_conversation(context, session).await?;
+                let history = context
+                    .engine
+                    .render_history(&conversation, turns, detail)
+                    .await;
+                history.map_err(|error| format_error_chain(&error))
             }
             Self::Search {
                 query,
                 limit,
                 all_projects,
             } => {
-                if all_projects && bound(desk).is_some() {
-                    return Err(ELSEWHERE.to_owned());
+                if all_projects && bound_session(context).is_some() {
+                    return Err(OUTSIDE_PROJECT_ERROR.to_owned());
                 }
-                let project = (!all_projects).then(|| (desk.standpoint)().project.key);
-                let query = desk
+                let project = (!all_projects).then(|| (context.ref_context)().project.key);
+                let query = context
                     .engine
-                    .query(&query)
+                    .parse_query(&query)
                     .map_err(|error| error.to_string())?;
                 let request = SearchRequest {
                     query,
-                    order: Order::Newest,
+                    order: HitOrder::Newest,
                     project,
                     limit,
                     skip: 0,
-                    each: EACH,
+                    turns_per_session: MAX_TURNS_PER_SESSION,
                     freshness: Freshness::Fresh,
                 };
-                let report = desk.engine.search(&request).await;
+                let report = context.engine.search(&request).await;
                 report
                     .map(|report| report.to_string())
-                    .map_err(|error| in_words(&error))
+                    .map_err(|error| format_error_chain(&error))
             }
         }
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(arguments: Value) -> Result<T, String> {
+fn parse_arguments<T: serde::de::DeserializeOwned>(arguments: Value) -> Result<T, String> {
     serde_json::from_value(arguments)
         .map_err(|error| format!("the arguments make no sense: {error}"))
 }
 
-fn turns(asked: &HistoryRequest) -> Result<Turns, String> {
-    let refused = |why: &str| Err(why.to_owned());
-    match (asked.last, asked.from, asked.to, asked.skip) {
+fn select_turns(arguments: &HistoryArguments) -> Result<HistorySelection, String> {
+    let reject = |reason: &str| Err(reason.to_owned());
+    match (arguments.last, arguments.from, arguments.to, arguments.skip) {
         (Some(_), Some(_), _, _) | (Some(_), _, Some(_), _) => {
-            refused("give either last, or from and to")
+            reject("give either last, or from and to")
         }
-        (Some(0), ..) => refused("last must be at least 1"),
-        (_, Some(0), ..) | (_, _, Some(0), _) => refused("turns are numbered from 1"),
-        (_, None, _, Some(_)) => refused("skip needs from: the turn to pass some of over"),
-        (_, Some(from), Some(to), _) if from > to => refused("from is larger than to"),
-        (Some(last), None, None, None) => Ok(Turns::Newest(last)),
-        (None, None, None, None) => Ok(Turns::Newest(u32::MAX)),
-        (None, from, to, skip) => Ok(Turns::Range {
+        (Some(0), ..) => reject("last must be at least 1"),
+        (_, Some(0), ..) | (_, _, Some(0), _) => reject("turns are numbered from 1"),
+        (_, None, _, Some(_)) => reject("skip needs from: the turn to pass some of over"),
+        (_, Some(from), Some(to), _) if from > to => reject("from is larger than to"),
+        (Some(last), None, None, None) => Ok(HistorySelection::Newest(last)),
+        (None, None, None, None) => Ok(HistorySelection::Newest(u32::MAX)),
+        (None, from, to, skip) => Ok(HistorySelection::Range {
             from: from.unwrap_or(1),
             to,
             skip: skip.unwrap_or_default(),
@@ -290,66 +294,77 @@ fn turns(asked: &HistoryRequest) -> Result<Turns, String> {
     }
 }
 
-async fn describe(desk: &Desk, description: &str) -> Result<String, String> {
-    let id = bound(desk).ok_or(
+async fn describe_session(context: &ToolContext, description: &str) -> Result<String, String> {
+    let id = bound_session(context).ok_or(
         "this server was started without --session, so it does not know which session to describe",
     )?;
-    match desk.engine.describe(id, description).await {
-        Ok(Described::Taken(title)) => {
+    match context.engine.describe_session(id, description).await {
+        Ok(DescribeOutcome::Accepted(title)) => {
             Ok(format!("The session is now called {:?}.", title.as_str()))
         }
-        Ok(Described::Kept(title)) => Ok(format!(
+        Ok(DescribeOutcome::Retained(title)) => Ok(format!(
             "The session keeps the title that a person gave it: {:?}.",
             title.as_str()
         )),
-        Err(error) => Err(in_words(&error)),
+        Err(error) => Err(format_error_chain(&error)),
     }
 }
 
-fn bound(desk: &Desk) -> Option<&SessionId> {
-    desk.session.as_ref()
+fn bound_session(context: &ToolContext) -> Option<&SessionId> {
+    context.session.as_ref()
 }
 
-async fn conversation(desk: &Desk, asked: Option<SessionRef>) -> Result<Conversation, String> {
-    let own = || bound(desk).map(|id| SessionRef::Text(id.to_string()));
-    let reference = asked.or_else(own).ok_or(
+async fn find_conversation(
+    context: &ToolContext,
+    requested: Option<SessionRef>,
+) -> Result<Conversation, String> {
+    let bound_reference = || bound_session(context).map(|id| SessionRef::Text(id.to_string()));
+    let reference = requested.or_else(bound_reference).ok_or(
         "this server was started without --session: name one with session, for example latest",
     )?;
-    let standpoint = (desk.standpoint)();
-    let found = desk.engine.find_any(&reference, &standpoint).await;
-    let found = found.map_err(|error| match &error {
+    let ref_context = (context.ref_context)();
+    let conversation = context
+        .engine
+        .find_conversation(&reference, &ref_context)
+        .await;
+    let conversation = conversation.map_err(|error| match &error {
         EngineError::Ambiguous { candidates, .. } => {
-            let named = candidates.iter().take(NAMED).map(ToString::to_string);
-            let named: Vec<String> = named.collect();
-            let more = match candidates.len().saturating_sub(NAMED) {
+            let names = candidates
+                .iter()
+                .take(MAX_LISTED_CANDIDATES)
+                .map(ToString::to_string);
+            let names: Vec<String> = names.collect();
+            let more = match candidates.len().saturating_sub(MAX_LISTED_CANDIDATES) {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            format!("{error}: {}{more}", named.join(", "))
+            format!("{error}: {}{more}", names.join(", "))
         }
-        _ => in_words(&error),
+        _ => format_error_chain(&error),
     })?;
-    if bound(desk).is_some() && found.project() != Some(standpoint.project.key.as_str()) {
-        return Err(ELSEWHERE.to_owned());
+    if bound_session(context).is_some()
+        && conversation.project() != Some(ref_context.project.key.as_str())
+    {
+        return Err(OUTSIDE_PROJECT_ERROR.to_owned());
     }
-    Ok(found)
+    Ok(conversation)
 }
 
 /// Error text for an agent that reads outside the project in which it works. The user did not permit that.
-const ELSEWHERE: &str =
+const OUTSIDE_PROJECT_ERROR: &str =
     "an agent at work in a session may look only into the sessions of its project";
 
 /// Formats an error with its causes.
-fn in_words(error: &dyn Error) -> String {
+fn format_error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.ends_with(&words) {
+    while let Some(source) = cause {
+        let message = source.to_string();
+        if !text.ends_with(&message) {
             text.push_str(": ");
-            text.push_str(&words);
+            text.push_str(&message);
         }
-        cause = error.source();
+        cause = source.source();
     }
     text
 }
@@ -358,22 +373,22 @@ fn in_words(error: &dyn Error) -> String {
 mod tests {
     use super::*;
 
-    fn history(arguments: Value) -> Result<Turns, String> {
-        turns(&read(arguments).unwrap())
+    fn parse_history_turns(arguments: Value) -> Result<HistorySelection, String> {
+        select_turns(&parse_arguments(arguments).unwrap())
     }
 
     #[test]
-    fn turns_are_asked_for_in_ways_that_agree() {
-        let range = |from, to, skip| Ok(Turns::Range { from, to, skip });
+    fn turn_selections_are_parsed_or_rejected_with_the_reason() {
+        let range = |from, to, skip| Ok(HistorySelection::Range { from, to, skip });
         let cases = [
-            (json!({}), Ok(Turns::Newest(u32::MAX))),
-            (json!({"last": 3}), Ok(Turns::Newest(3))),
+            (json!({}), Ok(HistorySelection::Newest(u32::MAX))),
+            (json!({"last": 3}), Ok(HistorySelection::Newest(3))),
             (json!({"from": 2}), range(2, None, 0)),
             (json!({"to": 2}), range(1, Some(2), 0)),
             (json!({"from": 2, "to": 2, "skip": 9}), range(2, Some(2), 9)),
             (
                 json!({"from": null, "full": true}),
-                Ok(Turns::Newest(u32::MAX)),
+                Ok(HistorySelection::Newest(u32::MAX)),
             ),
             (json!({"last": 0}), Err("last must be at least 1")),
             (json!({"from": 0}), Err("turns are numbered from 1")),
@@ -397,30 +412,34 @@ mod tests {
         ];
         for (arguments, expected) in cases {
             let expected = expected.map_err(str::to_owned);
-            assert_eq!(history(arguments.clone()), expected, "{arguments}");
+            assert_eq!(
+                parse_history_turns(arguments.clone()),
+                expected,
+                "{arguments}"
+            );
         }
     }
 
     #[test]
-    fn arguments_that_make_no_sense_are_told() {
+    fn invalid_arguments_are_rejected_with_the_reason() {
         let cases = [
-            (Tool::Describe, json!({}), "missing field `description`"),
+            (McpTool::Describe, json!({}), "missing field `description`"),
             (
-                Tool::Describe,
+                McpTool::Describe,
                 json!({"description": 1}),
                 "expected a string",
             ),
-            (Tool::History, json!({"last": -1}), "expected u32"),
-            (Tool::History, json!({"session": "../x"}), "'/'"),
-            (Tool::Search, json!({}), "missing field `query`"),
+            (McpTool::History, json!({"last": -1}), "expected u32"),
+            (McpTool::History, json!({"session": "../x"}), "'/'"),
+            (McpTool::Search, json!({}), "missing field `query`"),
             (
-                Tool::Search,
+                McpTool::Search,
                 json!({"query": "x", "limit": 51}),
                 "between 1 and 50",
             ),
         ];
         for (tool, arguments, expected) in cases {
-            let error = Asked::parse(tool, arguments.clone()).unwrap_err();
+            let error = ToolRequest::parse(tool, arguments.clone()).unwrap_err();
             assert!(error.contains(expected), "{arguments}: {error}");
         }
     }
@@ -428,16 +447,23 @@ mod tests {
     /// Checks that every argument in a schema is parsed, and that a schema has required arguments exactly if a call
     /// without arguments fails.
     #[test]
-    fn schemas_name_what_is_read() {
-        for tool in Tool::ALL {
-            let schema = tool.schema();
+    fn every_property_of_an_input_schema_is_parsed() {
+        for tool in McpTool::ALL {
+            let schema = tool.input_schema();
             for (name, property) in schema["properties"].as_object().unwrap() {
                 assert!(property["description"].is_string(), "{name}");
-                let wrong = json!({ "description": "x", "query": "x", name: ["wrong"] });
-                assert!(Asked::parse(tool, wrong).is_err(), "{name} is not read");
+                let invalid = json!({ "description": "x", "query": "x", name: ["wrong"] });
+                assert!(
+                    ToolRequest::parse(tool, invalid).is_err(),
+                    "{name} is not read"
+                );
             }
-            let empty = Asked::parse(tool, json!({}));
-            assert_eq!(empty.is_err(), schema.get("required").is_some(), "{tool:?}");
+            let result = ToolRequest::parse(tool, json!({}));
+            assert_eq!(
+                result.is_err(),
+                schema.get("required").is_some(),
+                "{tool:?}"
+            );
         }
     }
 }

@@ -9,36 +9,36 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use segue_store::StoreError;
 
-use crate::error::Fault;
+use crate::error::OpError;
 use crate::schema;
 
 /// Name of the store's file.
 pub const FILE_NAME: &str = "segue.db";
 
 /// Time for which a statement waits while another process has locked the file; a writer locks it for milliseconds.
-const BUSY_FOR: Duration = Duration::from_mins(1);
+const BUSY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Ensures that `directory` contains a store of the current format. Returns the path of its file and a connection that
 /// reads it.
-pub(crate) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
+pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     let path = directory.join(FILE_NAME);
     if !path.exists() {
-        make_private(directory, &path).map_err(|error| cannot_make(&path, error))?;
+        create_private_file(directory, &path).map_err(|error| creation_error(&path, error))?;
     }
-    let failed = |fault: Fault| fault.into_store_error("open", &path);
+    let to_store_error = |op_error: OpError| op_error.into_store_error("open", &path);
     match open_reader(&path) {
         Ok(reader) if schema::is_current(&reader, &path)? => return Ok((path, reader)),
         Ok(_) => {}
         // A process was killed while it created the store. Only a writer can roll back the hot journal that remains.
-        Err(fault) if fault.needs_a_writer() => {}
-        Err(fault) => return Err(failed(fault)),
+        Err(op_error) if op_error.needs_writer() => {}
+        Err(op_error) => return Err(to_store_error(op_error)),
     }
-    migrate(directory, &path)?;
-    let reader = open_reader(&path).map_err(failed)?;
+    migrate_file(directory, &path)?;
+    let reader = open_reader(&path).map_err(to_store_error)?;
     Ok((path, reader))
 }
 
-fn make_private(directory: &Path, path: &Path) -> io::Result<()> {
+fn create_private_file(directory: &Path, path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -57,7 +57,7 @@ fn make_private(directory: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// Migrates the file to the current format. A lock file admits one process at a time.
-fn migrate(directory: &Path, path: &Path) -> Result<(), StoreError> {
+fn migrate_file(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let lock_path = directory.join("segue.lock");
     let lock = OpenOptions::new()
         .create(true)
@@ -66,19 +66,19 @@ fn migrate(directory: &Path, path: &Path) -> Result<(), StoreError> {
         .mode(0o600)
         .open(&lock_path)
         .and_then(|lock| lock.lock().map(|()| lock))
-        .map_err(|error| cannot_make(&lock_path, error))?;
-    let mut db = open_writer(path).map_err(|fault| fault.into_store_error("open", path))?;
-    schema::migrate(&mut db, path)?;
+        .map_err(|error| creation_error(&lock_path, error))?;
+    let mut db = open_writer(path).map_err(|op_error| op_error.into_store_error("open", path))?;
+    schema::apply_migrations(&mut db, path)?;
     drop(db);
     // SQLite syncs its files, but not the entries of a new directory.
     File::open(directory)
         .and_then(|directory| directory.sync_all())
-        .map_err(|error| cannot_make(directory, error))?;
+        .map_err(|error| creation_error(directory, error))?;
     drop(lock);
     Ok(())
 }
 
-fn cannot_make(path: &Path, error: io::Error) -> StoreError {
+fn creation_error(path: &Path, error: io::Error) -> StoreError {
     let path = path.to_owned();
     let source = Box::new(error);
     match source.kind() {
@@ -86,10 +86,10 @@ fn cannot_make(path: &Path, error: io::Error) -> StoreError {
             StoreError::ReadOnly { path, source }
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::Full { path, source }
+            StoreError::DiskFull { path, source }
         }
         _ => StoreError::Backend {
-            doing: "make",
+            operation: "make",
             path,
             source,
         },
@@ -97,8 +97,8 @@ fn cannot_make(path: &Path, error: io::Error) -> StoreError {
 }
 
 /// Opens the connection that writes.
-pub(crate) fn open_writer(path: &Path) -> Result<Connection, Fault> {
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpError> {
+    let db = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     // FULL syncs the WAL at each commit, so that an acknowledged commit is on the disk.
     db.pragma_update(None, "synchronous", "FULL")?;
@@ -108,39 +108,39 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, Fault> {
 }
 
 /// Opens a read-only connection. If the file is on a read-only disk, opens it as immutable.
-pub(crate) fn open_reader(path: &Path) -> Result<Connection, Fault> {
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, OpError> {
+    let db = open_connection(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     // The first query opens the file. In WAL mode it fails on a read-only disk, because SQLite cannot create the file
     // for the index of the WAL.
-    let first_look = db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
-    match first_look {
+    let probe = db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    match probe {
         Ok(()) => Ok(db),
-        Err(_) if is_at_rest(path) => Ok(open_unchanging(path)?),
+        Err(_) if is_immutable(path) => Ok(open_immutable(path)?),
         Err(error) => Err(error.into()),
     }
 }
 
-fn open(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite::Error> {
+fn open_connection(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(BUSY_FOR)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)
 }
 
 /// Returns `true` if the file is in a directory that segue cannot write to and its WAL is missing or empty: then no
 /// process can be changing the file.
-fn is_at_rest(path: &Path) -> bool {
+fn is_immutable(path: &Path) -> bool {
     let wal = path.with_file_name(format!("{FILE_NAME}-wal"));
-    let empty_wal = fs::metadata(wal).map_or(true, |wal| wal.len() == 0);
-    let unwritable = path.parent().is_some_and(|directory| {
+    let is_wal_empty = fs::metadata(wal).map_or(true, |wal| wal.len() == 0);
+    let is_unwritable = path.parent().is_some_and(|directory| {
         rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_err()
     });
-    empty_wal && unwritable
+    is_wal_empty && is_unwritable
 }
 
-fn open_unchanging(path: &Path) -> Result<Connection, rusqlite::Error> {
+fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     let escaped: String = path
         .to_string_lossy()
         .chars()
@@ -151,7 +151,7 @@ fn open_unchanging(path: &Path) -> Result<Connection, rusqlite::Error> {
             c => vec![c],
         })
         .collect();
-    open(
+    open_connection(
         Path::new(&format!("file:{escaped}?immutable=1")),
         OpenFlags::SQLITE_OPEN_READ_ONLY,
     )

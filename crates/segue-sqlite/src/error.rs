@@ -9,7 +9,7 @@ use segue_store::StoreError;
 /// Error of an operation on a connection. Unlike [`StoreError`], it does not contain the path of the file, which an
 /// operation does not have.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum OpError {
     /// An error of the store itself, such as a missing session.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -18,39 +18,39 @@ pub(crate) enum Fault {
     Sqlite(#[from] rusqlite::Error),
 }
 
-impl Fault {
+impl OpError {
     /// Returns `true` if the file needs a repair that a read-only connection cannot make.
-    pub(crate) fn needs_a_writer(&self) -> bool {
+    pub(crate) fn needs_writer(&self) -> bool {
         match self {
             Self::Store(_) => false,
             Self::Sqlite(error) => error.sqlite_error_code() == Some(ErrorCode::ReadOnly),
         }
     }
 
-    pub(crate) fn into_store_error(self, doing: &'static str, path: &Path) -> StoreError {
+    pub(crate) fn into_store_error(self, operation: &'static str, path: &Path) -> StoreError {
         match self {
             Self::Store(error) => error,
-            Self::Sqlite(error) => classify(&Arc::new(error), doing, path),
+            Self::Sqlite(error) => classify_sqlite_error(&Arc::new(error), operation, path),
         }
     }
 }
 
 /// Converts an SQLite error to the [`StoreError`] of its kind. The error is shared, because one failed commit may fail
 /// several callers.
-pub(crate) fn classify(
+pub(crate) fn classify_sqlite_error(
     error: &Arc<rusqlite::Error>,
-    doing: &'static str,
+    operation: &'static str,
     path: &Path,
 ) -> StoreError {
     let path = path.to_owned();
     let source = Box::new(Arc::clone(error));
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
-        Some(ErrorCode::DiskFull) => StoreError::Full { path, source },
+        Some(ErrorCode::DiskFull) => StoreError::DiskFull { path, source },
         // A file-size limit or a quota appears as a failed write. Like a full disk, it means that no space is
         // available.
         Some(ErrorCode::SystemIoFailure) if is_write_failure(error) => {
-            StoreError::Full { path, source }
+            StoreError::DiskFull { path, source }
         }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             StoreError::ReadOnly { path, source }
@@ -59,7 +59,7 @@ pub(crate) fn classify(
             StoreError::Corrupt { path, source }
         }
         Some(_) => StoreError::Backend {
-            doing,
+            operation,
             path,
             source,
         },

@@ -18,23 +18,24 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
-use segue_core::agent::ProcessMark;
-use segue_core::brief::KeptContext;
-use segue_core::checkpoint::{Checkpoint, Version};
+use segue_core::agent::ProcessIdentity;
+use segue_core::brief::CachedContext;
+use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
-use segue_core::policy::{Rest, Standing};
+use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{
-    Attempt, Candidate, Decision, Failure, Leg, LegEnd, Lineage, Message, Session, Title, Turn,
+    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session, Title, Turn,
 };
 use segue_store::{
-    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Imported, Lease,
-    LeaseRequest, Mark, Measured, Memory, NewLeg, NewSession, NewVersion, Origin, Page, Result,
-    Retag, Said, Settled, Started, Store, TagCount, TakenIn, TokenCount,
+    AdoptedSession, ContextLossState, ContextMeasurement, ForkPoint, ImportedSession, Lease,
+    LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint, NewLeg, NewSession,
+    PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp, SettleEffects,
+    StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding, TurnEntry,
 };
 
-use error::Fault;
-use reader::Readers;
-use writer::{Outlives, Writer};
+use error::OpError;
+use reader::ReaderPool;
+use writer::{Durability, StoreWriter};
 
 pub use connection::FILE_NAME;
 
@@ -43,13 +44,13 @@ pub struct SqliteStore {
     path: PathBuf,
     // Fields are dropped in this order, because the last connection that closes moves the WAL into the file, and only a
     // writer can do that.
-    readers: Readers,
-    writer: Writer,
+    readers: ReaderPool,
+    writer: StoreWriter,
 }
 
 /// Result of a check of the store's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct StoreHealth {
     /// Format version of the file.
     pub format: i64,
     /// Number of sessions in the store.
@@ -61,10 +62,10 @@ pub struct Health {
 impl SqliteStore {
     /// Opens the store in `directory`. Creates it if it does not exist, and migrates it if its format is older.
     pub fn open(directory: &Path) -> Result<Self> {
-        let (path, reader) = connection::prepare(directory)?;
+        let (path, reader) = connection::prepare_store(directory)?;
         Ok(Self {
-            readers: Readers::new(path.clone(), reader),
-            writer: Writer::new(path.clone()),
+            readers: ReaderPool::new(path.clone(), reader),
+            writer: StoreWriter::new(path.clone()),
             path,
         })
     }
@@ -76,82 +77,88 @@ impl SqliteStore {
     }
 
     /// Checks the complete file with `quick_check`, which reports at most 10 problems.
-    pub async fn health(&self) -> Result<Health> {
-        self.read("check", ops::health).await
+    pub async fn check_health(&self) -> Result<StoreHealth> {
+        self.read("check", ops::check_health).await
     }
 
     async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
     {
-        self.writer.run(Outlives::Power, work).await
+        self.writer.run(Durability::PowerFailure, work).await
     }
 
     /// Writes a lease: the commit survives the end of the process, but does not wait for the disk.
-    async fn claim<T, F>(&self, work: F) -> Result<T>
+    async fn write_lease<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
     {
-        self.writer.run(Outlives::Process, work).await
+        self.writer.run(Durability::ProcessExit, work).await
     }
 
-    async fn read<T, F>(&self, doing: &'static str, work: F) -> Result<T>
+    async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
     {
-        self.readers.run(doing, work).await
+        self.readers.run(operation, work).await
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn create(&self, new: NewSession) -> Result<Session> {
-        self.write(move |db| ops::sessions::create(db, &new)).await
+    async fn create_session(&self, new: NewSession) -> Result<Session> {
+        self.write(move |db| ops::sessions::create_session(db, &new))
+            .await
     }
 
-    async fn start(
+    async fn start_session(
         &self,
         new: NewSession,
-        owner: ProcessMark,
+        owner: ProcessIdentity,
         prompt: &Message,
-    ) -> Result<Started> {
+    ) -> Result<StartedSession> {
         let prompt = prompt.clone();
-        self.write(move |db| ops::sessions::start(db, &new, &owner, &prompt))
+        self.write(move |db| ops::sessions::start_session(db, &new, &owner, &prompt))
             .await
     }
 
-    async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease> {
-        self.write(move |db| ops::adopt::adopt(db, &new, &owner, &native))
-            .await
-    }
-
-    async fn import(
+    async fn adopt_native_session(
         &self,
         new: NewSession,
-        owner: ProcessMark,
-        imported: Imported,
+        owner: ProcessIdentity,
+        native: AdoptedSession,
+    ) -> Result<Lease> {
+        self.write(move |db| ops::adopt::adopt_native_session(db, &new, &owner, &native))
+            .await
+    }
+
+    async fn import_session(
+        &self,
+        new: NewSession,
+        owner: ProcessIdentity,
+        imported: ImportedSession,
     ) -> Result<Session> {
-        self.write(move |db| ops::import::import(db, &new, &owner, &imported))
+        self.write(move |db| ops::import::import_session(db, &new, &owner, &imported))
             .await
     }
 
-    async fn origin(&self, id: &SessionId) -> Result<Option<Origin>> {
+    async fn session_origin(&self, id: &SessionId) -> Result<Option<SessionOrigin>> {
         let id = id.clone();
-        self.read("read", move |db| ops::import::origin(db, &id))
+        self.read("read", move |db| ops::import::find_origin(db, &id))
             .await
     }
 
-    async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session> {
-        self.write(move |db| ops::sessions::fork(db, &new, &from))
+    async fn fork_session(&self, new: NewSession, fork_point: ForkPoint) -> Result<Session> {
+        self.write(move |db| ops::sessions::fork_session(db, &new, &fork_point))
             .await
     }
 
-    async fn rename(&self, id: &SessionId, title: &Title) -> Result<()> {
+    async fn rename_session(&self, id: &SessionId, title: &Title) -> Result<()> {
         let (id, title) = (id.clone(), title.clone());
-        self.write(move |db| ops::sessions::rename(db, &id, &title))
+        self.write(move |db| ops::sessions::rename_session(db, &id, &title))
             .await
     }
 
@@ -161,60 +168,67 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session> {
+    async fn change_tags(&self, id: &SessionId, change: TagChange) -> Result<Session> {
         let id = id.clone();
-        self.write(move |db| ops::tags::change(db, &id, &retag))
+        self.write(move |db| ops::tags::change_tags(db, &id, &change))
             .await
     }
 
-    async fn tags(&self) -> Result<Vec<TagCount>> {
-        self.read("read", ops::tags::all).await
+    async fn tag_counts(&self) -> Result<Vec<TagCount>> {
+        self.read("read", ops::tags::count_tags).await
     }
 
-    async fn delete(&self, lease: &Lease) -> Result<()> {
+    async fn delete_session(&self, lease: &Lease) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::sessions::delete(db, &lease))
+        self.write(move |db| ops::sessions::delete_session(db, &lease))
             .await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
         let id = id.clone();
-        self.read("read", move |db| ops::sessions::get(db, &id))
+        self.read("read", move |db| ops::sessions::find_session(db, &id))
             .await
     }
 
-    async fn find(&self, filter: &Filter, page: Page) -> Result<Found> {
+    async fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        page: PageRequest,
+    ) -> Result<SessionPage> {
         let filter = filter.clone();
         self.read("search", move |db| {
-            ops::session_query::find(db, &filter, &page)
+            ops::session_query::list_sessions(db, &filter, &page)
         })
         .await
     }
 
-    async fn candidates(&self, text: &str) -> Result<Vec<Candidate>> {
+    async fn ref_candidates(&self, text: &str) -> Result<Vec<RefCandidate>> {
         let text = text.to_owned();
         self.read("search", move |db| {
-            ops::session_query::candidates(db, &text)
+            ops::session_query::list_ref_candidates(db, &text)
         })
         .await
     }
 
-    async fn marks(&self) -> Result<Vec<Mark>> {
-        self.read("look through", ops::session_query::marks).await
+    async fn session_stamps(&self) -> Result<Vec<SessionStamp>> {
+        self.read("look through", ops::session_query::list_session_stamps)
+            .await
     }
 
-    async fn carried(
+    async fn attached_natives(
         &self,
         natives: &[(ProviderId, NativeId)],
     ) -> Result<Vec<(ProviderId, NativeId)>> {
         let natives = natives.to_vec();
-        self.read("search", move |db| ops::session_query::carried(db, natives))
-            .await
+        self.read("search", move |db| {
+            ops::session_query::filter_attached_natives(db, natives)
+        })
+        .await
     }
 
     async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn> {
         let (lease, prompt) = (lease.clone(), prompt.clone());
-        self.write(move |db| ops::turns::begin(db, &lease, &prompt))
+        self.write(move |db| ops::turns::begin_turn(db, &lease, &prompt))
             .await
     }
 
@@ -248,9 +262,9 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()> {
+    async fn append_entry(&self, lease: &Lease, turn: TurnId, entry: TurnEntry) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::turns::append(db, &lease, turn, &entry))
+        self.write(move |db| ops::turns::append_entry(db, &lease, turn, &entry))
             .await
     }
 
@@ -258,41 +272,41 @@ impl Store for SqliteStore {
         &self,
         lease: &Lease,
         turn: TurnId,
-        finish: Finish,
-        settled: Settled,
+        ending: TurnEnding,
+        effects: SettleEffects,
     ) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::turns::settle(db, &lease, turn, &finish, &settled))
+        self.write(move |db| ops::turns::settle_turn(db, &lease, turn, &ending, &effects))
             .await
     }
 
     async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::turns::withdraw(db, &lease, turn, at))
+        self.write(move |db| ops::turns::withdraw_turn(db, &lease, turn, at))
             .await
     }
 
-    async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()> {
+    async fn set_attempt_mark(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()> {
         let (lease, mark) = (lease.clone(), mark.to_owned());
-        self.write(move |db| ops::reconcile::mark_end(db, &lease, turn, &mark))
+        self.write(move |db| ops::reconcile::set_attempt_mark(db, &lease, turn, &mark))
             .await
     }
 
-    async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session> {
+    async fn apply_native_update(&self, lease: &Lease, update: NativeUpdate) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::reconcile::take_in(db, &lease, &taken))
+        self.write(move |db| ops::reconcile::apply_native_update(db, &lease, &update))
             .await
     }
 
-    async fn take_aside(
+    async fn fork_native_update(
         &self,
         lease: &Lease,
         new: NewSession,
-        owner: ProcessMark,
-        taken: TakenIn,
+        owner: ProcessIdentity,
+        update: NativeUpdate,
     ) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::reconcile::take_aside(db, &lease, &new, &owner, &taken))
+        self.write(move |db| ops::reconcile::fork_native_update(db, &lease, &new, &owner, &update))
             .await
     }
 
@@ -302,45 +316,57 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>> {
-        self.read("read", move |db| ops::turns::chain_to(db, turn))
+    async fn turns_up_to(&self, turn: TurnId) -> Result<Vec<Turn>> {
+        self.read("read", move |db| ops::turns::chain_up_to(db, turn))
             .await
     }
 
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>> {
-        self.read("read", move |db| ops::turns::messages(db, turn))
+        self.read("read", move |db| ops::turns::list_messages(db, turn))
             .await
     }
 
     async fn attempts(&self, turn: TurnId) -> Result<Vec<Attempt>> {
-        self.read("read", move |db| ops::turns::attempts(db, turn))
+        self.read("read", move |db| ops::turns::list_attempts(db, turn))
             .await
     }
 
-    async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>> {
-        self.read("read", move |db| ops::tokens::recent(db, head, tokens))
+    async fn recent_turns(&self, head: TurnId, token_budget: u64) -> Result<Vec<StoredTurn>> {
+        self.read("read", move |db| {
+            ops::tokens::read_recent_turns(db, head, token_budget)
+        })
+        .await
+    }
+
+    async fn turns_after(&self, head: TurnId, n: u32) -> Result<Vec<StoredTurn>> {
+        self.read("read", move |db| ops::tokens::read_turns_after(db, head, n))
             .await
     }
 
-    async fn said_since(&self, head: TurnId, n: u32) -> Result<Vec<Said>> {
-        self.read("read", move |db| ops::tokens::since(db, head, n))
+    async fn fill_token_counts(&self, counts: Vec<TokenCount>) -> Result<()> {
+        self.write(move |db| ops::tokens::fill_token_counts(db, &counts))
             .await
     }
 
-    async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()> {
-        self.write(move |db| ops::tokens::fill(db, &counts)).await
-    }
-
-    async fn note_estimate(&self, lease: &Lease, turn: TurnId, added: Option<u64>) -> Result<()> {
+    async fn add_token_estimate(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        added_tokens: Option<u64>,
+    ) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::tokens::note_estimate(db, &lease, turn, added))
+        self.write(move |db| ops::tokens::add_token_estimate(db, &lease, turn, added_tokens))
             .await
     }
 
-    async fn measured(&self, provider: &ProviderId, limit: u32) -> Result<Vec<Measured>> {
+    async fn context_measurements(
+        &self,
+        provider: &ProviderId,
+        limit: u32,
+    ) -> Result<Vec<ContextMeasurement>> {
         let provider = provider.clone();
         self.read("read", move |db| {
-            ops::tokens::measured(db, &provider, limit)
+            ops::tokens::list_context_measurements(db, &provider, limit)
         })
         .await
     }
@@ -348,11 +374,11 @@ impl Store for SqliteStore {
     async fn add_checkpoint(
         &self,
         lease: &Lease,
-        new: NewVersion,
-        ends: Option<(LegId, LegEnd)>,
-    ) -> Result<Version> {
+        new: NewCheckpoint,
+        ended_leg: Option<(LegId, LegEnd)>,
+    ) -> Result<CheckpointVersion> {
         let lease = lease.clone();
-        self.write(move |db| ops::checkpoints::add(db, &lease, &new, ends))
+        self.write(move |db| ops::checkpoints::add_checkpoint(db, &lease, &new, ended_leg))
             .await
     }
 
@@ -360,174 +386,218 @@ impl Store for SqliteStore {
         &self,
         id: &SessionId,
         turn: TurnId,
-    ) -> Result<Option<(Version, Checkpoint)>> {
+    ) -> Result<Option<(CheckpointVersion, Checkpoint)>> {
         let id = id.clone();
-        self.read("read", move |db| ops::checkpoints::in_force(db, &id, turn))
+        self.read("read", move |db| {
+            ops::checkpoints::find_checkpoint_at(db, &id, turn)
+        })
+        .await
+    }
+
+    async fn checkpoints(&self, id: &SessionId) -> Result<Vec<CheckpointVersion>> {
+        let id = id.clone();
+        self.read("read", move |db| {
+            ops::checkpoints::list_checkpoints(db, &id)
+        })
+        .await
+    }
+
+    async fn checkpoint(
+        &self,
+        id: &SessionId,
+        n: u32,
+    ) -> Result<Option<(CheckpointVersion, Checkpoint)>> {
+        let id = id.clone();
+        self.read("read", move |db| {
+            ops::checkpoints::find_checkpoint(db, &id, n)
+        })
+        .await
+    }
+
+    async fn save_context(&self, id: &SessionId, context: CachedContext) -> Result<()> {
+        let id = id.clone();
+        self.write(move |db| ops::context::save_context(db, &id, &context))
             .await
     }
 
-    async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>> {
+    async fn saved_context(&self, id: &SessionId) -> Result<Option<CachedContext>> {
         let id = id.clone();
-        self.read("read", move |db| ops::checkpoints::all(db, &id))
-            .await
-    }
-
-    async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>> {
-        let id = id.clone();
-        self.read("read", move |db| ops::checkpoints::one(db, &id, n))
-            .await
-    }
-
-    async fn keep_context(&self, id: &SessionId, kept: KeptContext) -> Result<()> {
-        let id = id.clone();
-        self.write(move |db| ops::context::keep(db, &id, &kept))
-            .await
-    }
-
-    async fn context(&self, id: &SessionId) -> Result<Option<KeptContext>> {
-        let id = id.clone();
-        self.read("read", move |db| ops::context::kept(db, &id))
+        self.read("read", move |db| ops::context::find_context(db, &id))
             .await
     }
 
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg> {
         let lease = lease.clone();
-        self.write(move |db| ops::legs::open(db, &lease, &leg))
+        self.write(move |db| ops::legs::open_leg(db, &lease, &leg))
             .await
     }
 
-    async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()> {
-        let (lease, native_id) = (lease.clone(), native_id.clone());
-        self.write(move |db| ops::legs::name_it(db, &lease, leg, &native_id))
-            .await
-    }
-
-    async fn note_memory(&self, lease: &Lease, leg: LegId, memory: Memory) -> Result<()> {
-        let lease = lease.clone();
-        self.write(move |db| ops::legs::note_memory(db, &lease, leg, memory))
-            .await
-    }
-
-    async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()> {
-        let lease = lease.clone();
-        self.write(move |db| ops::legs::end(db, &lease, leg, why, at))
-            .await
-    }
-
-    async fn take_up_leg(
+    async fn set_leg_native_id(
         &self,
         lease: &Lease,
         leg: LegId,
-        why: LegEnd,
+        native_id: &NativeId,
+    ) -> Result<()> {
+        let (lease, native_id) = (lease.clone(), native_id.clone());
+        self.write(move |db| ops::legs::set_leg_native_id(db, &lease, leg, &native_id))
+            .await
+    }
+
+    async fn set_context_loss(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        state: ContextLossState,
+    ) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::legs::set_context_loss(db, &lease, leg, state))
+            .await
+    }
+
+    async fn end_leg(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        reason: LegEnd,
+        at: Timestamp,
+    ) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::legs::end_leg(db, &lease, leg, reason, at))
+            .await
+    }
+
+    async fn reopen_leg(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        reason: LegEnd,
         at: Timestamp,
     ) -> Result<Leg> {
         let lease = lease.clone();
-        self.write(move |db| ops::legs::take_up(db, &lease, leg, why, at))
+        self.write(move |db| ops::legs::reopen_leg(db, &lease, leg, reason, at))
             .await
     }
 
     async fn leg(&self, id: LegId) -> Result<Option<Leg>> {
-        self.read("read", move |db| ops::legs::find(db, id)).await
+        self.read("read", move |db| ops::legs::find_leg(db, id))
+            .await
     }
 
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>> {
         let id = id.clone();
-        self.read("read", move |db| ops::legs::all(db, &id)).await
-    }
-
-    async fn hand_over(&self, lease: &Lease, to: &ProviderId, at: Timestamp) -> Result<Session> {
-        let (lease, to) = (lease.clone(), to.clone());
-        self.write(move |db| ops::legs::hand_over(db, &lease, &to, at))
+        self.read("read", move |db| ops::legs::list_legs(db, &id))
             .await
     }
 
-    async fn standing(&self, id: &SessionId, provider: &ProviderId) -> Result<Standing> {
+    async fn change_provider(
+        &self,
+        lease: &Lease,
+        provider: &ProviderId,
+        at: Timestamp,
+    ) -> Result<Session> {
+        let (lease, provider) = (lease.clone(), provider.clone());
+        self.write(move |db| ops::legs::change_provider(db, &lease, &provider, at))
+            .await
+    }
+
+    async fn provider_health(
+        &self,
+        id: &SessionId,
+        provider: &ProviderId,
+    ) -> Result<ProviderHealth> {
         let (id, provider) = (id.clone(), provider.clone());
         self.read("read", move |db| {
-            ops::provider_health::standing(db, &id, &provider)
+            ops::provider_health::load_provider_health(db, &id, &provider)
         })
         .await
     }
 
-    async fn set_standing(
+    async fn set_provider_health(
         &self,
         lease: &Lease,
         provider: &ProviderId,
-        standing: Standing,
+        health: ProviderHealth,
     ) -> Result<()> {
         let (lease, provider) = (lease.clone(), provider.clone());
-        self.write(move |db| ops::provider_health::set_standing(db, &lease, &provider, &standing))
+        self.write(move |db| {
+            ops::provider_health::set_provider_health(db, &lease, &provider, &health)
+        })
+        .await
+    }
+
+    async fn set_cooldown(&self, cooldown: Cooldown) -> Result<()> {
+        self.write(move |db| ops::provider_health::set_cooldown(db, &cooldown))
             .await
     }
 
-    async fn rest(&self, rest: Rest) -> Result<()> {
-        self.write(move |db| ops::provider_health::rest(db, &rest))
-            .await
-    }
-
-    async fn wake(&self, provider: &ProviderId) -> Result<()> {
+    async fn clear_cooldown(&self, provider: &ProviderId) -> Result<()> {
         let provider = provider.clone();
-        self.write(move |db| ops::provider_health::wake(db, &provider))
+        self.write(move |db| ops::provider_health::clear_cooldown(db, &provider))
             .await
     }
 
-    async fn rests(&self) -> Result<Vec<Rest>> {
-        self.read("read", ops::provider_health::rests).await
-    }
-
-    async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session> {
-        let lease = lease.clone();
-        self.write(move |db| ops::revert::revert(db, &lease, to, at))
+    async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
+        self.read("read", ops::provider_health::list_cooldowns)
             .await
     }
 
-    async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session> {
+    async fn revert_head(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::revert::undo(db, &lease, at))
+        self.write(move |db| ops::revert::revert_head(db, &lease, to, at))
+            .await
+    }
+
+    async fn undo_revert(&self, lease: &Lease, at: Timestamp) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::revert::undo_revert(db, &lease, at))
             .await
     }
 
     async fn lineage(&self, id: &SessionId) -> Result<Lineage> {
         let id = id.clone();
-        self.read("read", move |db| ops::lineage::of(db, &id)).await
-    }
-
-    async fn acquire(&self, request: LeaseRequest) -> Result<Granted> {
-        self.claim(move |db| ops::lease::acquire(db, &request))
+        self.read("read", move |db| ops::lineage::load_lineage(db, &id))
             .await
     }
 
-    async fn heartbeat(
+    async fn acquire_lease(&self, request: LeaseRequest) -> Result<LeaseGrant> {
+        self.write_lease(move |db| ops::lease::acquire_lease(db, &request))
+            .await
+    }
+
+    async fn record_heartbeat(
         &self,
         lease: &Lease,
-        agent: Option<ProcessMark>,
+        agent: Option<ProcessIdentity>,
         at: Timestamp,
     ) -> Result<()> {
         let lease = lease.clone();
-        self.claim(move |db| ops::lease::heartbeat(db, &lease, agent.as_ref(), at))
+        self.write_lease(move |db| ops::lease::record_heartbeat(db, &lease, agent.as_ref(), at))
             .await
     }
 
-    async fn release(&self, lease: &Lease) -> Result<()> {
+    async fn release_lease(&self, lease: &Lease) -> Result<()> {
         let lease = lease.clone();
-        self.claim(move |db| ops::lease::release(db, &lease)).await
-    }
-
-    async fn holder(&self, id: &SessionId) -> Result<Option<Holder>> {
-        let id = id.clone();
-        self.read("read", move |db| ops::lease::holder(db, &id))
+        self.write_lease(move |db| ops::lease::release_lease(db, &lease))
             .await
     }
 
-    async fn note(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()> {
+    async fn lease_holder(&self, id: &SessionId) -> Result<Option<LeaseHolder>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::lease::find_holder(db, &id))
+            .await
+    }
+
+    async fn log_decision(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()> {
         let (lease, decision) = (lease.clone(), decision.clone());
-        self.write(move |db| ops::decisions::note(db, &lease, &decision, at))
+        self.write(move |db| ops::decisions::log_decision(db, &lease, &decision, at))
             .await
     }
 
     async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>> {
         let id = id.clone();
-        self.read("read", move |db| ops::decisions::newest(db, &id, limit))
-            .await
+        self.read("read", move |db| {
+            ops::decisions::list_decisions(db, &id, limit)
+        })
+        .await
     }
 }

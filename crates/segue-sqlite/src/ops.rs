@@ -19,19 +19,19 @@ pub(crate) mod turns;
 
 use rusqlite::Connection;
 
-use crate::error::Fault;
-use crate::{Health, schema};
+use crate::error::OpError;
+use crate::{StoreHealth, schema};
 
-type Outcome<T> = Result<T, Fault>;
+type OpResult<T> = Result<T, OpError>;
 
-pub(crate) fn health(db: &Connection) -> Outcome<Health> {
-    let mut check = db.prepare("PRAGMA quick_check(10)")?;
-    let problems = check
+pub(crate) fn check_health(db: &Connection) -> OpResult<StoreHealth> {
+    let mut statement = db.prepare("PRAGMA quick_check(10)")?;
+    let problems = statement
         .query_map([], |row| row.get::<_, String>(0))?
         .filter(|line| line.as_deref() != Ok("ok"))
         .collect::<Result<_, _>>()?;
-    Ok(Health {
-        format: schema::format(db)?,
+    Ok(StoreHealth {
+        format: schema::read_format(db)?,
         sessions: db.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?,
         problems,
     })

@@ -7,17 +7,17 @@ use rusqlite::Connection;
 use segue_store::{Result, StoreError};
 
 use crate::connection;
-use crate::error::Fault;
+use crate::error::OpError;
 
 /// Maximum number of idle connections in the pool.
-const KEPT: usize = 4;
+const MAX_IDLE_CONNECTIONS: usize = 4;
 
-pub(crate) struct Readers {
+pub(crate) struct ReaderPool {
     path: PathBuf,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
-impl Readers {
+impl ReaderPool {
     /// Creates a pool that contains one open connection.
     pub(crate) fn new(path: PathBuf, first: Connection) -> Self {
         Self {
@@ -26,16 +26,16 @@ impl Readers {
         }
     }
 
-    pub(crate) async fn run<T, F>(&self, doing: &'static str, work: F) -> Result<T>
+    pub(crate) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
     {
         let (path, idle) = (self.path.clone(), Arc::clone(&self.idle));
         let task = tokio::task::spawn_blocking(move || {
-            let spare = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let look = || -> std::result::Result<T, Fault> {
-                let db = match spare {
+            let idle_connection = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let run_work = || -> std::result::Result<T, OpError> {
+                let db = match idle_connection {
                     Some(db) => db,
                     None => connection::open_reader(&path)?,
                 };
@@ -44,18 +44,18 @@ impl Readers {
                 let outcome = work(&db);
                 db.execute_batch("COMMIT")?;
                 let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-                if idle.len() < KEPT {
+                if idle.len() < MAX_IDLE_CONNECTIONS {
                     idle.push(db);
                 }
                 outcome
             };
-            look().map_err(|fault| fault.into_store_error(doing, &path))
+            run_work().map_err(|op_error| op_error.into_store_error(operation, &path))
         });
-        task.await.unwrap_or_else(|panicked| {
+        task.await.unwrap_or_else(|join_error| {
             Err(StoreError::Backend {
-                doing,
+                operation,
                 path: self.path.clone(),
-                source: panicked.into(),
+                source: join_error.into(),
             })
         })
     }

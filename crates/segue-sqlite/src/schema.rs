@@ -8,12 +8,12 @@ use std::sync::Arc;
 use rusqlite::{Connection, TransactionBehavior};
 use segue_store::StoreError;
 
-use crate::error::{Fault, classify};
+use crate::error::{OpError, classify_sqlite_error};
 
 /// SQLite application id of a segue store ("SEGU"). It distinguishes a store from an SQLite file of another program.
 const APPLICATION_ID: i64 = 0x5345_4755;
 
-const MIGRATIONS: &[&str] = &[
+const SCHEMA_MIGRATIONS: &[&str] = &[
     include_str!("schema/0001_sessions.sql"),
     include_str!("schema/0002_retry.sql"),
     include_str!("schema/0003_tags.sql"),
@@ -29,55 +29,55 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// Returns the format that this build reads and writes.
-fn known() -> i64 {
-    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+fn supported_format() -> i64 {
+    i64::try_from(SCHEMA_MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
 /// Returns the format of a file.
-pub(crate) fn format(db: &Connection) -> Result<i64, rusqlite::Error> {
+pub(crate) fn read_format(db: &Connection) -> Result<i64, rusqlite::Error> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// Returns `true` if the file has the current format, `false` if it must be migrated. A newer format is
-/// [`StoreError::Newer`]; a file of another program is [`StoreError::Corrupt`].
+/// [`StoreError::NewerFormat`]; a file of another program is [`StoreError::Corrupt`].
 pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
-    let look = || -> Result<bool, Fault> {
+    let check = || -> Result<bool, OpError> {
         // A transaction, so that all queries see one state: another process may be creating the store at this moment.
         let db = db.unchecked_transaction()?;
-        let found = format(&db)?;
-        if found > known() {
-            return Err(Fault::Store(StoreError::Newer {
+        let found = read_format(&db)?;
+        if found > supported_format() {
+            return Err(OpError::Store(StoreError::NewerFormat {
                 path: path.to_owned(),
                 found,
-                known: known(),
+                supported: supported_format(),
             }));
         }
         let id: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let tables: i64 =
             db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         if id != APPLICATION_ID && tables > 0 {
-            return Err(Fault::Store(StoreError::Corrupt {
+            return Err(OpError::Store(StoreError::Corrupt {
                 path: path.to_owned(),
                 source: "it is an SQLite file of another program".into(),
             }));
         }
-        Ok(found == known())
+        Ok(found == supported_format())
     };
-    look().map_err(|fault| fault.into_store_error("open", path))
+    check().map_err(|op_error| op_error.into_store_error("open", path))
 }
 
 /// Migrates a file to the current format, in one transaction.
-pub(crate) fn migrate(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn apply_migrations(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
     is_current(db, path)?;
-    let run = |db: &mut Connection| -> Result<(), rusqlite::Error> {
+    let apply = |db: &mut Connection| -> Result<(), rusqlite::Error> {
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = usize::try_from(format(&transaction)?).unwrap_or(0);
-        for migration in MIGRATIONS.iter().skip(done) {
+        let applied = usize::try_from(read_format(&transaction)?).unwrap_or(0);
+        for migration in SCHEMA_MIGRATIONS.iter().skip(applied) {
             transaction.execute_batch(migration)?;
         }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", known())?;
+        transaction.pragma_update(None, "user_version", supported_format())?;
         transaction.commit()
     };
-    run(db).map_err(|error| classify(&Arc::new(error), "prepare", path))
+    apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "prepare", path))
 }

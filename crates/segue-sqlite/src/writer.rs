@@ -2,7 +2,7 @@
 //!
 //! Jobs that are queued while a commit waits for the disk share the next commit. Each job has its own savepoint, so
 //! that a job that fails does not undo the others. A batch waits for the disk unless all its jobs are of
-//! [`Outlives::Process`].
+//! [`Durability::ProcessExit`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -13,85 +13,85 @@ use segue_store::{Result, StoreError};
 use tokio::sync::oneshot;
 
 use crate::connection;
-use crate::error::{Fault, classify};
+use crate::error::{OpError, classify_sqlite_error};
 
 /// Maximum number of jobs in one commit.
-const BATCH: usize = 512;
+const MAX_BATCH_JOBS: usize = 512;
 
 /// Event that an acknowledged job must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Outlives {
+pub(crate) enum Durability {
     /// The end of the process. Enough for a lease, because no process owns one after a power failure.
-    Process,
+    ProcessExit,
     /// A power failure.
-    Power,
+    PowerFailure,
 }
 
-impl Outlives {
-    /// Returns the value of SQLite's `synchronous` pragma for this level.
-    const fn synchronous(self) -> &'static str {
+impl Durability {
+    /// Returns the value of SQLite's `synchronous_pragma` pragma for this level.
+    const fn synchronous_pragma(self) -> &'static str {
         match self {
-            Self::Process => "NORMAL",
-            Self::Power => "FULL",
+            Self::ProcessExit => "NORMAL",
+            Self::PowerFailure => "FULL",
         }
     }
 }
 
 /// Result of the commit of a batch, which all its jobs share.
-type Committed<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path)>;
+type CommitResult<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path)>;
 
 /// A job: it runs inside a transaction and answers its caller after the commit.
-trait Job: Send {
+trait WriteJob: Send {
     /// Runs the job. Returns `true` if it succeeded, so that the transaction must be committed.
     fn run(&mut self, db: &Connection) -> bool;
     /// Returns the event that the job must survive once it is acknowledged.
-    fn outlives(&self) -> Outlives;
+    fn durability(&self) -> Durability;
     /// Sends the result to the caller.
-    fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>);
+    fn send_result(self: Box<Self>, path: &Path, commit_result: CommitResult<'_>);
 }
 
-struct Errand<T, F> {
+struct QueuedWrite<T, F> {
     work: Option<F>,
-    outlives: Outlives,
-    outcome: Option<std::result::Result<T, Fault>>,
-    caller: oneshot::Sender<Result<T>>,
+    durability: Durability,
+    outcome: Option<std::result::Result<T, OpError>>,
+    result_sender: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Job for Errand<T, F>
+impl<T, F> WriteJob for QueuedWrite<T, F>
 where
     T: Send,
-    F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send,
+    F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send,
 {
     fn run(&mut self, db: &Connection) -> bool {
         let Some(work) = self.work.take() else {
             return false;
         };
-        let outcome = in_savepoint(db, work);
-        let changed = outcome.is_ok();
+        let outcome = run_in_savepoint(db, work);
+        let succeeded = outcome.is_ok();
         self.outcome = Some(outcome);
-        changed
+        succeeded
     }
 
-    fn outlives(&self) -> Outlives {
-        self.outlives
+    fn durability(&self) -> Durability {
+        self.durability
     }
 
-    fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>) {
-        let answer = match (self.outcome, committed) {
+    fn send_result(self: Box<Self>, path: &Path, commit_result: CommitResult<'_>) {
+        let result = match (self.outcome, commit_result) {
             (Some(Ok(value)), Ok(())) => Ok(value),
-            (Some(Err(fault)), _) => Err(fault.into_store_error("write to", path)),
-            (_, Err((error, path))) => Err(classify(error, "write to", path)),
-            (None, Ok(())) => Err(stopped(path)),
+            (Some(Err(op_error)), _) => Err(op_error.into_store_error("write to", path)),
+            (_, Err((error, path))) => Err(classify_sqlite_error(error, "write to", path)),
+            (None, Ok(())) => Err(writer_stopped_error(path)),
         };
         // Sending fails only if the caller no longer waits for the answer.
-        let _ = self.caller.send(answer);
+        let _ = self.result_sender.send(result);
     }
 }
 
-fn in_savepoint<T>(
+fn run_in_savepoint<T>(
     db: &Connection,
-    work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>,
-) -> std::result::Result<T, Fault> {
+    work: impl FnOnce(&Connection) -> std::result::Result<T, OpError>,
+) -> std::result::Result<T, OpError> {
     db.prepare_cached("SAVEPOINT work")?.execute([])?;
     let outcome = work(db);
     // On a full disk SQLite rolls back the complete transaction, including the savepoint.
@@ -106,17 +106,17 @@ fn in_savepoint<T>(
 }
 
 /// Sends jobs to the writer thread, which starts with the first job.
-pub(crate) struct Writer {
+pub(crate) struct StoreWriter {
     path: PathBuf,
-    thread: Mutex<Option<Running>>,
+    thread: Mutex<Option<WriterThread>>,
 }
 
-struct Running {
-    jobs: mpsc::Sender<Box<dyn Job>>,
+struct WriterThread {
+    job_sender: mpsc::Sender<Box<dyn WriteJob>>,
     handle: JoinHandle<()>,
 }
 
-impl Writer {
+impl StoreWriter {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -124,99 +124,111 @@ impl Writer {
         }
     }
 
-    pub(crate) async fn run<T, F>(&self, outlives: Outlives, work: F) -> Result<T>
+    pub(crate) async fn run<T, F>(&self, durability: Durability, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
     {
-        let (caller, answer) = oneshot::channel();
-        let job = Errand {
+        let (result_sender, result_receiver) = oneshot::channel();
+        let job = QueuedWrite {
             work: Some(work),
-            outlives,
+            durability,
             outcome: None,
-            caller,
+            result_sender,
         };
-        self.send(Box::new(job))?;
-        answer.await.unwrap_or_else(|_| Err(stopped(&self.path)))
+        self.send_job(Box::new(job))?;
+        result_receiver
+            .await
+            .unwrap_or_else(|_| Err(writer_stopped_error(&self.path)))
     }
 
-    fn send(&self, job: Box<dyn Job>) -> Result<()> {
+    fn send_job(&self, job: Box<dyn WriteJob>) -> Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = match thread.take() {
-            Some(running) => running,
-            None => start(&self.path)?,
+        let writer_thread = match thread.take() {
+            Some(writer_thread) => writer_thread,
+            None => start_thread(&self.path)?,
         };
-        let sent = running.jobs.send(job);
-        *thread = Some(running);
-        sent.map_err(|_| stopped(&self.path))
+        let sent = writer_thread.job_sender.send(job);
+        *thread = Some(writer_thread);
+        sent.map_err(|_| writer_stopped_error(&self.path))
     }
 }
 
-impl Drop for Writer {
+impl Drop for StoreWriter {
     fn drop(&mut self) {
-        let running = self
+        let writer_thread = self
             .thread
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(Running { jobs, handle }) = running {
-            drop(jobs);
+        if let Some(WriterThread { job_sender, handle }) = writer_thread {
+            drop(job_sender);
             // The thread writes the queued jobs before it ends. A panic of the thread was reported when it happened.
             let _ = handle.join();
         }
     }
 }
 
-fn start(path: &Path) -> Result<Running> {
-    let db = connection::open_writer(path).map_err(|fault| fault.into_store_error("open", path))?;
-    let (jobs, queue) = mpsc::channel();
-    let owned = path.to_owned();
+fn start_thread(path: &Path) -> Result<WriterThread> {
+    let db = connection::open_writer(path)
+        .map_err(|op_error| op_error.into_store_error("open", path))?;
+    let (job_sender, queue) = mpsc::channel();
+    let thread_path = path.to_owned();
     let handle = thread::Builder::new()
         .name("segue-writer".into())
-        .spawn(move || write_all(&db, &owned, &queue))
+        .spawn(move || run_write_jobs(&db, &thread_path, &queue))
         .map_err(|error| StoreError::Backend {
-            doing: "start writing to",
+            operation: "start writing to",
             path: path.to_owned(),
             source: error.into(),
         })?;
-    Ok(Running { jobs, handle })
+    Ok(WriterThread { job_sender, handle })
 }
 
-fn stopped(path: &Path) -> StoreError {
+fn writer_stopped_error(path: &Path) -> StoreError {
     StoreError::Backend {
-        doing: "write to",
+        operation: "write to",
         path: path.to_owned(),
         source: "the writing thread has stopped".into(),
     }
 }
 
-fn write_all(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn Job>>) {
-    let mut synced_for = None;
+fn run_write_jobs(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn WriteJob>>) {
+    let mut current_durability = None;
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
-        batch.extend(queue.try_iter().take(BATCH - 1));
-        let outlives = batch.iter().map(|job| job.outlives()).max();
-        let ready = if outlives == synced_for {
+        batch.extend(queue.try_iter().take(MAX_BATCH_JOBS - 1));
+        let durability = batch.iter().map(|job| job.durability()).max();
+        let ready = if durability == current_durability {
             Ok(())
         } else {
-            sync_for(db, outlives.unwrap_or(Outlives::Power))
+            set_durability(db, durability.unwrap_or(Durability::PowerFailure))
         };
-        synced_for = outlives.filter(|_| ready.is_ok());
-        let committed = ready.and_then(|()| commit(db, &mut batch));
-        let committed = committed.map_err(Arc::new);
-        let committed = committed.as_ref().copied().map_err(|error| (error, path));
+        current_durability = durability.filter(|_| ready.is_ok());
+        let commit_result = ready.and_then(|()| commit_batch(db, &mut batch));
+        let commit_result = commit_result.map_err(Arc::new);
+        let commit_result = commit_result
+            .as_ref()
+            .copied()
+            .map_err(|error| (error, path));
         for job in batch {
-            job.answer(path, committed);
+            job.send_result(path, commit_result);
         }
     }
 }
 
 /// Sets whether the following commits wait for the disk. SQLite allows this change only between two transactions.
-fn sync_for(db: &Connection, outlives: Outlives) -> std::result::Result<(), rusqlite::Error> {
-    db.pragma_update(None, "synchronous", outlives.synchronous())
+fn set_durability(
+    db: &Connection,
+    durability: Durability,
+) -> std::result::Result<(), rusqlite::Error> {
+    db.pragma_update(None, "synchronous", durability.synchronous_pragma())
 }
 
-fn commit(db: &Connection, batch: &mut [Box<dyn Job>]) -> std::result::Result<(), rusqlite::Error> {
+fn commit_batch(
+    db: &Connection,
+    batch: &mut [Box<dyn WriteJob>],
+) -> std::result::Result<(), rusqlite::Error> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let mut changed = false;
     for job in batch {
@@ -229,8 +241,8 @@ fn commit(db: &Connection, batch: &mut [Box<dyn Job>]) -> std::result::Result<()
             ));
         }
     }
-    let end = if changed { "COMMIT" } else { "ROLLBACK" };
-    let ended = db.prepare_cached(end)?.execute([]);
+    let end_statement = if changed { "COMMIT" } else { "ROLLBACK" };
+    let ended = db.prepare_cached(end_statement)?.execute([]);
     if ended.is_err() && !db.is_autocommit() {
         // The caller needs the error of the commit, so an error of the rollback is ignored.
         let _ = db.execute_batch("ROLLBACK");

@@ -25,62 +25,69 @@ mod tokens;
 mod turns;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Session, Title, Turn, TurnState, Usage};
 
-use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
+use crate::{Lease, LeaseRequest, NewLeg, NewSession, Store, TurnEnding};
 
 pub use checkpoints::{
-    a_checkpoint_follows_the_head, a_fork_keeps_its_checkpoints_to_itself,
-    a_fork_shares_checkpoints, a_version_tells_what_was_read_and_numbered,
-    every_version_of_a_checkpoint_can_be_read,
+    a_checkpoint_follows_the_head, a_checkpoint_on_a_shared_turn_belongs_to_one_session,
+    a_fork_shares_the_checkpoints_of_its_origin,
+    a_version_stores_the_last_read_turn_and_item_number, every_version_of_a_checkpoint_can_be_read,
 };
-pub use context::a_context_is_kept_with_its_session;
-pub use import::{an_imported_session_is_there_whole, the_same_is_imported_once};
+pub use context::a_project_context_is_stored_with_its_session;
+pub use import::{a_session_is_imported_once_per_project, an_imported_session_is_complete};
 pub use lease::{
-    a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
-    a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
+    a_lease_excludes_other_processes_until_released, a_silent_holder_loses_its_lease,
+    a_stale_lease_cannot_write, exactly_one_concurrent_lease_request_is_granted,
+    the_lease_of_a_dead_holder_is_taken_over,
 };
 pub use provider_health::{
-    a_session_is_handed_over, a_standing_is_kept_for_each_agent,
-    a_turn_ends_with_what_follows_from_it, rests_are_of_the_agent_alone,
+    a_cooldown_applies_to_a_provider_in_all_sessions,
+    a_handoff_changes_the_provider_and_ends_the_leg, a_turn_ends_together_with_its_effects,
+    provider_health_is_stored_per_provider_and_session,
 };
 pub use reconcile::{
-    a_leg_knows_the_record_it_ended_at, turns_made_elsewhere_become_a_session_of_their_own,
-    what_a_native_session_adds_is_taken_in_at_once,
+    a_leg_has_the_mark_of_its_last_marked_attempt, a_native_update_is_applied_in_one_operation,
+    native_turns_on_a_reverted_path_become_a_separate_session,
 };
 pub use revert::{
-    a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
-    a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
-    deleting_a_session_keeps_what_its_forks_share, undoing_twice_walks_back_through_reverts,
-    what_a_head_left_can_be_forked,
+    a_fork_shares_earlier_turns_but_not_later_ones, a_revert_can_be_undone_after_later_turns,
+    a_revert_moves_the_head_and_an_undo_restores_it, an_ended_leg_is_reopened_as_a_new_leg,
+    deleting_a_session_retains_turns_that_its_forks_share, every_earlier_head_can_be_forked,
+    two_undos_reverse_two_reverts_newest_first,
 };
 pub use scopes::{
-    a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
-    one_session_is_begun_for_a_purpose, purposes_are_told_apart,
+    a_fork_has_its_own_purpose, a_purpose_query_returns_the_newest_session_of_a_provider,
+    concurrent_starts_create_one_session_per_purpose, each_purpose_finds_only_its_own_sessions,
 };
 pub use sessions::{
-    a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
-    candidates_are_found_by_every_name, carried_native_sessions_are_known,
-    decisions_are_kept_in_order, filters_select, ids_are_unique_and_unknown_ones_are_said,
-    marks_tell_what_has_changed, paging_sees_each_session_once, what_is_created_is_found_again,
+    a_created_session_can_be_read_back,
+    a_reference_matches_sessions_by_id_native_id_prefix_and_suffix,
+    a_session_starts_with_its_lease_and_first_turn, a_user_title_is_not_replaced_by_a_suggestion,
+    an_adopted_native_session_has_all_its_turns, attached_native_sessions_are_listed,
+    decisions_are_returned_in_order, each_filter_field_selects_sessions,
+    paging_returns_each_session_once, session_ids_are_unique_and_unknown_ids_are_errors,
+    session_stamps_show_which_sessions_changed,
 };
 pub use tags::{
-    a_fork_takes_the_tags_over, a_missing_session_takes_no_tags, tags_are_counted,
-    tags_are_put_on_and_taken_off, tags_select,
+    a_fork_copies_the_tags_of_its_origin, a_missing_session_cannot_be_tagged,
+    a_tag_filter_selects_sessions_with_all_tags, each_tag_is_counted_once_per_session,
+    tags_are_added_and_removed,
 };
 pub use tokens::{
-    an_unknown_estimate_stays_unknown, counts_are_kept_and_filled_in,
-    estimates_are_measured_by_agent, the_newest_turns_are_read_until_there_is_enough,
+    an_unknown_estimate_stays_unknown, estimates_are_paired_with_the_counts_of_a_provider,
+    recent_turns_are_read_until_the_token_budget_is_full,
+    token_counts_are_stored_and_missing_ones_are_filled,
 };
 pub use turns::{
-    a_failed_attempt_leaves_room_for_another, a_failure_is_kept_and_counted_once,
-    a_finished_turn_is_immutable, a_leg_is_named_later,
-    a_leg_that_forgot_is_known_until_it_is_told, a_message_is_added_whole,
-    a_turn_is_recorded_whole, a_withdrawn_turn_is_no_part_of_the_history,
-    an_unsent_turn_is_told_apart, drafts_become_messages, every_kind_of_part_survives,
-    one_turn_at_a_time, parallel_appends_are_all_there,
+    a_context_loss_is_recorded_until_the_reminder, a_failed_attempt_allows_another_attempt,
+    a_failure_is_stored_with_its_turn_and_attempt, a_finished_turn_is_immutable,
+    a_leg_can_receive_its_native_id_later, a_session_runs_one_turn_at_a_time,
+    a_turn_is_recorded_completely, a_turn_records_whether_its_prompt_was_sent,
+    a_withdrawn_turn_is_not_in_the_history, an_added_message_is_a_finished_unsent_turn,
+    concurrent_appends_are_all_recorded, drafts_become_messages, every_kind_of_part_survives,
 };
 
 /// Creates a test from each contract case.
@@ -91,70 +98,70 @@ pub use turns::{
 macro_rules! store_contract {
     ($open:expr) => {
         $crate::store_contract!(@cases $open;
-            a_native_session_is_adopted_whole
-            a_failed_attempt_leaves_room_for_another
-            a_withdrawn_turn_is_no_part_of_the_history
-            a_leg_that_forgot_is_known_until_it_is_told
-            a_leg_is_named_later
-            a_leg_knows_the_record_it_ended_at
-            what_a_native_session_adds_is_taken_in_at_once
-            turns_made_elsewhere_become_a_session_of_their_own
-            what_is_created_is_found_again
-            ids_are_unique_and_unknown_ones_are_said
-            filters_select
-            paging_sees_each_session_once
-            candidates_are_found_by_every_name
-            carried_native_sessions_are_known
-            marks_tell_what_has_changed
-            decisions_are_kept_in_order
-            a_session_starts_whole
-            a_persons_title_stays
-            purposes_are_told_apart
-            a_purpose_finds_the_newest_by_who_carries_it
+            an_adopted_native_session_has_all_its_turns
+            a_failed_attempt_allows_another_attempt
+            a_withdrawn_turn_is_not_in_the_history
+            a_context_loss_is_recorded_until_the_reminder
+            a_leg_can_receive_its_native_id_later
+            a_leg_has_the_mark_of_its_last_marked_attempt
+            a_native_update_is_applied_in_one_operation
+            native_turns_on_a_reverted_path_become_a_separate_session
+            a_created_session_can_be_read_back
+            session_ids_are_unique_and_unknown_ids_are_errors
+            each_filter_field_selects_sessions
+            paging_returns_each_session_once
+            a_reference_matches_sessions_by_id_native_id_prefix_and_suffix
+            attached_native_sessions_are_listed
+            session_stamps_show_which_sessions_changed
+            decisions_are_returned_in_order
+            a_session_starts_with_its_lease_and_first_turn
+            a_user_title_is_not_replaced_by_a_suggestion
+            each_purpose_finds_only_its_own_sessions
+            a_purpose_query_returns_the_newest_session_of_a_provider
             a_fork_has_its_own_purpose
-            one_session_is_begun_for_a_purpose
-            tags_are_put_on_and_taken_off
-            tags_select
-            tags_are_counted
-            a_fork_takes_the_tags_over
-            a_missing_session_takes_no_tags
-            a_turn_is_recorded_whole
+            concurrent_starts_create_one_session_per_purpose
+            tags_are_added_and_removed
+            a_tag_filter_selects_sessions_with_all_tags
+            each_tag_is_counted_once_per_session
+            a_fork_copies_the_tags_of_its_origin
+            a_missing_session_cannot_be_tagged
+            a_turn_is_recorded_completely
             every_kind_of_part_survives
             drafts_become_messages
-            one_turn_at_a_time
+            a_session_runs_one_turn_at_a_time
             a_finished_turn_is_immutable
-            an_unsent_turn_is_told_apart
-            a_message_is_added_whole
-            a_failure_is_kept_and_counted_once
-            parallel_appends_are_all_there
-            counts_are_kept_and_filled_in
-            the_newest_turns_are_read_until_there_is_enough
-            estimates_are_measured_by_agent
+            a_turn_records_whether_its_prompt_was_sent
+            an_added_message_is_a_finished_unsent_turn
+            a_failure_is_stored_with_its_turn_and_attempt
+            concurrent_appends_are_all_recorded
+            token_counts_are_stored_and_missing_ones_are_filled
+            recent_turns_are_read_until_the_token_budget_is_full
+            estimates_are_paired_with_the_counts_of_a_provider
             an_unknown_estimate_stays_unknown
-            a_revert_moves_the_head_and_undo_moves_it_back
-            an_undo_survives_turns_made_in_between
-            undoing_twice_walks_back_through_reverts
-            what_a_head_left_can_be_forked
-            a_leg_is_taken_up_again
-            a_fork_shares_and_then_goes_its_own_way
-            deleting_a_session_keeps_what_its_forks_share
+            a_revert_moves_the_head_and_an_undo_restores_it
+            a_revert_can_be_undone_after_later_turns
+            two_undos_reverse_two_reverts_newest_first
+            every_earlier_head_can_be_forked
+            an_ended_leg_is_reopened_as_a_new_leg
+            a_fork_shares_earlier_turns_but_not_later_ones
+            deleting_a_session_retains_turns_that_its_forks_share
             a_checkpoint_follows_the_head
             every_version_of_a_checkpoint_can_be_read
-            a_fork_shares_checkpoints
-            a_fork_keeps_its_checkpoints_to_itself
-            a_version_tells_what_was_read_and_numbered
-            a_context_is_kept_with_its_session
-            an_imported_session_is_there_whole
-            the_same_is_imported_once
-            a_session_is_handed_over
-            a_turn_ends_with_what_follows_from_it
-            a_standing_is_kept_for_each_agent
-            rests_are_of_the_agent_alone
-            a_lease_excludes_others_until_released
+            a_fork_shares_the_checkpoints_of_its_origin
+            a_checkpoint_on_a_shared_turn_belongs_to_one_session
+            a_version_stores_the_last_read_turn_and_item_number
+            a_project_context_is_stored_with_its_session
+            an_imported_session_is_complete
+            a_session_is_imported_once_per_project
+            a_handoff_changes_the_provider_and_ends_the_leg
+            a_turn_ends_together_with_its_effects
+            provider_health_is_stored_per_provider_and_session
+            a_cooldown_applies_to_a_provider_in_all_sessions
+            a_lease_excludes_other_processes_until_released
             a_silent_holder_loses_its_lease
-            a_dead_holder_is_taken_over
-            a_stale_lease_writes_nothing
-            one_claim_wins_when_many_race
+            the_lease_of_a_dead_holder_is_taken_over
+            a_stale_lease_cannot_write
+            exactly_one_concurrent_lease_request_is_granted
         );
     };
     (@cases $open:expr; $($case:ident)*) => {
@@ -169,29 +176,29 @@ macro_rules! store_contract {
 }
 
 /// Time without a heartbeat after which a lease expires: five minutes.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
+const LEASE_TIMEOUT: SignedDuration = SignedDuration::from_secs(300);
 
 /// Returns a point in time, in seconds from the start of a test.
-fn at(second: i64) -> Timestamp {
+fn time_at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_700_000_000 + second)
 }
 
-fn owner(pid: u32) -> ProcessMark {
-    ProcessMark {
+fn owner(pid: u32) -> ProcessIdentity {
+    ProcessIdentity {
         host: "here".into(),
         pid,
-        started: "then".into(),
+        start_time: "then".into(),
     }
 }
 
 /// Returns the id of session number `n` of a test.
-fn id(n: u32) -> SessionId {
-    SessionId::at(at(i64::from(n)), n)
+fn session_id(n: u32) -> SessionId {
+    SessionId::from_timestamp(time_at(i64::from(n)), n)
 }
 
 fn new_session(n: u32) -> NewSession {
     NewSession {
-        id: id(n),
+        id: session_id(n),
         project: Project {
             key: "/src/app/.git".into(),
             cwd: "/src/app".into(),
@@ -199,69 +206,69 @@ fn new_session(n: u32) -> NewSession {
         title: Title::from_prompt(&format!("session {n}")),
         purpose: None,
         provider: ProviderId::rehearsal(),
-        at: at(i64::from(n)),
-        unless: None,
+        at: time_at(i64::from(n)),
+        conflict_filter: None,
     }
 }
 
-fn claim(session: &SessionId, pid: u32, second: i64) -> LeaseRequest {
+fn lease_request(session: &SessionId, pid: u32, second: i64) -> LeaseRequest {
     LeaseRequest {
         session: session.clone(),
         owner: owner(pid),
-        at: at(second),
-        expires_after: PATIENCE,
+        at: time_at(second),
+        expires_after: LEASE_TIMEOUT,
         dead_epoch: None,
     }
 }
 
 /// Creates a session and acquires its lease.
 async fn open_session(store: &dyn Store, n: u32) -> (Session, Lease) {
-    let session = store.create(new_session(n)).await.unwrap();
+    let session = store.create_session(new_session(n)).await.unwrap();
     let granted = store
-        .acquire(claim(&session.id, 1, i64::from(n)))
+        .acquire_lease(lease_request(&session.id, 1, i64::from(n)))
         .await
         .unwrap();
     (session, granted.lease)
 }
 
 fn prompt(text: &str, second: i64) -> Message {
-    Message::text(Role::User, text, at(second))
+    Message::from_text(Role::User, text, time_at(second))
 }
 
-fn finished(second: i64) -> Finish {
-    Finish {
+fn finished_ending(second: i64) -> TurnEnding {
+    TurnEnding {
         state: TurnState::Finished,
         messages: Vec::new(),
         usage: Usage::default(),
         failure: None,
-        at: at(second),
+        at: time_at(second),
     }
 }
 
-fn native(name: &str) -> NewLeg {
+fn new_leg(name: &str) -> NewLeg {
     NewLeg {
         provider: ProviderId::rehearsal(),
         native_id: Some(NativeId::parse(name).unwrap()),
-        at: at(0),
+        at: time_at(0),
     }
 }
 
 /// Records a turn from its prompt to its end.
-async fn whole_turn(store: &dyn Store, lease: &Lease, text: &str) -> Turn {
+async fn record_turn(store: &dyn Store, lease: &Lease, text: &str) -> Turn {
     let turn = store.begin_turn(lease, &prompt(text, 0)).await.unwrap();
     store
-        .finish_turn(lease, turn.id, finished(1))
+        .finish_turn(lease, turn.id, finished_ending(1))
         .await
         .unwrap();
     turn
 }
 
 /// Returns the prompts that lead to a session's head.
-async fn story(store: &dyn Store, id: &SessionId) -> Vec<String> {
-    let mut told = Vec::new();
+async fn list_prompts(store: &dyn Store, id: &SessionId) -> Vec<String> {
+    let mut prompts = Vec::new();
     for turn in store.turns(id).await.unwrap() {
         let messages = store.messages(turn.id).await.unwrap();
-        told.push(messages[0].words());
+        prompts.push(messages[0].plain_text());
     }
-    told
+    prompts
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use segue_core::id::SessionId;
 
-use crate::Holder;
+use crate::LeaseHolder;
 
 /// An unexpected cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -20,42 +20,42 @@ pub enum StoreError {
     NoTurn(SessionId),
     /// The last turn has not ended yet.
     #[error("session {0} has a turn under way")]
-    TurnUnderWay(SessionId),
+    TurnRunning(SessionId),
     /// The session has no leg with this id, or the leg is not in the required state.
     #[error("session {0} has no such leg")]
     NoLeg(SessionId),
     /// The id of the new session is already in use.
     #[error("there is already a session {0}")]
-    Exists(SessionId),
+    SessionExists(SessionId),
     /// A session with the same purpose or the same origin already exists, so the new session was not created.
     #[error("session {0} was made for the same meanwhile")]
-    Fits(SessionId),
+    PurposeTaken(SessionId),
     /// The native session is already in use by the session with this id.
     #[error("session {0} carries this native session already")]
-    Carried(SessionId),
+    NativeAttached(SessionId),
     /// The session is in use by another process, or open in it.
-    #[error("session {session} is {} process {} on {}", .by.has_it(), .by.owner.pid, .by.owner.host)]
-    Held {
+    #[error("session {session} is {} process {} on {}", .holder.usage_phrase(), .holder.owner.pid, .holder.owner.host)]
+    Leased {
         /// Id of the session.
         session: SessionId,
         /// Owner of the lease.
-        by: Box<Holder>,
+        holder: Box<LeaseHolder>,
     },
     /// The lease is no longer valid, because another process has taken over the session or the lease was released.
     #[error("session {0} was taken over by another process")]
     LeaseLost(SessionId),
     /// The session has no revert that can be undone.
     #[error("session {0} has no revert to undo")]
-    NothingToUndo(SessionId),
+    NoRevertToUndo(SessionId),
     /// A later version of segue wrote the store.
-    #[error("the store {path} has format {found}, and this segue knows only up to {known}")]
-    Newer {
+    #[error("the store {path} has format {found}, and this segue knows only up to {supported}")]
+    NewerFormat {
         /// Path of the store.
         path: PathBuf,
         /// Format version of the store.
         found: i64,
         /// Newest format version that this build supports.
-        known: i64,
+        supported: i64,
     },
     /// The file is not a store, or it is damaged.
     #[error("the store {path} is damaged or is not a store")]
@@ -68,7 +68,7 @@ pub enum StoreError {
     },
     /// The disk is full.
     #[error("cannot write to the store {path}: the disk is full")]
-    Full {
+    DiskFull {
         /// Path of the store.
         path: PathBuf,
         /// Error of the operating system.
@@ -91,10 +91,10 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Any other error.
-    #[error("cannot {doing} the store {path}")]
+    #[error("cannot {operation} the store {path}")]
     Backend {
         /// Operation that failed.
-        doing: &'static str,
+        operation: &'static str,
         /// Path of the store.
         path: PathBuf,
         /// Cause.

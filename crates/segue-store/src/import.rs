@@ -10,22 +10,22 @@ use crate::AdoptedTurn;
 
 /// Origin of an imported session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct SessionOrigin {
     /// Name of the session in the other program. It stays valid as a reference to the session.
     pub name: String,
     /// Format in which the session was imported.
     pub format: String,
     /// Data of the other program that segue has no field for. It is stored so that an export can write it back.
-    pub kept: Json,
+    pub extra_fields: Json,
     /// Time of the import.
     pub at: Timestamp,
 }
 
 /// A session of another program that becomes a session of segue. It has no native session.
 #[derive(Debug, Clone)]
-pub struct Imported {
+pub struct ImportedSession {
     /// Origin of the session.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
     /// Turns, oldest first. Each has ended and was never sent.
     pub turns: Vec<AdoptedTurn>,
     /// Checkpoint of the session in the other program, if it has one.
@@ -35,9 +35,9 @@ pub struct Imported {
     /// Time of the last activity in the session.
     pub updated_at: Timestamp,
     /// Log entry about the import.
-    pub noted: Decision,
+    pub decision: Decision,
     /// Sessions of the same name next to which this session may be created, because they are different sessions.
-    pub beside: Vec<SessionId>,
+    pub distinct_from: Vec<SessionId>,
 }
 
 /// Checkpoint of an imported session, which becomes its first version.

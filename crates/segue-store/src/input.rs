@@ -1,13 +1,13 @@
 //! Input of write operations.
 
 use jiff::Timestamp;
-use segue_core::checkpoint::{Author, Checkpoint, Occasion};
+use segue_core::checkpoint::{Checkpoint, CheckpointReason, ItemAuthor};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
-use segue_core::policy::Standing;
+use segue_core::policy::ProviderHealth;
 use segue_core::scope::Purpose;
 use segue_core::session::{Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage};
 
-use crate::Filter;
+use crate::SessionFilter;
 
 /// A session to create.
 #[derive(Debug, Clone)]
@@ -25,13 +25,13 @@ pub struct NewSession {
     /// Time of creation.
     pub at: Timestamp,
     /// Filter that no existing session may match. If a session matches, the operation fails with
-    /// [`crate::StoreError::Fits`].
-    pub unless: Option<Filter>,
+    /// [`crate::StoreError::PurposeTaken`].
+    pub conflict_filter: Option<SessionFilter>,
 }
 
 /// A native session that becomes a session of segue.
 #[derive(Debug, Clone)]
-pub struct Adopted {
+pub struct AdoptedSession {
     /// Native session id.
     pub native_id: NativeId,
     /// Turns, oldest first. Each has ended.
@@ -57,14 +57,14 @@ pub struct AdoptedTurn {
 
 /// Contents of a native session that the record does not have. They are applied in the order of the fields.
 #[derive(Debug, Clone)]
-pub struct TakenIn {
+pub struct NativeUpdate {
     /// Leg that runs on the native session.
     pub leg: LegId,
     /// Interrupted turn, and its end according to the native record. `None` if no turn was interrupted.
-    pub finish: Option<(TurnId, Finish)>,
+    pub interrupted_turn: Option<(TurnId, TurnEnding)>,
     /// Turn to which the native session was rewound. The head moves to it, as by a revert. `None` if it was not
     /// rewound.
-    pub back_to: Option<TurnId>,
+    pub rewound_to: Option<TurnId>,
     /// Turns that were made outside segue, oldest first. The head and the tip of the leg move to the last of them.
     pub turns: Vec<AdoptedTurn>,
     /// Time at which the contents are applied.
@@ -73,7 +73,7 @@ pub struct TakenIn {
 
 /// A change of a session's tags. A tag in both lists stays on the session.
 #[derive(Debug, Clone, Default)]
-pub struct Retag {
+pub struct TagChange {
     /// Tags to add. The session may already have some of them.
     pub add: Vec<Tag>,
     /// Tags to remove. The session need not have them.
@@ -105,16 +105,16 @@ pub struct NewLeg {
 
 /// Change of the context of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum ContextLossState {
     /// The agent compacted its own context.
-    Smaller,
+    Lost,
     /// The agent has received the reminder of the rules since then.
     Reminded,
 }
 
 /// An entry to add to a running turn.
 #[derive(Debug, Clone)]
-pub enum Entry {
+pub enum TurnEntry {
     /// More text of a message that is not complete yet.
     Draft(Draft),
     /// A complete message. It replaces the draft or the message with the same number.
@@ -150,10 +150,10 @@ pub enum DraftKind {
 
 /// End of a turn.
 #[derive(Debug, Clone)]
-pub struct Finish {
+pub struct TurnEnding {
     /// State at the end; not `Running`.
     pub state: TurnState,
-    /// Last messages of the turn, by number, as in [`Entry::Message`].
+    /// Last messages of the turn, by number, as in [`TurnEntry::Message`].
     pub messages: Vec<(u32, Message)>,
     /// Tokens that the turn used.
     pub usage: Usage,
@@ -165,13 +165,13 @@ pub struct Finish {
 
 /// Consequences of the end of a turn.
 #[derive(Debug, Clone, Default)]
-pub struct Settled {
+pub struct SettleEffects {
     /// Mark of the native record at which the last attempt ended. `None` if unknown.
     pub mark: Option<String>,
     /// New health of a provider in the session. `None` if it does not change.
-    pub standing: Option<(ProviderId, Standing)>,
+    pub provider_health: Option<(ProviderId, ProviderHealth)>,
     /// Leg that ends with the turn, and the reason. `None` if no leg ends.
-    pub ends: Option<(LegId, LegEnd)>,
+    pub ended_leg: Option<(LegId, LegEnd)>,
 }
 
 /// Token count of a message that was not counted when it was recorded.
@@ -187,7 +187,7 @@ pub struct TokenCount {
 
 /// A version of a checkpoint to store.
 #[derive(Debug, Clone)]
-pub struct NewVersion {
+pub struct NewCheckpoint {
     /// Turn that the version is attached to.
     pub turn: TurnId,
     /// Number of the last turn that the version covers.
@@ -199,11 +199,11 @@ pub struct NewVersion {
     /// Tokens that the version replaces.
     pub replaced: u64,
     /// Author of the version.
-    pub by: Author,
+    pub author: ItemAuthor,
     /// Reason for making the version.
-    pub why: Occasion,
+    pub reason: CheckpointReason,
     /// Number of the last turn that the summariser had read when it made the version. 0 if no summariser made it.
-    pub read: u32,
+    pub last_read_turn: u32,
     /// Time at which the version was made.
     pub at: Timestamp,
 }

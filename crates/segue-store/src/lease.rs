@@ -1,7 +1,7 @@
 //! Leases on sessions, which allow one turn at a time.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
 use segue_core::session::{Session, Turn};
 
@@ -16,32 +16,36 @@ pub struct Lease {
 
 /// Owner of the lease of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// Process that acquired the lease.
-    pub owner: ProcessMark,
+    pub owner: ProcessIdentity,
     /// Epoch of the lease.
     pub epoch: u64,
     /// Agent process that the owner runs. Its pid is the id of a process group. `None` if no agent runs.
-    pub agent: Option<ProcessMark>,
+    pub agent: Option<ProcessIdentity>,
     /// Time at which the lease was acquired.
-    pub since: Timestamp,
+    pub acquired_at: Timestamp,
     /// Time of the last heartbeat.
     pub heartbeat_at: Timestamp,
     /// Number of the running turn. `None` if no turn is running.
-    pub turn: Option<u32>,
+    pub running_turn: Option<u32>,
 }
 
-impl Holder {
+impl LeaseHolder {
     /// Returns `true` if the session is only open: its agent runs and waits for the next prompt, but no turn is
     /// running.
     #[must_use]
-    pub fn waits(&self) -> bool {
-        self.turn.is_none() && self.agent.is_some()
+    pub fn is_idle(&self) -> bool {
+        self.running_turn.is_none() && self.agent.is_some()
     }
 
     /// Returns the part of an error message that precedes the process: "open in" or "in use by".
-    pub(crate) fn has_it(&self) -> &'static str {
-        if self.waits() { "open in" } else { "in use by" }
+    pub(crate) fn usage_phrase(&self) -> &'static str {
+        if self.is_idle() {
+            "open in"
+        } else {
+            "in use by"
+        }
     }
 }
 
@@ -51,7 +55,7 @@ pub struct LeaseRequest {
     /// Id of the session.
     pub session: SessionId,
     /// Process that requests the lease.
-    pub owner: ProcessMark,
+    pub owner: ProcessIdentity,
     /// Current time.
     pub at: Timestamp,
     /// Time without a heartbeat after which an owner loses the lease.
@@ -63,7 +67,7 @@ pub struct LeaseRequest {
 
 /// A session that was created and leased together with its first turn.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedSession {
     /// The new session.
     pub session: Session,
     /// Lease on the session.
@@ -74,9 +78,9 @@ pub struct Started {
 
 /// A lease that was granted.
 #[derive(Debug)]
-pub struct Granted {
+pub struct LeaseGrant {
     /// The new lease.
     pub lease: Lease,
     /// Previous owner that did not release its lease. `None` if the session had no owner.
-    pub taken_from: Option<Holder>,
+    pub previous_holder: Option<LeaseHolder>,
 }

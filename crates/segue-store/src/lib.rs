@@ -15,23 +15,26 @@ pub mod contract;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_core::agent::ProcessMark;
-use segue_core::brief::KeptContext;
-use segue_core::checkpoint::{Checkpoint, Version};
+use segue_core::agent::ProcessIdentity;
+use segue_core::brief::CachedContext;
+use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
-use segue_core::policy::{Rest, Standing};
+use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{
-    Attempt, Candidate, Decision, Failure, Leg, LegEnd, Lineage, Message, Session, Title, Turn,
+    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session, Title, Turn,
 };
 
 pub use error::{BoxError, StoreError};
-pub use import::{Imported, ImportedCheckpoint, Origin};
+pub use import::{ImportedCheckpoint, ImportedSession, SessionOrigin};
 pub use input::{
-    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, Memory, NewLeg, NewSession,
-    NewVersion, Retag, Settled, TakenIn, TokenCount,
+    AdoptedSession, AdoptedTurn, ContextLossState, Draft, DraftKind, ForkPoint, NativeUpdate,
+    NewCheckpoint, NewLeg, NewSession, SettleEffects, TagChange, TokenCount, TurnEnding, TurnEntry,
 };
-pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
-pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
+pub use lease::{Lease, LeaseGrant, LeaseHolder, LeaseRequest, StartedSession};
+pub use query::{
+    ContextMeasurement, PageCursor, PageRequest, SessionFilter, SessionPage, SessionStamp,
+    StoredTurn, TagCount,
+};
 
 /// Result of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -52,48 +55,58 @@ pub trait Store: Send + Sync {
     // Sessions.
 
     /// Creates a session without turns.
-    async fn create(&self, new: NewSession) -> Result<Session>;
+    async fn create_session(&self, new: NewSession) -> Result<Session>;
     /// Creates a session, acquires its lease and records its first prompt, in one operation.
-    async fn start(&self, new: NewSession, owner: ProcessMark, prompt: &Message)
-    -> Result<Started>;
-    /// Creates a session from a native session, with all its turns, and acquires its lease. The tip of its leg is the
-    /// last turn. Fails with [`StoreError::Carried`] if another session uses the native session.
-    async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
-    /// Creates a session from the data of another program, with all its turns. Fails with [`StoreError::Fits`] if a
-    /// session of the same project was already imported under the same name, unless `imported.beside` lists it.
-    async fn import(
+    async fn start_session(
         &self,
         new: NewSession,
-        owner: ProcessMark,
-        imported: Imported,
+        owner: ProcessIdentity,
+        prompt: &Message,
+    ) -> Result<StartedSession>;
+    /// Creates a session from a native session, with all its turns, and acquires its lease. The tip of its leg is the
+    /// last turn. Fails with [`StoreError::NativeAttached`] if another session uses the native session.
+    async fn adopt_native_session(
+        &self,
+        new: NewSession,
+        owner: ProcessIdentity,
+        native: AdoptedSession,
+    ) -> Result<Lease>;
+    /// Creates a session from the data of another program, with all its turns. Fails with [`StoreError::PurposeTaken`] if a
+    /// session of the same project was already imported under the same name, unless `imported.beside` lists it.
+    async fn import_session(
+        &self,
+        new: NewSession,
+        owner: ProcessIdentity,
+        imported: ImportedSession,
     ) -> Result<Session>;
     /// Returns the origin of an imported session. `None` if the session was not imported.
-    async fn origin(&self, id: &SessionId) -> Result<Option<Origin>>;
+    async fn session_origin(&self, id: &SessionId) -> Result<Option<SessionOrigin>>;
     /// Creates a session whose head is a turn of another session. The turns up to that turn are shared, not copied. The
     /// fork gets the tags of the other session.
-    async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
+    async fn fork_session(&self, new: NewSession, fork_point: ForkPoint) -> Result<Session>;
     /// Sets the title that the user chose. This is not an activity, so the session's time of last activity stays
     /// unchanged.
-    async fn rename(&self, id: &SessionId, title: &Title) -> Result<()>;
+    async fn rename_session(&self, id: &SessionId, title: &Title) -> Result<()>;
     /// Sets the title that the model proposes, unless the user chose a title. The time of last activity stays
     /// unchanged.
     async fn suggest_title(&self, id: &SessionId, title: &Title) -> Result<()>;
     /// Changes the tags of a session. The time of last activity stays unchanged.
-    async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session>;
+    async fn change_tags(&self, id: &SessionId, change: TagChange) -> Result<Session>;
     /// Returns all tags that at least one session has, sorted.
-    async fn tags(&self) -> Result<Vec<TagCount>>;
+    async fn tag_counts(&self) -> Result<Vec<TagCount>>;
     /// Deletes a session with all data that no other session shares.
-    async fn delete(&self, lease: &Lease) -> Result<()>;
+    async fn delete_session(&self, lease: &Lease) -> Result<()>;
     /// Returns a session. `None` if it does not exist.
     async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
     /// Returns the sessions that match a filter, newest first, one page at a time.
-    async fn find(&self, filter: &Filter, page: Page) -> Result<Found>;
+    async fn list_sessions(&self, filter: &SessionFilter, page: PageRequest)
+    -> Result<SessionPage>;
     /// Returns, for each session, the values that show whether it has changed.
-    async fn marks(&self) -> Result<Vec<Mark>>;
+    async fn session_stamps(&self) -> Result<Vec<SessionStamp>>;
     /// Returns the sessions that a typed reference may mean.
-    async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
+    async fn ref_candidates(&self, text: &str) -> Result<Vec<RefCandidate>>;
     /// Returns those of `natives` on which any session has ever run.
-    async fn carried(
+    async fn attached_natives(
         &self,
         natives: &[(ProviderId, NativeId)],
     ) -> Result<Vec<(ProviderId, NativeId)>>;
@@ -121,19 +134,19 @@ pub trait Store: Send + Sync {
         at: Timestamp,
     ) -> Result<()>;
     /// Adds an entry to a running turn.
-    async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
+    async fn append_entry(&self, lease: &Lease, turn: TurnId, entry: TurnEntry) -> Result<()>;
     /// Ends a turn and its last attempt, records their usage, and applies the consequences of the end, in one
     /// operation. The turn is immutable afterwards.
     async fn settle_turn(
         &self,
         lease: &Lease,
         turn: TurnId,
-        finish: Finish,
-        settled: Settled,
+        ending: TurnEnding,
+        effects: SettleEffects,
     ) -> Result<()>;
     /// Ends a turn without consequences.
-    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
-        self.settle_turn(lease, turn, finish, Settled::default())
+    async fn finish_turn(&self, lease: &Lease, turn: TurnId, ending: TurnEnding) -> Result<()> {
+        self.settle_turn(lease, turn, ending, SettleEffects::default())
             .await
     }
     /// Ends a turn that was never sent, and moves the head back to the turn before. The prompt stays on record but is
@@ -141,23 +154,23 @@ pub trait Store: Send + Sync {
     async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()>;
     /// Records the mark of the native record at which the last attempt at a turn ended. Does nothing if the turn has no
     /// attempt.
-    async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
+    async fn set_attempt_mark(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
     /// Applies what a native session contains and the record does not, in one operation.
-    async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session>;
+    async fn apply_native_update(&self, lease: &Lease, update: NativeUpdate) -> Result<Session>;
     /// Creates a session from turns that a native session contains after the tip of a leg (or after the turn to which
     /// it was rewound), because the head of the leg's session has moved off that path. The new session continues on the
     /// native session, and the leg ends.
-    async fn take_aside(
+    async fn fork_native_update(
         &self,
         lease: &Lease,
         new: NewSession,
-        owner: ProcessMark,
-        taken: TakenIn,
+        owner: ProcessIdentity,
+        update: NativeUpdate,
     ) -> Result<Session>;
     /// Returns the turns that lead to the head, oldest first.
     async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>>;
     /// Returns the turns that lead to a turn, oldest first, including that turn.
-    async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>>;
+    async fn turns_up_to(&self, turn: TurnId) -> Result<Vec<Turn>>;
     /// Returns the messages of a turn, the prompt first. A draft is returned as an incomplete message.
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>>;
     /// Returns the attempts at a turn.
@@ -166,28 +179,37 @@ pub trait Store: Send + Sync {
     // Tokens.
 
     /// Returns the messages of the turns up to `head`, newest turn first. Returns complete turns until they fill a
-    /// brief of `tokens` tokens, or until no turn remains.
-    async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>>;
+    /// brief of `token_budget` tokens, or until no turn remains.
+    async fn recent_turns(&self, head: TurnId, token_budget: u64) -> Result<Vec<StoredTurn>>;
     /// Returns the messages of the turns after number `n` up to `head`, newest turn first.
-    async fn said_since(&self, head: TurnId, n: u32) -> Result<Vec<Said>>;
+    async fn turns_after(&self, head: TurnId, n: u32) -> Result<Vec<StoredTurn>>;
     /// Sets the token counts of messages that have none. Messages of a turn that has not ended stay unchanged.
-    async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()>;
+    async fn fill_token_counts(&self, counts: Vec<TokenCount>) -> Result<()>;
     /// Records the number of tokens, by segue's estimate, that a turn's last attempt added to the native session of its
     /// leg. `None` means unknown; the estimate for the native session is unknown from then on.
-    async fn note_estimate(&self, lease: &Lease, turn: TurnId, added: Option<u64>) -> Result<()>;
+    async fn add_token_estimate(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        added_tokens: Option<u64>,
+    ) -> Result<()>;
     /// Returns the newest turns of a provider for which both segue's estimate and the agent's count exist, newest
     /// first.
-    async fn measured(&self, provider: &ProviderId, limit: u32) -> Result<Vec<Measured>>;
+    async fn context_measurements(
+        &self,
+        provider: &ProviderId,
+        limit: u32,
+    ) -> Result<Vec<ContextMeasurement>>;
 
     // Checkpoints.
 
-    /// Stores another version of a checkpoint, and ends the leg in `ends` with its reason. All versions are retained.
+    /// Stores another version of a checkpoint, and ends the leg in `ended_leg` with its reason. All versions are retained.
     async fn add_checkpoint(
         &self,
         lease: &Lease,
-        new: NewVersion,
-        ends: Option<(LegId, LegEnd)>,
-    ) -> Result<Version>;
+        new: NewCheckpoint,
+        ended_leg: Option<(LegId, LegEnd)>,
+    ) -> Result<CheckpointVersion>;
     /// Returns the version that is in effect at a turn of a session: the newest version of the nearest turn that has
     /// one, from `turn` back through its ancestors. A version that another session made on a shared turn counts if it
     /// existed when this session was forked from that session. `None` if no version is in effect.
@@ -195,40 +217,55 @@ pub trait Store: Send + Sync {
         &self,
         id: &SessionId,
         turn: TurnId,
-    ) -> Result<Option<(Version, Checkpoint)>>;
+    ) -> Result<Option<(CheckpointVersion, Checkpoint)>>;
     /// Returns all versions of a session, oldest first, including those that it shares with the session from which it
     /// was forked.
-    async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
+    async fn checkpoints(&self, id: &SessionId) -> Result<Vec<CheckpointVersion>>;
     /// Returns version `n` of a session with its content. `None` if it does not exist.
-    async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>>;
+    async fn checkpoint(
+        &self,
+        id: &SessionId,
+        n: u32,
+    ) -> Result<Option<(CheckpointVersion, Checkpoint)>>;
 
     // Project context.
 
     /// Stores the project context of an agent in a role, and replaces the stored context of the session. The time of
     /// last activity stays unchanged.
-    async fn keep_context(&self, id: &SessionId, kept: KeptContext) -> Result<()>;
+    async fn save_context(&self, id: &SessionId, context: CachedContext) -> Result<()>;
     /// Returns the stored project context. `None` if none is stored or if it cannot be decoded, because the caller can
     /// rebuild it.
-    async fn context(&self, id: &SessionId) -> Result<Option<KeptContext>>;
+    async fn saved_context(&self, id: &SessionId) -> Result<Option<CachedContext>>;
 
     // Legs.
 
     /// Opens the next leg. It has no tip yet.
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg>;
     /// Sets the native session id of a leg that has not ended.
-    async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()>;
-    /// Records that the agent of a leg compacted its own context, so that it needs a reminder of the rules, or that it
-    /// received the reminder.
-    async fn note_memory(&self, lease: &Lease, leg: LegId, memory: Memory) -> Result<()>;
-    /// Ends a leg.
-    async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;
-    /// Opens the next leg on the native session of an earlier leg, with the tip of that leg. An open leg of the session
-    /// ends with the reason `why`. Fails with [`StoreError::Carried`] if another session uses the native session.
-    async fn take_up_leg(
+    async fn set_leg_native_id(
         &self,
         lease: &Lease,
         leg: LegId,
-        why: LegEnd,
+        native_id: &NativeId,
+    ) -> Result<()>;
+    /// Records that the agent of a leg compacted its own context, so that it needs a reminder of the rules, or that it
+    /// received the reminder.
+    async fn set_context_loss(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        state: ContextLossState,
+    ) -> Result<()>;
+    /// Ends a leg.
+    async fn end_leg(&self, lease: &Lease, leg: LegId, reason: LegEnd, at: Timestamp)
+    -> Result<()>;
+    /// Opens the next leg on the native session of an earlier leg, with the tip of that leg. An open leg of the session
+    /// ends with the reason `reason`. Fails with [`StoreError::NativeAttached`] if another session uses the native session.
+    async fn reopen_leg(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        reason: LegEnd,
         at: Timestamp,
     ) -> Result<Leg>;
     /// Returns a leg of any session. `None` if it does not exist.
@@ -237,32 +274,41 @@ pub trait Store: Send + Sync {
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>>;
 
     /// Changes the provider of a session. Its leg ends, and the next leg belongs to the new provider.
-    async fn hand_over(&self, lease: &Lease, to: &ProviderId, at: Timestamp) -> Result<Session>;
+    async fn change_provider(
+        &self,
+        lease: &Lease,
+        provider: &ProviderId,
+        at: Timestamp,
+    ) -> Result<Session>;
 
     // Provider health.
 
     /// Returns the health of a provider in a session.
-    async fn standing(&self, id: &SessionId, provider: &ProviderId) -> Result<Standing>;
+    async fn provider_health(
+        &self,
+        id: &SessionId,
+        provider: &ProviderId,
+    ) -> Result<ProviderHealth>;
     /// Records the health of a provider in a session.
-    async fn set_standing(
+    async fn set_provider_health(
         &self,
         lease: &Lease,
         provider: &ProviderId,
-        standing: Standing,
+        health: ProviderHealth,
     ) -> Result<()>;
     /// Records the cooldown of a provider, which applies to all sessions. Replaces an earlier cooldown of the provider.
-    async fn rest(&self, rest: Rest) -> Result<()>;
+    async fn set_cooldown(&self, cooldown: Cooldown) -> Result<()>;
     /// Clears the cooldown of a provider.
-    async fn wake(&self, provider: &ProviderId) -> Result<()>;
+    async fn clear_cooldown(&self, provider: &ProviderId) -> Result<()>;
     /// Returns all recorded cooldowns, including those that are over.
-    async fn rests(&self) -> Result<Vec<Rest>>;
+    async fn cooldowns(&self) -> Result<Vec<Cooldown>>;
 
     // Head.
 
     /// Moves the head back to a turn that leads to it.
-    async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session>;
+    async fn revert_head(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session>;
     /// Moves the head to its position before the last revert that is not undone yet.
-    async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session>;
+    async fn undo_revert(&self, lease: &Lease, at: Timestamp) -> Result<Session>;
 
     /// Returns the head moves of a session, and the sessions that were forked from it.
     async fn lineage(&self, id: &SessionId) -> Result<Lineage>;
@@ -270,23 +316,23 @@ pub trait Store: Send + Sync {
     // The lease, which allows one turn at a time.
 
     /// Acquires the lease of a session.
-    async fn acquire(&self, request: LeaseRequest) -> Result<Granted>;
+    async fn acquire_lease(&self, request: LeaseRequest) -> Result<LeaseGrant>;
     /// Records that the owner of a lease is alive, and which agent process it runs.
-    async fn heartbeat(
+    async fn record_heartbeat(
         &self,
         lease: &Lease,
-        agent: Option<ProcessMark>,
+        agent: Option<ProcessIdentity>,
         at: Timestamp,
     ) -> Result<()>;
     /// Releases a lease.
-    async fn release(&self, lease: &Lease) -> Result<()>;
+    async fn release_lease(&self, lease: &Lease) -> Result<()>;
     /// Returns the current owner of the lease of a session. `None` if the session has no owner.
-    async fn holder(&self, id: &SessionId) -> Result<Option<Holder>>;
+    async fn lease_holder(&self, id: &SessionId) -> Result<Option<LeaseHolder>>;
 
     // Log.
 
     /// Records an automatic decision.
-    async fn note(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()>;
+    async fn log_decision(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()>;
     /// Returns the newest decisions of a session, oldest first.
     async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>>;
 }

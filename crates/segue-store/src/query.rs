@@ -7,7 +7,7 @@ use segue_core::session::{Message, Session, Tag, TurnState};
 
 /// Filter for sessions. Every field that is set must match.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct SessionFilter {
     /// Key of the session's project.
     pub project: Option<String>,
     /// Working directory of the session.
@@ -28,10 +28,10 @@ pub struct Filter {
     pub since: Option<Timestamp>,
 }
 
-impl Filter {
+impl SessionFilter {
     /// Returns `true` if only sessions of segue can match, because native sessions have no purpose and no tags.
     #[must_use]
-    pub fn is_own(&self) -> bool {
+    pub fn is_own_sessions_only(&self) -> bool {
         self.purpose.is_some()
             || self.feature.is_some()
             || self.task.is_some()
@@ -51,7 +51,7 @@ pub struct TagCount {
 
 /// Position in the order of sessions, just after the session with these values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor {
+pub struct PageCursor {
     /// Time of the last activity in the last session of the previous page.
     pub updated_at: Timestamp,
     /// Id of that session.
@@ -60,14 +60,14 @@ pub struct Cursor {
 
 /// Selection of a page of results.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct PageRequest {
     /// End of the previous page. `None` for the first page.
-    pub after: Option<Cursor>,
+    pub after: Option<PageCursor>,
     /// Maximum number of sessions.
     pub limit: u32,
 }
 
-impl Page {
+impl PageRequest {
     /// Selects the first page.
     #[must_use]
     pub fn first(limit: u32) -> Self {
@@ -77,16 +77,16 @@ impl Page {
 
 /// A page of sessions.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SessionPage {
     /// Sessions, newest first.
     pub sessions: Vec<Session>,
     /// Start of the next page. `None` if no sessions remain.
-    pub next: Option<Cursor>,
+    pub next: Option<PageCursor>,
 }
 
 /// Values that show whether a session has changed: its head, its title and the time of its last activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct SessionStamp {
     /// Id of the session.
     pub id: SessionId,
     /// Time of the last activity.
@@ -99,11 +99,11 @@ pub struct Mark {
 
 /// Messages of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct StoredTurn {
     /// Key of the turn.
     pub turn: TurnId,
     /// Number of the turn.
-    pub n: u32,
+    pub number: u32,
     /// State of the turn.
     pub state: TurnState,
     /// Messages in order, the prompt first.
@@ -112,9 +112,9 @@ pub struct Said {
 
 /// Size of the last request of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measured {
+pub struct ContextMeasurement {
     /// Tokens in the native session by segue's own estimate.
-    pub estimate: u64,
+    pub estimated_tokens: u64,
     /// Tokens that the agent reported.
     pub context_tokens: u64,
     /// Size of the model's context window in tokens. `None` if the agent did not report it.

@@ -17,26 +17,26 @@ use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_t
 use tiktoken_rs::o200k_base_singleton;
 
 /// Length of a message in bytes, about that of a long answer.
-const MESSAGE: usize = 4096;
+const MESSAGE_BYTES: usize = 4096;
 
 fn main() {
     let extent = Extent::from_args();
     extent.announce();
-    let begun = Instant::now();
+    let start = Instant::now();
     black_box(segue_tokens::count("load it"));
     println!(
-        "loaded in {:.0} ms; messages of {MESSAGE} bytes",
-        begun.elapsed().as_secs_f64() * 1e3
+        "loaded in {:.0} ms; messages of {MESSAGE_BYTES} bytes",
+        start.elapsed().as_secs_f64() * 1e3
     );
     let total = extent.pick(4 << 20, 64 << 10);
     let rounds = extent.pick(9, 1);
     let rows: Vec<_> = [
-        ("prose", messages(total, prose)),
-        ("code", messages(total, code)),
-        ("JSON", messages(total, json)),
+        ("prose", build_messages(total, push_prose)),
+        ("code", build_messages(total, push_code)),
+        ("JSON", build_messages(total, push_json)),
         (
             "Chinese",
-            messages(total, |text, _| {
+            build_messages(total, |text, _| {
                 text.push_str("这是一个没有空格的句子,后面还有一个。");
             }),
         ),
@@ -46,7 +46,7 @@ fn main() {
         ),
     ]
     .iter()
-    .map(|(name, texts)| row(name, texts, rounds))
+    .map(|(name, texts)| measure_row(name, texts, rounds))
     .collect();
     print_table(
         "MB/s",
@@ -55,52 +55,52 @@ fn main() {
     );
 }
 
-fn row(name: &str, texts: &[String], rounds: usize) -> [String; 4] {
+fn measure_row(name: &str, texts: &[String], rounds: usize) -> [String; 4] {
     let oracle = o200k_base_singleton();
-    let mut both = [
-        Contestant::new("segue-tokens", || speed(texts, segue_tokens::count)),
+    let mut contestants = [
+        Contestant::new("segue-tokens", || measure_speed(texts, segue_tokens::count)),
         Contestant::new("oracle", || {
-            speed(texts, |text| {
+            measure_speed(texts, |text| {
                 u64::try_from(oracle.count_ordinary(text)).unwrap()
             })
         }),
     ];
-    take_turns(&mut both, rounds);
-    let [ours, theirs] = both;
-    let times = Compared::by_round(&ours, &theirs, |ours, theirs| ours / theirs);
+    take_turns(&mut contestants, rounds);
+    let [own_runs, oracle_runs] = contestants;
+    let times = Compared::by_round(&own_runs, &oracle_runs, |own_speed, oracle_speed| own_speed / oracle_speed);
     [
         name.to_owned(),
-        format!("{:.1}", ours.median()),
-        format!("{:.1}", theirs.median()),
+        format!("{:.1}", own_runs.median()),
+        format!("{:.1}", oracle_runs.median()),
         times.cell(),
     ]
 }
 
-fn speed(texts: &[String], count: impl Fn(&str) -> u64) -> f64 {
+fn measure_speed(texts: &[String], count: impl Fn(&str) -> u64) -> f64 {
     let bytes: usize = texts.iter().map(String::len).sum();
-    let begun = Instant::now();
+    let start = Instant::now();
     let tokens: u64 = texts.iter().map(|text| count(text)).sum();
     black_box(tokens);
-    bytes as f64 / 1e6 / begun.elapsed().as_secs_f64()
+    bytes as f64 / 1e6 / start.elapsed().as_secs_f64()
 }
 
-fn messages(total: usize, add: impl Fn(&mut String, usize)) -> Vec<String> {
+fn build_messages(total: usize, add: impl Fn(&mut String, usize)) -> Vec<String> {
     let mut n = 0;
     let message = || {
-        let mut text = String::with_capacity(MESSAGE + 256);
-        while text.len() < MESSAGE {
+        let mut text = String::with_capacity(MESSAGE_BYTES + 256);
+        while text.len() < MESSAGE_BYTES {
             add(&mut text, n);
             n += 1;
         }
         text
     };
     std::iter::repeat_with(message)
-        .take(total / MESSAGE)
+        .take(total / MESSAGE_BYTES)
         .collect()
 }
 
-fn prose(text: &mut String, n: usize) {
-    const WORDS: [&str; 12] = [
+fn push_prose(text: &mut String, n: usize) {
+    const PROSE_WORDS: [&str; 12] = [
         "session",
         "the",
         "of",
@@ -114,10 +114,10 @@ fn prose(text: &mut String, n: usize) {
         "goes",
         "on",
     ];
-    let _ = write!(text, "{} {}, ", WORDS[n % 12], WORDS[(n * 7 + n / 12) % 12]);
+    let _ = write!(text, "{} {}, ", PROSE_WORDS[n % 12], PROSE_WORDS[(n * 7 + n / 12) % 12]);
 }
 
-fn code(text: &mut String, n: usize) {
+fn push_code(text: &mut String, n: usize) {
     let _ = writeln!(
         text,
         "    let value_{n} = self.table.get(&key_{n}).copied().unwrap_or({});",
@@ -125,7 +125,7 @@ fn code(text: &mut String, n: usize) {
     );
 }
 
-fn json(text: &mut String, n: usize) {
+fn push_json(text: &mut String, n: usize) {
     let _ = write!(
         text,
         "{{\"id\":{n},\"name\":\"tool_{}\",\"ok\":{},\"path\":\"/src/app/module_{n}.rs\"}},",

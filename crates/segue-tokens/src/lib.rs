@@ -9,28 +9,28 @@ use std::thread;
 
 use tiktoken::CoreBpe;
 
-static VOCABULARY: OnceLock<CoreBpe> = OnceLock::new();
+static O200K_VOCABULARY: OnceLock<CoreBpe> = OnceLock::new();
 
 fn vocabulary() -> &'static CoreBpe {
-    VOCABULARY.get_or_init(tiktoken::encoding::o200k_base)
+    O200K_VOCABULARY.get_or_init(tiktoken::encoding::o200k_base)
 }
 
 /// Returns the number of tokens in a text. The first call waits until the vocabulary is loaded.
 #[must_use]
 pub fn count(text: &str) -> u64 {
-    counted(vocabulary(), text)
+    count_with(vocabulary(), text)
 }
 
 /// Returns the number of tokens in a text; `None` if the vocabulary is not loaded yet. For a caller that cannot wait.
 #[must_use]
 pub fn count_if_ready(text: &str) -> Option<u64> {
-    Some(counted(VOCABULARY.get()?, text))
+    Some(count_with(O200K_VOCABULARY.get()?, text))
 }
 
 /// Loads the vocabulary on a separate thread, once. A concurrent [`count`] waits for it.
 pub fn warm_up() {
-    static BEGUN: Once = Once::new();
-    BEGUN.call_once(|| {
+    static LOAD_STARTED: Once = Once::new();
+    LOAD_STARTED.call_once(|| {
         // If no thread can be started, the first count loads the vocabulary.
         let _ = thread::Builder::new()
             .name("tokens".to_owned())
@@ -38,6 +38,6 @@ pub fn warm_up() {
     });
 }
 
-fn counted(vocabulary: &CoreBpe, text: &str) -> u64 {
+fn count_with(vocabulary: &CoreBpe, text: &str) -> u64 {
     u64::try_from(vocabulary.count(text)).unwrap_or(u64::MAX)
 }

@@ -5,17 +5,17 @@
 use proptest::prelude::*;
 use tiktoken_rs::o200k_base_singleton;
 
-fn check(text: &str) {
+fn assert_same_count(text: &str) {
     let oracle = o200k_base_singleton().count_ordinary(text);
-    let shown: String = text.chars().take(80).collect();
+    let excerpt: String = text.chars().take(80).collect();
     assert_eq!(
         segue_tokens::count(text),
         u64::try_from(oracle).unwrap(),
-        "{shown:?}"
+        "{excerpt:?}"
     );
 }
 
-const TEXTS: &[&str] = &[
+const SAMPLE_TEXTS: &[&str] = &[
     "",
     " ",
     "\n",
@@ -33,9 +33,9 @@ const TEXTS: &[&str] = &[
 ];
 
 #[test]
-fn the_corpus_counts_as_elsewhere() {
-    for text in TEXTS {
-        check(text);
+fn sample_texts_count_like_the_oracle() {
+    for text in SAMPLE_TEXTS {
+        assert_same_count(text);
     }
     // Files of this workspace: prose and code.
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -45,22 +45,22 @@ fn the_corpus_counts_as_elsewhere() {
         "Cargo.toml",
         "crates/segue-tokens/src/lib.rs",
     ] {
-        check(&std::fs::read_to_string(format!("{root}/{file}")).unwrap());
+        assert_same_count(&std::fs::read_to_string(format!("{root}/{file}")).unwrap());
     }
 }
 
 #[test]
-fn runs_of_one_character_count_as_elsewhere() {
+fn runs_of_one_character_count_like_the_oracle() {
     for c in ["a", " ", "=", "\n", "\t", "0", "é", "漢", "👍", "\u{301}"] {
         for length in [1, 2, 3, 15, 16, 17, 127, 1000] {
-            check(&c.repeat(length));
+            assert_same_count(&c.repeat(length));
         }
     }
 }
 
 /// Checks long runs of one character, on which quadratic work would not end.
 #[test]
-fn long_runs_come_to_an_end() {
+fn counting_long_runs_terminates() {
     for c in ["a", " ", "=", "漢"] {
         let tokens = segue_tokens::count(&c.repeat(1 << 20));
         assert!(tokens > 0, "{c:?}");
@@ -68,23 +68,23 @@ fn long_runs_come_to_an_end() {
 }
 
 #[test]
-fn a_warm_up_makes_it_ready() {
+fn a_warm_up_makes_counts_ready() {
     segue_tokens::warm_up();
     segue_tokens::warm_up();
-    let waited = segue_tokens::count("ready or not");
-    assert_eq!(segue_tokens::count_if_ready("ready or not"), Some(waited));
+    let blocking_count = segue_tokens::count("ready or not");
+    assert_eq!(segue_tokens::count_if_ready("ready or not"), Some(blocking_count));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_text_counts_as_elsewhere(text in "\\PC{0,200}") {
-        check(&text);
+    fn any_text_counts_like_the_oracle(text in "\\PC{0,200}") {
+        assert_same_count(&text);
     }
 
     #[test]
-    fn any_characters_count_as_elsewhere(text in proptest::collection::vec(any::<char>(), 0..200)) {
-        check(&text.into_iter().collect::<String>());
+    fn any_characters_count_like_the_oracle(text in proptest::collection::vec(any::<char>(), 0..200)) {
+        assert_same_count(&text.into_iter().collect::<String>());
     }
 }

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Session, Title, TurnState, Usage};
 use segue_sqlite::{FILE_NAME, SqliteStore};
-use segue_store::{Finish, LeaseRequest, NewLeg, NewSession, Store};
+use segue_store::{TurnEnding, LeaseRequest, NewLeg, NewSession, Store};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -197,7 +197,7 @@ async fn fill(home: &Path, sessions: u32) {
         }
         let store = Arc::clone(&store);
         filling.spawn(async move {
-            let session = store.create(new_session(number)).await.unwrap();
+            let session = store.create_session(new_session(number)).await.unwrap();
             write_turn(&store, session).await;
         });
     }
@@ -212,7 +212,7 @@ fn new_session(number: u32) -> NewSession {
         + SignedDuration::from_mins(i64::from(number));
     let project = number % PROJECTS;
     NewSession {
-        id: SessionId::at(at, number),
+        id: SessionId::from_timestamp(at, number),
         project: Project {
             key: format!("/src/app-{project}/.git"),
             cwd: format!("/src/app-{project}"),
@@ -221,7 +221,7 @@ fn new_session(number: u32) -> NewSession {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at,
-        unless: None,
+        conflict_filter: None,
     }
 }
 
@@ -231,17 +231,17 @@ async fn write_turn(store: &SqliteStore, session: Session) {
     let native_id = NativeId::parse(&format!("r-{}", session.id)).unwrap();
     let request = LeaseRequest {
         session: session.id,
-        owner: ProcessMark {
+        owner: ProcessIdentity {
             host: "here".into(),
             pid: 1,
-            started: "then".into(),
+            start_time: "then".into(),
         },
         at,
         expires_after: SignedDuration::from_mins(5),
         dead_epoch: None,
     };
-    let lease = store.acquire(request).await.unwrap().lease;
-    let prompt = Message::text(Role::User, session.title.as_str(), at);
+    let lease = store.acquire_lease(request).await.unwrap().lease;
+    let prompt = Message::from_text(Role::User, session.title.as_str(), at);
     let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
     let leg = NewLeg {
         provider: session.provider,
@@ -250,12 +250,12 @@ async fn write_turn(store: &SqliteStore, session: Session) {
     };
     let leg = store.open_leg(&lease, leg).await.unwrap().id;
     store.begin_attempt(&lease, turn, leg, at).await.unwrap();
-    let answer = Message::text(
+    let answer = Message::from_text(
         Role::Assistant,
         "because of a missing bracket. ".repeat(20),
         at,
     );
-    let finish = Finish {
+    let finish = TurnEnding {
         state: TurnState::Finished,
         messages: vec![(1, answer)],
         usage: Usage::default(),
@@ -263,5 +263,5 @@ async fn write_turn(store: &SqliteStore, session: Session) {
         at,
     };
     store.finish_turn(&lease, turn, finish).await.unwrap();
-    store.release(&lease).await.unwrap();
+    store.release_lease(&lease).await.unwrap();
 }

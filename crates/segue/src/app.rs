@@ -8,21 +8,26 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::{Agent, Leash, known, mark_of};
-use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, project_at};
-use segue_core::agent::{McpReach, McpServer, ProcessMark};
+use segue_agents::{Agent, LeashCommand, identify_process, known};
+use segue_catalog::{
+    Catalog, ClaudeReader, CodexReader, GeminiReader, Index, OpencodeReader, Reader, project_at,
+};
+use segue_core::agent::{McpEndpoint, McpServer, ProcessIdentity};
 use segue_core::id::{NativeId, SessionId};
 use segue_core::session::{Project, Session, SessionRef};
-use segue_engine::{Conversation, Engine, Native, Standpoint, Tools, World};
+use segue_engine::{Conversation, Engine, Environment, McpTools, NativeEntry, RefContext};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{self, Config, Flags, Loaded, Owner, Source, Surroundings, Who};
+use crate::config::{
+    self, Config, ConfigFlags, ConfigInputs, ConfigOwner, ConfigSource, ConfiguredAgent,
+    LoadedConfig,
+};
 use crate::error::CliError;
 use crate::last_list;
-use crate::terminal::{Style, one_line, say, say_decision};
-pub(crate) use agents::{agents, entrust, kept, own_program_of};
-pub(crate) use summariser::summariser;
+use crate::terminal::{Style, eprint_decision, eprint_line, to_single_line};
+pub(crate) use agents::{agent_files_dir, build_agents, native_resume_command, unattended_guard};
+pub(crate) use summariser::build_summariser;
 
 /// Version of segue.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -38,55 +43,56 @@ impl App {
     /// Opens the application for a command that runs an agent. A broken configuration is an error, and requests of an
     /// untrusted project are reported.
     pub(crate) fn open() -> Result<Self, CliError> {
-        let project = project()?;
-        let loaded = configuration(&Flags::default())?;
-        if let Some(refusal) = loaded.refusal() {
+        let project = current_project()?;
+        let loaded = load_config(&ConfigFlags::default())?;
+        if let Some(refusal) = loaded.validation_error() {
             return Err(refusal);
         }
-        tell_withheld(&loaded);
-        tell_guarded(&take_back(&loaded.config)?);
-        Self::with(project, &loaded.config)
+        report_withheld_settings(&loaded);
+        report_guard_actions(&restore_guarded_sessions(&loaded.config)?);
+        Self::from_config(project, &loaded.config)
     }
 
     /// Opens the application for a command that runs no agent. A broken configuration is reported, and its valid
     /// settings apply.
-    pub(crate) fn open_to_look() -> Result<Self, CliError> {
-        let config = configuration_to_look()?;
-        tell_guarded(&take_back(&config)?);
-        Self::with(project_of(&nearest_directory()?)?, &config)
+    pub(crate) fn open_lenient() -> Result<Self, CliError> {
+        let config = load_config_lenient()?;
+        report_guard_actions(&restore_guarded_sessions(&config)?);
+        Self::from_config(resolve_project(&working_directory_or_pwd()?)?, &config)
     }
 
     /// Opens the application for a caller that reports problems of the configuration itself, or has already reported
     /// them.
-    pub(crate) fn open_quietly() -> Result<Self, CliError> {
-        let config = configuration(&Flags::default())?.config;
-        take_back(&config)?;
-        Self::with(project_of(&nearest_directory()?)?, &config)
+    pub(crate) fn open_quiet() -> Result<Self, CliError> {
+        let config = load_config(&ConfigFlags::default())?.config;
+        restore_guarded_sessions(&config)?;
+        Self::from_config(resolve_project(&working_directory_or_pwd()?)?, &config)
     }
 
-    fn with(project: Project, config: &Config) -> Result<Self, CliError> {
+    fn from_config(project: Project, config: &Config) -> Result<Self, CliError> {
         survive_file_size_limit();
         let home = home()?;
         let store = Arc::new(SqliteStore::open(&home)?);
-        let agents = agents(&home, config).into_iter();
+        let agents = build_agents(&home, config).into_iter();
         let agents = agents.map(|provider| provider as Arc<dyn Agent>).collect();
-        let tools = Tools {
-            servers: agents::mcp_servers(config),
-            own: Some(Arc::new(own_tools(home.clone()))),
+        let tools = McpTools {
+            servers: agents::resolve_mcp_servers(config),
+            segue_server: Some(Arc::new(segue_server_factory(home.clone()))),
         };
-        let upkeep = agents::upkeep(&home, config);
-        let catalog = catalog(&project, config).with_archive(upkeep.archive.clone());
-        let engine = Engine::new(store, agents, catalog, world()).with_index(Index::new(&home));
+        let archive_service = agents::build_archive_service(&home, config);
+        let catalog = build_catalog(&project, config).with_archive(archive_service.archive.clone());
+        let engine =
+            Engine::new(store, agents, catalog, environment()).with_index(Index::new(&home));
         let engine = engine.with_policy(config.policy.clone());
         let engine = engine.with_roles(config.roles.clone());
-        let git = known::find("git", &std::env::var_os("PATH").unwrap_or_default());
+        let git = known::find_program("git", &std::env::var_os("PATH").unwrap_or_default());
         Ok(Self {
             home,
             project,
             engine: Arc::new(
                 engine
                     .with_tools(tools)
-                    .with_upkeep(upkeep)
+                    .with_archive_service(archive_service)
                     .with_budget(config.budget)
                     .with_git(git),
             ),
@@ -94,16 +100,19 @@ impl App {
     }
 
     /// Resolves a typed reference to a session.
-    pub(crate) async fn find(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        Ok(self.engine.find(reference, &self.standpoint()).await?)
+    pub(crate) async fn find_session(&self, reference: &SessionRef) -> Result<Session, CliError> {
+        Ok(self
+            .engine
+            .find_session(reference, &self.ref_context())
+            .await?)
     }
 
     /// Reconciles a session with its native session and reports the decisions. Returns the session unchanged if that
     /// fails.
-    pub(crate) async fn up_to_date(&self, session: Session) -> Session {
-        match self.engine.refreshed(session.clone()).await {
+    pub(crate) async fn reconcile_session(&self, session: Session) -> Session {
+        match self.engine.reconcile_if_idle(session.clone()).await {
             Ok((session, decisions)) => {
-                decisions.iter().for_each(say_decision);
+                decisions.iter().for_each(eprint_decision);
                 session
             }
             Err(_) => session,
@@ -111,36 +120,45 @@ impl App {
     }
 
     /// Resolves a typed reference to a conversation, which may be a native session.
-    pub(crate) async fn find_any(&self, reference: &SessionRef) -> Result<Conversation, CliError> {
-        Ok(self.engine.find_any(reference, &self.standpoint()).await?)
+    pub(crate) async fn find_conversation(
+        &self,
+        reference: &SessionRef,
+    ) -> Result<Conversation, CliError> {
+        Ok(self
+            .engine
+            .find_conversation(reference, &self.ref_context())
+            .await?)
     }
 
     /// Resolves a typed reference to a session. Adopts a native session and reports it.
-    pub(crate) async fn take(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        let (session, taken) = self.engine.take(reference, &self.standpoint()).await?;
-        taken.iter().for_each(say_decision);
+    pub(crate) async fn find_or_adopt(&self, reference: &SessionRef) -> Result<Session, CliError> {
+        let (session, decisions) = self
+            .engine
+            .find_or_adopt(reference, &self.ref_context())
+            .await?;
+        decisions.iter().for_each(eprint_decision);
         Ok(session)
     }
 
     /// Adopts a native session and reports it.
-    pub(crate) async fn take_over(&self, native: &Native) -> Result<Session, CliError> {
-        let (session, taken) = self.engine.take_over(native, &self.project).await?;
-        taken.iter().for_each(say_decision);
+    pub(crate) async fn adopt_native(&self, native: &NativeEntry) -> Result<Session, CliError> {
+        let (session, decisions) = self.engine.adopt_native(native, &self.project).await?;
+        decisions.iter().for_each(eprint_decision);
         Ok(session)
     }
 
-    pub(crate) fn standpoint(&self) -> Standpoint {
-        Standpoint {
+    pub(crate) fn ref_context(&self) -> RefContext {
+        RefContext {
             project: self.project.clone(),
-            last_list: last_list::recall(&self.home, &self.project),
+            last_list: last_list::load(&self.home, &self.project),
         }
     }
 }
 
 /// Restores sessions that an agent destroyed while it had the terminal. Runs before any command looks for sessions.
-fn take_back(config: &Config) -> Result<Vec<String>, CliError> {
-    let entrust = agents::entrust(&home()?, config);
-    Ok(entrust.map_or_else(Vec::new, |entrust| entrust.take_back()))
+fn restore_guarded_sessions(config: &Config) -> Result<Vec<String>, CliError> {
+    let guard = agents::unattended_guard(&home()?, config);
+    Ok(guard.map_or_else(Vec::new, |guard| guard.restore_sessions()))
 }
 
 /// Turns a file-size limit into a write error, which segue reports, instead of a signal that ends the process.
@@ -154,33 +172,33 @@ pub(crate) fn home() -> Result<PathBuf, CliError> {
     if let Some(home) = std::env::var_os("SEGUE_HOME").filter(|home| !home.is_empty()) {
         let home = PathBuf::from(home);
         return std::path::absolute(&home).map_err(|error| {
-            CliError::failed(format!("cannot use SEGUE_HOME {}", home.display())).because(&error)
+            CliError::failed(format!("cannot use SEGUE_HOME {}", home.display())).with_cause(&error)
         });
     }
     let base = etcetera::base_strategy::Xdg::new().map_err(|error| {
         CliError::failed("cannot find your home directory")
-            .because(&error)
-            .hint("set SEGUE_HOME to the directory segue may keep its data in")
+            .with_cause(&error)
+            .with_hint("set SEGUE_HOME to the directory segue may keep its data in")
     })?;
     Ok(base.data_dir().join("segue"))
 }
 
 /// Returns the path of the running program, which is valid even if its file has been replaced.
-pub(crate) fn own_program() -> PathBuf {
-    let linux = PathBuf::from("/proc/self/exe");
-    if cfg!(target_os = "linux") && linux.exists() {
-        return linux;
+pub(crate) fn current_program() -> PathBuf {
+    let proc_self_exe = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && proc_self_exe.exists() {
+        return proc_self_exe;
     }
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("segue"))
 }
 
 /// Returns a function that describes segue's own MCP server for a session, with the store in `home`.
-fn own_tools(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
+fn segue_server_factory(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
     // The agent starts the server later, so the path must be valid in other processes, which `/proc/self/exe` is not.
-    let program = std::env::current_exe().unwrap_or_else(|_| own_program());
+    let program = std::env::current_exe().unwrap_or_else(|_| current_program());
     move |session| McpServer {
         name: "segue".to_owned(),
-        reach: McpReach::Program {
+        endpoint: McpEndpoint::Program {
             command: program.to_string_lossy().into_owned(),
             args: ["mcp", "--session", session.as_str()]
                 .map(str::to_owned)
@@ -191,119 +209,122 @@ fn own_tools(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
 }
 
 /// Returns the command that runs an agent under the leash.
-pub(crate) fn leash() -> Leash {
-    Leash {
-        program: own_program(),
+pub(crate) fn leash() -> LeashCommand {
+    LeashCommand {
+        program: current_program(),
         args: vec!["leash".into()],
     }
 }
 
 /// Collects the locations and variables of this machine that the configuration is read from.
-pub(crate) fn surroundings() -> Result<Surroundings, CliError> {
+pub(crate) fn config_environment() -> Result<ConfigInputs, CliError> {
     let base = etcetera::base_strategy::Xdg::new().ok();
-    let named = std::env::var_os("SEGUE_CONFIG").filter(|path| !path.is_empty());
-    let cwd = nearest_directory()?;
-    let user_file = match (named, &base) {
-        (Some(named), _) => Some((cwd.join(named), true)),
+    let explicit_path = std::env::var_os("SEGUE_CONFIG").filter(|path| !path.is_empty());
+    let cwd = working_directory_or_pwd()?;
+    let user_file = match (explicit_path, &base) {
+        (Some(explicit_path), _) => Some((cwd.join(explicit_path), true)),
         (None, Some(base)) => Some((base.config_dir().join("segue/config.toml"), false)),
         (None, None) => None,
     };
-    Ok(Surroundings {
+    Ok(ConfigInputs {
         home: home()?,
         user_home: base.map(|base| base.home_dir().to_owned()),
         cwd,
-        user_file: user_file.map(|(path, named)| Source {
-            owner: Owner::User,
+        user_file: user_file.map(|(path, is_explicit)| ConfigSource {
+            owner: ConfigOwner::User,
             path,
-            named,
+            is_required: is_explicit,
         }),
-        variable: |name| std::env::var_os(name),
+        env_var: |name| std::env::var_os(name),
     })
 }
 
 /// Loads the configuration with all its problems.
-pub(crate) fn configuration(flags: &Flags) -> Result<Loaded, CliError> {
-    Ok(config::load(&surroundings()?, flags))
+pub(crate) fn load_config(flags: &ConfigFlags) -> Result<LoadedConfig, CliError> {
+    Ok(config::load(&config_environment()?, flags))
 }
 
 /// Loads the configuration, reports its problems and returns its valid settings.
-pub(crate) fn configuration_to_look() -> Result<Config, CliError> {
-    let loaded = configuration(&Flags::default())?;
-    tell_problems(&loaded);
+pub(crate) fn load_config_lenient() -> Result<Config, CliError> {
+    let loaded = load_config(&ConfigFlags::default())?;
+    report_config_problem(&loaded);
     Ok(loaded.config)
 }
 
 /// Reports the first problem of the configuration in one line.
-pub(crate) fn tell_problems(loaded: &Loaded) {
-    if let Some(first) = loaded.problems.first() {
-        let mark = Style::stderr().yellow("segue:");
-        let what = one_line(&first.to_string());
-        say(&format!(
-            "{mark} {what} (left out; `segue config check` tells more)"
+pub(crate) fn report_config_problem(loaded: &LoadedConfig) {
+    if let Some(problem) = loaded.problems.first() {
+        let prefix = Style::stderr().yellow("segue:");
+        let problem_line = to_single_line(&problem.to_string());
+        eprint_line(&format!(
+            "{prefix} {problem_line} (left out; `segue config check` tells more)"
         ));
     }
 }
 
 /// Reports the actions that protected sessions from their agents.
-pub(crate) fn tell_guarded(told: &[String]) {
-    let mark = Style::stderr().yellow("segue:");
-    for line in told {
-        say(&format!("{mark} {}", one_line(line)));
+pub(crate) fn report_guard_actions(actions: &[String]) {
+    let prefix = Style::stderr().yellow("segue:");
+    for action in actions {
+        eprint_line(&format!("{prefix} {}", to_single_line(action)));
     }
 }
 
 /// Reports in one line that a project's file asks for settings that need the user's trust.
-pub(crate) fn tell_withheld(loaded: &Loaded) {
+pub(crate) fn report_withheld_settings(loaded: &LoadedConfig) {
     if !loaded.withheld.is_empty() {
-        let mark = Style::stderr().yellow("segue:");
-        let what = one_line(&config::in_short(&loaded.withheld));
-        say(&format!(
-            "{mark} segue.toml asks for things that need your trust ({what}); `segue trust` shows them"
+        let prefix = Style::stderr().yellow("segue:");
+        let summary = to_single_line(&config::format_key_summary(&loaded.withheld));
+        eprint_line(&format!(
+            "{prefix} segue.toml asks for things that need your trust ({summary}); `segue trust` shows them"
         ));
     }
 }
 
 /// Builds the catalog of the native sessions on this machine, in the directories that the agents use. Empty if the user
 /// has no home directory.
-pub(crate) fn catalog(here: &Project, config: &Config) -> Catalog {
-    let home = |who: Who| {
-        let env = config.agents.get(&who).map(|agent| agent.env.as_slice());
-        agents::native_home(&who, env.unwrap_or_default())
+pub(crate) fn build_catalog(project: &Project, config: &Config) -> Catalog {
+    let find_home = |configured_agent: ConfiguredAgent| {
+        let env = config
+            .agents
+            .get(&configured_agent)
+            .map(|agent| agent.env.as_slice());
+        agents::native_home(&configured_agent, env.unwrap_or_default())
     };
     let (Some(claude), Some(codex), Some(gemini), Some(opencode)) = (
-        home(Who::Claude),
-        home(Who::Codex),
-        home(Who::Gemini),
-        home(Who::Acp("opencode".into())),
+        find_home(ConfiguredAgent::Claude),
+        find_home(ConfiguredAgent::Codex),
+        find_home(ConfiguredAgent::Gemini),
+        find_home(ConfiguredAgent::Acp("opencode".into())),
     ) else {
         return Catalog::default();
     };
     // Older versions of Gemini CLI name a directory only by its hash.
-    let gemini = Gemini::new(gemini).knowing([here.cwd.clone()]);
+    let gemini = GeminiReader::new(gemini).with_known_directories([project.cwd.clone()]);
     let readers: Vec<Arc<dyn Reader>> = vec![
-        Arc::new(Claude::new(claude)),
-        Arc::new(Codex::new(codex)),
+        Arc::new(ClaudeReader::new(claude)),
+        Arc::new(CodexReader::new(codex)),
         Arc::new(gemini),
-        Arc::new(Opencode::new(opencode)),
+        Arc::new(OpencodeReader::new(opencode)),
     ];
     Catalog::new(readers)
 }
 
 /// Returns the clock, the source of randomness and the identity of this process.
-fn world() -> World {
-    World {
+fn environment() -> Environment {
+    Environment {
         now: Timestamp::now,
         random,
-        me: me(),
+        process: current_process(),
     }
 }
 
-fn me() -> ProcessMark {
+fn current_process() -> ProcessIdentity {
     let pid = std::process::id();
-    mark_of(pid).unwrap_or_else(|| ProcessMark {
+    identify_process(pid).unwrap_or_else(|| ProcessIdentity {
         host: "unknown".into(),
         pid,
-        started: Timestamp::now().to_string(),
+        start_time: Timestamp::now().to_string(),
     })
 }
 
@@ -313,7 +334,7 @@ fn random() -> u32 {
 }
 
 /// Returns a random id for a session of the rehearsal agent.
-pub(crate) fn native_id() -> NativeId {
+pub(crate) fn random_native_id() -> NativeId {
     loop {
         let text = format!("r-{:08x}{:08x}", random(), random());
         if let Ok(id) = NativeId::parse(&text) {
@@ -325,24 +346,24 @@ pub(crate) fn native_id() -> NativeId {
 fn working_directory() -> Result<PathBuf, CliError> {
     std::env::current_dir()
         .and_then(|cwd| cwd.canonicalize())
-        .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))
+        .map_err(|error| CliError::failed("cannot tell the working directory").with_cause(&error))
 }
 
 /// Returns the working directory, or `PWD` if that directory was removed, for commands that only read.
-fn nearest_directory() -> Result<PathBuf, CliError> {
+fn working_directory_or_pwd() -> Result<PathBuf, CliError> {
     working_directory().or_else(|error| {
         // The shell that started segue recorded its directory in `PWD`.
-        let remembered = std::env::var_os("PWD").map(PathBuf::from);
-        remembered.filter(|path| path.is_absolute()).ok_or(error)
+        let pwd = std::env::var_os("PWD").map(PathBuf::from);
+        pwd.filter(|path| path.is_absolute()).ok_or(error)
     })
 }
 
 /// Returns the project of the working directory.
-pub(crate) fn project() -> Result<Project, CliError> {
-    project_of(&working_directory()?)
+pub(crate) fn current_project() -> Result<Project, CliError> {
+    resolve_project(&working_directory()?)
 }
 
-fn project_of(cwd: &Path) -> Result<Project, CliError> {
+fn resolve_project(cwd: &Path) -> Result<Project, CliError> {
     project_at(cwd).ok_or_else(|| {
         CliError::failed(format!(
             "cannot work in {}: its name is not valid UTF-8",

@@ -33,23 +33,23 @@ use segue_core::session::{SessionRef, Tag};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
-pub(crate) use compact::{CompactArgs, SumsUp};
+pub(crate) use compact::{CompactArgs, SummariserArg};
 pub(crate) use context::ContextArgs;
-pub(crate) use conversation::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use conversation::{ConversationArgs, ReplArgs, TurnOptionArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
-pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
-pub(crate) use output_mode::Reader;
+pub(crate) use index::{IndexArgs, IndexCommand, IndexOutputArgs};
+pub(crate) use output_mode::ErrorOutputMode;
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
 pub(crate) use revert::{ForkArgs, RevertArgs, UndoArgs};
 pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
-pub(crate) use sort::{OrderArgs, SortBy};
+pub(crate) use sort::{SortArgs, SortKeyArg};
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
-pub(crate) use transfer::{ExportArgs, Format, ImportArgs, MigrateArgs};
+pub(crate) use transfer::{ExportArgs, ExportFormatArg, ImportArgs, MigrateArgs};
 
 /// The session layer for AI coding agents
 ///
@@ -71,11 +71,11 @@ policy, 130 interrupted. segue stores its data in $SEGUE_HOME, by default in the
 `segue doctor` prints the path.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     Chat(ChatArgs),
     Repl(ReplArgs),
     Session(SessionArgs),
@@ -89,18 +89,19 @@ pub(crate) enum Command {
 }
 
 /// Adds a suggestion to an error: `session list` if the user typed `list`.
-pub(crate) fn pointed(mut error: clap::Error) -> clap::Error {
+pub(crate) fn suggest_session_command(mut error: clap::Error) -> clap::Error {
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
     {
         let sessions = AnySessionCommand::augment_subcommands(clap::Command::new("session"));
-        let names = |command: &clap::Command| {
+        let is_match = |command: &clap::Command| {
             command.get_name() == typed || command.get_all_aliases().any(|alias| alias == typed)
         };
-        if let Some(meant) = sessions.get_subcommands().find(|command| names(command)) {
-            let meant = format!("session {}", meant.get_name());
-            let meant = ContextValue::Strings(vec![meant]);
-            error.insert(ContextKind::SuggestedSubcommand, meant);
+        if let Some(session_command) = sessions.get_subcommands().find(|command| is_match(command))
+        {
+            let suggestion = format!("session {}", session_command.get_name());
+            let suggestion = ContextValue::Strings(vec![suggestion]);
+            error.insert(ContextKind::SuggestedSubcommand, suggestion);
         }
     }
     error
@@ -109,15 +110,15 @@ pub(crate) fn pointed(mut error: clap::Error) -> clap::Error {
 /// Commands with which segue starts helper processes. They are separate, so that help and completion omit them.
 #[derive(Debug, Parser)]
 #[command(name = "segue", disable_help_subcommand = true)]
-pub(crate) enum Hidden {
+pub(crate) enum HiddenCommand {
     RehearsalAgent(RehearsalArgs),
     Leash(LeashArgs),
 }
 
-impl Hidden {
+impl HiddenCommand {
     /// Returns `true` if the first argument is the name of a hidden command.
-    pub(crate) fn is_named(first: Option<&OsStr>) -> bool {
-        first.is_some_and(|first| first == "rehearsal-agent" || first == "leash")
+    pub(crate) fn is_command_name(argument: Option<&OsStr>) -> bool {
+        argument.is_some_and(|argument| argument == "rehearsal-agent" || argument == "leash")
     }
 }
 
@@ -140,7 +141,7 @@ pub(crate) struct ChatArgs {
     pub(crate) prompt: Option<String>,
 
     #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) talk: ConversationArgs,
 
     /// Print the result as one JSON object instead of streaming the answer
     #[arg(long, conflicts_with = "events")]
@@ -152,7 +153,7 @@ pub(crate) struct ChatArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Policy {
+pub(crate) enum PolicyArg {
     /// Ask on the terminal; deny without a terminal
     Ask,
     /// Allow read-only tools, ask for others
@@ -165,19 +166,19 @@ pub(crate) enum Policy {
     Deny,
 }
 
-impl From<Policy> for PermissionPolicy {
-    fn from(policy: Policy) -> Self {
+impl From<PolicyArg> for PermissionPolicy {
+    fn from(policy: PolicyArg) -> Self {
         match policy {
-            Policy::Ask => Self::Ask,
-            Policy::AllowReads => Self::AllowReads,
-            Policy::AllowEdits => Self::AllowEdits,
-            Policy::AllowAll => Self::AllowAll,
-            Policy::Deny => Self::Deny,
+            PolicyArg::Ask => Self::Ask,
+            PolicyArg::AllowReads => Self::AllowReads,
+            PolicyArg::AllowEdits => Self::AllowEdits,
+            PolicyArg::AllowAll => Self::AllowAll,
+            PolicyArg::Deny => Self::Deny,
         }
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         Ok(_) => Err("must be greater than 0 and at most 86400".into()),
@@ -185,13 +186,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-fn turn_number(text: &str) -> Result<i64, &'static str> {
-    whole_number(text).ok_or("not a turn number")
+fn parse_turn_number(text: &str) -> Result<i64, &'static str> {
+    parse_saturating_i64(text).ok_or("not a turn number")
 }
 
 /// Parses an integer of any size. A number outside the range of `i64` becomes its minimum or maximum, which is out of
 /// range for every use.
-pub(crate) fn whole_number(text: &str) -> Option<i64> {
+pub(crate) fn parse_saturating_i64(text: &str) -> Option<i64> {
     match text.parse::<i64>() {
         Ok(number) => Some(number),
         Err(error) => match error.kind() {
@@ -225,7 +226,7 @@ pub(crate) enum AnySessionCommand {
 pub(crate) enum SessionCommand {
     List(ListArgs),
     /// Show a session's metadata: legs, lineage and decisions
-    Info(OneArgs),
+    Info(SessionRefArgs),
     Show(ShowArgs),
     Preview(PreviewArgs),
     Context(ContextArgs),
@@ -236,7 +237,7 @@ pub(crate) enum SessionCommand {
     ///
     /// segue records all turns of the native session, and the adopted session continues on it. The agent's files do not
     /// change. `rename`, `tag`, `fork` and `revert` adopt a native session automatically.
-    Adopt(OneArgs),
+    Adopt(SessionRefArgs),
     Revert(RevertArgs),
     Undo(UndoArgs),
     Fork(ForkArgs),
@@ -285,7 +286,7 @@ pub(crate) struct ListArgs {
     pub(crate) since: Option<String>,
 
     #[command(flatten)]
-    pub(crate) order: OrderArgs,
+    pub(crate) order: SortArgs,
 
     /// Maximum number of sessions; 0 for no limit
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
@@ -306,7 +307,7 @@ pub(crate) struct ListArgs {
 
 /// A session and the output format.
 #[derive(Debug, Args)]
-pub(crate) struct OneArgs {
+pub(crate) struct SessionRefArgs {
     /// Session: ID, unique ID prefix or suffix, native ID (also `claude:ID`), `latest`, `feature:NAME`, or list number (not for deleting)
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
@@ -320,14 +321,14 @@ pub(crate) struct OneArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 
     /// Show only the last N turns
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
 
     /// Show only this turn
-    #[arg(long, value_name = "TURN", conflicts_with = "last", value_parser = turn_number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TURN", conflicts_with = "last", value_parser = parse_turn_number, allow_negative_numbers = true)]
     pub(crate) turn: Option<i64>,
 
     /// Show tool output in full
@@ -339,7 +340,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RenameArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 
     /// New title
     pub(crate) title: String,
@@ -396,10 +397,10 @@ pub(crate) struct ConfigShowArgs {
 
     /// Apply this flag of `chat`
     #[arg(long, value_name = "POLICY", value_enum)]
-    pub(crate) permissions: Option<Policy>,
+    pub(crate) permissions: Option<PolicyArg>,
 
     /// Apply this flag of `chat`
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) open_timeout: Option<f64>,
 }
 

@@ -21,20 +21,20 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::agent::{PermissionPolicy, Roles};
+use segue_core::agent::{PermissionPolicy, RoleRegistry};
 
 use crate::error::CliError;
-use accept::Base;
-pub(crate) use files::{Owner, PROJECT_FILE, Source, project_root};
-pub(crate) use key::{Key, NOBODY, Who};
-pub(crate) use nearest::nearest;
-pub(crate) use problem::{Place, Problem};
+use accept::PathBase;
+pub(crate) use files::{ConfigOwner, ConfigSource, PROJECT_FILE_NAME, project_root};
+pub(crate) use key::{ConfigKey, ConfiguredAgent, NO_AGENT};
+pub(crate) use nearest::suggest_name;
+pub(crate) use problem::{ConfigProblem, ProblemLocation};
 pub(crate) use resolved::{AgentConfig, Config};
-pub(crate) use trusted::{Trusted, TrustedFile, fingerprint};
-pub(crate) use value::{Entry, Layer, Origin, Value, bare};
+pub(crate) use trusted::{TrustStore, TrustedFile, sha256_hex};
+pub(crate) use value::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
 
 /// Locations and variables that the configuration is read from.
-pub(crate) struct Surroundings {
+pub(crate) struct ConfigInputs {
     /// Directory of segue's own data.
     pub(crate) home: PathBuf,
     /// Home directory of the user. `None` if it is unknown.
@@ -42,40 +42,40 @@ pub(crate) struct Surroundings {
     /// Working directory.
     pub(crate) cwd: PathBuf,
     /// Configuration file of the user. `None` if no location for it is known.
-    pub(crate) user_file: Option<Source>,
+    pub(crate) user_file: Option<ConfigSource>,
     /// Function that returns a variable of the environment.
-    pub(crate) variable: fn(&str) -> Option<OsString>,
+    pub(crate) env_var: fn(&str) -> Option<OsString>,
 }
 
 /// Settings from the command line.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Flags {
+pub(crate) struct ConfigFlags {
     pub(crate) permissions: Option<PermissionPolicy>,
-    pub(crate) start: Option<Duration>,
+    pub(crate) start_timeout: Option<Duration>,
 }
 
 /// A loaded configuration.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
     /// Effective settings, each with its origin.
-    pub(crate) settings: Layer,
+    pub(crate) settings: ConfigLayer,
     /// Configuration files that were searched for.
-    pub(crate) files: Vec<Found>,
+    pub(crate) files: Vec<ConfigFile>,
     /// Problems of the configuration. A file with a problem is ignored completely.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<ConfigProblem>,
     /// Settings of the project's file that are not applied, because the user does not trust the file.
-    pub(crate) withheld: Vec<Key>,
+    pub(crate) withheld: Vec<ConfigKey>,
 }
 
 /// A configuration file that was searched for.
-pub(crate) struct Found {
-    pub(crate) source: Source,
-    pub(crate) state: State,
+pub(crate) struct ConfigFile {
+    pub(crate) source: ConfigSource,
+    pub(crate) status: ConfigFileStatus,
 }
 
 /// Status of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConfigFileStatus {
     Absent,
     Broken,
     Read,
@@ -86,52 +86,55 @@ pub(crate) enum State {
 }
 
 /// Reads every source and resolves the effective settings.
-pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
+pub(crate) fn load(inputs: &ConfigInputs, flags: &ConfigFlags) -> LoadedConfig {
     let mut files = Vec::new();
     let mut problems = Vec::new();
-    let mut asked = vec![resolved::defaults()];
-    let mut granted = asked.clone();
+    let mut requested_layers = vec![resolved::default_settings()];
+    let mut granted_layers = requested_layers.clone();
     let mut withheld = Vec::new();
-    for source in sources(at) {
-        let (state, layer) = match read_source(&source, at.user_home.as_deref()) {
-            Ok(None) => (State::Absent, Layer::new()),
+    for source in config_sources(inputs) {
+        let (status, layer) = match read_source(&source, inputs.user_home.as_deref()) {
+            Ok(None) => (ConfigFileStatus::Absent, ConfigLayer::new()),
             Ok(Some((content, layer))) => {
-                asked.push(layer.clone());
+                requested_layers.push(layer.clone());
                 let mut layer = layer;
-                let state = match source.owner {
-                    Owner::User => State::Read,
-                    Owner::Project => {
-                        let trusted = Trusted::read(&at.home).unwrap_or_default();
-                        let trusts = trusted.holds(&source.path, &content);
-                        let roles = resolved::roles(&merge::merge(granted.clone()));
-                        grant(&mut layer, trusts, &roles, &mut withheld)
+                let status = match source.owner {
+                    ConfigOwner::User => ConfigFileStatus::Read,
+                    ConfigOwner::Project => {
+                        let trust_store = TrustStore::load(&inputs.home).unwrap_or_default();
+                        let is_trusted = trust_store.is_trusted(&source.path, &content);
+                        let roles =
+                            resolved::resolve_roles(&merge::merge_layers(granted_layers.clone()));
+                        withhold_untrusted(&mut layer, is_trusted, &roles, &mut withheld)
                     }
                 };
-                (state, layer)
+                (status, layer)
             }
-            Err(found) => {
-                problems.extend(found);
-                (State::Broken, Layer::new())
+            Err(file_problems) => {
+                problems.extend(file_problems);
+                (ConfigFileStatus::Broken, ConfigLayer::new())
             }
         };
-        granted.push(layer);
-        files.push(Found { source, state });
+        granted_layers.push(layer);
+        files.push(ConfigFile { source, status });
     }
-    let base = Base {
-        directory: at.cwd.clone(),
-        home: at.user_home.clone(),
+    let base = PathBase {
+        directory: inputs.cwd.clone(),
+        home: inputs.user_home.clone(),
     };
-    let (variables, found) = environment::read(at.variable, &base);
-    problems.extend(found);
-    for layer in [variables, resolved::typed(flags)] {
-        asked.push(layer.clone());
-        granted.push(layer);
+    let (env_layer, env_problems) = environment::read_variables(inputs.env_var, &base);
+    problems.extend(env_problems);
+    for layer in [env_layer, resolved::flag_settings(flags)] {
+        requested_layers.push(layer.clone());
+        granted_layers.push(layer);
     }
     // Settings of an untrusted project count here, so that only a setting that no source provides is a problem.
-    problems.extend(resolved::gaps(&merge::merge(asked)));
-    let settings = merge::merge(granted);
-    Loaded {
-        config: Config::of(&settings),
+    problems.extend(resolved::find_incomplete_settings(&merge::merge_layers(
+        requested_layers,
+    )));
+    let settings = merge::merge_layers(granted_layers);
+    LoadedConfig {
+        config: Config::from_settings(&settings),
         settings,
         files,
         problems,
@@ -140,96 +143,111 @@ pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
 }
 
 /// Removes the settings that need trust from the layer of an untrusted project. Returns the status of the file.
-fn grant(layer: &mut Layer, trusted: bool, roles: &Roles, withheld: &mut Vec<Key>) -> State {
-    let mut rest = layer.clone();
-    let asks = merge::withhold(&mut rest, roles);
-    match (asks.is_empty(), trusted) {
-        (true, _) => State::Read,
-        (false, true) => State::Trusted,
+fn withhold_untrusted(
+    layer: &mut ConfigLayer,
+    is_trusted: bool,
+    roles: &RoleRegistry,
+    withheld: &mut Vec<ConfigKey>,
+) -> ConfigFileStatus {
+    let mut permitted = layer.clone();
+    let removed_keys = merge::remove_keys_needing_trust(&mut permitted, roles);
+    match (removed_keys.is_empty(), is_trusted) {
+        (true, _) => ConfigFileStatus::Read,
+        (false, true) => ConfigFileStatus::Trusted,
         (false, false) => {
-            *layer = rest;
-            *withheld = asks;
-            State::Untrusted
+            *layer = permitted;
+            *withheld = removed_keys;
+            ConfigFileStatus::Untrusted
         }
     }
 }
 
 /// Returns the project's file. `None` if that is the user's own file, which needs no trust wherever it is located.
-pub(crate) fn project_file(at: &Surroundings) -> Option<Source> {
-    let path = project_root(&at.cwd).join(PROJECT_FILE);
-    let same = |user: &Source| match (user.path.canonicalize(), path.canonicalize()) {
+pub(crate) fn project_file(inputs: &ConfigInputs) -> Option<ConfigSource> {
+    let path = project_root(&inputs.cwd).join(PROJECT_FILE_NAME);
+    let is_same_file = |user: &ConfigSource| match (user.path.canonicalize(), path.canonicalize()) {
         (Ok(user), Ok(project)) => user == project,
         _ => false,
     };
-    if at.user_file.as_ref().is_some_and(same) {
+    if inputs.user_file.as_ref().is_some_and(is_same_file) {
         return None;
     }
-    Some(Source {
-        owner: Owner::Project,
+    Some(ConfigSource {
+        owner: ConfigOwner::Project,
         path,
-        named: false,
+        is_required: false,
     })
 }
 
 /// Returns the files to read, in ascending priority.
-fn sources(at: &Surroundings) -> Vec<Source> {
-    let user = at.user_file.clone();
-    user.into_iter().chain(project_file(at)).collect()
+fn config_sources(inputs: &ConfigInputs) -> Vec<ConfigSource> {
+    let user = inputs.user_file.clone();
+    user.into_iter().chain(project_file(inputs)).collect()
 }
 
 /// Reads a file and parses its settings. `None` if the file does not exist.
 pub(crate) fn read_source(
-    source: &Source,
+    source: &ConfigSource,
     user_home: Option<&Path>,
-) -> Result<Option<(Vec<u8>, Layer)>, Vec<Problem>> {
-    let Some(content) = files::bytes(source).map_err(|problem| vec![problem])? else {
+) -> Result<Option<(Vec<u8>, ConfigLayer)>, Vec<ConfigProblem>> {
+    let Some(content) = files::read_bytes(source).map_err(|problem| vec![problem])? else {
         return Ok(None);
     };
-    let text = files::text(&content, &source.path).map_err(|problem| vec![problem])?;
-    let layer = read::read(text, &source.path, user_home)?;
+    let text = files::decode_text(&content, &source.path).map_err(|problem| vec![problem])?;
+    let layer = read::parse_file(text, &source.path, user_home)?;
     Ok(Some((content, layer)))
 }
 
 /// Returns the roles without any project. A project can only narrow them unless the user trusts it.
-pub(crate) fn users_roles(at: &Surroundings) -> Roles {
-    let user = at.user_file.as_ref();
-    let read = user.and_then(|user| read_source(user, at.user_home.as_deref()).ok().flatten());
-    resolved::roles(&read.map_or_else(Layer::new, |(_, layer)| layer))
+pub(crate) fn user_roles(inputs: &ConfigInputs) -> RoleRegistry {
+    let user = inputs.user_file.as_ref();
+    let loaded = user.and_then(|user| {
+        read_source(user, inputs.user_home.as_deref())
+            .ok()
+            .flatten()
+    });
+    resolved::resolve_roles(&loaded.map_or_else(ConfigLayer::new, |(_, layer)| layer))
 }
 
 /// Reads a project's file. `None` if it does not exist or cannot be read.
-pub(crate) fn content(path: &Path) -> Option<Vec<u8>> {
-    let source = Source {
-        owner: Owner::Project,
+pub(crate) fn read_project_file(path: &Path) -> Option<Vec<u8>> {
+    let source = ConfigSource {
+        owner: ConfigOwner::Project,
         path: path.to_owned(),
-        named: false,
+        is_required: false,
     };
-    files::bytes(&source).ok().flatten()
+    files::read_bytes(&source).ok().flatten()
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// Returns the first problem, as the error of a command that needs a valid configuration.
-    pub(crate) fn refusal(&self) -> Option<CliError> {
-        let first = self.problems.first()?;
-        let error = CliError::from(first);
+    pub(crate) fn validation_error(&self) -> Option<CliError> {
+        let first_problem = self.problems.first()?;
+        let error = CliError::from(first_problem);
         Some(match self.problems.len() - 1 {
             0 => error,
-            more => error.hint(format!("{more} more: `segue config check` lists them all")),
+            remaining => error.with_hint(format!(
+                "{remaining} more: `segue config check` lists them all"
+            )),
         })
     }
 }
 
 /// Lists the settings that a project asks for, with one name per MCP server and ACP agent: `claude.path, mcp.x`.
-pub(crate) fn in_short(keys: &[Key]) -> String {
+pub(crate) fn format_key_summary(keys: &[ConfigKey]) -> String {
     let mut names: Vec<String> = Vec::new();
     for key in keys {
-        let path = key.path();
-        let length = if matches!(path.first(), Some(&("mcp" | "acp"))) {
+        let path = key.toml_path();
+        let segments = if matches!(path.first(), Some(&("mcp" | "acp"))) {
             2
         } else {
             path.len()
         };
-        let name: Vec<String> = path.into_iter().take(length).map(bare).collect();
+        let name: Vec<String> = path
+            .into_iter()
+            .take(segments)
+            .map(format_toml_key)
+            .collect();
         let name = name.join(".");
         if !names.contains(&name) {
             names.push(name);
@@ -239,7 +257,7 @@ pub(crate) fn in_short(keys: &[Key]) -> String {
 }
 
 /// Returns line and column of a byte offset, counted from 1, columns in characters.
-fn position(text: &str, offset: usize) -> (usize, usize) {
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.matches('\n').count() + 1;

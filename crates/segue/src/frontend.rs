@@ -1,81 +1,85 @@
 //! Frontends that show hints to the user: the shell, and the conversation, in which commands begin with a slash.
 
-use segue_core::hint::NextStep;
+use segue_core::hint::SuggestedAction;
 use segue_core::id::{ProviderId, SessionId};
 
 /// Frontend in which a hint is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Front<'a> {
+pub(crate) enum Frontend<'a> {
     Shell,
     /// A conversation, with its session once it has one.
-    Talk(Option<&'a SessionId>),
+    Repl(Option<&'a SessionId>),
 }
 
-impl Front<'_> {
+impl Frontend<'_> {
     /// Words a suggested action for this frontend.
-    pub(crate) fn words(self, step: &NextStep) -> String {
-        let said = match self {
+    pub(crate) fn format_action(self, action: &SuggestedAction) -> String {
+        let repl_text = match self {
             Self::Shell => None,
-            Self::Talk(session) => in_conversation(step, session),
+            Self::Repl(session) => format_repl_action(action, session),
         };
-        said.unwrap_or_else(|| step.to_string())
+        repl_text.unwrap_or_else(|| action.to_string())
     }
 }
 
 /// Words a suggested action for a conversation. `None` if only a shell command can do it.
-fn in_conversation(step: &NextStep, session: Option<&SessionId>) -> Option<String> {
+fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> Option<String> {
     // Commands of a conversation apply only to its current session.
-    if about(step).is_some_and(|id| session != Some(id)) {
+    if action_session(action).is_some_and(|id| session != Some(id)) {
         return None;
     }
-    let hand_over = |agent: Option<&ProviderId>| {
+    let format_handoff = |agent: Option<&ProviderId>| {
         let agent = agent.map_or("NAME", ProviderId::as_str);
         format!("have another agent go on: /handoff {agent}")
     };
     // Settings that only a command-line option can change require a restart.
-    let anew =
+    let restart_command =
         |id: &SessionId, options: &str| format!("/quit, then segue repl --resume {id} {options}");
-    Some(match step {
-        NextStep::GoOn(_) => "ask again".to_owned(),
-        NextStep::GiveLonger(id) => {
-            let anew = anew(id, "--open-timeout 120 --timeout 3600");
-            format!("give it longer: {anew}")
+    Some(match action {
+        SuggestedAction::Resume(_) => "ask again".to_owned(),
+        SuggestedAction::ExtendTimeouts(id) => {
+            let command = restart_command(id, "--open-timeout 120 --timeout 3600");
+            format!("give it longer: {command}")
         }
-        NextStep::TryAnyway(id) => format!("try it once more: {}", anew(id, "--anyway")),
-        NextStep::AskNow => "or wait until then".to_owned(),
-        NextStep::HandOver(_, agent) | NextStep::AskAnother(agent) => hand_over(agent.as_ref()),
-        NextStep::Start => "the first prompt starts one".to_owned(),
-        NextStep::StartAnew => "/new begins another session".to_owned(),
-        NextStep::StartWithAnother => {
+        SuggestedAction::ForceRetry(id) => {
+            format!("try it once more: {}", restart_command(id, "--anyway"))
+        }
+        SuggestedAction::SkipCooldown => "or wait until then".to_owned(),
+        SuggestedAction::HandOff(_, agent) | SuggestedAction::UseOtherAgent(agent) => {
+            format_handoff(agent.as_ref())
+        }
+        SuggestedAction::Start => "the first prompt starts one".to_owned(),
+        SuggestedAction::StartAnother => "/new begins another session".to_owned(),
+        SuggestedAction::StartWithOtherAgent => {
             "start a session with the other agent: /agent NAME, then /new".to_owned()
         }
-        NextStep::List => "/sessions".to_owned(),
-        NextStep::ListAll => "/sessions all".to_owned(),
-        NextStep::Fork(_) => "/fork".to_owned(),
-        NextStep::Undo(_) => "/undo".to_owned(),
-        NextStep::Compact(_) => "/compact".to_owned(),
-        NextStep::LookAtCheckpoint(_) => "/checkpoint".to_owned(),
+        SuggestedAction::List => "/sessions".to_owned(),
+        SuggestedAction::ListAll => "/sessions all".to_owned(),
+        SuggestedAction::Fork(_) => "/fork".to_owned(),
+        SuggestedAction::Undo(_) => "/undo".to_owned(),
+        SuggestedAction::Compact(_) => "/compact".to_owned(),
+        SuggestedAction::ShowCheckpoint(_) => "/checkpoint".to_owned(),
     })
 }
 
 /// Returns the session that a suggested action applies to.
-fn about(step: &NextStep) -> Option<&SessionId> {
-    match step {
-        NextStep::GoOn(id)
-        | NextStep::GiveLonger(id)
-        | NextStep::TryAnyway(id)
-        | NextStep::HandOver(id, _)
-        | NextStep::Fork(id)
-        | NextStep::Undo(id)
-        | NextStep::Compact(id)
-        | NextStep::LookAtCheckpoint(id) => Some(id),
-        NextStep::AskNow
-        | NextStep::AskAnother(_)
-        | NextStep::Start
-        | NextStep::StartAnew
-        | NextStep::StartWithAnother
-        | NextStep::List
-        | NextStep::ListAll => None,
+fn action_session(action: &SuggestedAction) -> Option<&SessionId> {
+    match action {
+        SuggestedAction::Resume(id)
+        | SuggestedAction::ExtendTimeouts(id)
+        | SuggestedAction::ForceRetry(id)
+        | SuggestedAction::HandOff(id, _)
+        | SuggestedAction::Fork(id)
+        | SuggestedAction::Undo(id)
+        | SuggestedAction::Compact(id)
+        | SuggestedAction::ShowCheckpoint(id) => Some(id),
+        SuggestedAction::SkipCooldown
+        | SuggestedAction::UseOtherAgent(_)
+        | SuggestedAction::Start
+        | SuggestedAction::StartAnother
+        | SuggestedAction::StartWithOtherAgent
+        | SuggestedAction::List
+        | SuggestedAction::ListAll => None,
     }
 }
 
@@ -86,66 +90,73 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_place_has_its_own_words_for_a_step() {
+    fn the_shell_and_the_repl_format_an_action_differently() {
         let id = SessionId::parse("20261116_101502_m4qc").unwrap();
-        let other = SessionId::parse("20261116_101502_k3f9").unwrap();
+        let other_id = SessionId::parse("20261116_101502_k3f9").unwrap();
         let codex = || Some(ProviderId::codex());
         let cases = [
             (
-                NextStep::ListAll,
+                SuggestedAction::ListAll,
                 "segue session list --all",
                 "/sessions all",
             ),
             (
-                NextStep::GoOn(id.clone()),
+                SuggestedAction::Resume(id.clone()),
                 "go on with: segue chat --resume ID \"…\"",
                 "ask again",
             ),
             (
-                NextStep::HandOver(id.clone(), codex()),
+                SuggestedAction::HandOff(id.clone(), codex()),
                 "have another agent go on: segue session handoff ID -p codex",
                 "have another agent go on: /handoff codex",
             ),
             (
-                NextStep::HandOver(id.clone(), None),
+                SuggestedAction::HandOff(id.clone(), None),
                 "have another agent go on: segue session handoff ID -p NAME",
                 "have another agent go on: /handoff NAME",
             ),
             (
-                NextStep::TryAnyway(id.clone()),
+                SuggestedAction::ForceRetry(id.clone()),
                 "try it once more: segue chat --resume ID --anyway \"…\"",
                 "try it once more: /quit, then segue repl --resume ID --anyway",
             ),
             (
-                NextStep::GiveLonger(id.clone()),
+                SuggestedAction::ExtendTimeouts(id.clone()),
                 "give it longer: segue chat --resume ID --open-timeout 120 --timeout 3600 \"…\"",
                 "give it longer: /quit, then segue repl --resume ID --open-timeout 120 --timeout 3600",
             ),
-            (NextStep::Fork(id.clone()), "segue session fork ID", "/fork"),
+            (
+                SuggestedAction::Fork(id.clone()),
+                "segue session fork ID",
+                "/fork",
+            ),
             // Sessions other than the current session of the conversation.
             (
-                NextStep::Fork(other.clone()),
+                SuggestedAction::Fork(other_id.clone()),
                 "segue session fork OTHER",
                 "segue session fork OTHER",
             ),
             (
-                NextStep::GoOn(other.clone()),
+                SuggestedAction::Resume(other_id.clone()),
                 "go on with: segue chat --resume OTHER \"…\"",
                 "go on with: segue chat --resume OTHER \"…\"",
             ),
         ];
-        for (step, shell, talk) in cases {
-            let named = |text: &str| {
-                let text = text.replace("OTHER", other.as_str());
+        for (action, shell, repl) in cases {
+            let with_ids = |text: &str| {
+                let text = text.replace("OTHER", other_id.as_str());
                 text.replace("ID", id.as_str())
             };
-            assert_eq!(Front::Shell.words(&step), named(shell));
-            assert_eq!(Front::Talk(Some(&id)).words(&step), named(talk));
+            assert_eq!(Frontend::Shell.format_action(&action), with_ids(shell));
+            assert_eq!(
+                Frontend::Repl(Some(&id)).format_action(&action),
+                with_ids(repl)
+            );
         }
         let hint = Hint::from("it had 3; `")
-            .step(NextStep::List)
-            .say("` shows a new one");
-        let words = hint.worded(|step| Front::Talk(None).words(step));
-        assert_eq!(words, "it had 3; `/sessions` shows a new one");
+            .with_action(SuggestedAction::List)
+            .with_text("` shows a new one");
+        let formatted = hint.format_with(|action| Frontend::Repl(None).format_action(action));
+        assert_eq!(formatted, "it had 3; `/sessions` shows a new one");
     }
 }

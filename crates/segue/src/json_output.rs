@@ -6,24 +6,24 @@ mod transcript;
 use jiff::Timestamp;
 use segue_core::agent::Capabilities;
 use segue_core::hint::Hint;
-use segue_core::session::{Failure, Role, Step, ToolCall, TurnState, Usage};
-use segue_engine::{FoundIn, FoundTurn, SearchReport, TurnEvent, TurnReport};
+use segue_core::session::{Failure, ResolutionStep, Role, ToolCall, TurnState, Usage};
+use segue_engine::{SearchHit, SearchHitTurn, SearchReport, TurnEvent, TurnReport};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::commands::chat::run_turn::Told;
-use crate::error::{CliError, Kind};
-use crate::terminal::print;
+use crate::commands::chat::run_turn::PartialTurnReport;
+use crate::error::{CliError, ExitKind};
+use crate::terminal::print_line;
 
 pub(crate) use self::session::{
-    SessionJson, conversation, info, native_info, skipped, total_tokens,
+    SessionJson, conversation_json, native_info_json, session_info_json, skipped_json, sum_tokens,
 };
 pub(crate) use self::transcript::{TranscriptJson, TurnJson};
 
 /// Prints a value as one line.
 pub(crate) fn print_json(value: &impl Serialize) {
     if let Ok(line) = serde_json::to_string(value) {
-        print(&line);
+        print_line(&line);
     }
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn print_error(error: &CliError) {
     print_json(&json!({ "error": ErrorJson::from(error) }));
 }
 
-fn time(at: Timestamp) -> String {
+fn format_time(at: Timestamp) -> String {
     at.to_string()
 }
 
@@ -87,9 +87,9 @@ impl From<&Failure> for ErrorJson {
 impl From<&CliError> for ErrorJson {
     fn from(error: &CliError) -> Self {
         let class = match error.kind {
-            Kind::Usage => "usage",
-            Kind::Policy => "policy",
-            Kind::Failed | Kind::Agent | Kind::Interrupted => "failed",
+            ExitKind::Usage => "usage",
+            ExitKind::Policy => "policy",
+            ExitKind::Failed | ExitKind::Agent | ExitKind::Interrupted => "failed",
         };
         Self {
             class: class.to_owned(),
@@ -97,10 +97,10 @@ impl From<&CliError> for ErrorJson {
             hint: error.hints.first().map(Hint::to_string),
             hints: error.hints.iter().map(Hint::to_string).collect(),
             stderr: None,
-            retry_at: error.retry_at.map(time),
-            held_by: error.about.held_by.as_ref().map(|holder| {
-                let (host, since) = holder.host_and_since.clone().unzip();
-                json!({ "host": host, "pid": holder.pid, "since": since.map(time) })
+            retry_at: error.retry_at.map(format_time),
+            held_by: error.subject.blocking_process.as_ref().map(|process| {
+                let (host, since) = process.host_and_since.clone().unzip();
+                json!({ "host": host, "pid": process.pid, "since": since.map(format_time) })
             }),
         }
     }
@@ -134,17 +134,17 @@ impl From<&TurnReport> for ChatJson {
             provider: Some(report.provider.to_string()),
             native_session_id: report.native_id.as_ref().map(ToString::to_string),
             leg: report.leg,
-            opened: report.opened.as_ref().map(|(opened, _)| opened.as_str()),
-            opened_why: report.opened.as_ref().map(|(_, why)| why.clone()),
+            opened: report.opened.as_ref().map(|(mode, _)| mode.as_str()),
+            opened_why: report.opened.as_ref().map(|(_, reason)| reason.clone()),
             text: report.text.clone(),
-            stop: stop(report.state),
+            stop: stop_name(report.state),
             usage: report.usage.into(),
             decisions: report
                 .decisions
                 .iter()
                 .map(|decision| decision.text.clone())
                 .collect(),
-            explain: report.steps.as_deref().map(steps),
+            explain: report.steps.as_deref().map(steps_json),
             error: report.failure.as_ref().map(ErrorJson::from),
         }
     }
@@ -152,16 +152,16 @@ impl From<&TurnReport> for ChatJson {
 
 impl ChatJson {
     /// Builds the output for a turn that did not start or that could not be saved.
-    pub(crate) fn failed(told: Told, error: &CliError) -> Self {
-        let (session, turn) = told.began.unzip();
-        let about = &error.about;
+    pub(crate) fn from_error(partial_report: PartialTurnReport, error: &CliError) -> Self {
+        let (session, turn) = partial_report.saved_turn.unzip();
+        let subject = &error.subject;
         Self {
             session_id: session
                 .as_ref()
-                .or(about.session.as_ref())
+                .or(subject.session.as_ref())
                 .map(ToString::to_string),
             turn,
-            provider: about.provider.as_ref().map(ToString::to_string),
+            provider: subject.provider.as_ref().map(ToString::to_string),
             native_session_id: None,
             leg: None,
             opened: None,
@@ -169,14 +169,14 @@ impl ChatJson {
             text: Some(String::new()),
             stop: "failed",
             usage: Usage::default().into(),
-            decisions: told.decisions,
-            explain: told.steps.as_deref().map(steps),
+            decisions: partial_report.decisions,
+            explain: partial_report.resolution_steps.as_deref().map(steps_json),
             error: Some(error.into()),
         }
     }
 }
 
-fn stop(state: TurnState) -> &'static str {
+fn stop_name(state: TurnState) -> &'static str {
     match state {
         TurnState::Finished => "finished",
         TurnState::Cancelled => "cancelled",
@@ -185,31 +185,33 @@ fn stop(state: TurnState) -> &'static str {
 }
 
 /// Returns the line that `chat --events` prints for one event.
-pub(crate) fn event(event: &TurnEvent) -> Value {
+pub(crate) fn event_json(event: &TurnEvent) -> Value {
     match event {
-        TurnEvent::Began { session, turn } => {
+        TurnEvent::Started { session, turn } => {
             json!({ "event": "began", "session_id": session.as_str(), "turn": turn })
         }
-        TurnEvent::Explained(all) => json!({ "event": "explained", "steps": steps(all) }),
+        TurnEvent::Explained(resolution_steps) => {
+            json!({ "event": "explained", "steps": steps_json(resolution_steps) })
+        }
         TurnEvent::Opened {
             provider,
             native_id,
             leg,
-            opened,
+            mode,
         } => json!({
             "event": "opened", "provider": provider.as_str(), "native_session_id": native_id.as_ref().map(ToString::to_string),
-            "leg": leg, "opened": opened.as_str()
+            "leg": leg, "opened": mode.as_str()
         }),
         TurnEvent::Decided(decision) => {
             json!({ "event": "decision", "kind": decision.kind.as_str(), "text": decision.text })
         }
-        TurnEvent::Text { message, words } => {
-            json!({ "event": "text", "message": message, "text": words })
+        TurnEvent::Text { message, text } => {
+            json!({ "event": "text", "message": message, "text": text })
         }
-        TurnEvent::Thought { message, words } => {
-            json!({ "event": "thought", "message": message, "text": words })
+        TurnEvent::Thought { message, text } => {
+            json!({ "event": "thought", "message": message, "text": text })
         }
-        TurnEvent::Named { native_id } => {
+        TurnEvent::NativeIdReported { native_id } => {
             json!({ "event": "named", "native_session_id": native_id.as_str() })
         }
         TurnEvent::Plan(steps) => {
@@ -220,14 +222,14 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
             json!({ "event": "plan", "steps": steps })
         }
         TurnEvent::Stopping => json!({ "event": "stopping" }),
-        TurnEvent::Tool(call) => with_event("tool", tool(call)),
-        TurnEvent::Ask(request, _) => {
+        TurnEvent::Tool(call) => with_event("tool", tool_json(call)),
+        TurnEvent::PermissionRequested(request, _) => {
             let options: Vec<&str> = request
                 .options
                 .iter()
                 .map(|option| option.name.as_str())
                 .collect();
-            json!({ "event": "permission_request", "tool": tool(&request.call), "options": options })
+            json!({ "event": "permission_request", "tool": tool_json(&request.call), "options": options })
         }
         TurnEvent::Saved { message } => json!({ "event": "saved", "message": message }),
         TurnEvent::Usage(usage) => with_event("usage", json!(UsageJson::from(*usage))),
@@ -236,7 +238,7 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
 }
 
 /// Returns the steps that resolved the session.
-fn steps(steps: &[Step]) -> Vec<Value> {
+fn steps_json(steps: &[ResolutionStep]) -> Vec<Value> {
     let steps = steps.iter();
     steps
         .map(|step| json!({ "step": step.kind.as_str(), "text": step.text }))
@@ -252,7 +254,7 @@ pub(crate) fn with_event(name: &str, object: Value) -> Value {
     Value::Object(event)
 }
 
-fn tool(call: &ToolCall) -> Value {
+fn tool_json(call: &ToolCall) -> Value {
     json!({
         "id": call.id, "name": call.name, "kind": call.kind, "status": call.status.as_str(),
         "args": call.args, "output": call.output,
@@ -261,45 +263,47 @@ fn tool(call: &ToolCall) -> Value {
 }
 
 /// Returns the output of `session search --json`: one entry per matching turn.
-pub(crate) fn hits(report: &SearchReport) -> Vec<Value> {
-    let entry = |found: &FoundIn, turn: Option<&FoundTurn>| {
-        let session = serde_json::to_value(conversation(&found.conversation)).unwrap_or_default();
-        let of = |field: &str| session.get(field).cloned().unwrap_or_default();
+pub(crate) fn search_hits_json(report: &SearchReport) -> Vec<Value> {
+    let entry = |hit: &SearchHit, turn: Option<&SearchHitTurn>| {
+        let session =
+            serde_json::to_value(conversation_json(&hit.conversation)).unwrap_or_default();
+        let session_field = |field: &str| session.get(field).cloned().unwrap_or_default();
         json!({
-            "id": of("id"),
-            "provider": of("provider"),
-            "native_session_id": of("native_session_id"),
+            "id": session_field("id"),
+            "provider": session_field("provider"),
+            "native_session_id": session_field("native_session_id"),
             "turn": turn.map(|turn| turn.n),
             "role": turn.and_then(|turn| turn.snippet.role).map(Role::as_str),
-            "at": turn.and_then(|turn| turn.at).map(time),
+            "at": turn.and_then(|turn| turn.at).map(format_time),
             "snippet": turn.map(|turn| turn.snippet.text.as_str()),
-            "score": found.score,
-            "found_in_turns": found.count,
-            "title": of("title"),
-            "project": of("project"),
-            "cwd": of("cwd"),
-            "tags": of("tags"),
-            "status": of("status"),
-            "updated_at": of("updated_at"),
+            "score": hit.score,
+            "found_in_turns": hit.count,
+            "title": session_field("title"),
+            "project": session_field("project"),
+            "cwd": session_field("cwd"),
+            "tags": session_field("tags"),
+            "status": session_field("status"),
+            "updated_at": session_field("updated_at"),
         })
     };
-    let entries = report.found.iter().flat_map(|found| {
-        let turns = found.turns.iter().map(|turn| entry(found, Some(turn)));
-        let whole = found.turns.is_empty().then(|| entry(found, None));
-        turns.chain(whole).collect::<Vec<_>>()
+    let entries = report.hits.iter().flat_map(|hit| {
+        let turns = hit.turns.iter().map(|turn| entry(hit, Some(turn)));
+        let session_entry = hit.turns.is_empty().then(|| entry(hit, None));
+        turns.chain(session_entry).collect::<Vec<_>>()
     });
     entries.collect()
 }
 
 /// Returns a map from each capability to its source, or to null if the agent does not have it.
-pub(crate) fn capabilities(capabilities: Capabilities) -> Value {
-    let each = capabilities.each().into_iter();
-    each.map(|(name, how)| {
-        (
-            name.to_owned(),
-            how.map_or(Value::Null, |how| how.as_str().into()),
-        )
-    })
-    .collect::<Map<_, _>>()
-    .into()
+pub(crate) fn capabilities_json(capabilities: Capabilities) -> Value {
+    let entries = capabilities.entries().into_iter();
+    entries
+        .map(|(name, source)| {
+            (
+                name.to_owned(),
+                source.map_or(Value::Null, |source| source.as_str().into()),
+            )
+        })
+        .collect::<Map<_, _>>()
+        .into()
 }

@@ -1,7 +1,7 @@
 //! The picker: all conversations on one screen, with search and preview.
 //!
 //! It consists of a pure model ([`state`]), its pure rendering ([`draw`]), a terminal ([`screen`]), threads that query
-//! the data source ([`work`]), and the loop that connects them. The [`Shelf`] provides the conversations. The caller
+//! the data source ([`work`]), and the loop that connects them. The [`DataSource`] provides the conversations. The caller
 //! acts on the choice.
 
 mod data_source;
@@ -19,44 +19,50 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::error::{CliError, Kind};
-use crate::terminal::{clean, say};
-pub(crate) use data_source::{Chosen, Next, Options, Order, Place, Shelf};
-pub(crate) use local_source::{Machine, reference};
+use crate::error::{CliError, ExitKind};
+use crate::terminal::{eprint_line, strip_control_chars};
+pub(crate) use data_source::{
+    ChoiceAction, DataSource, PickerChoice, PickerOptions, ProjectFilter, RowOrder,
+};
+pub(crate) use local_source::{LocalSource, row_ref};
 use screen::Screen;
-pub(crate) use screen::is_possible;
-use state::{Ask, State};
+pub(crate) use screen::is_terminal_supported;
+use state::{PickerAction, PickerState};
 use workers::Workers;
 
 /// Time that the first frame waits for rows, so that it is not empty.
-const FIRST: Duration = Duration::from_millis(40);
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(40);
 /// Interval at which the screen is redrawn without events, because ages are shown in minutes.
-const LASTS: Duration = Duration::from_secs(30);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Lets the user choose a conversation. `None` if the user leaves without a choice.
 ///
 /// Calls `open` on each thread that needs a data source. The terminal is restored on return.
-pub(crate) fn run<S: Shelf>(
+pub(crate) fn run<S: DataSource>(
     open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
-    options: Options,
-) -> Result<Option<Chosen>, CliError> {
-    let broken = |error: io::Error| CliError::failed("cannot use the terminal").because(&error);
-    let mut workers = Workers::start(open).map_err(broken)?;
-    let mut state = State::new(options, Timestamp::now());
+    options: PickerOptions,
+) -> Result<Option<PickerChoice>, CliError> {
+    let terminal_error =
+        |error: io::Error| CliError::failed("cannot use the terminal").with_cause(&error);
+    let mut workers = Workers::start(open).map_err(terminal_error)?;
+    let mut state = PickerState::new(options, Timestamp::now());
     let outcome =
-        Screen::take().and_then(|mut screen| choose(&mut screen, &mut workers, &mut state));
+        Screen::open().and_then(|mut screen| run_event_loop(&mut screen, &mut workers, &mut state));
     // The terminal is restored, so messages are visible and the user can interrupt the wait.
-    for done in workers.finish() {
-        let told = done.map_or_else(|error| format!("error: {error}"), |done| done.said);
-        say(&clean(&told));
+    for result in workers.finish() {
+        let message = result.map_or_else(
+            |error| format!("error: {error}"),
+            |action_outcome| action_outcome.message,
+        );
+        eprint_line(&strip_control_chars(&message));
     }
-    match outcome.map_err(broken)? {
-        End::Left => Ok(None),
-        End::Chosen(chosen) => Ok(Some(*chosen)),
-        End::Told => Err(CliError {
+    match outcome.map_err(terminal_error)? {
+        PickerEnd::Cancelled => Ok(None),
+        PickerEnd::Chosen(choice) => Ok(Some(*choice)),
+        PickerEnd::Interrupted => Err(CliError {
             retry_at: None,
-            about: Box::default(),
-            kind: Kind::Interrupted,
+            subject: Box::default(),
+            kind: ExitKind::Interrupted,
             message: "interrupted; nothing was chosen".to_owned(),
             hints: Vec::new(),
         }),
@@ -64,63 +70,71 @@ pub(crate) fn run<S: Shelf>(
 }
 
 /// End of the picker.
-enum End {
-    Left,
-    Chosen(Box<Chosen>),
+enum PickerEnd {
+    Cancelled,
+    Chosen(Box<PickerChoice>),
     /// A signal, or the loss of the terminal.
-    Told,
+    Interrupted,
 }
 
 /// Runs the loop: draws, waits and handles events.
-fn choose(screen: &mut Screen, workers: &mut Workers, state: &mut State) -> io::Result<End> {
+fn run_event_loop(
+    screen: &mut Screen,
+    workers: &mut Workers,
+    state: &mut PickerState,
+) -> io::Result<PickerEnd> {
     let started = Instant::now();
     loop {
         state.resize(screen.size()?);
-        if let Some(question) = state.wanted_page() {
-            workers.look(question);
+        if let Some(query) = state.next_page_query() {
+            workers.request_page(query);
         }
-        if let Some((row, ticket)) = state.wanted_preview() {
-            workers.preview(row, ticket);
+        if let Some((row, version)) = state.next_preview_request() {
+            workers.request_preview(row, version);
         }
-        let early = if state.is_current() {
+        let first_frame_delay = if state.is_current() {
             Duration::ZERO
         } else {
-            FIRST.saturating_sub(started.elapsed())
+            FIRST_FRAME_TIMEOUT.saturating_sub(started.elapsed())
         };
-        if early.is_zero() {
+        if first_frame_delay.is_zero() {
             state.now = Timestamp::now();
             screen.draw(state)?;
         }
-        let at_most = if early.is_zero() { LASTS } else { early };
-        let woken = screen.wait(workers.bell(), at_most)?;
-        if woken.is_over {
-            return Ok(End::Told);
+        let timeout = if first_frame_delay.is_zero() {
+            REDRAW_INTERVAL
+        } else {
+            first_frame_delay
+        };
+        let wakeup = screen.wait(workers.answers_fd(), timeout)?;
+        if wakeup.should_end {
+            return Ok(PickerEnd::Interrupted);
         }
-        let news = workers.news();
-        let answers = news.into_iter().map(Happened::News);
-        for happened in answers.chain(woken.keys.into_iter().map(Happened::Key)) {
-            let ask = match happened {
-                Happened::News(news) => state.told(news),
-                Happened::Key(key) => state.press(key),
+        let answers = workers.take_answers();
+        let answer_events = answers.into_iter().map(PickerEvent::Answer);
+        for event in answer_events.chain(wakeup.keys.into_iter().map(PickerEvent::Key)) {
+            let action = match event {
+                PickerEvent::Answer(answer) => state.handle_answer(answer),
+                PickerEvent::Key(key) => state.handle_key(key),
             };
-            match ask {
-                Ask::Nothing => {}
-                Ask::Leave => return Ok(End::Left),
-                Ask::Choose(chosen) => return Ok(End::Chosen(Box::new(chosen))),
-                Ask::Act(row, deed) => workers.act(row, deed),
-                Ask::Suspend => screen.suspend()?,
-                Ask::Redraw => {
+            match action {
+                PickerAction::Continue => {}
+                PickerAction::Exit => return Ok(PickerEnd::Cancelled),
+                PickerAction::Choose(choice) => return Ok(PickerEnd::Chosen(Box::new(choice))),
+                PickerAction::Act(row, row_action) => workers.request_action(row, row_action),
+                PickerAction::Suspend => screen.suspend()?,
+                PickerAction::Redraw => {
                     screen.clear()?;
-                    workers.refresh();
+                    workers.request_refresh();
                 }
             }
         }
     }
 }
 
-enum Happened {
-    News(state::News),
-    Key(keys::Key),
+enum PickerEvent {
+    Answer(state::WorkerAnswer),
+    Key(keys::PickerKey),
 }
 
 #[cfg(test)]

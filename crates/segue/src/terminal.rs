@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use segue_core::session::Decision;
 
-pub(crate) use table::{Table, shorten};
-pub(crate) use time::ago;
+pub(crate) use table::{Table, shorten_to_width};
+pub(crate) use time::format_age;
 
 /// Colour setting of an output stream.
 #[derive(Debug, Clone, Copy)]
@@ -20,18 +20,18 @@ pub(crate) struct Style {
 
 impl Style {
     pub(crate) fn stdout() -> Self {
-        Self::of(std::io::stdout().is_terminal())
+        Self::detect(std::io::stdout().is_terminal())
     }
 
     pub(crate) fn stderr() -> Self {
-        Self::of(std::io::stderr().is_terminal())
+        Self::detect(std::io::stderr().is_terminal())
     }
 
-    fn of(terminal: bool) -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let able = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    fn detect(is_terminal: bool) -> Self {
+        let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let is_supported = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         Self {
-            colour: terminal && wanted && able,
+            colour: is_terminal && is_wanted && is_supported,
         }
     }
 
@@ -65,123 +65,123 @@ impl Style {
 }
 
 /// Prints a line to standard output. Ignores a closed reader, because no one is left to report it to.
-pub(crate) fn print(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
 /// Prints a line to standard output, and returns `Break` if the reader is closed.
-pub(crate) fn try_print(line: &str) -> ControlFlow<()> {
+pub(crate) fn try_print_line(line: &str) -> ControlFlow<()> {
     match writeln!(std::io::stdout().lock(), "{line}") {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     }
 }
 
-/// Splits a line into chunks of at most `width` characters, at blanks if possible.
-pub(crate) fn wrap(line: &str, width: Option<usize>) -> Vec<&str> {
-    let Some(width) = width.filter(|&width| width >= 20) else {
+/// Splits a line into chunks of at most `max_width` characters, at blanks if possible.
+pub(crate) fn wrap(line: &str, max_width: Option<usize>) -> Vec<&str> {
+    let Some(max_width) = max_width.filter(|&max_width| max_width >= 20) else {
         return vec![line];
     };
-    let mut pieces = Vec::new();
-    let mut rest = line;
-    while let Some((end, _)) = rest.char_indices().nth(width) {
-        let fitting = rest.split_at(end).0;
+    let mut chunks = Vec::new();
+    let mut remaining = line;
+    while let Some((end, _)) = remaining.char_indices().nth(max_width) {
+        let fitting = remaining.split_at(end).0;
         // A word longer than a third of the line is cut instead of moved to the next line.
         let blank = fitting.rfind(' ').filter(|&blank| blank > end * 2 / 3);
-        let (piece, after) = rest.split_at(blank.unwrap_or(end));
-        pieces.push(piece);
-        rest = if blank.is_some() {
+        let (chunk, after) = remaining.split_at(blank.unwrap_or(end));
+        chunks.push(chunk);
+        remaining = if blank.is_some() {
             after.trim_start_matches(' ')
         } else {
             after
         };
     }
-    pieces.push(rest);
-    pieces
+    chunks.push(remaining);
+    chunks
 }
 
 /// Formats a size in bytes with a decimal unit.
-pub(crate) fn bytes(size: u64) -> String {
-    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+pub(crate) fn format_bytes(size: u64) -> String {
+    const SIZE_UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if size < 1000 {
         return format!("{size} B");
     }
     // Tenths of a unit are exact enough and avoid fractions.
     let mut tenths = size / 100;
     let mut unit = 0;
-    while tenths >= 10_000 && unit + 1 < UNITS.len() {
+    while tenths >= 10_000 && unit + 1 < SIZE_UNITS.len() {
         tenths /= 1000;
         unit += 1;
     }
-    let name = UNITS.get(unit).copied().unwrap_or_default();
+    let unit_name = SIZE_UNITS.get(unit).copied().unwrap_or_default();
     if tenths < 100 {
-        format!("{}.{} {name}", tenths / 10, tenths % 10)
+        format!("{}.{} {unit_name}", tenths / 10, tenths % 10)
     } else {
-        format!("{} {name}", tenths / 10)
+        format!("{} {unit_name}", tenths / 10)
     }
 }
 
 /// Prints a line to standard error.
-pub(crate) fn say(line: &str) {
+pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Reports an automatic decision of segue.
-pub(crate) fn say_decision(decision: &Decision) {
-    let mark = Style::stderr().yellow("segue:");
-    say(&format!("{mark} {}", clean(&decision.text)));
+pub(crate) fn eprint_decision(decision: &Decision) {
+    let prefix = Style::stderr().yellow("segue:");
+    eprint_line(&format!("{prefix} {}", strip_control_chars(&decision.text)));
 }
 
 /// Removes all characters that would control a terminal, except line ends and tabs.
-pub(crate) fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
+pub(crate) fn strip_control_chars(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
         if c == '\u{1b}' {
-            skip_sequence(&mut rest);
-        } else if c == '\n' || c == '\t' || !(c.is_control() || steers_direction(c)) {
-            clean.push(c);
+            skip_escape_sequence(&mut chars);
+        } else if c == '\n' || c == '\t' || !(c.is_control() || is_direction_control(c)) {
+            cleaned.push(c);
         }
     }
-    clean
+    cleaned
 }
 
 /// Skips the remainder of a control sequence after its escape character, such as `[31m`. Skips nothing if the sequence
 /// is not complete.
-fn skip_sequence(rest: &mut std::str::Chars<'_>) {
-    let mut ahead = rest.clone();
+fn skip_escape_sequence(chars: &mut std::str::Chars<'_>) {
+    let mut ahead = chars.clone();
     if ahead.next() != Some('[') {
         return;
     }
-    let inside = |c: &char| ('\u{20}'..='\u{3f}').contains(c);
-    let length = ahead.clone().take_while(inside).count();
+    let is_parameter = |c: &char| ('\u{20}'..='\u{3f}').contains(c);
+    let length = ahead.clone().take_while(is_parameter).count();
     if ahead
         .nth(length)
         .is_some_and(|end| ('@'..='~').contains(&end))
     {
-        *rest = ahead;
+        *chars = ahead;
     }
 }
 
 /// Cleans the text and puts it on one line, so that no text can imitate segue's own lines.
-pub(crate) fn one_line(text: &str) -> String {
-    clean(text).replace(['\n', '\t'], " ")
+pub(crate) fn to_single_line(text: &str) -> String {
+    strip_control_chars(text).replace(['\n', '\t'], " ")
 }
 
 /// Returns `true` if the character changes the direction in which text is displayed.
-fn steers_direction(c: char) -> bool {
+fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns the number of lines of the terminal. `None` if standard output is not a terminal.
-pub(crate) fn height() -> Option<usize> {
+pub(crate) fn terminal_height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
 }
 
 /// Returns the width in columns, at least 40: `COLUMNS` if it is set, else the width of the terminal. `None` if
 /// standard output is not a terminal and `COLUMNS` is not set.
-pub(crate) fn width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS")
         .ok()
         .and_then(|columns| columns.parse().ok());
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_a_unit_that_fits() {
+    fn sizes_are_formatted_in_a_fitting_unit() {
         let cases = [
             (0, "0 B"),
             (999, "999 B"),
@@ -214,19 +214,19 @@ mod tests {
             (2_000_000_000, "2.0 GB"),
         ];
         for (size, expected) in cases {
-            assert_eq!(bytes(size), expected);
+            assert_eq!(format_bytes(size), expected);
         }
     }
 
     #[test]
-    fn what_steers_a_terminal_is_removed() {
+    fn control_characters_and_escape_sequences_are_removed() {
         assert_eq!(
-            clean("a\x1b[31mb\u{9b}c\rd\x07\ne\tf\u{202e}g"),
+            strip_control_chars("a\x1b[31mb\u{9b}c\rd\x07\ne\tf\u{202e}g"),
             "abcd\ne\tfg"
         );
         // An incomplete sequence remains, without the escape character.
-        assert_eq!(clean("a\x1b[31"), "a[31");
-        assert_eq!(clean("\x1b]0;t\x07x"), "]0;tx");
+        assert_eq!(strip_control_chars("a\x1b[31"), "a[31");
+        assert_eq!(strip_control_chars("\x1b]0;t\x07x"), "]0;tx");
     }
 
     #[test]

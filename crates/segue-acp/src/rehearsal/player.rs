@@ -7,52 +7,54 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
-use segue_core::brief::{Sent, prompt_after_brief};
-use segue_core::checkpoint::is_summariser;
-use segue_core::scope::Tagged;
+use segue_core::brief::{FirstPrompt, prompt_after_brief};
+use segue_core::checkpoint::is_summariser_prompt;
+use segue_core::scope::TaggedPrompt;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::script::{self, Step};
-use super::sessions::{Conversation, Sessions};
+use super::script::{self, ScriptStep};
+use super::sessions::{RehearsalSession, RehearsalSessions};
 
 /// Output for stdout: messages, and malformed output if a script requires it.
-pub(super) enum Out {
+pub(super) enum OutputItem {
     Line(String),
     Raw(Vec<u8>),
     /// Ends the output, although the process stays alive.
-    Close,
+    EndOfOutput,
     /// Writes no output, but signals that all earlier output is written.
-    Mark(oneshot::Sender<()>),
+    FlushMarker(oneshot::Sender<()>),
 }
 
 /// The only writer to stdout.
 #[derive(Clone)]
-pub(super) struct Output(mpsc::Sender<Out>);
+pub(super) struct StdoutWriter(mpsc::Sender<OutputItem>);
 
-impl Output {
+impl StdoutWriter {
     /// Creates the writer and its task, which writes until all clones of the writer are dropped.
-    pub(super) fn to_stdout() -> (Self, JoinHandle<()>) {
+    pub(super) fn spawn() -> (Self, JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::channel(64);
         let task = tokio::spawn(async move {
             let mut stdout = Some(tokio::io::stdout());
-            while let Some(out) = receiver.recv().await {
-                let Some(open) = &mut stdout else { continue };
-                let written = match out {
-                    Out::Line(mut line) => {
+            while let Some(item) = receiver.recv().await {
+                let Some(open_stdout) = &mut stdout else {
+                    continue;
+                };
+                let result = match item {
+                    OutputItem::Line(mut line) => {
                         line.push('\n');
-                        write(open, line.as_bytes()).await
+                        write_and_flush(open_stdout, line.as_bytes()).await
                     }
-                    Out::Raw(bytes) => write(open, &bytes).await,
-                    Out::Close => Err(io::ErrorKind::BrokenPipe.into()),
-                    Out::Mark(sender) => {
+                    OutputItem::Raw(bytes) => write_and_flush(open_stdout, &bytes).await,
+                    OutputItem::EndOfOutput => Err(io::ErrorKind::BrokenPipe.into()),
+                    OutputItem::FlushMarker(sender) => {
                         let _ = sender.send(());
                         Ok(())
                     }
                 };
-                if written.is_err() {
+                if result.is_err() {
                     stdout = None;
                     close_stdout();
                 }
@@ -61,11 +63,13 @@ impl Output {
         (Self(sender), task)
     }
 
-    pub(super) fn sink(&self) -> impl futures::Sink<String, Error = io::Error> + Send + 'static {
+    pub(super) fn line_sink(
+        &self,
+    ) -> impl futures::Sink<String, Error = io::Error> + Send + 'static {
         let sender = self.0.clone();
         futures::sink::unfold(sender, |sender, line| async move {
             sender
-                .send(Out::Line(line))
+                .send(OutputItem::Line(line))
                 .await
                 .map_err(io::Error::other)?;
             Ok(sender)
@@ -73,19 +77,19 @@ impl Output {
     }
 
     /// Waits until everything that was sent is written.
-    async fn written(&self) {
-        let (sender, mark) = oneshot::channel();
-        self.send(Out::Mark(sender)).await;
-        let _ = mark.await;
+    async fn flush(&self) {
+        let (sender, flushed) = oneshot::channel();
+        self.send(OutputItem::FlushMarker(sender)).await;
+        let _ = flushed.await;
     }
 
-    async fn send(&self, out: Out) {
+    async fn send(&self, item: OutputItem) {
         // Sending cannot fail: the task runs until all senders are dropped.
-        let _ = self.0.send(out).await;
+        let _ = self.0.send(item).await;
     }
 }
 
-async fn write(stdout: &mut tokio::io::Stdout, bytes: &[u8]) -> io::Result<()> {
+async fn write_and_flush(stdout: &mut tokio::io::Stdout, bytes: &[u8]) -> io::Result<()> {
     stdout.write_all(bytes).await?;
     stdout.flush().await
 }
@@ -99,236 +103,254 @@ fn close_stdout() {
 }
 
 /// State of a turn.
-pub(super) struct Stage<'a> {
-    sessions: &'a Sessions,
-    conversation: Conversation,
+pub(super) struct TurnPlayer<'a> {
+    sessions: &'a RehearsalSessions,
+    session: RehearsalSession,
     connection: ConnectionTo<Client>,
-    output: &'a Output,
-    said: String,
-    pause: Duration,
-    calls: usize,
+    output: &'a StdoutWriter,
+    answer: String,
+    word_delay: Duration,
+    call_count: usize,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> TurnPlayer<'a> {
     pub(super) fn new(
-        sessions: &'a Sessions,
-        conversation: Conversation,
+        sessions: &'a RehearsalSessions,
+        session: RehearsalSession,
         connection: ConnectionTo<Client>,
-        output: &'a Output,
+        output: &'a StdoutWriter,
     ) -> Self {
         Self {
             sessions,
-            conversation,
+            session,
             connection,
             output,
-            said: String::new(),
-            pause: Duration::ZERO,
-            calls: 0,
+            answer: String::new(),
+            word_delay: Duration::ZERO,
+            call_count: 0,
         }
     }
 
     /// Runs the turn to its end.
-    pub(super) async fn play(mut self, prompt: &str) -> Result<acp::PromptResponse, Error> {
+    pub(super) async fn run(mut self, prompt: &str) -> Result<acp::PromptResponse, Error> {
         self.sessions
-            .user_said(&self.conversation.id, prompt)
-            .map_err(super::failed)?;
-        match script::parse(Tagged::strip(prompt)) {
+            .append_user_message(&self.session.id, prompt)
+            .map_err(super::internal_error)?;
+        match script::parse_script(TaggedPrompt::strip_tags(prompt)) {
             Ok(Some(steps)) => {
                 for step in steps {
-                    self.step(step).await?;
+                    self.run_step(step).await?;
                 }
             }
             Ok(None) => {
-                let answer = self.answer(prompt);
-                self.speak(&answer).await;
+                let answer = self.compose_answer(prompt);
+                self.stream_answer(&answer).await;
             }
             Err(error) => {
                 return Err(Error::invalid_params().data(json!({ "details": error.to_string() })));
             }
         }
         self.sessions
-            .agent_said(&self.conversation.id, &self.said)
-            .map_err(super::failed)?;
-        let (input, output) = (self.words_so_far(prompt), words(&self.said));
+            .append_agent_message(&self.session.id, &self.answer)
+            .map_err(super::internal_error)?;
+        let (input, output) = (self.count_input_words(prompt), count_words(&self.answer));
         let context = acp::UsageUpdate::new(input + output, 200_000);
-        self.update(acp::SessionUpdate::UsageUpdate(context)).await;
+        self.send_update(acp::SessionUpdate::UsageUpdate(context))
+            .await;
         let usage = acp::Usage::new(input + output, input, output);
         Ok(acp::PromptResponse::new(acp::StopReason::EndTurn).usage(usage))
     }
 
     /// Composes the answer to a prompt without a script: it repeats the prompt, and describes the conversation before
     /// it.
-    fn answer(&self, prompt: &str) -> String {
-        if is_summariser(prompt) {
-            return summed_up(prompt);
+    fn compose_answer(&self, prompt: &str) -> String {
+        if is_summariser_prompt(prompt) {
+            return compose_summary(prompt);
         }
-        let sent = Sent::read(prompt);
-        let (told, prompt) = match prompt_after_brief(prompt) {
+        let first_prompt = FirstPrompt::parse(prompt);
+        let (has_history, prompt) = match prompt_after_brief(prompt) {
             // A brief with only a role and project context contains no conversation.
-            Some(prompt) => (sent.brief.is_empty() || sent.tells_of_more(), prompt),
-            None => (false, Tagged::strip(prompt)),
+            Some(prompt) => (
+                first_prompt.brief.is_empty() || first_prompt.has_history(),
+                prompt,
+            ),
+            None => (false, TaggedPrompt::strip_tags(prompt)),
         };
-        let before = match self.conversation.prompts().next_back() {
-            None if told => "I was told what was said before.".to_owned(),
+        let history_sentence = match self.session.prompts().next_back() {
+            None if has_history => "I was told what was said before.".to_owned(),
             None => "This is where our conversation begins.".to_owned(),
-            Some(last) => {
-                let last = prompt_after_brief(last).unwrap_or_else(|| Tagged::strip(last));
+            Some(previous_prompt) => {
+                let previous_prompt = prompt_after_brief(previous_prompt)
+                    .unwrap_or_else(|| TaggedPrompt::strip_tags(previous_prompt));
                 format!(
                     "This is turn {} of our conversation; before this you said: {}",
-                    self.conversation.prompts().count() + 1,
-                    first_line(last)
+                    self.session.prompts().count() + 1,
+                    first_line(previous_prompt)
                 )
             }
         };
-        format!("You said: {}\n{before}\n", first_line(prompt))
+        format!("You said: {}\n{history_sentence}\n", first_line(prompt))
     }
 
-    fn words_so_far(&self, prompt: &str) -> u64 {
-        let before: u64 = self
-            .conversation
+    fn count_input_words(&self, prompt: &str) -> u64 {
+        let history_words: u64 = self
+            .session
             .messages
             .iter()
-            .map(|(_, text)| words(text))
+            .map(|(_, text)| count_words(text))
             .sum();
-        before + words(prompt)
+        history_words + count_words(prompt)
     }
 
-    async fn step(&mut self, step: Step) -> Result<(), Error> {
+    async fn run_step(&mut self, step: ScriptStep) -> Result<(), Error> {
         match step {
-            Step::Say(text) => self.speak(&text).await,
-            Step::Think(text) => {
-                self.stream(&text, acp::SessionUpdate::AgentThoughtChunk)
+            ScriptStep::Text(text) => self.stream_answer(&text).await,
+            ScriptStep::Thought(text) => {
+                self.stream_words(&text, acp::SessionUpdate::AgentThoughtChunk)
                     .await;
             }
-            Step::Slow(pause) => self.pause = pause,
-            Step::Wait(pause) => tokio::time::sleep(pause).await,
-            Step::Tool => {
-                let call = self.announce("Read notes.txt", acp::ToolKind::Read).await;
+            ScriptStep::WordDelay(delay) => self.word_delay = delay,
+            ScriptStep::Delay(delay) => tokio::time::sleep(delay).await,
+            ScriptStep::ToolCall => {
+                let call = self
+                    .announce_tool_call("Read notes.txt", acp::ToolKind::Read)
+                    .await;
                 let notes = "three lines of notes";
-                self.conclude(&call, acp::ToolCallStatus::Completed, notes)
+                self.finish_tool_call(&call, acp::ToolCallStatus::Completed, notes)
                     .await;
             }
-            Step::OpenTool => {
-                self.announce("Read notes.txt", acp::ToolKind::Read).await;
+            ScriptStep::UnfinishedToolCall => {
+                self.announce_tool_call("Read notes.txt", acp::ToolKind::Read)
+                    .await;
             }
-            Step::Ask => self.ask().await?,
-            Step::Title(title) => {
+            ScriptStep::PermissionRequest => self.request_permission().await?,
+            ScriptStep::Title(title) => {
                 let info = acp::SessionInfoUpdate::new().title(title);
-                self.update(acp::SessionUpdate::SessionInfoUpdate(info))
+                self.send_update(acp::SessionUpdate::SessionInfoUpdate(info))
                     .await;
             }
-            Step::Big(size) => self.say("x".repeat(size)).await,
-            Step::Stream(size) => self.flow(size).await,
-            Step::Fail(why) => return Err(super::failed(why)),
-            Step::Hang => std::future::pending().await,
-            Step::Unknown | Step::Garbage | Step::BadUtf8 | Step::HalfLine => {
-                self.misprint(&step).await;
+            ScriptStep::LargeChunk(size) => self.send_answer_chunk("x".repeat(size)).await,
+            ScriptStep::ChunkStream(size) => self.stream_numbered_chunks(size).await,
+            ScriptStep::Failure(message) => return Err(super::internal_error(message)),
+            ScriptStep::Hang => std::future::pending().await,
+            ScriptStep::UnknownUpdate
+            | ScriptStep::Garbage
+            | ScriptStep::BadUtf8
+            | ScriptStep::HalfLine => {
+                self.write_malformed_output(&step).await;
             }
-            Step::Die => {
+            ScriptStep::Crash => {
                 // All earlier output is written first. The end is then like a crash: no unwinding, no final message.
-                self.output.written().await;
+                self.output.flush().await;
                 std::process::abort()
             }
-            Step::Grandchild => start_grandchild().map_err(super::failed)?,
+            ScriptStep::Grandchild => start_grandchild().map_err(super::internal_error)?,
         }
         Ok(())
     }
 
-    async fn stream(&self, text: &str, kind: fn(acp::ContentChunk) -> acp::SessionUpdate) {
+    async fn stream_words(&self, text: &str, kind: fn(acp::ContentChunk) -> acp::SessionUpdate) {
         for word in text.split_inclusive(char::is_whitespace) {
-            if !self.pause.is_zero() {
-                tokio::time::sleep(self.pause).await;
+            if !self.word_delay.is_zero() {
+                tokio::time::sleep(self.word_delay).await;
             }
-            self.update(kind(chunk(word.to_owned()))).await;
+            self.send_update(kind(text_chunk(word.to_owned()))).await;
         }
     }
 
-    async fn speak(&mut self, text: &str) {
-        self.said.push_str(text);
-        self.stream(text, acp::SessionUpdate::AgentMessageChunk)
+    async fn stream_answer(&mut self, text: &str) {
+        self.answer.push_str(text);
+        self.stream_words(text, acp::SessionUpdate::AgentMessageChunk)
             .await;
     }
 
-    async fn say(&mut self, text: String) {
-        self.said.push_str(&text);
-        self.update(acp::SessionUpdate::AgentMessageChunk(chunk(text)))
+    async fn send_answer_chunk(&mut self, text: String) {
+        self.answer.push_str(&text);
+        self.send_update(acp::SessionUpdate::AgentMessageChunk(text_chunk(text)))
             .await;
     }
 
     /// Streams `size` bytes of numbered chunks, so that a lost or misplaced chunk is visible.
-    async fn flow(&mut self, size: usize) {
-        let mut said = 0;
+    async fn stream_numbered_chunks(&mut self, size: usize) {
+        let mut sent_bytes = 0;
         for number in 1_u32.. {
-            let mut piece = format!("{number:>9} ").repeat(100);
-            piece.truncate(size - said);
-            if piece.is_empty() {
+            let mut chunk = format!("{number:>9} ").repeat(100);
+            chunk.truncate(size - sent_bytes);
+            if chunk.is_empty() {
                 return;
             }
-            said += piece.len();
-            self.say(piece).await;
+            sent_bytes += chunk.len();
+            self.send_answer_chunk(chunk).await;
         }
     }
 
     /// Sends an update directly, without the protocol library, so that it stays in order with malformed output.
-    async fn update(&self, update: acp::SessionUpdate) {
-        let params = acp::SessionNotification::new(self.conversation.id.to_string(), update);
+    async fn send_update(&self, update: acp::SessionUpdate) {
+        let params = acp::SessionNotification::new(self.session.id.to_string(), update);
         let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
-        self.output.send(Out::Line(line.to_string())).await;
+        self.output.send(OutputItem::Line(line.to_string())).await;
     }
 
-    async fn announce(&mut self, title: &str, kind: acp::ToolKind) -> acp::ToolCall {
-        self.calls += 1;
-        let call = acp::ToolCall::new(format!("call-{}", self.calls), title)
+    async fn announce_tool_call(&mut self, title: &str, kind: acp::ToolKind) -> acp::ToolCall {
+        self.call_count += 1;
+        let call = acp::ToolCall::new(format!("call-{}", self.call_count), title)
             .kind(kind)
             .status(acp::ToolCallStatus::InProgress)
             .raw_input(json!({ "path": "notes.txt" }));
-        self.update(acp::SessionUpdate::ToolCall(call.clone()))
+        self.send_update(acp::SessionUpdate::ToolCall(call.clone()))
             .await;
         call
     }
 
-    async fn conclude(&self, call: &acp::ToolCall, status: acp::ToolCallStatus, output: &str) {
+    async fn finish_tool_call(
+        &self,
+        call: &acp::ToolCall,
+        status: acp::ToolCallStatus,
+        output: &str,
+    ) {
         let fields = acp::ToolCallUpdateFields::new()
             .status(status)
             .raw_output(json!({ "output": output }));
-        let change = acp::ToolCallUpdate::new(call.tool_call_id.clone(), fields);
-        self.update(acp::SessionUpdate::ToolCallUpdate(change))
+        let call_update = acp::ToolCallUpdate::new(call.tool_call_id.clone(), fields);
+        self.send_update(acp::SessionUpdate::ToolCallUpdate(call_update))
             .await;
     }
 
-    async fn ask(&mut self) -> Result<(), Error> {
-        let call = self.announce("Edit notes.txt", acp::ToolKind::Edit).await;
+    async fn request_permission(&mut self) -> Result<(), Error> {
+        let call = self
+            .announce_tool_call("Edit notes.txt", acp::ToolKind::Edit)
+            .await;
         let options = vec![
             acp::PermissionOption::new("allow", "Allow", acp::PermissionOptionKind::AllowOnce),
             acp::PermissionOption::new("reject", "Reject", acp::PermissionOptionKind::RejectOnce),
         ];
-        let question =
+        let call_update =
             acp::ToolCallUpdate::new(call.tool_call_id.clone(), acp::ToolCallUpdateFields::new());
         let request =
-            acp::RequestPermissionRequest::new(self.conversation.id.to_string(), question, options);
+            acp::RequestPermissionRequest::new(self.session.id.to_string(), call_update, options);
         let answer = self.connection.send_request(request).block_task().await?;
         let allowed = matches!(
             answer.outcome,
-            acp::RequestPermissionOutcome::Selected(chosen) if &*chosen.option_id.0 == "allow"
+            acp::RequestPermissionOutcome::Selected(selected) if &*selected.option_id.0 == "allow"
         );
-        let (status, output, words) = if allowed {
+        let (status, output, sentence) = if allowed {
             (
                 acp::ToolCallStatus::Completed,
                 "edited",
                 "I edited the notes. ",
             )
         } else {
-            let words = "I was not allowed to edit the notes. ";
-            (acp::ToolCallStatus::Failed, "not allowed", words)
+            let sentence = "I was not allowed to edit the notes. ";
+            (acp::ToolCallStatus::Failed, "not allowed", sentence)
         };
-        self.conclude(&call, status, output).await;
-        self.speak(words).await;
+        self.finish_tool_call(&call, status, output).await;
+        self.stream_answer(sentence).await;
         Ok(())
     }
 
     /// Writes malformed output directly, because the protocol library would never write it.
-    async fn misprint(&mut self, step: &Step) {
-        let id = self.conversation.id.to_string();
+    async fn write_malformed_output(&mut self, step: &ScriptStep) {
+        let id = self.session.id.to_string();
         let update = |update: serde_json::Value| {
             json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } })
                 .to_string()
@@ -338,49 +360,49 @@ impl<'a> Stage<'a> {
             "content": { "type": "text", "text": "before X after" }
         }));
         match step {
-            Step::Garbage => {
+            ScriptStep::Garbage => {
                 self.output
-                    .send(Out::Line("this is not a message".into()))
+                    .send(OutputItem::Line("this is not a message".into()))
                     .await;
             }
-            Step::BadUtf8 => {
+            ScriptStep::BadUtf8 => {
                 let mut bytes = text.into_bytes();
                 if let Some(byte) = bytes.iter_mut().find(|byte| **byte == b'X') {
                     *byte = 0xff;
                 }
                 bytes.push(b'\n');
-                self.output.send(Out::Raw(bytes)).await;
+                self.output.send(OutputItem::Raw(bytes)).await;
             }
-            Step::HalfLine => {
+            ScriptStep::HalfLine => {
                 let half = text.len() / 2;
                 self.output
-                    .send(Out::Raw(text.into_bytes()[..half].to_vec()))
+                    .send(OutputItem::Raw(text.into_bytes()[..half].to_vec()))
                     .await;
-                self.output.send(Out::Close).await;
+                self.output.send(OutputItem::EndOfOutput).await;
                 std::future::pending::<()>().await;
             }
             _ => {
                 let line = update(json!({ "sessionUpdate": "hologram", "depth": 3 }));
-                self.output.send(Out::Line(line)).await;
+                self.output.send(OutputItem::Line(line)).await;
             }
         }
     }
 }
 
-fn chunk(text: String) -> acp::ContentChunk {
+fn text_chunk(text: String) -> acp::ContentChunk {
     acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text)))
 }
 
 /// Counts words, as a substitute for tokens that a reader can verify by hand.
-fn words(text: &str) -> u64 {
+fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
 /// Composes the answer to a summariser prompt: the last prompt in the record, as the focus.
-fn summed_up(question: &str) -> String {
-    let asked = question.rsplit_once("\nuser:\n> ");
-    let asked = asked.map_or("", |(_, record)| first_line(record));
-    json!({ "focus": [asked] }).to_string()
+fn compose_summary(prompt: &str) -> String {
+    let last_prompt = prompt.rsplit_once("\nuser:\n> ");
+    let last_prompt = last_prompt.map_or("", |(_, record)| first_line(record));
+    json!({ "focus": [last_prompt] }).to_string()
 }
 
 fn first_line(text: &str) -> &str {

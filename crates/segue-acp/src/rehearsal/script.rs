@@ -6,39 +6,39 @@ use std::time::Duration;
 
 /// A script step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum ScriptStep {
     /// `say WORDS`: streams a text.
-    Say(String),
+    Text(String),
     /// `think WORDS`: streams thoughts.
-    Think(String),
+    Thought(String),
     /// `slow 200ms`: waits this long before each word of the following steps.
-    Slow(Duration),
+    WordDelay(Duration),
     /// `wait 2s`: waits once.
-    Wait(Duration),
+    Delay(Duration),
     /// `tool`: calls a tool that needs no permission.
-    Tool,
+    ToolCall,
     /// `open-tool`: announces a tool call and does not complete it.
-    OpenTool,
+    UnfinishedToolCall,
     /// `ask`: requests permission to edit a file.
-    Ask,
+    PermissionRequest,
     /// `title WORDS`: sets the title of the session.
     Title(String),
     /// `big 50mb`: sends a message of this size in one chunk.
-    Big(usize),
+    LargeChunk(usize),
     /// `stream 100mb`: sends a message of this size in chunks of about a kilobyte.
-    Stream(usize),
+    ChunkStream(usize),
     /// `unknown`: sends an update of a kind that the protocol does not have.
-    Unknown,
+    UnknownUpdate,
     /// `garbage`: prints a line that is not a message.
     Garbage,
     /// `bad-utf8`: streams a text with bytes that are not UTF-8.
     BadUtf8,
     /// `fail WORDS`: ends the turn with an error.
-    Fail(String),
+    Failure(String),
     /// `hang`: sends no more output, and never ends the turn.
     Hang,
     /// `die`: aborts the process.
-    Die,
+    Crash,
     /// `half-line`: prints half a message and closes its output, but the process stays alive.
     HalfLine,
     /// `grandchild`: starts a process that ignores the signals to end.
@@ -51,7 +51,7 @@ pub enum Step {
 pub struct ScriptError(String);
 
 /// Parses the script in a prompt; `None` if the prompt has none.
-pub fn parse(prompt: &str) -> Result<Option<Vec<Step>>, ScriptError> {
+pub fn parse_script(prompt: &str) -> Result<Option<Vec<ScriptStep>>, ScriptError> {
     let script = prompt
         .lines()
         .rev()
@@ -68,34 +68,34 @@ pub fn parse(prompt: &str) -> Result<Option<Vec<Step>>, ScriptError> {
         .map(Some)
 }
 
-fn parse_step(text: &str) -> Result<Step, ScriptError> {
-    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let rest = rest.trim();
+fn parse_step(text: &str) -> Result<ScriptStep, ScriptError> {
+    let (keyword, argument) = text.split_once(' ').unwrap_or((text, ""));
+    let argument = argument.trim();
     let unknown = || ScriptError(text.to_owned());
-    Ok(match word {
-        "say" => Step::Say(rest.to_owned()),
-        "think" => Step::Think(rest.to_owned()),
-        "slow" => Step::Slow(duration(rest).ok_or_else(unknown)?),
-        "wait" => Step::Wait(duration(rest).ok_or_else(unknown)?),
-        "tool" => Step::Tool,
-        "open-tool" => Step::OpenTool,
-        "ask" => Step::Ask,
-        "title" => Step::Title(rest.to_owned()),
-        "big" => Step::Big(size(rest).ok_or_else(unknown)?),
-        "stream" => Step::Stream(size(rest).ok_or_else(unknown)?),
-        "unknown" => Step::Unknown,
-        "garbage" => Step::Garbage,
-        "bad-utf8" => Step::BadUtf8,
-        "fail" => Step::Fail(rest.to_owned()),
-        "hang" => Step::Hang,
-        "die" => Step::Die,
-        "half-line" => Step::HalfLine,
-        "grandchild" => Step::Grandchild,
+    Ok(match keyword {
+        "say" => ScriptStep::Text(argument.to_owned()),
+        "think" => ScriptStep::Thought(argument.to_owned()),
+        "slow" => ScriptStep::WordDelay(parse_duration(argument).ok_or_else(unknown)?),
+        "wait" => ScriptStep::Delay(parse_duration(argument).ok_or_else(unknown)?),
+        "tool" => ScriptStep::ToolCall,
+        "open-tool" => ScriptStep::UnfinishedToolCall,
+        "ask" => ScriptStep::PermissionRequest,
+        "title" => ScriptStep::Title(argument.to_owned()),
+        "big" => ScriptStep::LargeChunk(parse_size(argument).ok_or_else(unknown)?),
+        "stream" => ScriptStep::ChunkStream(parse_size(argument).ok_or_else(unknown)?),
+        "unknown" => ScriptStep::UnknownUpdate,
+        "garbage" => ScriptStep::Garbage,
+        "bad-utf8" => ScriptStep::BadUtf8,
+        "fail" => ScriptStep::Failure(argument.to_owned()),
+        "hang" => ScriptStep::Hang,
+        "die" => ScriptStep::Crash,
+        "half-line" => ScriptStep::HalfLine,
+        "grandchild" => ScriptStep::Grandchild,
         _ => return Err(unknown()),
     })
 }
 
-fn duration(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     match unit {
         "ms" => Some(Duration::from_millis(number)),
@@ -104,7 +104,7 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-fn size(text: &str) -> Option<usize> {
+fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = split_unit(text)?;
     let number = usize::try_from(number).ok()?;
     match unit {
@@ -128,26 +128,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_read_in_order() {
-        let script = parse("please\nrehearse: say a b; slow 20ms; big 2kb;; stream 3mb; die")
-            .unwrap()
-            .unwrap();
+    fn script_steps_are_parsed_in_order() {
+        let script =
+            parse_script("please\nrehearse: say a b; slow 20ms; big 2kb;; stream 3mb; die")
+                .unwrap()
+                .unwrap();
         let expected = [
-            Step::Say("a b".into()),
-            Step::Slow(Duration::from_millis(20)),
-            Step::Big(2000),
-            Step::Stream(3_000_000),
-            Step::Die,
+            ScriptStep::Text("a b".into()),
+            ScriptStep::WordDelay(Duration::from_millis(20)),
+            ScriptStep::LargeChunk(2000),
+            ScriptStep::ChunkStream(3_000_000),
+            ScriptStep::Crash,
         ];
         assert_eq!(script, expected);
-        assert_eq!(parse("no script here"), Ok(None));
-        for bad in [
+        assert_eq!(parse_script("no script here"), Ok(None));
+        for invalid in [
             "rehearse: dance",
             "rehearse: slow",
             "rehearse: slow 3 weeks",
             "rehearse: big -1",
         ] {
-            assert!(parse(bad).is_err(), "{bad}");
+            assert!(parse_script(invalid).is_err(), "{invalid}");
         }
     }
 }

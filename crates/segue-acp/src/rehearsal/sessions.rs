@@ -12,11 +12,11 @@ use segue_core::id::NativeId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use super::Surroundings;
+use super::RehearsalEnvironment;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Record {
+enum RehearsalRecord {
     Session {
         id: String,
         cwd: PathBuf,
@@ -33,7 +33,7 @@ enum Record {
 }
 
 /// A session as its file describes it.
-pub(super) struct Conversation {
+pub(super) struct RehearsalSession {
     pub(super) id: NativeId,
     pub(super) cwd: PathBuf,
     pub(super) updated_at: Timestamp,
@@ -41,125 +41,131 @@ pub(super) struct Conversation {
     pub(super) messages: Vec<(bool, String)>,
 }
 
-impl Conversation {
+impl RehearsalSession {
     pub(super) fn prompts(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.messages
             .iter()
-            .filter(|(by_user, _)| *by_user)
+            .filter(|(is_user, _)| *is_user)
             .map(|(_, text)| text.as_str())
     }
 }
 
 /// All sessions of the agent.
-pub(super) struct Sessions {
-    surroundings: Surroundings,
-    cancels: Mutex<HashMap<String, Arc<Notify>>>,
+pub(super) struct RehearsalSessions {
+    environment: RehearsalEnvironment,
+    cancellations: Mutex<HashMap<String, Arc<Notify>>>,
 }
 
-impl Sessions {
-    pub(super) fn new(surroundings: Surroundings) -> Self {
+impl RehearsalSessions {
+    pub(super) fn new(environment: RehearsalEnvironment) -> Self {
         Self {
-            surroundings,
-            cancels: Mutex::default(),
+            environment,
+            cancellations: Mutex::default(),
         }
     }
 
-    pub(super) fn create(&self, cwd: &Path) -> io::Result<NativeId> {
+    pub(super) fn create_session(&self, cwd: &Path) -> io::Result<NativeId> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.surroundings.directory)?;
-        let id = (self.surroundings.new_id)();
-        self.write(
+            .create(&self.environment.sessions_dir)?;
+        let id = (self.environment.new_id)();
+        self.append_record(
             &id,
-            &Record::Session {
+            &RehearsalRecord::Session {
                 id: id.to_string(),
                 cwd: cwd.to_owned(),
-                at: self.now(),
+                at: self.format_now(),
             },
         )?;
         Ok(id)
     }
 
-    pub(super) fn user_said(&self, id: &NativeId, text: &str) -> io::Result<()> {
-        let (text, at) = (text.to_owned(), self.now());
-        self.write(id, &Record::User { text, at })
+    pub(super) fn append_user_message(&self, id: &NativeId, text: &str) -> io::Result<()> {
+        let (text, at) = (text.to_owned(), self.format_now());
+        self.append_record(id, &RehearsalRecord::User { text, at })
     }
 
-    pub(super) fn agent_said(&self, id: &NativeId, text: &str) -> io::Result<()> {
-        let (text, at) = (text.to_owned(), self.now());
-        self.write(id, &Record::Agent { text, at })
+    pub(super) fn append_agent_message(&self, id: &NativeId, text: &str) -> io::Result<()> {
+        let (text, at) = (text.to_owned(), self.format_now());
+        self.append_record(id, &RehearsalRecord::Agent { text, at })
     }
 
     /// Reads the session with this id; `None` if it does not exist.
-    pub(super) fn read(&self, id: &NativeId) -> io::Result<Option<Conversation>> {
-        match File::open(self.path(id)) {
-            Ok(file) => read(file),
+    pub(super) fn read_session(&self, id: &NativeId) -> io::Result<Option<RehearsalSession>> {
+        match File::open(self.session_path(id)) {
+            Ok(file) => read_session_file(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Reads all sessions, newest first.
-    pub(super) fn all(&self) -> io::Result<Vec<Conversation>> {
-        let mut all = Vec::new();
-        let entries = match fs::read_dir(&self.surroundings.directory) {
+    pub(super) fn list_sessions(&self) -> io::Result<Vec<RehearsalSession>> {
+        let mut sessions = Vec::new();
+        let entries = match fs::read_dir(&self.environment.sessions_dir) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(sessions),
             Err(error) => return Err(error),
         };
         for entry in entries {
-            all.extend(read(File::open(entry?.path())?)?);
+            sessions.extend(read_session_file(File::open(entry?.path())?)?);
         }
-        all.sort_by_key(|conversation| std::cmp::Reverse(conversation.updated_at));
-        Ok(all)
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.updated_at));
+        Ok(sessions)
     }
 
     /// Registers a turn. The returned [`Notify`] is notified when the turn is cancelled.
     pub(super) fn begin_turn(&self, id: &NativeId) -> Arc<Notify> {
-        let cancel = Arc::new(Notify::new());
-        let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
-        cancels.insert(id.to_string(), Arc::clone(&cancel));
-        cancel
+        let cancellation = Arc::new(Notify::new());
+        let mut cancellations = self
+            .cancellations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        cancellations.insert(id.to_string(), Arc::clone(&cancellation));
+        cancellation
     }
 
-    pub(super) fn cancel(&self, id: &str) {
-        let cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cancel) = cancels.get(id) {
-            cancel.notify_one();
+    pub(super) fn cancel_turn(&self, id: &str) {
+        let cancellations = self
+            .cancellations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(cancellation) = cancellations.get(id) {
+            cancellation.notify_one();
         }
     }
 
-    fn path(&self, id: &NativeId) -> PathBuf {
-        self.surroundings.directory.join(format!("{id}.jsonl"))
+    fn session_path(&self, id: &NativeId) -> PathBuf {
+        self.environment.sessions_dir.join(format!("{id}.jsonl"))
     }
 
-    fn now(&self) -> String {
-        (self.surroundings.now)().to_string()
+    fn format_now(&self) -> String {
+        (self.environment.now)().to_string()
     }
 
-    fn write(&self, id: &NativeId, record: &Record) -> io::Result<()> {
+    fn append_record(&self, id: &NativeId, record: &RehearsalRecord) -> io::Result<()> {
         let mut line = serde_json::to_string(record)?;
         line.push('\n');
         OpenOptions::new()
             .create(true)
             .append(true)
             .mode(0o600)
-            .open(self.path(id))?
+            .open(self.session_path(id))?
             .write_all(line.as_bytes())
     }
 }
 
 /// Reads a session file. Skips a line that a kill left incomplete.
-fn read(file: File) -> io::Result<Option<Conversation>> {
-    let mut found: Option<Conversation> = None;
+fn read_session_file(file: File) -> io::Result<Option<RehearsalSession>> {
+    let mut parsed: Option<RehearsalSession> = None;
     for line in BufReader::new(file).split(b'\n') {
-        let Ok(record) = serde_json::from_slice::<Record>(&line?) else {
+        let Ok(record) = serde_json::from_slice::<RehearsalRecord>(&line?) else {
             continue;
         };
-        let (by_user, text, at) = match record {
-            Record::Session { id, cwd, at } => {
-                found = NativeId::parse(&id).ok().map(|id| Conversation {
+        let (is_user, text, at) = match record {
+            RehearsalRecord::Session { id, cwd, at } => {
+                parsed = NativeId::parse(&id).ok().map(|id| RehearsalSession {
                     id,
                     cwd,
                     updated_at: at.parse().unwrap_or_default(),
@@ -167,13 +173,13 @@ fn read(file: File) -> io::Result<Option<Conversation>> {
                 });
                 continue;
             }
-            Record::User { text, at } => (true, text, at),
-            Record::Agent { text, at } => (false, text, at),
+            RehearsalRecord::User { text, at } => (true, text, at),
+            RehearsalRecord::Agent { text, at } => (false, text, at),
         };
-        if let Some(conversation) = &mut found {
-            conversation.updated_at = at.parse().unwrap_or(conversation.updated_at);
-            conversation.messages.push((by_user, text));
+        if let Some(session) = &mut parsed {
+            session.updated_at = at.parse().unwrap_or(session.updated_at);
+            session.messages.push((is_user, text));
         }
     }
-    Ok(found)
+    Ok(parsed)
 }

@@ -2,28 +2,28 @@
 
 use std::path::Path;
 
-use segue_acp::{AcpError, Client, Step, Terms};
-use segue_core::agent::{How, McpReach, McpServer};
+use segue_acp::{AcpError, Client, ClientEvent, SessionOptions};
+use segue_core::agent::{CapabilitySource, McpEndpoint, McpServer};
 use segue_core::session::{AgentEvent, PlanStatus, Usage};
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, connected, ends_turn, here, prompted, text, to_the_end};
+use crate::peer::{Peer, connect_client, end_turn_response, root_dir_options, start_prompt, text_update, collect_turn};
 
 /// Returns a client in a session that the peer opened with `result`.
-async fn opened(result: Value) -> (Client, Peer) {
-    let (mut client, mut peer) = connected(json!({})).await;
-    let made = peer.answer("session/new", result);
-    let (id, ()) = tokio::join!(client.new_session(here()), made);
+async fn open_session(result: Value) -> (Client, Peer) {
+    let (mut client, mut peer) = connect_client(json!({})).await;
+    let answer = peer.answer_request("session/new", result);
+    let (id, ()) = tokio::join!(client.new_session(root_dir_options()), answer);
     id.unwrap();
     (client, peer)
 }
 
-fn modes(current: &str) -> Value {
+fn modes_json(current: &str) -> Value {
     let mode = |id: &str| json!({ "id": id, "name": id });
     json!({ "currentModeId": current, "availableModes": [mode("ask"), mode("plan")] })
 }
 
-fn select(id: &str, category: &str, current: &str, values: &[&str]) -> Value {
+fn select_option_json(id: &str, category: &str, current: &str, values: &[&str]) -> Value {
     let options: Vec<Value> = values
         .iter()
         .map(|value| json!({ "value": value, "name": value }))
@@ -35,22 +35,22 @@ fn select(id: &str, category: &str, current: &str, values: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_mode_is_set_unless_the_session_is_in_it() {
-    let (mut client, mut peer) = opened(json!({ "sessionId": "s1", "modes": modes("plan") })).await;
-    assert_eq!(client.capabilities().modes, Some(How::Protocol));
-    client.choose_mode("plan").await.unwrap();
-    let set = async {
-        let request = peer.hear().await;
+async fn a_mode_is_set_unless_it_is_already_current() {
+    let (mut client, mut peer) = open_session(json!({ "sessionId": "s1", "modes": modes_json("plan") })).await;
+    assert_eq!(client.capabilities().modes, Some(CapabilitySource::Protocol));
+    client.set_mode("plan").await.unwrap();
+    let answer_request = async {
+        let request = peer.receive().await;
         assert_eq!(request["method"], "session/set_mode");
         assert_eq!(request["params"]["modeId"], "ask");
         let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} });
-        peer.print(&answer.to_string()).await;
+        peer.send_line(&answer.to_string()).await;
     };
-    let (chosen, ()) = tokio::join!(client.choose_mode("ask"), set);
-    chosen.unwrap();
+    let (outcome, ()) = tokio::join!(client.set_mode("ask"), answer_request);
+    outcome.unwrap();
     // The mode is already set, so the client sends no request.
-    client.choose_mode("ask").await.unwrap();
-    let error = client.choose_mode("yolo").await.unwrap_err();
+    client.set_mode("ask").await.unwrap();
+    let error = client.set_mode("yolo").await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the agent does not offer this: there is no mode \"yolo\", only ask, plan"
@@ -58,53 +58,53 @@ async fn a_mode_is_set_unless_the_session_is_in_it() {
 }
 
 #[tokio::test]
-async fn modes_and_models_may_be_options_of_the_session() {
-    let (mut client, mut peer) = opened(json!({
+async fn modes_and_models_can_be_configuration_options_of_the_session() {
+    let (mut client, mut peer) = open_session(json!({
         "sessionId": "s1",
         "configOptions": [
-            select("mode", "mode", "auto", &["auto", "read-only"]),
-            select("m", "model", "small", &["small", "large"]),
+            select_option_json("mode", "mode", "auto", &["auto", "read-only"]),
+            select_option_json("m", "model", "small", &["small", "large"]),
         ]
     }))
     .await;
-    assert_eq!(client.capabilities().models, Some(How::Protocol));
-    for (what, option, value) in [("mode", "mode", "read-only"), ("model", "m", "large")] {
-        let set = async {
-            let request = peer.hear().await;
-            assert_eq!(request["method"], "session/set_config_option", "{what}");
+    assert_eq!(client.capabilities().models, Some(CapabilitySource::Protocol));
+    for (setting, option, value) in [("mode", "mode", "read-only"), ("model", "m", "large")] {
+        let answer_request = async {
+            let request = peer.receive().await;
+            assert_eq!(request["method"], "session/set_config_option", "{setting}");
             assert_eq!(request["params"]["configId"], option);
             assert_eq!(request["params"]["value"], value);
             let result = json!({ "configOptions": [] });
             let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
-            peer.print(&answer.to_string()).await;
+            peer.send_line(&answer.to_string()).await;
         };
-        let choose = async {
-            match what {
-                "mode" => client.choose_mode(value).await,
-                _ => client.choose_model(value).await,
+        let set_setting = async {
+            match setting {
+                "mode" => client.set_mode(value).await,
+                _ => client.set_model(value).await,
             }
         };
-        let (chosen, ()) = tokio::join!(choose, set);
-        chosen.unwrap();
+        let (outcome, ()) = tokio::join!(set_setting, answer_request);
+        outcome.unwrap();
     }
 }
 
 #[tokio::test]
-async fn without_an_option_for_the_model_the_older_method_is_tried() {
-    let (mut client, mut peer) = opened(json!({ "sessionId": "s1" })).await;
-    let set = peer.answer("session/set_model", json!({}));
-    let (chosen, ()) = tokio::join!(client.choose_model("large"), set);
-    chosen.unwrap();
-    let error = client.choose_mode("ask").await.unwrap_err();
+async fn the_older_method_sets_the_model_if_the_session_has_no_model_option() {
+    let (mut client, mut peer) = open_session(json!({ "sessionId": "s1" })).await;
+    let answer = peer.answer_request("session/set_model", json!({}));
+    let (outcome, ()) = tokio::join!(client.set_model("large"), answer);
+    outcome.unwrap();
+    let error = client.set_mode("ask").await.unwrap_err();
     assert!(matches!(error, AcpError::NotOffered { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn tools_are_handed_over_as_far_as_the_agent_can_reach_them() {
+async fn only_mcp_servers_that_the_agent_can_reach_are_sent() {
     let servers = [
         McpServer {
             name: "local".into(),
-            reach: McpReach::Program {
+            endpoint: McpEndpoint::Program {
                 command: "/bin/tool".into(),
                 args: vec!["-x".into()],
                 env: vec![("A".into(), "b".into())],
@@ -112,7 +112,7 @@ async fn tools_are_handed_over_as_far_as_the_agent_can_reach_them() {
         },
         McpServer {
             name: "far".into(),
-            reach: McpReach::Http {
+            endpoint: McpEndpoint::Http {
                 url: "http://127.0.0.1:1/mcp".into(),
                 headers: vec![("K".into(), "v".into())],
             },
@@ -120,66 +120,66 @@ async fn tools_are_handed_over_as_far_as_the_agent_can_reach_them() {
     ];
     for (http, expected) in [(false, 1), (true, 2)] {
         let (mut client, mut peer) =
-            connected(json!({ "mcpCapabilities": { "http": http } })).await;
-        let terms = Terms {
+            connect_client(json!({ "mcpCapabilities": { "http": http } })).await;
+        let options = SessionOptions {
             cwd: Path::new("/"),
-            mcp: &servers,
+            mcp_servers: &servers,
         };
-        let made = async {
-            let request = peer.hear().await;
-            let handed = request["params"]["mcpServers"].as_array().unwrap().clone();
-            assert_eq!(handed.len(), expected);
-            assert_eq!(handed[0]["command"], "/bin/tool");
-            assert_eq!(handed[0]["env"], json!([{ "name": "A", "value": "b" }]));
+        let check_request = async {
+            let request = peer.receive().await;
+            let sent_servers = request["params"]["mcpServers"].as_array().unwrap().clone();
+            assert_eq!(sent_servers.len(), expected);
+            assert_eq!(sent_servers[0]["command"], "/bin/tool");
+            assert_eq!(sent_servers[0]["env"], json!([{ "name": "A", "value": "b" }]));
             if http {
-                assert_eq!(handed[1]["headers"], json!([{ "name": "K", "value": "v" }]));
+                assert_eq!(sent_servers[1]["headers"], json!([{ "name": "K", "value": "v" }]));
             }
             let result = json!({ "sessionId": "s1" });
             let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
-            peer.print(&answer.to_string()).await;
+            peer.send_line(&answer.to_string()).await;
         };
-        let (id, ()) = tokio::join!(client.new_session(terms), made);
+        let (id, ()) = tokio::join!(client.new_session(options), check_request);
         id.unwrap();
     }
 }
 
-fn listed(id: &str, updated: &str) -> Value {
+fn session_info_json(id: &str, updated: &str) -> Value {
     json!({ "sessionId": id, "cwd": "/", "title": id, "updatedAt": updated })
 }
 
 #[tokio::test]
-async fn all_pages_of_a_list_are_followed_and_circles_are_left() {
-    let (mut client, mut peer) = connected(json!({ "sessionCapabilities": { "list": {} } })).await;
+async fn all_pages_of_a_list_are_read_until_a_cursor_repeats() {
+    let (mut client, mut peer) = connect_client(json!({ "sessionCapabilities": { "list": {} } })).await;
     let pages = async {
-        let page = |id: &str, next: &str| json!({ "sessions": [listed(id, "2026-01-02T03:04:05Z")], "nextCursor": next });
-        peer.answer("session/list", page("a", "2")).await;
-        peer.answer("session/list", page("b", "3")).await;
+        let page = |id: &str, next: &str| json!({ "sessions": [session_info_json(id, "2026-01-02T03:04:05Z")], "nextCursor": next });
+        peer.answer_request("session/list", page("a", "2")).await;
+        peer.answer_request("session/list", page("b", "3")).await;
         // The cursor of this page repeats that of the first.
-        peer.answer("session/list", page("c", "2")).await;
+        peer.answer_request("session/list", page("c", "2")).await;
     };
-    let (found, ()) = tokio::join!(client.list_sessions(Path::new("/")), pages);
-    let found = found.unwrap().unwrap();
-    let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
+    let (entries, ()) = tokio::join!(client.list_sessions(Path::new("/")), pages);
+    let entries = entries.unwrap().unwrap();
+    let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["a", "b", "c"]);
     assert_eq!(
-        found[0].updated_at,
+        entries[0].updated_at,
         Some("2026-01-02T03:04:05Z".parse().unwrap())
     );
 }
 
 #[tokio::test]
-async fn having_no_sessions_is_not_being_unable_to_list() {
-    let (mut client, mut peer) = connected(json!({ "sessionCapabilities": { "list": {} } })).await;
-    let none = peer.answer("session/list", json!({ "sessions": [] }));
-    let (found, ()) = tokio::join!(client.list_sessions(Path::new("/")), none);
-    assert_eq!(found.unwrap(), Some(Vec::new()));
+async fn an_empty_list_differs_from_a_missing_list_method() {
+    let (mut client, mut peer) = connect_client(json!({ "sessionCapabilities": { "list": {} } })).await;
+    let empty_answer = peer.answer_request("session/list", json!({ "sessions": [] }));
+    let (entries, ()) = tokio::join!(client.list_sessions(Path::new("/")), empty_answer);
+    assert_eq!(entries.unwrap(), Some(Vec::new()));
     // The agent advertised the method, but does not have it.
-    let lie = peer.refuse(
+    let refusal = peer.reject_request(
         "session/list",
         json!({ "code": -32601, "message": "Method not found" }),
     );
-    let (found, ()) = tokio::join!(client.list_sessions(Path::new("/")), lie);
-    assert_eq!(found.unwrap(), None);
+    let (entries, ()) = tokio::join!(client.list_sessions(Path::new("/")), refusal);
+    assert_eq!(entries.unwrap(), None);
     assert_eq!(client.capabilities().list, None);
     assert_eq!(client.capabilities().continue_last, None);
     // The client does not send the request again.
@@ -187,7 +187,7 @@ async fn having_no_sessions_is_not_being_unable_to_list() {
 }
 
 #[tokio::test]
-async fn figures_beside_the_protocol_are_taken_where_there_are_no_others() {
+async fn usage_in_meta_is_used_if_the_usage_field_is_missing() {
     let quota = |input: u64| json!({ "quota": { "token_count": { "input_tokens": input, "output_tokens": 20 } } });
     let cases = [
         (
@@ -209,10 +209,10 @@ async fn figures_beside_the_protocol_are_taken_where_there_are_no_others() {
         ),
     ];
     for (result, total) in cases {
-        let (mut client, mut peer, id) = prompted().await;
+        let (mut client, mut peer, id) = start_prompt().await;
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
-        peer.print(&answer.to_string()).await;
-        let Step::Done(Ok(end)) = client.next().await else {
+        peer.send_line(&answer.to_string()).await;
+        let ClientEvent::TurnEnded(Ok(end)) = client.next_event().await else {
             panic!("the turn did not end")
         };
         assert_eq!(end.usage.total_tokens, total, "{result}");
@@ -223,35 +223,35 @@ async fn figures_beside_the_protocol_are_taken_where_there_are_no_others() {
 }
 
 #[tokio::test]
-async fn plans_changes_and_compaction_are_told_in_our_own_words() {
-    let (mut client, mut peer, id) = prompted().await;
+async fn plans_diffs_and_compactions_become_agent_events() {
+    let (mut client, mut peer, id) = start_prompt().await;
     let entry =
         |text: &str, status: &str| json!({ "content": text, "priority": "low", "status": status });
-    peer.update(json!({ "sessionUpdate": "plan", "entries": [entry("one", "completed"), entry("two", "in_progress")] }))
+    peer.send_update(json!({ "sessionUpdate": "plan", "entries": [entry("one", "completed"), entry("two", "in_progress")] }))
         .await;
-    peer.update(json!({
+    peer.send_update(json!({
         "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Write a", "kind": "edit", "status": "completed",
         "content": [{ "type": "diff", "path": "/a", "oldText": "x\ny\n", "newText": "x\nz\n" }]
     }))
     .await;
-    peer.update(json!({
+    peer.send_update(json!({
         "sessionUpdate": "tool_call", "toolCallId": "k", "title": "Compact conversation", "kind": "think",
         "status": "in_progress"
     }))
     .await;
-    peer.update(
+    peer.send_update(
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "k", "status": "completed" }),
     )
     .await;
     // Only a completed compaction becomes an event.
     for status in ["in_progress", "failed", "completed"] {
-        peer.update(
+        peer.send_update(
             json!({ "sessionUpdate": "compaction_update", "compactionId": "k", "status": status }),
         )
         .await;
     }
-    peer.print(&ends_turn(&id)).await;
-    let (events, _) = to_the_end(&mut client).await;
+    peer.send_line(&end_turn_response(&id)).await;
+    let (events, _) = collect_turn(&mut client).await;
     let AgentEvent::Plan(plan) = &events[0] else {
         panic!("{events:?}")
     };
@@ -276,41 +276,41 @@ async fn plans_changes_and_compaction_are_told_in_our_own_words() {
 }
 
 #[tokio::test]
-async fn a_second_answer_to_the_same_prompt_changes_nothing() {
-    let (mut client, mut peer, id) = prompted().await;
-    peer.update(text("one")).await;
-    peer.print(&ends_turn(&id)).await;
-    peer.print(&ends_turn(&id)).await;
-    peer.print(
+async fn a_second_answer_to_the_same_prompt_is_ignored() {
+    let (mut client, mut peer, id) = start_prompt().await;
+    peer.send_update(text_update("one")).await;
+    peer.send_line(&end_turn_response(&id)).await;
+    peer.send_line(&end_turn_response(&id)).await;
+    peer.send_line(
         &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": 1, "message": "no" } }).to_string(),
     )
     .await;
-    let (events, end) = to_the_end(&mut client).await;
+    let (events, end) = collect_turn(&mut client).await;
     assert_eq!(events, [AgentEvent::Text("one".into())]);
     assert!(end.is_ok(), "{end:?}");
     // Late answers to this turn do not end the next turn.
-    client.prompt("again").unwrap();
-    let request = peer.hear().await;
-    peer.update(text("two")).await;
-    peer.print(&ends_turn(&request["id"])).await;
-    let (events, end) = to_the_end(&mut client).await;
+    client.send_prompt("again").unwrap();
+    let request = peer.receive().await;
+    peer.send_update(text_update("two")).await;
+    peer.send_line(&end_turn_response(&request["id"])).await;
+    let (events, end) = collect_turn(&mut client).await;
     assert_eq!(events, [AgentEvent::Text("two".into())]);
     assert!(end.is_ok(), "{end:?}");
 }
 
 #[tokio::test]
 async fn a_hundred_thousand_updates_all_arrive_in_order() {
-    const MANY: usize = 100_000;
-    let (mut client, mut peer, id) = prompted().await;
+    const UPDATE_COUNT: usize = 100_000;
+    let (mut client, mut peer, id) = start_prompt().await;
     let flood = async {
-        for n in 0..MANY {
-            peer.update(text(&n.to_string())).await;
+        for n in 0..UPDATE_COUNT {
+            peer.send_update(text_update(&n.to_string())).await;
         }
-        peer.print(&ends_turn(&id)).await;
+        peer.send_line(&end_turn_response(&id)).await;
     };
-    let ((events, end), ()) = tokio::join!(to_the_end(&mut client), flood);
+    let ((events, end), ()) = tokio::join!(collect_turn(&mut client), flood);
     assert!(end.is_ok(), "{end:?}");
-    assert_eq!(events.len(), MANY);
+    assert_eq!(events.len(), UPDATE_COUNT);
     let in_order = events
         .iter()
         .enumerate()

@@ -5,16 +5,16 @@ use FailureClass::{
     Agent, ContextTooLong, NotLoggedIn, Quota, RateLimited, SessionUnknown, UntrustedFolder,
 };
 
-fn check(cases: &[(&str, FailureClass)]) {
+fn assert_classes(cases: &[(&str, FailureClass)]) {
     for (text, class) in cases {
-        let told = words(text).map(|refusal| refusal.class);
-        assert_eq!(told, Some(*class), "{text}");
+        let actual = classify_text(text).map(|refusal| refusal.class);
+        assert_eq!(actual, Some(*class), "{text}");
     }
 }
 
 #[test]
-fn gemini_clis_words_tell_what_they_mean() {
-    check(&[
+fn gemini_cli_errors_are_classified() {
+    assert_classes(&[
         (
             "Gemini CLI is not running in a trusted directory. To proceed, either use `--skip-trust`",
             UntrustedFolder,
@@ -64,8 +64,8 @@ fn gemini_clis_words_tell_what_they_mean() {
 }
 
 #[test]
-fn claude_codes_words_tell_what_they_mean() {
-    check(&[
+fn claude_code_errors_are_classified() {
+    assert_classes(&[
         (
             "prompt is too long: 1250000 tokens > 1000000 maximum",
             ContextTooLong,
@@ -82,8 +82,8 @@ fn claude_codes_words_tell_what_they_mean() {
 }
 
 #[test]
-fn codexs_words_tell_what_they_mean() {
-    check(&[
+fn codex_errors_are_classified() {
+    assert_classes(&[
         (
             "Not inside a trusted directory and --skip-git-repo-check was not specified.",
             UntrustedFolder,
@@ -113,7 +113,7 @@ fn codexs_words_tell_what_they_mean() {
 }
 
 #[test]
-fn what_is_printed_without_an_error_means_nothing() {
+fn output_without_an_error_is_not_classified() {
     let cases = [
         "",
         "Loaded cached credentials.",
@@ -126,12 +126,12 @@ fn what_is_printed_without_an_error_means_nothing() {
         "An internal error has occurred.",
     ];
     for text in cases {
-        assert_eq!(words(text), None, "{text}");
+        assert_eq!(classify_text(text), None, "{text}");
     }
 }
 
 #[test]
-fn a_code_counts_where_words_say_nothing() {
+fn the_code_decides_if_the_text_is_unknown() {
     let cases = [
         (Some(401), "no", NotLoggedIn),
         (Some(403), "no", NotLoggedIn),
@@ -145,7 +145,7 @@ fn a_code_counts_where_words_say_nothing() {
         (Some(-32603), "API Error: 429", RateLimited),
     ];
     for (code, text, class) in cases {
-        assert_eq!(answer(code, text).class, class, "{code:?} {text}");
+        assert_eq!(classify_error(code, text).class, class, "{code:?} {text}");
     }
 }
 
@@ -171,13 +171,13 @@ fn a_delay_is_read_in_all_its_forms() {
         ("30s", None),
     ];
     for (text, seconds) in cases {
-        let delay = Refusal::new(Agent, text).retry_after;
+        let delay = AgentRefusal::new(Agent, text).retry_after;
         assert_eq!(delay, seconds.map(Duration::from_secs_f64), "{text}");
     }
 }
 
 #[test]
-fn an_error_in_json_is_told_in_its_own_words() {
+fn the_message_of_a_json_error_is_extracted() {
     let inner = r#"{"error":{"code":401,"message":"Request had invalid credentials."}}"#;
     let outer = serde_json::json!({"error": {"message": inner}}).to_string();
     let cases = [
@@ -188,6 +188,6 @@ fn an_error_in_json_is_told_in_its_own_words() {
         ("plain words", "plain words"),
     ];
     for (text, expected) in cases {
-        assert_eq!(answer(None, text).message, expected);
+        assert_eq!(classify_error(None, text).message, expected);
     }
 }

@@ -4,83 +4,87 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
 use segue_core::session::AgentEvent;
 use serde_json::{Value, json};
 
 use super::ask;
-use super::turn::{Heard, TakenUp, Turn};
-use crate::wire::{Line, Wire};
-use crate::{AgentError, Conversation, Outside, Step, uuid};
+use super::turn::{ClaudeEvent, ClaudeTurn, PromptAcceptance};
+use crate::wire::{JsonLineProcess, OutputLine};
+use crate::{AgentConnection, AgentError, ConnectionEvent, SystemFns, uuid};
 
 /// Time in which the process may exit on its own once its input is closed; it needs 0.1 s if it is idle.
-const FAREWELL: Duration = Duration::from_secs(2);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// A connection and its current turn.
-pub(super) struct ClaudeConversation {
-    wire: Wire,
+pub(super) struct ClaudeConnection {
+    wire: JsonLineProcess,
     native_id: NativeId,
-    outside: Outside,
-    turn: Option<Turn>,
+    system: SystemFns,
+    turn: Option<ClaudeTurn>,
     /// Whether this Claude Code reports when it accepts a prompt.
-    tells: bool,
-    /// Events of the lines read so far that `next` has not returned yet.
-    waiting: VecDeque<Step>,
+    reports_acceptance: bool,
+    /// Events of the lines read so far that `next_event` has not returned yet.
+    pending_events: VecDeque<ConnectionEvent>,
 }
 
-impl ClaudeConversation {
-    pub(super) fn new(wire: Wire, native_id: NativeId, outside: Outside) -> Self {
+impl ClaudeConnection {
+    pub(super) fn new(wire: JsonLineProcess, native_id: NativeId, system: SystemFns) -> Self {
         Self {
             wire,
             native_id,
-            outside,
+            system,
             turn: None,
-            tells: false,
-            waiting: VecDeque::new(),
+            reports_acceptance: false,
+            pending_events: VecDeque::new(),
         }
     }
 
-    fn take_in(&mut self, line: &Value) {
+    fn handle_line(&mut self, line: &Value) {
         let Some(turn) = &mut self.turn else { return };
-        match turn.takes_up(line) {
-            TakenUp::NotTold => {}
-            TakenUp::Told => self.tells = true,
-            TakenUp::TooLate => interrupt(&self.wire),
+        match turn.check_acceptance(line) {
+            PromptAcceptance::Unreported => {}
+            PromptAcceptance::Accepted => self.reports_acceptance = true,
+            PromptAcceptance::AcceptedAfterCancel => send_interrupt(&self.wire),
         }
-        for heard in turn.hear(line, (self.outside.now)()) {
-            let step = self.step(heard);
-            self.waiting.extend(step);
+        for claude_event in turn.convert_line(line, (self.system.now)()) {
+            let connection_event = self.convert_event(claude_event);
+            self.pending_events.extend(connection_event);
         }
     }
 
-    fn step(&mut self, heard: Heard) -> Option<Step> {
-        match heard {
-            Heard::Event(event) => Some(Step::Event(event)),
-            Heard::Asked(asked) => {
-                let (request, answering) = asked.into_parts();
+    fn convert_event(&mut self, claude_event: ClaudeEvent) -> Option<ConnectionEvent> {
+        match claude_event {
+            ClaudeEvent::Event(event) => Some(ConnectionEvent::Event(event)),
+            ClaudeEvent::PermissionRequest(permission) => {
+                let (request, answer_context) = permission.into_parts();
                 let sender = self.wire.sender()?;
-                let reply = move |answer| sender.send(&answering.line(&answer));
-                Some(Step::Ask(request, Box::new(reply)))
+                let reply = move |answer| sender.send(&answer_context.into_response_line(&answer));
+                Some(ConnectionEvent::PermissionRequested(
+                    request,
+                    Box::new(reply),
+                ))
             }
-            Heard::NotOffered { id, subtype } => {
-                self.wire.send(&ask::not_offered(&id, &subtype));
+            ClaudeEvent::UnsupportedRequest { id, subtype } => {
+                self.wire
+                    .send(&ask::build_unsupported_response(&id, &subtype));
                 None
             }
-            Heard::Named(name) if name == self.native_id.as_str() => None,
-            Heard::Named(name) => {
-                self.native_id = NativeId::parse(&name).ok()?;
-                Some(Step::Named(self.native_id.clone()))
+            ClaudeEvent::NativeId(native_id) if native_id == self.native_id.as_str() => None,
+            ClaudeEvent::NativeId(native_id) => {
+                self.native_id = NativeId::parse(&native_id).ok()?;
+                Some(ConnectionEvent::NativeIdReported(self.native_id.clone()))
             }
-            Heard::Over(end) => {
+            ClaudeEvent::TurnEnded(end) => {
                 self.turn = None;
-                Some(Step::Done(end))
+                Some(ConnectionEvent::TurnEnded(end))
             }
         }
     }
 }
 
-fn interrupt(wire: &Wire) {
+fn send_interrupt(wire: &JsonLineProcess) {
     wire.send(&json!({
         "type": "control_request",
         "request_id": "segue-interrupt",
@@ -89,7 +93,7 @@ fn interrupt(wire: &Wire) {
 }
 
 /// Returns the line that sends a prompt.
-fn prompt_line(prompt: &str, id: &str) -> Value {
+fn prompt_line(prompt: &str, prompt_id: &str) -> Value {
     let mut content = vec![json!({"type": "text", "text": prompt})];
     // Claude Code looks for a slash command in the last block only, and does not send a blank block to the model. The
     // blank block therefore delivers the prompt unchanged and stops it from running as a command.
@@ -98,49 +102,59 @@ fn prompt_line(prompt: &str, id: &str) -> Value {
     }
     json!({
         "type": "user",
-        "uuid": id,
+        "uuid": prompt_id,
         "message": {"role": "user", "content": content},
     })
 }
 
 #[async_trait]
-impl Conversation for ClaudeConversation {
+impl AgentConnection for ClaudeConnection {
     fn native_id(&self) -> Option<&NativeId> {
         Some(&self.native_id)
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.wire.process().mark()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.wire.process().identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
         if !self.wire.is_alive() {
-            return Err(self.wire.gone("the prompt").await);
+            return Err(self.wire.exit_error("the prompt").await);
         }
-        let id = uuid::v4(self.outside.random);
-        self.waiting.clear();
-        self.turn = Some(Turn::new(id.to_string(), self.tells));
-        self.wire.send(&prompt_line(prompt, id.as_str()));
+        let prompt_id = uuid::generate_v4(self.system.random);
+        self.pending_events.clear();
+        self.turn = Some(ClaudeTurn::new(
+            prompt_id.to_string(),
+            self.reports_acceptance,
+        ));
+        self.wire.send(&prompt_line(prompt, prompt_id.as_str()));
         Ok(())
     }
 
-    async fn next(&mut self) -> Step {
+    async fn next_event(&mut self) -> ConnectionEvent {
         loop {
-            if let Some(step) = self.waiting.pop_front() {
-                return step;
+            if let Some(event) = self.pending_events.pop_front() {
+                return event;
             }
-            match self.wire.next().await {
-                Some(Line::Json(line)) => self.take_in(&line),
-                Some(Line::Noise(text)) => return Step::Event(AgentEvent::Garbage(text)),
-                None => return Step::Done(Err(self.wire.gone("the prompt").await)),
+            match self.wire.next_line().await {
+                Some(OutputLine::Json(line)) => self.handle_line(&line),
+                Some(OutputLine::Noise(text)) => {
+                    return ConnectionEvent::Event(AgentEvent::Garbage(text));
+                }
+                None => {
+                    return ConnectionEvent::TurnEnded(Err(self
+                        .wire
+                        .exit_error("the prompt")
+                        .await));
+                }
             }
         }
     }
 
     fn cancel(&mut self) {
         if let Some(turn) = &mut self.turn {
-            turn.cancel();
-            interrupt(&self.wire);
+            turn.record_cancel();
+            send_interrupt(&self.wire);
         }
     }
 
@@ -151,8 +165,8 @@ impl Conversation for ClaudeConversation {
     async fn close(mut self: Box<Self>) -> Vec<String> {
         self.wire.close_input();
         // The process saves its remaining data and exits on its own.
-        let ends = async { while self.wire.next().await.is_some() {} };
-        let _ = tokio::time::timeout(FAREWELL, ends).await;
+        let drain_output = async { while self.wire.next_line().await.is_some() {} };
+        let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, drain_output).await;
         self.wire.stop().await;
         Vec::new()
     }
@@ -163,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_is_never_the_last_block_if_it_looks_like_a_command() {
+    fn a_prompt_that_looks_like_a_command_is_never_the_last_block() {
         let cases = [
             ("hello", 1),
             ("-x", 1),

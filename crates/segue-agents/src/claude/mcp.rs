@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use segue_core::agent::{McpReach, McpServer};
+use segue_core::agent::{McpEndpoint, McpServer};
 use serde_json::{Map, Value, json};
 
 /// A file that exists until the program has read it. Dropping this value deletes the file.
-pub(super) struct Handed(PathBuf);
+pub(super) struct McpConfigFile(PathBuf);
 
-impl Handed {
-    pub(super) fn write(path: PathBuf, text: &str) -> io::Result<Self> {
+impl McpConfigFile {
+    pub(super) fn create(path: PathBuf, text: &str) -> io::Result<Self> {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
         }
@@ -21,9 +21,9 @@ impl Handed {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        let handed = Self(path);
+        let config_file = Self(path);
         file.write_all(text.as_bytes())?;
-        Ok(handed)
+        Ok(config_file)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -31,7 +31,7 @@ impl Handed {
     }
 }
 
-impl Drop for Handed {
+impl Drop for McpConfigFile {
     fn drop(&mut self) {
         // A file that cannot be removed is still readable by its owner only.
         let _ = fs::remove_file(&self.0);
@@ -39,11 +39,11 @@ impl Drop for Handed {
 }
 
 /// Name of segue's own MCP server, whose tools need no permission.
-pub(super) const OWN_TOOLS: &str = "segue";
+pub(super) const SEGUE_MCP_SERVER_NAME: &str = "segue";
 
 /// Builds the MCP configuration for Claude Code.
-pub(super) fn config(servers: &[McpServer]) -> Value {
-    let object = |pairs: &[(String, String)]| -> Value {
+pub(super) fn build_mcp_config(servers: &[McpServer]) -> Value {
+    let to_object = |pairs: &[(String, String)]| -> Value {
         let pairs = pairs.iter().cloned();
         pairs
             .map(|(name, value)| (name, Value::from(value)))
@@ -52,19 +52,19 @@ pub(super) fn config(servers: &[McpServer]) -> Value {
     let servers: Map<String, Value> = servers
         .iter()
         .map(|server| {
-            let mut reach = match &server.reach {
-                McpReach::Program { command, args, env } => {
-                    json!({"type": "stdio", "command": command, "args": args, "env": object(env)})
+            let mut entry = match &server.endpoint {
+                McpEndpoint::Program { command, args, env } => {
+                    json!({"type": "stdio", "command": command, "args": args, "env": to_object(env)})
                 }
-                McpReach::Http { url, headers } => {
-                    json!({"type": "http", "url": url, "headers": object(headers)})
+                McpEndpoint::Http { url, headers } => {
+                    json!({"type": "http", "url": url, "headers": to_object(headers)})
                 }
             };
             // Claude Code hides a server's tools behind a search unless this is set.
-            if server.name == OWN_TOOLS {
-                reach["alwaysLoad"] = true.into();
+            if server.name == SEGUE_MCP_SERVER_NAME {
+                entry["alwaysLoad"] = true.into();
             }
-            (server.name.clone(), reach)
+            (server.name.clone(), entry)
         })
         .collect();
     json!({ "mcpServers": servers })

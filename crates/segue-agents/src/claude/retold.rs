@@ -6,35 +6,41 @@
 
 /// Text from before the break, and the length that the new answer has matched so far.
 #[derive(Debug)]
-pub(super) struct Retold {
-    before: String,
-    matched: usize,
+pub(super) struct ReplayFilter {
+    original: String,
+    matched_bytes: usize,
 }
 
-impl Retold {
+impl ReplayFilter {
     /// Creates a filter for the text from before the break; `None` if it is empty.
-    pub(super) fn new(before: String) -> Option<Self> {
-        (!before.is_empty()).then_some(Self { before, matched: 0 })
+    pub(super) fn new(original: String) -> Option<Self> {
+        (!original.is_empty()).then_some(Self {
+            original,
+            matched_bytes: 0,
+        })
     }
 
     /// Restarts the comparison from the beginning of the text.
-    pub(super) fn again(self) -> Self {
-        Self { matched: 0, ..self }
+    pub(super) fn restart(self) -> Self {
+        Self {
+            matched_bytes: 0,
+            ..self
+        }
     }
 
     /// Compares the next chunk. Returns the filter, or `None` once the comparison has ended, and the text that is new.
-    pub(super) fn hear(mut self, piece: &str) -> (Option<Self>, String) {
-        let expected = &self.before[self.matched..];
-        if let Some(new) = piece.strip_prefix(expected) {
-            return (None, new.to_owned());
+    pub(super) fn filter_chunk(mut self, chunk: &str) -> (Option<Self>, String) {
+        let expected = &self.original[self.matched_bytes..];
+        if let Some(new_text) = chunk.strip_prefix(expected) {
+            return (None, new_text.to_owned());
         }
-        if expected.starts_with(piece) {
-            self.matched += piece.len();
+        if expected.starts_with(chunk) {
+            self.matched_bytes += chunk.len();
             return (Some(self), String::new());
         }
         // The answers differ: return the new one in full, separated from the text before the break.
-        let again = &self.before[..self.matched];
-        (None, format!("\n\n{again}{piece}"))
+        let matched_text = &self.original[..self.matched_bytes];
+        (None, format!("\n\n{matched_text}{chunk}"))
     }
 }
 
@@ -43,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_not_told_again() {
+    fn repeated_text_is_omitted_after_a_broken_stream() {
         let cases: [(&str, &[&str], &str); 6] = [
             ("one two ", &["one ", "two ", "three"], "three"),
             ("one two ", &["one two three"], "three"),
@@ -52,20 +58,20 @@ mod tests {
             ("one two ", &["other ", "words"], "\n\nother words"),
             ("né", &["n", "è"], "\n\nnè"),
         ];
-        for (before, pieces, expected) in cases {
-            let mut retold = Retold::new(before.to_owned());
-            let mut told = String::new();
-            for piece in pieces {
-                match retold.take() {
-                    Some(comparing) => {
-                        let (left, new) = comparing.hear(piece);
-                        retold = left;
-                        told += &new;
+        for (original, chunks, expected) in cases {
+            let mut filter = ReplayFilter::new(original.to_owned());
+            let mut output = String::new();
+            for chunk in chunks {
+                match filter.take() {
+                    Some(active_filter) => {
+                        let (next_filter, new_text) = active_filter.filter_chunk(chunk);
+                        filter = next_filter;
+                        output += &new_text;
                     }
-                    None => told += piece,
+                    None => output += chunk,
                 }
             }
-            assert_eq!(told, expected, "{before:?} then {pieces:?}");
+            assert_eq!(output, expected, "{original:?} then {chunks:?}");
         }
     }
 }

@@ -10,28 +10,28 @@ use serde_json::Value;
 
 /// Tool calls of one turn, with the data received so far.
 #[derive(Debug, Default)]
-pub(super) struct Calls(HashMap<String, ToolCall>);
+pub(super) struct ClaudeToolCalls(HashMap<String, ToolCall>);
 
-impl Calls {
+impl ClaudeToolCalls {
     /// Records an announced call, whose arguments may still be missing.
-    pub(super) fn announced(&mut self, id: &str, name: &str, args: &Value) -> ToolCall {
+    pub(super) fn announce(&mut self, id: &str, name: &str, args: &Value) -> ToolCall {
         let call = self.entry(id);
         name.clone_into(&mut call.name);
-        kind(name).clone_into(&mut call.kind);
+        tool_kind(name).clone_into(&mut call.kind);
         call.args = Json::from(args.clone());
         call.clone()
     }
 
     /// Marks a call as running; `None` if the call is unknown or has ended.
-    pub(super) fn running(&mut self, id: &str) -> Option<ToolCall> {
-        let call = self.0.get_mut(id).filter(|call| !call.status.is_over())?;
+    pub(super) fn mark_running(&mut self, id: &str) -> Option<ToolCall> {
+        let call = self.0.get_mut(id).filter(|call| !call.status.has_ended())?;
         call.status = ToolStatus::InProgress;
         Some(call.clone())
     }
 
     /// Marks a call as ended. `details` contains what Claude Code records about the result but does not send to the
     /// model.
-    pub(super) fn over(&mut self, result: &Value, details: &Value) -> Option<ToolCall> {
+    pub(super) fn finish(&mut self, result: &Value, details: &Value) -> Option<ToolCall> {
         let call = self.entry(result["tool_use_id"].as_str()?);
         call.status = if result["is_error"] == true {
             ToolStatus::Failed
@@ -42,7 +42,7 @@ impl Calls {
             Value::Null => Json::string(""),
             content => Json::from(content.clone()),
         });
-        call.diffs = diff(details).into_iter().collect();
+        call.diffs = parse_diff(details).into_iter().collect();
         Some(call.clone())
     }
 
@@ -60,7 +60,7 @@ impl Calls {
 }
 
 /// Known tools of Claude Code that change files, run commands or use the network.
-const DOING: [&str; 9] = [
+const TOOLS_WITH_SIDE_EFFECTS: [&str; 9] = [
     "Bash",
     "Edit",
     "KillShell",
@@ -75,22 +75,22 @@ const DOING: [&str; 9] = [
 /// Returns the tools that the role forbids, in the format of `--disallowedTools`; `None` if it forbids none. Needed
 /// because Claude Code runs a tool that its own settings allow without a permission request. It sends no request for a
 /// denied tool.
-pub(super) fn denied(role: &RoleDescription) -> Option<String> {
-    let denied = DOING.iter().copied();
-    let denied = denied.filter(|name| !role.allows_named(name, kind(name)));
-    let denied: Vec<&str> = denied.collect();
-    (!denied.is_empty()).then(|| denied.join(","))
+pub(super) fn disallowed_tools(role: &RoleDescription) -> Option<String> {
+    let disallowed = TOOLS_WITH_SIDE_EFFECTS.iter().copied();
+    let disallowed = disallowed.filter(|name| !role.can_use_tool(name, tool_kind(name)));
+    let disallowed: Vec<&str> = disallowed.collect();
+    (!disallowed.is_empty()).then(|| disallowed.join(","))
 }
 
 /// Returns the kind of a tool.
-fn kind(name: &str) -> &'static str {
+fn tool_kind(name: &str) -> &'static str {
     match name {
         "Read" | "NotebookRead" | "BashOutput" | "TaskOutput" | "ReadMcpResource" => "read",
         "Glob" | "Grep" | "LS" | "ToolSearch" => "search",
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => "edit",
         "Bash" | "KillShell" | "Monitor" => "execute",
         "WebFetch" | "WebSearch" => "fetch",
-        "Task" | "Agent" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | PLANNER => {
+        "Task" | "Agent" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | PLAN_TOOL => {
             "think"
         }
         "EnterPlanMode" | "ExitPlanMode" => "switch_mode",
@@ -98,12 +98,12 @@ fn kind(name: &str) -> &'static str {
     }
 }
 
-const PLANNER: &str = "TodoWrite";
+const PLAN_TOOL: &str = "TodoWrite";
 
 /// Returns the plan in a call; `None` unless the tool is the planner.
-pub(super) fn plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
-    let steps = args["todos"].as_array().filter(|_| name == PLANNER)?;
-    let step = |step: &Value| {
+pub(super) fn parse_plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
+    let steps = args["todos"].as_array().filter(|_| name == PLAN_TOOL)?;
+    let parse_step = |step: &Value| {
         Some(PlanStep {
             text: step["content"].as_str()?.to_owned(),
             status: match step["status"].as_str()? {
@@ -113,17 +113,19 @@ pub(super) fn plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
             },
         })
     };
-    Some(steps.iter().filter_map(step).collect())
+    Some(steps.iter().filter_map(parse_step).collect())
 }
 
 /// Returns the file change in the details of a result.
-fn diff(details: &Value) -> Option<Diff> {
+fn parse_diff(details: &Value) -> Option<Diff> {
     let file = details["filePath"].as_str()?;
     let hunks = details["structuredPatch"].as_array()?;
     let patch = match details["content"].as_str() {
         // Claude Code reports a new file without a patch.
-        Some(content) if hunks.is_empty() && details["type"] == "create" => added(content),
-        _ => hunks.iter().map(hunk).collect(),
+        Some(content) if hunks.is_empty() && details["type"] == "create" => {
+            render_new_file_hunk(content)
+        }
+        _ => hunks.iter().map(render_hunk).collect(),
     };
     (!patch.is_empty()).then_some(Diff {
         path: file.to_owned(),
@@ -131,7 +133,7 @@ fn diff(details: &Value) -> Option<Diff> {
     })
 }
 
-fn hunk(hunk: &Value) -> String {
+fn render_hunk(hunk: &Value) -> String {
     let number = |name: &str| hunk[name].as_u64().unwrap_or(0);
     let mut text = format!(
         "@@ -{},{} +{},{} @@\n",
@@ -147,17 +149,17 @@ fn hunk(hunk: &Value) -> String {
     text
 }
 
-fn added(content: &str) -> String {
-    let count = content.lines().count();
+fn render_new_file_hunk(content: &str) -> String {
+    let line_count = content.lines().count();
     let mut text = String::new();
-    if count > 0 {
+    if line_count > 0 {
         // Writing to a String can't fail.
-        let _ = writeln!(text, "@@ -0,0 +1,{count} @@");
+        let _ = writeln!(text, "@@ -0,0 +1,{line_count} @@");
     }
     for line in content.lines() {
         let _ = writeln!(text, "+{line}");
     }
-    if count > 0 && !content.ends_with('\n') {
+    if line_count > 0 && !content.ends_with('\n') {
         text += "\\ No newline at end of file\n";
     }
     text
@@ -169,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_tool_is_of_a_sort() {
+    fn every_tool_has_a_kind() {
         let cases = [
             ("Read", "read"),
             ("Grep", "search"),
@@ -185,12 +187,12 @@ mod tests {
             ("SomethingNew", "other"),
         ];
         for (name, expected) in cases {
-            assert_eq!(kind(name), expected, "{name}");
+            assert_eq!(tool_kind(name), expected, "{name}");
         }
     }
 
     #[test]
-    fn changes_to_files_are_unified_diffs() {
+    fn file_changes_are_rendered_as_unified_diffs() {
         let edited = json!({
             "filePath": "/p/f.txt", "oldString": "b", "newString": "B", "originalFile": "a\nb\nc\n",
             "structuredPatch": [{"oldStart": 1, "oldLines": 3, "newStart": 1, "newLines": 3, "lines": [" a", "-b", "+B", " c"]}],
@@ -212,33 +214,33 @@ mod tests {
             (json!({"stdout": "x"}), None),
         ];
         for (details, expected) in cases {
-            let found = diff(&details).map(|diff| diff.patch);
-            assert_eq!(found.as_deref(), expected, "{details}");
+            let patch = parse_diff(&details).map(|diff| diff.patch);
+            assert_eq!(patch.as_deref(), expected, "{details}");
         }
     }
 
     #[test]
-    fn a_call_is_told_as_a_whole_each_time() {
-        let mut calls = Calls::default();
-        let call = calls.announced("t1", "Bash", &json!({"command": "ls"}));
+    fn every_update_contains_the_complete_call() {
+        let mut calls = ClaudeToolCalls::default();
+        let call = calls.announce("t1", "Bash", &json!({"command": "ls"}));
         assert_eq!(
             (call.kind.as_str(), call.status),
             ("execute", ToolStatus::Pending)
         );
-        let status = calls.running("t1").map(|call| call.status);
+        let status = calls.mark_running("t1").map(|call| call.status);
         assert_eq!(status, Some(ToolStatus::InProgress));
         let result =
             json!({"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": true});
-        let call = calls.over(&result, &Value::Null).unwrap();
+        let call = calls.finish(&result, &Value::Null).unwrap();
         assert_eq!(call.status, ToolStatus::Failed);
         assert_eq!(call.args.as_str(), r#"{"command":"ls"}"#);
         assert_eq!(call.output, Some(Json::string("no")));
-        assert_eq!(calls.running("t1"), None, "what is over does not run");
-        assert_eq!(calls.running("t2"), None);
+        assert_eq!(calls.mark_running("t1"), None, "what is over does not run");
+        assert_eq!(calls.mark_running("t2"), None);
     }
 
     #[test]
-    fn a_list_of_things_to_do_is_a_plan() {
+    fn a_todo_list_is_a_plan() {
         let todos = json!({"todos": [
             {"content": "look", "status": "completed", "activeForm": "looking"},
             {"content": "do", "status": "in_progress", "activeForm": "doing"},
@@ -254,7 +256,7 @@ mod tests {
             step("do", PlanStatus::InProgress),
             step("tell", PlanStatus::Pending),
         ];
-        assert_eq!(plan("TodoWrite", &todos), Some(expected));
-        assert_eq!(plan("Other", &todos), None);
+        assert_eq!(parse_plan("TodoWrite", &todos), Some(expected));
+        assert_eq!(parse_plan("Other", &todos), None);
     }
 }

@@ -7,325 +7,331 @@ use segue_core::json::Json;
 use segue_core::session::{AgentEvent, StopReason, TurnEnd, Usage};
 use serde_json::Value;
 
-use super::ask::Asked;
-use super::end::{self, Noted, Tokens};
-use super::retold::Retold;
-use super::tools::{self, Calls};
+use super::ask::ClaudePermissionRequest;
+use super::end::{self, ClaudeTokenCounts, ClaudeTurnObservations};
+use super::retold::ReplayFilter;
+use super::tools::{self, ClaudeToolCalls};
 use crate::AgentError;
 
 /// Event that a line contains.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ClaudeEvent {
     /// Output of the agent.
     Event(AgentEvent),
     /// A permission request; Claude Code waits for the answer.
-    Asked(Asked),
+    PermissionRequest(ClaudePermissionRequest),
     /// A request that segue does not support; Claude Code waits for an answer.
-    NotOffered { id: String, subtype: String },
+    UnsupportedRequest { id: String, subtype: String },
     /// Id of the native session, which may differ from the previous one.
-    Named(String),
+    NativeId(String),
     /// End of the turn.
-    Over(Result<TurnEnd, AgentError>),
+    TurnEnded(Result<TurnEnd, AgentError>),
 }
 
 /// Acceptance of the prompt, as far as one line reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TakenUp {
+pub(super) enum PromptAcceptance {
     /// The line does not concern the prompt.
-    NotTold,
+    Unreported,
     /// Claude Code has accepted the prompt.
-    Told,
+    Accepted,
     /// Claude Code has accepted the prompt only now, after a stop request, which therefore stopped another turn.
-    TooLate,
+    AcceptedAfterCancel,
 }
 
 /// State of a turn.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct ClaudeTurn {
     /// Id of the prompt.
-    prompt: String,
+    prompt_id: String,
     /// Whether the current lines belong to the prompt. Claude Code also runs turns of its own when a background task
     /// ends, and the end of such a turn is not the end of this one.
-    ours: bool,
-    calls: Calls,
-    message: Message,
-    text: Speech,
-    thought: Speech,
-    noted: Noted,
+    is_active: bool,
+    calls: ClaudeToolCalls,
+    message: ClaudeMessage,
+    text: ClaudeTextStream,
+    thought: ClaudeTextStream,
+    observations: ClaudeTurnObservations,
 }
 
 /// Answer of the model that is being streamed.
 #[derive(Debug, Default)]
-struct Message {
+struct ClaudeMessage {
     id: String,
     /// Whether the answer arrives in deltas rather than in complete blocks.
-    streamed: bool,
+    is_streamed: bool,
     /// Whether the answer is complete.
-    whole: bool,
-    tokens: Tokens,
+    is_complete: bool,
+    tokens: ClaudeTokenCounts,
 }
 
 /// Output of one kind: text or thoughts.
 #[derive(Debug, Default)]
-struct Speech {
+struct ClaudeTextStream {
     /// Text of the current message.
-    told: String,
-    retold: Option<Retold>,
+    message_text: String,
+    replay_filter: Option<ReplayFilter>,
 }
 
-impl Speech {
+impl ClaudeTextStream {
     /// Starts a message. If the previous message is incomplete, the new one repeats it.
-    fn begin(&mut self, was_whole: bool) {
-        let told = std::mem::take(&mut self.told);
-        self.retold = match self.retold.take() {
-            _ if was_whole => None,
+    fn begin_message(&mut self, was_complete: bool) {
+        let previous_text = std::mem::take(&mut self.message_text);
+        self.replay_filter = match self.replay_filter.take() {
+            _ if was_complete => None,
             // The repetition broke too, before it reached new text.
-            Some(retold) => Some(retold.again()),
-            None => Retold::new(told),
+            Some(filter) => Some(filter.restart()),
+            None => ReplayFilter::new(previous_text),
         };
     }
 
     /// Returns the new text in the next chunk.
-    fn hear(&mut self, words: &str) -> String {
-        self.told.push_str(words);
-        match self.retold.take() {
-            Some(retold) => {
-                let (left, new) = retold.hear(words);
-                self.retold = left;
-                new
+    fn push_chunk(&mut self, chunk: &str) -> String {
+        self.message_text.push_str(chunk);
+        match self.replay_filter.take() {
+            Some(filter) => {
+                let (next_filter, new_text) = filter.filter_chunk(chunk);
+                self.replay_filter = next_filter;
+                new_text
             }
-            None => words.to_owned(),
+            None => chunk.to_owned(),
         }
     }
 }
 
-impl Turn {
-    /// Creates the turn of a prompt. `is_told` is `true` if Claude Code reports when it accepts the prompt; until it
+impl ClaudeTurn {
+    /// Creates the turn of a prompt. `reports_acceptance` is `true` if Claude Code reports when it accepts the prompt; until it
     /// does, all lines belong to other turns.
-    pub(super) fn new(prompt: String, is_told: bool) -> Self {
+    pub(super) fn new(prompt_id: String, reports_acceptance: bool) -> Self {
         Self {
-            prompt,
-            ours: !is_told,
-            calls: Calls::default(),
-            message: Message {
-                whole: true,
-                ..Message::default()
+            prompt_id,
+            is_active: !reports_acceptance,
+            calls: ClaudeToolCalls::default(),
+            message: ClaudeMessage {
+                is_complete: true,
+                ..ClaudeMessage::default()
             },
-            text: Speech::default(),
-            thought: Speech::default(),
-            noted: Noted::default(),
+            text: ClaudeTextStream::default(),
+            thought: ClaudeTextStream::default(),
+            observations: ClaudeTurnObservations::default(),
         }
     }
 
     /// Records that segue requested a stop.
-    pub(super) fn cancel(&mut self) {
-        self.noted.cancelled = true;
+    pub(super) fn record_cancel(&mut self) {
+        self.observations.cancel_requested = true;
     }
 
     /// Checks whether a line reports that the prompt was accepted.
-    pub(super) fn takes_up(&mut self, line: &Value) -> TakenUp {
+    pub(super) fn check_acceptance(&mut self, line: &Value) -> PromptAcceptance {
         let id = match line["type"].as_str() {
             Some("user") if line["isReplay"] == true => &line["uuid"],
             Some("command_lifecycle") if line["state"] == "started" => &line["command_uuid"],
-            _ => return TakenUp::NotTold,
+            _ => return PromptAcceptance::Unreported,
         };
-        if *id != self.prompt.as_str() {
-            return TakenUp::NotTold;
+        if *id != self.prompt_id.as_str() {
+            return PromptAcceptance::Unreported;
         }
-        let begins = !std::mem::replace(&mut self.ours, true);
-        if begins && self.noted.cancelled {
-            TakenUp::TooLate
+        let was_inactive = !std::mem::replace(&mut self.is_active, true);
+        if was_inactive && self.observations.cancel_requested {
+            PromptAcceptance::AcceptedAfterCancel
         } else {
-            TakenUp::Told
+            PromptAcceptance::Accepted
         }
     }
 
     /// Converts the next line to events.
-    pub(super) fn hear(&mut self, line: &Value, now: Timestamp) -> Vec<Heard> {
+    pub(super) fn convert_line(&mut self, line: &Value, now: Timestamp) -> Vec<ClaudeEvent> {
         let kind = line["type"].as_str().unwrap_or_default();
         match kind {
             // Claude Code waits for the answer, also in a turn of its own.
-            "control_request" => vec![self.asked(line)],
-            _ if !self.ours => Vec::new(),
-            "result" => self.over(line, now),
-            "stream_event" if is_subagents(line) => Vec::new(),
-            "stream_event" => self.streamed(&line["event"]),
-            "assistant" => self.said(line),
-            "user" => self.answered(line),
-            "system" => self.noticed(line),
+            "control_request" => vec![self.convert_control_request(line)],
+            _ if !self.is_active => Vec::new(),
+            "result" => self.convert_result(line, now),
+            "stream_event" if is_from_subagent(line) => Vec::new(),
+            "stream_event" => self.convert_stream_event(&line["event"]),
+            "assistant" => self.convert_assistant_message(line),
+            "user" => self.convert_tool_results(line),
+            "system" => self.convert_system_line(line),
             "rate_limit_event" => {
-                self.limited(&line["rate_limit_info"]);
+                self.record_rate_limit(&line["rate_limit_info"]);
                 Vec::new()
             }
             "tool_progress" => {
                 let id = line["tool_use_id"].as_str().unwrap_or_default();
-                let call = self.calls.running(id);
-                call.map(|call| Heard::Event(AgentEvent::Tool(call)))
+                let call = self.calls.mark_running(id);
+                call.map(|call| ClaudeEvent::Event(AgentEvent::Tool(call)))
                     .into_iter()
                     .collect()
             }
-            _ if BOOKKEEPING.contains(&kind) => Vec::new(),
-            _ => vec![Heard::Event(AgentEvent::Unknown(Json::from(line.clone())))],
+            _ if IGNORED_LINE_TYPES.contains(&kind) => Vec::new(),
+            _ => vec![ClaudeEvent::Event(AgentEvent::Unknown(Json::from(
+                line.clone(),
+            )))],
         }
     }
 
-    fn asked(&mut self, line: &Value) -> Heard {
+    fn convert_control_request(&mut self, line: &Value) -> ClaudeEvent {
         let request = &line["request"];
         let id = line["request_id"].as_str().unwrap_or_default();
         let subtype = request["subtype"].as_str().unwrap_or_default();
         if subtype != "can_use_tool" {
-            return Heard::NotOffered {
+            return ClaudeEvent::UnsupportedRequest {
                 id: id.to_owned(),
                 subtype: subtype.to_owned(),
             };
         }
         let name = request["tool_name"].as_str().unwrap_or("tool");
-        let call = request["tool_use_id"].as_str().unwrap_or(id);
-        let call = self.calls.announced(call, name, &request["input"]);
-        Heard::Asked(Asked::new(id, request, call))
+        let call_id = request["tool_use_id"].as_str().unwrap_or(id);
+        let call = self.calls.announce(call_id, name, &request["input"]);
+        ClaudeEvent::PermissionRequest(ClaudePermissionRequest::new(id, request, call))
     }
 
-    fn over(&mut self, line: &Value, now: Timestamp) -> Vec<Heard> {
-        let end = end::of(line, &self.noted, now);
-        let mut heard = Vec::new();
+    fn convert_result(&mut self, line: &Value, now: Timestamp) -> Vec<ClaudeEvent> {
+        let end = end::parse_turn_end(line, &self.observations, now);
+        let mut events = Vec::new();
         // Only the result contains the reason for the refusal.
         if matches!(&end, Ok(end) if end.reason == StopReason::Refusal) && line["is_error"] == true
         {
-            let gap = if self.text.told.is_empty() {
+            let separator = if self.text.message_text.is_empty() {
                 ""
             } else {
                 "\n\n"
             };
-            let words = format!("{gap}{}", end::words(line));
-            heard.push(Heard::Event(AgentEvent::Text(words)));
+            let text = format!("{separator}{}", end::result_text(line));
+            events.push(ClaudeEvent::Event(AgentEvent::Text(text)));
         }
-        heard.push(Heard::Over(end));
-        heard
+        events.push(ClaudeEvent::TurnEnded(end));
+        events
     }
 
     /// Converts an event of the model's own stream.
-    fn streamed(&mut self, event: &Value) -> Vec<Heard> {
+    fn convert_stream_event(&mut self, event: &Value) -> Vec<ClaudeEvent> {
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
-                self.begin(&event["message"]);
-                self.message.streamed = true;
+                self.begin_message(&event["message"]);
+                self.message.is_streamed = true;
                 Vec::new()
             }
             "content_block_start" if event["content_block"]["type"] == "tool_use" => {
-                self.called(&event["content_block"])
+                self.convert_tool_use(&event["content_block"])
             }
-            "content_block_delta" => self.spoke(&event["delta"]),
+            "content_block_delta" => self.convert_text(&event["delta"]),
             "message_delta" => {
-                self.message.whole = true;
+                self.message.is_complete = true;
                 self.message.tokens.update(&event["usage"]);
-                self.noted.last = self.message.tokens;
+                self.observations.last_request_tokens = self.message.tokens;
                 let usage = Usage {
-                    context_tokens: self.noted.last.total(),
+                    context_tokens: self.observations.last_request_tokens.total(),
                     ..Usage::default()
                 };
-                vec![Heard::Event(AgentEvent::Usage(usage))]
+                vec![ClaudeEvent::Event(AgentEvent::Usage(usage))]
             }
             _ => Vec::new(),
         }
     }
 
-    fn begin(&mut self, message: &Value) {
-        self.text.begin(self.message.whole);
-        self.thought.begin(self.message.whole);
-        let mut tokens = Tokens::default();
+    fn begin_message(&mut self, message: &Value) {
+        self.text.begin_message(self.message.is_complete);
+        self.thought.begin_message(self.message.is_complete);
+        let mut tokens = ClaudeTokenCounts::default();
         tokens.update(&message["usage"]);
         // Messages that Claude Code itself writes in the model's name have no token counts.
         if tokens.total().is_some() {
-            self.noted.last = tokens;
-            self.noted.model = message["model"].as_str().map(str::to_owned);
+            self.observations.last_request_tokens = tokens;
+            self.observations.model = message["model"].as_str().map(str::to_owned);
         }
-        self.message = Message {
+        self.message = ClaudeMessage {
             id: message["id"].as_str().unwrap_or_default().to_owned(),
-            streamed: false,
-            whole: false,
+            is_streamed: false,
+            is_complete: false,
             tokens,
         };
     }
 
     /// Converts text or a thought, from a delta or from a complete block.
-    fn spoke(&mut self, words: &Value) -> Vec<Heard> {
-        let of = |name: &str| words[name].as_str().unwrap_or_default();
-        let event = match of("type") {
-            "text_delta" | "text" => AgentEvent::Text(self.text.hear(of("text"))),
-            "thinking_delta" | "thinking" => AgentEvent::Thought(self.thought.hear(of("thinking"))),
+    fn convert_text(&mut self, block: &Value) -> Vec<ClaudeEvent> {
+        let field = |name: &str| block[name].as_str().unwrap_or_default();
+        let event = match field("type") {
+            "text_delta" | "text" => AgentEvent::Text(self.text.push_chunk(field("text"))),
+            "thinking_delta" | "thinking" => {
+                AgentEvent::Thought(self.thought.push_chunk(field("thinking")))
+            }
             _ => return Vec::new(),
         };
         match &event {
-            AgentEvent::Text(words) | AgentEvent::Thought(words) if words.is_empty() => Vec::new(),
-            _ => vec![Heard::Event(event)],
+            AgentEvent::Text(text) | AgentEvent::Thought(text) if text.is_empty() => Vec::new(),
+            _ => vec![ClaudeEvent::Event(event)],
         }
     }
 
     /// Converts a tool call, whose arguments may still be missing.
-    fn called(&mut self, block: &Value) -> Vec<Heard> {
+    fn convert_tool_use(&mut self, block: &Value) -> Vec<ClaudeEvent> {
         let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) else {
             return Vec::new();
         };
-        let call = self.calls.announced(id, name, &block["input"]);
-        let mut heard = vec![Heard::Event(AgentEvent::Tool(call))];
-        let plan = tools::plan(name, &block["input"]);
-        heard.extend(plan.map(|plan| Heard::Event(AgentEvent::Plan(plan))));
-        heard
+        let call = self.calls.announce(id, name, &block["input"]);
+        let mut events = vec![ClaudeEvent::Event(AgentEvent::Tool(call))];
+        let plan = tools::parse_plan(name, &block["input"]);
+        events.extend(plan.map(|plan| ClaudeEvent::Event(AgentEvent::Plan(plan))));
+        events
     }
 
     /// Converts a complete block of an answer. Omits text that was streamed before.
-    fn said(&mut self, line: &Value) -> Vec<Heard> {
+    fn convert_assistant_message(&mut self, line: &Value) -> Vec<ClaudeEvent> {
         // Claude Code reports its errors in the model's name; the result contains them as well.
         if line["is_api_error_message"] == true || line["error"].is_string() {
             return Vec::new();
         }
         let message = &line["message"];
-        let subagents = is_subagents(line);
-        if !subagents && message["id"] != self.message.id.as_str() {
-            self.begin(message);
-            self.message.whole = true;
+        let from_subagent = is_from_subagent(line);
+        if !from_subagent && message["id"] != self.message.id.as_str() {
+            self.begin_message(message);
+            self.message.is_complete = true;
         }
-        let told = subagents || self.message.streamed;
-        let mut heard = Vec::new();
+        let skip_text = from_subagent || self.message.is_streamed;
+        let mut events = Vec::new();
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str().unwrap_or_default() {
-                "tool_use" => heard.extend(self.called(block)),
-                "text" | "thinking" if told => {}
-                "text" | "thinking" => heard.extend(self.spoke(block)),
+                "tool_use" => events.extend(self.convert_tool_use(block)),
+                "text" | "thinking" if skip_text => {}
+                "text" | "thinking" => events.extend(self.convert_text(block)),
                 "redacted_thinking" => {}
-                _ if subagents => {}
-                _ => heard.push(Heard::Event(AgentEvent::Unknown(Json::from(block.clone())))),
+                _ if from_subagent => {}
+                _ => events.push(ClaudeEvent::Event(AgentEvent::Unknown(Json::from(
+                    block.clone(),
+                )))),
             }
         }
-        heard
+        events
     }
 
     /// Converts a message in the user's name: the results of tools. Omits the blocks that only the model needs.
-    fn answered(&mut self, line: &Value) -> Vec<Heard> {
+    fn convert_tool_results(&mut self, line: &Value) -> Vec<ClaudeEvent> {
         let blocks = line["message"]["content"].as_array().into_iter().flatten();
         blocks
             .filter(|block| block["type"] == "tool_result")
-            .filter_map(|block| self.calls.over(block, &line["tool_use_result"]))
-            .map(|call| Heard::Event(AgentEvent::Tool(call)))
+            .filter_map(|block| self.calls.finish(block, &line["tool_use_result"]))
+            .map(|call| ClaudeEvent::Event(AgentEvent::Tool(call)))
             .collect()
     }
 
-    fn noticed(&mut self, line: &Value) -> Vec<Heard> {
+    fn convert_system_line(&mut self, line: &Value) -> Vec<ClaudeEvent> {
         match line["subtype"].as_str().unwrap_or_default() {
             "init" => {
                 let id = line["session_id"].as_str().map(str::to_owned);
-                id.map(Heard::Named).into_iter().collect()
+                id.map(ClaudeEvent::NativeId).into_iter().collect()
             }
-            "compact_boundary" => vec![Heard::Event(AgentEvent::Compacted)],
+            "compact_boundary" => vec![ClaudeEvent::Event(AgentEvent::Compacted)],
             "api_retry" => {
-                let wait = line["retry_delay_ms"].as_u64();
-                self.noted.waited = wait.map(Duration::from_millis);
+                let delay_ms = line["retry_delay_ms"].as_u64();
+                self.observations.last_retry_delay = delay_ms.map(Duration::from_millis);
                 Vec::new()
             }
             "task_started" => {
                 let id = line["tool_use_id"].as_str().unwrap_or_default();
-                let call = self.calls.running(id);
-                call.map(|call| Heard::Event(AgentEvent::Tool(call)))
+                let call = self.calls.mark_running(id);
+                call.map(|call| ClaudeEvent::Event(AgentEvent::Tool(call)))
                     .into_iter()
                     .collect()
             }
@@ -333,15 +339,15 @@ impl Turn {
         }
     }
 
-    fn limited(&mut self, limit: &Value) {
+    fn record_rate_limit(&mut self, limit: &Value) {
         let reset = limit["resetsAt"].as_i64();
         let reset = reset.filter(|_| limit["status"] == "rejected");
-        self.noted.spent_until = reset.and_then(|at| Timestamp::from_second(at).ok());
+        self.observations.quota_resets_at = reset.and_then(|at| Timestamp::from_second(at).ok());
     }
 }
 
 /// Types of lines that concern Claude Code itself, not the turn.
-const BOOKKEEPING: &[&str] = &[
+const IGNORED_LINE_TYPES: &[&str] = &[
     "active_goal",
     "api_metrics",
     "auth_status",
@@ -356,7 +362,7 @@ const BOOKKEEPING: &[&str] = &[
     "transcript_mirror",
 ];
 
-fn is_subagents(line: &Value) -> bool {
+fn is_from_subagent(line: &Value) -> bool {
     line["parent_tool_use_id"].is_string()
 }
 

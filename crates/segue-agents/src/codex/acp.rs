@@ -7,51 +7,55 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::agent::{How, PermissionPolicy};
+use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::ProviderId;
 use segue_core::session::FailureClass;
 
-use self::doubt::Doubted;
-use super::program::{self, Version};
-use super::{checked, config, environment, race, trust, unknown};
-use crate::classify::Refusal;
-use crate::{AcpAgent, Agent, AgentError, Host, Listed, OpenRequest, Opening, Probe, Settings};
+use self::doubt::ReclassifiedConnection;
+use super::program::{self, CodexVersion};
+use super::{environment, load_resumable_rollout, race, read_config, trust, unknown_thread_error};
+use crate::classify::AgentRefusal;
+use crate::{
+    AcpAgent, Agent, AgentError, AgentHost, ListedNativeSession, OpenRequest, OpenedConnection,
+    Probe, ProviderSettings,
+};
 
 /// Mode in which the adapter sends permission requests: for changes, and for commands that the model declares to need
 /// more than read access. Other commands run in a sandbox without a request, and fail if they write. In the adapter's
 /// default mode, a model decides.
-const ASKING: &str = "read-only";
+const READ_ONLY_MODE: &str = "read-only";
 
 /// Mode without restrictions, and its name in the older adapter (0.16).
-const UNBOUND: [&str; 2] = ["agent-full-access", "full-access"];
+const FULL_ACCESS_MODES: [&str; 2] = ["agent-full-access", "full-access"];
 
 /// An ACP adapter for Codex.
-pub(super) struct Adapter {
+pub(super) struct CodexAcpAgent {
     agent: AcpAgent,
     /// Whether the user chose the mode.
-    mode_is_chosen: bool,
+    has_configured_mode: bool,
     /// Version of the Codex that the adapter bundles; `None` if it cannot be determined.
-    brings: Option<Version>,
+    bundled_version: Option<CodexVersion>,
     /// Codex that the adapter is configured to use instead.
-    uses: Option<PathBuf>,
+    codex_path: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     home: PathBuf,
 }
 
-impl Adapter {
-    pub(super) fn new(adapter: &Path, settings: &Settings, host: &Host) -> Self {
-        let program = program::real(adapter);
-        let sealed = program::is_sealed(&program);
+impl CodexAcpAgent {
+    pub(super) fn new(adapter: &Path, settings: &ProviderSettings, host: &AgentHost) -> Self {
+        let program = program::resolve_program(adapter);
+        let has_embedded_codex = program::has_embedded_codex(&program);
         let mut agent = AcpAgent::new(ProviderId::codex(), program.clone(), settings, host);
-        agent.mode.get_or_insert_with(|| ASKING.to_owned());
-        agent.usage = Some(How::Protocol);
-        agent.fails_silently = fails_silently;
-        let uses = settings.env.iter().find(|(name, _)| name == "CODEX_PATH");
+        agent.mode.get_or_insert_with(|| READ_ONLY_MODE.to_owned());
+        agent.usage_source = Some(CapabilitySource::Protocol);
+        agent.can_fail_silently = can_fail_silently;
+        let codex_path = settings.env.iter().find(|(name, _)| name == "CODEX_PATH");
         Self {
             agent,
-            mode_is_chosen: settings.mode.is_some(),
-            brings: program::carried(&program).filter(|_| !sealed),
-            uses: uses.map(|(_, path)| path.into()),
+            has_configured_mode: settings.mode.is_some(),
+            bundled_version: program::find_bundled_version(&program)
+                .filter(|_| !has_embedded_codex),
+            codex_path: codex_path.map(|(_, path)| path.into()),
             env: environment(settings),
             home: settings.home.clone(),
         }
@@ -59,123 +63,133 @@ impl Adapter {
 
     /// Returns the adapter's settings for a permission policy. `AllowAll` needs the unrestricted mode: in the asking
     /// mode, segue cannot allow what the adapter blocks without a request.
-    fn under(&self, policy: PermissionPolicy, decided: bool) -> AcpAgent {
+    fn agent_for_policy(&self, policy: PermissionPolicy, trust_decided: bool) -> AcpAgent {
         let mut agent = self.agent.clone();
-        if policy == PermissionPolicy::AllowAll && !self.mode_is_chosen {
-            let [mode, older] = UNBOUND;
+        if policy == PermissionPolicy::AllowAll && !self.has_configured_mode {
+            let [mode, older] = FULL_ACCESS_MODES;
             agent.mode = Some(mode.to_owned());
             // Codex records the folder as trusted when this older mode is selected.
-            let otherwise = if decided { older } else { ASKING };
-            agent.mode_otherwise = Some(otherwise.to_owned());
+            let fallback_mode = if trust_decided { older } else { READ_ONLY_MODE };
+            agent.fallback_mode = Some(fallback_mode.to_owned());
         }
         agent
     }
 
-    async fn version(&self, timeout: Duration) -> Option<Version> {
-        let Some(used) = &self.uses else {
-            return self.brings;
+    async fn codex_version(&self, timeout: Duration) -> Option<CodexVersion> {
+        let Some(codex_path) = &self.codex_path else {
+            return self.bundled_version;
         };
-        let said = program::version(used, &self.env, &self.agent.leash, timeout).await;
-        Version::find(&said?)
+        let version_output =
+            program::query_version(codex_path, &self.env, &self.agent.leash, timeout).await;
+        CodexVersion::find(&version_output?)
     }
 }
 
-async fn try_to_open(agent: &AcpAgent, request: &OpenRequest) -> Result<Opening, AgentError> {
-    let opening = race::until_won(|| agent.open(request)).await?;
-    Ok(Opening {
-        conversation: Box::new(Doubted(opening.conversation)),
-        ..opening
+async fn open_reclassified(
+    agent: &AcpAgent,
+    request: &OpenRequest,
+) -> Result<OpenedConnection, AgentError> {
+    let opened = race::open_with_retries(|| agent.open(request)).await?;
+    Ok(OpenedConnection {
+        connection: Box::new(ReclassifiedConnection(opened.connection)),
+        ..opened
     })
 }
 
 /// Returns `true` if an adapter of this version reports a failure as a normal answer without token counts. Older
 /// adapters never report token counts, but do report failures.
-fn fails_silently(version: Option<&str>) -> bool {
-    let version = version.and_then(Version::find);
+fn can_fail_silently(version: Option<&str>) -> bool {
+    let version = version.and_then(CodexVersion::find);
     version.is_some_and(|version| version.major() >= 2)
 }
 
 /// Returns a refusal if the adapter would mark the folder as trusted. Besides the requested thread, the adapter opens
 /// one to generate a title, and only the user's configuration limits what that thread may do. If it may write, Codex
 /// records the folder as trusted, and no setting of the adapter prevents that (observed with 2.6).
-fn would_be_trusted(config: &str, cwd: &Path, decided: bool) -> Option<Refusal> {
-    let sandbox = trust::sandbox(config).filter(|sandbox| sandbox != ASKING)?;
+fn automatic_trust_refusal(config: &str, cwd: &Path, trust_decided: bool) -> Option<AgentRefusal> {
+    let sandbox = trust::configured_sandbox(config).filter(|sandbox| sandbox != READ_ONLY_MODE)?;
     let message = format!(
         "your configuration of Codex says sandbox_mode = {sandbox:?}, with which its ACP adapter would note down that \
          you trust {}: decide about the folder first, or let segue talk to Codex by `app-server`",
         cwd.display()
     );
-    (!decided).then(|| Refusal::new(FailureClass::UntrustedFolder, message))
+    (!trust_decided).then(|| AgentRefusal::new(FailureClass::UntrustedFolder, message))
 }
 
 #[async_trait]
-impl Agent for Adapter {
+impl Agent for CodexAcpAgent {
     fn provider(&self) -> &ProviderId {
         self.agent.provider()
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let config = config(&self.home);
-        let decided = trust::is_decided(&request.cwd, &config);
-        if let Some(refusal) = would_be_trusted(&config, &request.cwd, decided) {
-            return Err(AgentError::refused("session/new", refusal));
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
+        let config = read_config(&self.home);
+        let trust_decided = trust::is_trust_decided(&request.cwd, &config);
+        if let Some(refusal) = automatic_trust_refusal(&config, &request.cwd, trust_decided) {
+            return Err(AgentError::from_refusal("session/new", refusal));
         }
-        let mut agent = self.under(request.permissions, decided);
-        if request.mode(agent.mode.as_deref()).is_none() {
-            agent.mode = Some(ASKING.to_owned());
+        let mut agent = self.agent_for_policy(request.permissions, trust_decided);
+        if request.permitted_mode(agent.mode.as_deref()).is_none() {
+            agent.mode = Some(READ_ONLY_MODE.to_owned());
         }
         let Some(id) = &request.native_id else {
-            return try_to_open(&agent, request).await;
+            return open_reclassified(&agent, request).await;
         };
-        let Err(why) = checked(&self.home, id, self.version(request.timeout)).await else {
-            return try_to_open(&agent, request).await;
+        let Err(reason) =
+            load_resumable_rollout(&self.home, id, self.codex_version(request.timeout)).await
+        else {
+            return open_reclassified(&agent, request).await;
         };
         if request.strict {
-            return Err(unknown("session/load", why));
+            return Err(unknown_thread_error("session/load", reason));
         }
-        let anew = OpenRequest {
+        let fresh_request = OpenRequest {
             native_id: None,
             ..request.clone()
         };
-        let mut opening = try_to_open(&agent, &anew).await?;
-        opening.why_not = Some(why);
-        Ok(opening)
+        let mut opened = open_reclassified(&agent, &fresh_request).await?;
+        opened.fallback_reason = Some(reason);
+        Ok(opened)
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         self.agent.probe(timeout).await
     }
 
-    async fn list(&self, cwd: &Path, timeout: Duration) -> Result<Option<Vec<Listed>>, AgentError> {
-        self.agent.list(cwd, timeout).await
+    async fn list_sessions(
+        &self,
+        cwd: &Path,
+        timeout: Duration,
+    ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
+        self.agent.list_sessions(cwd, timeout).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Leash;
+    use crate::LeashCommand;
 
-    fn adapter(mode: Option<&str>) -> Adapter {
-        let settings = Settings {
+    fn agent_with_mode(mode: Option<&str>) -> CodexAcpAgent {
+        let settings = ProviderSettings {
             mode: mode.map(str::to_owned),
-            ..Settings::default()
+            ..ProviderSettings::default()
         };
-        let host = Host {
-            leash: Leash {
+        let host = AgentHost {
+            leash: LeashCommand {
                 program: PathBuf::new(),
                 args: Vec::new(),
             },
             version: "0",
-            kept: PathBuf::new(),
-            path: OsString::new(),
-            outside: crate::provider::OUTSIDE,
+            agent_files_dir: PathBuf::new(),
+            search_path: OsString::new(),
+            system: crate::provider::TEST_SYSTEM_FNS,
         };
-        Adapter::new(Path::new("/nowhere/codex-acp"), &settings, &host)
+        CodexAcpAgent::new(Path::new("/nowhere/codex-acp"), &settings, &host)
     }
 
     #[test]
-    fn it_asks_unless_everything_is_allowed() {
+    fn the_adapter_asks_unless_the_policy_allows_everything() {
         use PermissionPolicy::{AllowAll, AllowEdits, Ask, Deny};
         let cases = [
             (None, Ask, true, "read-only", None),
@@ -204,19 +218,19 @@ mod tests {
                 None,
             ),
         ];
-        for (mode, policy, decided, expected, otherwise) in cases {
-            let agent = adapter(mode).under(policy, decided);
+        for (mode, policy, trust_decided, expected, fallback_mode) in cases {
+            let agent = agent_with_mode(mode).agent_for_policy(policy, trust_decided);
             assert_eq!(agent.mode.as_deref(), Some(expected), "{mode:?} {policy:?}");
             assert_eq!(
-                agent.mode_otherwise.as_deref(),
-                otherwise,
+                agent.fallback_mode.as_deref(),
+                fallback_mode,
                 "{mode:?} {policy:?}"
             );
         }
     }
 
     #[test]
-    fn only_the_versions_that_give_figures_are_doubted_without_them() {
+    fn only_versions_that_report_token_counts_can_fail_silently() {
         let cases = [
             (None, false),
             (Some("0.16.0"), false),
@@ -226,12 +240,12 @@ mod tests {
             (Some("new"), false),
         ];
         for (version, expected) in cases {
-            assert_eq!(fails_silently(version), expected, "{version:?}");
+            assert_eq!(can_fail_silently(version), expected, "{version:?}");
         }
     }
 
     #[test]
-    fn a_folder_that_would_be_trusted_is_not_worked_in() {
+    fn a_folder_that_would_become_trusted_is_refused() {
         let cases = [
             ("", false, false),
             ("sandbox_mode = \"read-only\"\n", false, false),
@@ -239,8 +253,8 @@ mod tests {
             ("sandbox_mode = \"danger-full-access\"\n", false, true),
             ("sandbox_mode = \"danger-full-access\"\n", true, false),
         ];
-        for (config, decided, expected) in cases {
-            let refusal = would_be_trusted(config, Path::new("/p"), decided);
+        for (config, trust_decided, expected) in cases {
+            let refusal = automatic_trust_refusal(config, Path::new("/p"), trust_decided);
             assert_eq!(refusal.is_some(), expected, "{config}");
             if let Some(refusal) = refusal {
                 assert_eq!(refusal.class, FailureClass::UntrustedFolder);

@@ -13,116 +13,147 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::agent::RoleDescription;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{FailureClass, Opened};
+use segue_core::session::{FailureClass, OpenMode};
 use serde_json::{Value, json};
 
-use self::talk::Talk;
-use self::thread::Thread;
-use self::turn::Turn;
-use super::program::Version;
+use self::talk::RpcClient;
+use self::thread::AppServerConnection;
+use self::turn::CodexTurn;
+use super::program::CodexVersion;
 use super::rollout::Rollout;
-use super::usage::Meter;
-use super::{CAPABILITIES, Codex, checked, overrides, race, trust, unknown};
-use crate::classify::Refusal;
-use crate::error::GREETING;
-use crate::process::Program;
-use crate::wire::{Wire, text_of};
-use crate::{Agent, AgentError, OpenRequest, Opening, Probe};
+use super::usage::CodexUsageMeter;
+use super::{
+    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, overrides, race, trust,
+    unknown_thread_error,
+};
+use crate::classify::AgentRefusal;
+use crate::error::HANDSHAKE_OPERATION;
+use crate::process::ProgramSpec;
+use crate::wire::{JsonLineProcess, path_to_text};
+use crate::{Agent, AgentError, OpenRequest, OpenedConnection, Probe};
 
 /// Codex, driven over `app-server`.
-pub(super) struct AppServer {
-    codex: Codex,
+pub(super) struct AppServerAgent {
+    codex: CodexProgram,
 }
 
-impl AppServer {
-    pub(super) fn new(codex: Codex) -> Self {
+impl AppServerAgent {
+    pub(super) fn new(codex: CodexProgram) -> Self {
         Self { codex }
     }
 
-    async fn converse(
+    async fn open_thread(
         &self,
-        talk: &mut Talk,
+        client: &mut RpcClient,
         request: &OpenRequest,
-    ) -> Result<(Turn, Opened, Option<String>), AgentError> {
-        let greeting = json!({"clientInfo": {"name": "segue", "title": "segue", "version": self.codex.version}});
-        let about = talk.call(GREETING, &greeting, request.timeout).await?;
-        let about = about.map_err(|refusal| AgentError::refused(GREETING, refusal))?;
-        talk.wire.send(&json!({"method": "initialized"}));
-        let mut why_not = None;
+    ) -> Result<(CodexTurn, OpenMode, Option<String>), AgentError> {
+        let client_info = json!({"clientInfo": {"name": "segue", "title": "segue", "version": self.codex.client_version}});
+        let server_info = client
+            .call(HANDSHAKE_OPERATION, &client_info, request.timeout)
+            .await?;
+        let server_info = server_info
+            .map_err(|refusal| AgentError::from_refusal(HANDSHAKE_OPERATION, refusal))?;
+        client.wire.send(&json!({"method": "initialized"}));
+        let mut fallback_reason = None;
         if let Some(id) = &request.native_id {
-            match self.resume(talk, id, &about, request).await? {
-                Ok(turn) => return Ok((turn, Opened::Resumed, None)),
+            match self
+                .resume_thread(client, id, &server_info, request)
+                .await?
+            {
+                Ok(turn) => return Ok((turn, OpenMode::Resumed, None)),
                 Err(refusal) if request.strict => {
-                    return Err(AgentError::refused("thread/resume", refusal));
+                    return Err(AgentError::from_refusal("thread/resume", refusal));
                 }
-                Err(refusal) => why_not = Some(refusal.message),
+                Err(refusal) => fallback_reason = Some(refusal.message),
             }
         }
-        if let Some(point) = &request.from {
-            match self.branch(talk, point, &about, request).await? {
-                Ok(turn) => return Ok((turn, Opened::Resumed, None)),
+        if let Some(point) = &request.branch_point {
+            match self
+                .open_branch(client, point, &server_info, request)
+                .await?
+            {
+                Ok(turn) => return Ok((turn, OpenMode::Resumed, None)),
                 Err(refusal) if request.strict => {
-                    return Err(AgentError::refused("thread/fork", refusal));
+                    return Err(AgentError::from_refusal("thread/fork", refusal));
                 }
-                Err(refusal) => why_not = Some(refusal.message),
+                Err(refusal) => fallback_reason = Some(refusal.message),
             }
         }
-        let params = self.thread(request);
-        let started = talk.call("thread/start", &params, request.timeout).await?;
-        let started = started.map_err(|refusal| AgentError::refused("thread/start", refusal))?;
-        let Some(thread) = started["thread"]["id"].as_str() else {
-            return Err(unknown("thread/start", "Codex did not name the thread"));
+        let params = self.thread_params(request);
+        let started = client
+            .call("thread/start", &params, request.timeout)
+            .await?;
+        let started =
+            started.map_err(|refusal| AgentError::from_refusal("thread/start", refusal))?;
+        let Some(thread_id) = started["thread"]["id"].as_str() else {
+            return Err(unknown_thread_error(
+                "thread/start",
+                "Codex did not name the thread",
+            ));
         };
-        let turn = Turn::new(thread.to_owned(), Meter::fresh());
-        Ok((turn, Opened::Fresh, why_not))
+        let turn = CodexTurn::new(thread_id.to_owned(), CodexUsageMeter::for_new_thread());
+        Ok((turn, OpenMode::Fresh, fallback_reason))
     }
 
     /// Resumes a thread. `Ok(Err)` contains the reason if this Codex is too old for the thread or refuses.
-    async fn resume(
+    async fn resume_thread(
         &self,
-        talk: &mut Talk,
+        client: &mut RpcClient,
         id: &NativeId,
-        about: &Value,
+        server_info: &Value,
         request: &OpenRequest,
-    ) -> Result<Result<Turn, Refusal>, AgentError> {
-        let rollout = match self.check(id, about).await {
+    ) -> Result<Result<CodexTurn, AgentRefusal>, AgentError> {
+        let rollout = match self.load_resumable_rollout(id, server_info).await {
             Ok(rollout) => rollout,
-            Err(why) => return Ok(Err(lost(why))),
+            Err(reason) => return Ok(Err(unknown_thread_refusal(reason))),
         };
-        let mut params = self.thread(request);
+        let mut params = self.thread_params(request);
         params["threadId"] = id.as_str().into();
         params["excludeTurns"] = true.into();
-        let resumed = talk.call("thread/resume", &params, request.timeout).await?;
+        let resumed = client
+            .call("thread/resume", &params, request.timeout)
+            .await?;
         Ok(match resumed {
             // Resuming a different thread would be worse than resuming none.
             Ok(thread) if thread["thread"]["id"] == id.as_str() => {
-                let used = rollout.and_then(|rollout| rollout.total);
-                Ok(Turn::new(id.to_string(), Meter::after(used)))
+                let used_tokens = rollout.and_then(|rollout| rollout.total_tokens);
+                Ok(CodexTurn::new(
+                    id.to_string(),
+                    CodexUsageMeter::with_thread_total(used_tokens),
+                ))
             }
-            Ok(_) => Err(lost(format!("Codex opened another thread than {id}"))),
-            Err(refusal) => Err(lost(refusal.message)),
+            Ok(_) => Err(unknown_thread_refusal(format!(
+                "Codex opened another thread than {id}"
+            ))),
+            Err(refusal) => Err(unknown_thread_refusal(refusal.message)),
         })
     }
 
     /// Returns the directory in which Codex stores its threads, as Codex reports it.
-    fn home(&self, about: &Value) -> PathBuf {
-        let home = about["codexHome"].as_str();
+    fn codex_home(&self, server_info: &Value) -> PathBuf {
+        let home = server_info["codexHome"].as_str();
         home.map_or_else(|| self.codex.home.clone(), PathBuf::from)
     }
 
     /// Returns the files of a thread, or the reason why this Codex must not resume it.
-    async fn check(&self, id: &NativeId, about: &Value) -> Result<Option<Rollout>, String> {
-        let home = self.home(about);
-        let ours = about["userAgent"].as_str().and_then(Version::find);
-        checked(&home, id, async { ours }).await
+    async fn load_resumable_rollout(
+        &self,
+        id: &NativeId,
+        server_info: &Value,
+    ) -> Result<Option<Rollout>, String> {
+        let home = self.codex_home(server_info);
+        let version = server_info["userAgent"]
+            .as_str()
+            .and_then(CodexVersion::find);
+        load_resumable_rollout(&home, id, async { version }).await
     }
 
     /// Returns the parameters that open a thread. They set every permission option, because the user's own
     /// configuration may disable permission requests.
-    fn thread(&self, request: &OpenRequest) -> Value {
+    fn thread_params(&self, request: &OpenRequest) -> Value {
         let mut params = json!({
-            "cwd": text_of(&request.cwd),
-            "approvalPolicy": self.approval(request),
+            "cwd": path_to_text(&request.cwd),
+            "approvalPolicy": self.approval_policy(request),
             "approvalsReviewer": "user",
             "sandbox": self.sandbox(request),
         });
@@ -130,12 +161,13 @@ impl AppServer {
             params["model"] = model.as_str().into();
         }
         let mut config = json!({});
-        if let Some(servers) = overrides::servers(&request.mcp) {
+        if let Some(servers) = overrides::build_mcp_config(&request.mcp) {
             config["mcp_servers"] = servers;
         }
-        let writes = self.sandbox(request) != READ_ONLY;
-        let no_trust = writes.then(|| trust::none(&request.cwd, &self.codex.config()));
-        if let Some(projects) = no_trust.flatten() {
+        let can_write = self.sandbox(request) != READ_ONLY_SANDBOX;
+        let untrusted_project = can_write
+            .then(|| trust::untrusted_project_config(&request.cwd, &self.codex.read_config()));
+        if let Some(projects) = untrusted_project.flatten() {
             config["projects"] = projects;
         }
         params["config"] = config;
@@ -144,8 +176,8 @@ impl AppServer {
 
     /// Returns the approval policy: Codex always asks, or, if the user configured a mode, asks for what the mode does
     /// not permit.
-    fn approval(&self, request: &OpenRequest) -> &'static str {
-        match request.mode(self.codex.mode.as_deref()) {
+    fn approval_policy(&self, request: &OpenRequest) -> &'static str {
+        match request.permitted_mode(self.codex.mode.as_deref()) {
             None => "untrusted",
             Some(_) => "on-request",
         }
@@ -154,21 +186,23 @@ impl AppServer {
     /// Returns the sandbox. A role that neither changes files nor runs commands gets the read-only sandbox; for any
     /// other role, the answers to permission requests enforce its limits.
     fn sandbox(&self, request: &OpenRequest) -> &str {
-        let only_reads =
-            |role: &RoleDescription| !role.allows_kind("edit") && !role.allows_kind("execute");
-        if request.role.as_ref().is_some_and(only_reads) {
-            return READ_ONLY;
+        let is_read_only =
+            |role: &RoleDescription| !role.can_use_kind("edit") && !role.can_use_kind("execute");
+        if request.role.as_ref().is_some_and(is_read_only) {
+            return READ_ONLY_SANDBOX;
         }
-        request.mode(self.codex.mode.as_deref()).unwrap_or(UNBOUND)
+        request
+            .permitted_mode(self.codex.mode.as_deref())
+            .unwrap_or(FULL_ACCESS_SANDBOX)
     }
 
     /// Returns the parameters that start every turn, so that they override what the thread has on record.
-    fn each_turn(&self, request: &OpenRequest) -> Value {
+    fn turn_params(&self, request: &OpenRequest) -> Value {
         let mut params =
-            json!({"approvalPolicy": self.approval(request), "approvalsReviewer": "user"});
+            json!({"approvalPolicy": self.approval_policy(request), "approvalsReviewer": "user"});
         match self.sandbox(request) {
-            UNBOUND => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
-            READ_ONLY => params["sandboxPolicy"] = json!({"type": "readOnly"}),
+            FULL_ACCESS_SANDBOX => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
+            READ_ONLY_SANDBOX => params["sandboxPolicy"] = json!({"type": "readOnly"}),
             // The other sandboxes have details that were set when the thread was opened.
             _ => {}
         }
@@ -176,65 +210,70 @@ impl AppServer {
     }
 }
 
-fn lost(why: String) -> Refusal {
-    Refusal::new(FailureClass::SessionUnknown, why)
+fn unknown_thread_refusal(reason: String) -> AgentRefusal {
+    AgentRefusal::new(FailureClass::SessionUnknown, reason)
 }
 
 /// Sandbox without restrictions. Codex sends a request before each command, change and tool call, so the answers
 /// decide. In any other sandbox, an allowed command sometimes fails: Codex first runs it inside the sandbox and does
 /// not reliably detect the failure in time (observed with 0.166).
-const UNBOUND: &str = "danger-full-access";
+const FULL_ACCESS_SANDBOX: &str = "danger-full-access";
 
-const READ_ONLY: &str = "read-only";
+const READ_ONLY_SANDBOX: &str = "read-only";
 
 #[async_trait]
-impl Agent for AppServer {
+impl Agent for AppServerAgent {
     fn provider(&self) -> &ProviderId {
         &self.codex.id
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        race::until_won(|| self.try_to_open(request)).await
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
+        race::open_with_retries(|| self.open_once(request)).await
     }
 
-    fn branches(&self) -> bool {
+    fn can_branch(&self) -> bool {
         true
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        self.codex.probe(CAPABILITIES, timeout).await
+        self.codex.probe(APP_SERVER_CAPABILITIES, timeout).await
     }
 }
 
-impl AppServer {
-    async fn try_to_open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+impl AppServerAgent {
+    async fn open_once(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let mut args = self.codex.args.clone();
         args.push(OsString::from("app-server"));
-        let program = Program {
+        let program = ProgramSpec {
             path: &self.codex.program,
             args: &args,
             env: &self.codex.env,
             cwd: &request.cwd,
         };
-        let wire = Wire::start(&self.codex.leash, &program, request)?;
-        let mut talk = Talk::new(wire);
-        let opened = self.converse(&mut talk, request).await;
-        let named = opened.and_then(|(turn, opened, why_not)| {
-            let id = NativeId::parse(turn.thread())
-                .map_err(|error| unknown("thread/start", error.to_string()))?;
-            Ok((id, turn, opened, why_not))
+        let wire = JsonLineProcess::start(&self.codex.leash, &program, request)?;
+        let mut client = RpcClient::new(wire);
+        let outcome = self.open_thread(&mut client, request).await;
+        let parsed = outcome.and_then(|(turn, open_mode, fallback_reason)| {
+            let id = NativeId::parse(turn.thread_id())
+                .map_err(|error| unknown_thread_error("thread/start", error.to_string()))?;
+            Ok((id, turn, open_mode, fallback_reason))
         });
-        match named {
-            Ok((id, turn, opened, why_not)) => {
-                let conversation =
-                    Thread::new(talk, id, turn, self.each_turn(request), self.codex.now);
-                Ok(Opening {
-                    why_not,
-                    ..Opening::new(conversation, opened)
+        match parsed {
+            Ok((id, turn, open_mode, fallback_reason)) => {
+                let connection = AppServerConnection::new(
+                    client,
+                    id,
+                    turn,
+                    self.turn_params(request),
+                    self.codex.now,
+                );
+                Ok(OpenedConnection {
+                    fallback_reason,
+                    ..OpenedConnection::new(connection, open_mode)
                 })
             }
             Err(error) => {
-                talk.wire.stop().await;
+                client.wire.stop().await;
                 Err(error)
             }
         }

@@ -6,62 +6,68 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::agent::{Capabilities, How, PermissionPolicy, ProcessMark};
+use segue_core::agent::{Capabilities, CapabilitySource, PermissionPolicy, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason, TurnEnd};
+use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, TurnEnd};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use self::stream::{Said, Stream};
-use super::program::{self, Version};
+use self::stream::{ExecEvent, ExecStream};
+use super::program::{self, CodexVersion};
 use super::rollout::Rollout;
-use super::usage::{Fill, Meter};
-use super::{CAPABILITIES, Codex, checked, overrides, trust, unknown};
-use crate::classify::Refusal;
-use crate::process::Program;
-use crate::wire::{Line, Wire};
-use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
+use super::usage::{CodexUsageMeter, ContextFill};
+use super::{
+    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, overrides, trust,
+    unknown_thread_error,
+};
+use crate::classify::AgentRefusal;
+use crate::process::ProgramSpec;
+use crate::wire::{JsonLineProcess, OutputLine};
+use crate::{
+    Agent, AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection, Probe,
+};
 
-const PROMPT: &str = "the prompt";
-const RESUME: &str = "exec resume";
+const PROMPT_OPERATION: &str = "the prompt";
+const RESUME_OPERATION: &str = "exec resume";
 
 /// Time in which Codex may exit after it has reported the end of the turn.
-const FAREWELL: Duration = Duration::from_secs(5);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Codex, driven by `exec`.
-pub(super) struct Exec {
-    codex: Codex,
+pub(super) struct ExecAgent {
+    codex: CodexProgram,
 }
 
-impl Exec {
-    pub(super) fn new(codex: Codex) -> Self {
+impl ExecAgent {
+    pub(super) fn new(codex: CodexProgram) -> Self {
         Self { codex }
     }
 
-    async fn version(&self, timeout: Duration) -> Option<Version> {
-        let Codex {
+    async fn query_version(&self, timeout: Duration) -> Option<CodexVersion> {
+        let CodexProgram {
             program,
             env,
             leash,
             ..
         } = &self.codex;
-        Version::find(&program::version(program, env, leash, timeout).await?)
+        CodexVersion::find(&program::query_version(program, env, leash, timeout).await?)
     }
 
     /// Returns the files of the thread to resume, or the reason why it cannot be resumed.
-    async fn thread(&self, id: &NativeId, timeout: Duration) -> Result<Rollout, String> {
-        let rollout = checked(&self.codex.home, id, self.version(timeout)).await?;
+    async fn load_rollout(&self, id: &NativeId, timeout: Duration) -> Result<Rollout, String> {
+        let rollout =
+            load_resumable_rollout(&self.codex.home, id, self.query_version(timeout)).await?;
         rollout.ok_or_else(|| format!("Codex has no thread {id}"))
     }
 }
 
 #[async_trait]
-impl Agent for Exec {
+impl Agent for ExecAgent {
     fn provider(&self) -> &ProviderId {
         &self.codex.id
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         if !self.codex.program.is_file() {
             return Err(AgentError::NotStarted {
                 program: self.codex.program.display().to_string(),
@@ -69,58 +75,60 @@ impl Agent for Exec {
             });
         }
         if !request.cwd.is_dir() {
-            return Err(AgentError::NoDirectory(request.cwd.clone()));
+            return Err(AgentError::DirectoryMissing(request.cwd.clone()));
         }
-        let mut why_not = None;
-        let (mut thread, mut meter) = (None, Meter::fresh());
+        let mut fallback_reason = None;
+        let (mut thread_id, mut meter) = (None, CodexUsageMeter::for_new_thread());
         if let Some(id) = &request.native_id {
-            match self.thread(id, request.timeout).await {
+            match self.load_rollout(id, request.timeout).await {
                 Ok(rollout) => {
-                    thread = Some(id.clone());
-                    meter = Meter::after(rollout.total);
+                    thread_id = Some(id.clone());
+                    meter = CodexUsageMeter::with_thread_total(rollout.total_tokens);
                 }
-                Err(why) if request.strict => return Err(unknown(RESUME, why)),
-                Err(why) => why_not = Some(why),
+                Err(reason) if request.strict => {
+                    return Err(unknown_thread_error(RESUME_OPERATION, reason));
+                }
+                Err(reason) => fallback_reason = Some(reason),
             }
         }
-        let opened = match thread {
-            Some(_) => Opened::Resumed,
-            None => Opened::Fresh,
+        let open_mode = match thread_id {
+            Some(_) => OpenMode::Resumed,
+            None => OpenMode::Fresh,
         };
-        let conversation = Runs {
+        let connection = ExecConnection {
             codex: self.codex.clone(),
             request: request.clone(),
-            thread,
+            thread_id,
             meter,
             wire: None,
-            stream: Stream::default(),
-            over: None,
+            stream: ExecStream::default(),
+            reported_end: None,
         };
-        Ok(Opening {
-            why_not,
-            protected: overrides::servers_told(&request.mcp).left_out,
-            ..Opening::new(conversation, opened)
+        Ok(OpenedConnection {
+            fallback_reason,
+            guard_actions: overrides::build_mcp_overrides(&request.mcp).omitted,
+            ..OpenedConnection::new(connection, open_mode)
         })
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         let capabilities = Capabilities {
-            resume: Some(How::Flag),
-            continue_last: Some(How::Flag),
-            fork: Some(How::Flag),
-            delete: Some(How::Flag),
-            cancel: Some(How::Flag),
-            modes: Some(How::Flag),
-            models: Some(How::Flag),
-            mcp: Some(How::Flag),
-            ..CAPABILITIES
+            resume: Some(CapabilitySource::Flag),
+            continue_last: Some(CapabilitySource::Flag),
+            fork: Some(CapabilitySource::Flag),
+            delete: Some(CapabilitySource::Flag),
+            cancel: Some(CapabilitySource::Flag),
+            modes: Some(CapabilitySource::Flag),
+            models: Some(CapabilitySource::Flag),
+            mcp: Some(CapabilitySource::Flag),
+            ..APP_SERVER_CAPABILITIES
         };
         self.codex.probe(capabilities, timeout).await
     }
 }
 
 /// Returns the sandbox that permits what the policy allows, because `exec` cannot ask.
-fn sandbox(policy: PermissionPolicy) -> &'static str {
+fn sandbox_for_policy(policy: PermissionPolicy) -> &'static str {
     match policy {
         PermissionPolicy::Ask | PermissionPolicy::AllowReads | PermissionPolicy::Deny => {
             "read-only"
@@ -132,109 +140,122 @@ fn sandbox(policy: PermissionPolicy) -> &'static str {
 
 /// Returns the arguments of a run. The prompt is sent over standard input, so that Codex cannot take it for an
 /// argument.
-fn arguments(
-    codex: &Codex,
+fn build_args(
+    codex: &CodexProgram,
     request: &OpenRequest,
-    thread: Option<&NativeId>,
+    thread_id: Option<&NativeId>,
     config: &str,
 ) -> Vec<OsString> {
     let mut args = codex.args.clone();
-    let mut push = |all: &[&str]| args.extend(all.iter().map(OsString::from));
-    let sandbox = request.mode(codex.mode.as_deref());
-    let sandbox = sandbox.unwrap_or_else(|| self::sandbox(request.permissions));
+    let mut push = |values: &[&str]| args.extend(values.iter().map(OsString::from));
+    let sandbox = request.permitted_mode(codex.mode.as_deref());
+    let sandbox = sandbox.unwrap_or_else(|| self::sandbox_for_policy(request.permissions));
     push(&["exec", "--json", "--sandbox", sandbox]);
     push(&["-c", "approval_policy=\"never\""]);
     if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
         push(&["--model", model]);
     }
-    for (name, server) in overrides::servers_told(&request.mcp).config {
-        let setting = format!("mcp_servers.{name}={}", overrides::toml(&server));
+    for (name, server) in overrides::build_mcp_overrides(&request.mcp).config {
+        let setting = format!("mcp_servers.{name}={}", overrides::render_toml(&server));
         push(&["-c", &setting]);
     }
-    let no_trust = (sandbox != "read-only").then(|| trust::none(&request.cwd, config));
-    if let Some(projects) = no_trust.flatten() {
-        push(&["-c", &format!("projects={}", overrides::toml(&projects))]);
+    let untrusted_project =
+        (sandbox != "read-only").then(|| trust::untrusted_project_config(&request.cwd, config));
+    if let Some(projects) = untrusted_project.flatten() {
+        push(&[
+            "-c",
+            &format!("projects={}", overrides::render_toml(&projects)),
+        ]);
     }
-    if let Some(thread) = thread {
-        push(&["resume", thread.as_str()]);
+    if let Some(thread_id) = thread_id {
+        push(&["resume", thread_id.as_str()]);
     }
     push(&["-"]);
     args
 }
 
 /// A connection that starts one process per turn.
-struct Runs {
-    codex: Codex,
+struct ExecConnection {
+    codex: CodexProgram,
     request: OpenRequest,
-    thread: Option<NativeId>,
-    meter: Meter,
+    thread_id: Option<NativeId>,
+    meter: CodexUsageMeter,
     /// Process of the current turn, or of the last one.
-    wire: Option<Wire>,
-    stream: Stream,
+    wire: Option<JsonLineProcess>,
+    stream: ExecStream,
     /// Outcome of the turn, and the time until which the process may exit.
-    over: Option<(Result<(), Refusal>, Instant)>,
+    reported_end: Option<(Result<(), AgentRefusal>, Instant)>,
 }
 
-impl Runs {
+impl ExecConnection {
     /// Converts one line of the program.
-    fn said(&mut self, message: &Value) -> Option<Step> {
-        match self.stream.said(message)? {
-            Said::Thread(id) => self.named(&id),
-            Said::Event(event) => Some(Step::Event(event)),
-            Said::Over(outcome) => {
+    fn handle_message(&mut self, message: &Value) -> Option<ConnectionEvent> {
+        match self.stream.convert_line(message)? {
+            ExecEvent::ThreadStarted(id) => self.set_thread_id(&id),
+            ExecEvent::Event(event) => Some(ConnectionEvent::Event(event)),
+            ExecEvent::TurnEnded(outcome) => {
                 if let Ok(Some(total)) = outcome {
-                    self.meter.told(total, None, Fill::default());
+                    self.meter.update_total(total, None, ContextFill::default());
                 }
                 let outcome = outcome.map(drop);
-                self.over = Some((outcome, Instant::now() + FAREWELL));
+                self.reported_end = Some((outcome, Instant::now() + EXIT_GRACE_PERIOD));
                 None
             }
         }
     }
 
-    fn named(&mut self, id: &str) -> Option<Step> {
-        let wrong = |why: String| Some(Step::Done(Err(unknown(RESUME, why))));
+    fn set_thread_id(&mut self, id: &str) -> Option<ConnectionEvent> {
+        let fail = |reason: String| {
+            Some(ConnectionEvent::TurnEnded(Err(unknown_thread_error(
+                RESUME_OPERATION,
+                reason,
+            ))))
+        };
         let id = match NativeId::parse(id) {
             Ok(id) => id,
-            Err(error) => return wrong(error.to_string()),
+            Err(error) => return fail(error.to_string()),
         };
-        match &self.thread {
+        match &self.thread_id {
             None => {
-                self.thread = Some(id.clone());
-                Some(Step::Named(id))
+                self.thread_id = Some(id.clone());
+                Some(ConnectionEvent::NativeIdReported(id))
             }
-            Some(thread) if *thread == id => None,
-            Some(thread) => {
-                let why = format!("Codex began thread {id} instead of going on with {thread}");
+            Some(thread_id) if *thread_id == id => None,
+            Some(thread_id) => {
+                let reason =
+                    format!("Codex began thread {id} instead of going on with {thread_id}");
                 self.cancel();
-                wrong(why)
+                fail(reason)
             }
         }
     }
 
     /// Returns the end of a turn that the program reported, with the context usage that only the thread's files
     /// contain.
-    async fn end(&mut self, outcome: Result<(), Refusal>) -> Step {
+    async fn finish_turn(&mut self, outcome: Result<(), AgentRefusal>) -> ConnectionEvent {
         if let Err(refusal) = outcome {
-            return Step::Done(Err(AgentError::refused(PROMPT, refusal)));
+            return ConnectionEvent::TurnEnded(Err(AgentError::from_refusal(
+                PROMPT_OPERATION,
+                refusal,
+            )));
         }
-        if let Some(thread) = &self.thread
-            && let Some(rollout) = Rollout::of(&self.codex.home, thread).await
+        if let Some(thread_id) = &self.thread_id
+            && let Some(rollout) = Rollout::load(&self.codex.home, thread_id).await
         {
-            self.meter.filled(rollout.fill);
+            self.meter.set_context(rollout.context);
         }
-        Step::Done(Ok(TurnEnd {
+        ConnectionEvent::TurnEnded(Ok(TurnEnd {
             reason: StopReason::EndTurn,
-            usage: self.meter.usage(),
+            usage: self.meter.turn_usage(),
         }))
     }
 
     /// Returns the next line of the program; `None` once it has ended or its time to exit is over.
-    async fn line(&mut self) -> Option<Line> {
+    async fn next_line(&mut self) -> Option<OutputLine> {
         let wire = self.wire.as_mut()?;
-        match &self.over {
-            None => wire.next().await,
-            Some((_, until)) => tokio::time::timeout_at(*until, wire.next())
+        match &self.reported_end {
+            None => wire.next_line().await,
+            Some((_, deadline)) => tokio::time::timeout_at(*deadline, wire.next_line())
                 .await
                 .ok()
                 .flatten(),
@@ -242,19 +263,19 @@ impl Runs {
     }
 
     /// Returns the error for a program that exited without reporting the end of the turn.
-    async fn gone(&mut self) -> AgentError {
+    async fn exit_error(&mut self) -> AgentError {
         let Some(wire) = &mut self.wire else {
-            return unknown(PROMPT, "nothing was sent");
+            return unknown_thread_error(PROMPT_OPERATION, "nothing was sent");
         };
-        let error = wire.gone(PROMPT).await;
+        let error = wire.exit_error(PROMPT_OPERATION).await;
         match (error.class(), error) {
             (FailureClass::UntrustedFolder, AgentError::Crashed { stderr, .. }) => {
                 let message = format!(
                     "{stderr} (`codex exec` works only in a git repository: run `git init` there, or let segue \
                      talk to Codex by `app-server`)"
                 );
-                let refusal = Refusal::new(FailureClass::UntrustedFolder, message);
-                AgentError::refused(PROMPT, refusal)
+                let refusal = AgentRefusal::new(FailureClass::UntrustedFolder, message);
+                AgentError::from_refusal(PROMPT_OPERATION, refusal)
             }
             (_, error) => error,
         }
@@ -262,55 +283,57 @@ impl Runs {
 }
 
 #[async_trait]
-impl Conversation for Runs {
+impl AgentConnection for ExecConnection {
     fn native_id(&self) -> Option<&NativeId> {
-        self.thread.as_ref()
+        self.thread_id.as_ref()
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.wire.as_ref()?.process().mark()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.wire.as_ref()?.process().identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
-        if let Some(last) = self.wire.take() {
-            last.stop().await;
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
+        if let Some(previous) = self.wire.take() {
+            previous.stop().await;
         }
-        let config = self.codex.config();
-        let args = arguments(&self.codex, &self.request, self.thread.as_ref(), &config);
-        let told = overrides::servers_told(&self.request.mcp);
-        let secrets = told.env.into_iter();
+        let config = self.codex.read_config();
+        let args = build_args(&self.codex, &self.request, self.thread_id.as_ref(), &config);
+        let mcp_overrides = overrides::build_mcp_overrides(&self.request.mcp);
+        let secrets = mcp_overrides.env.into_iter();
         let secrets = secrets.map(|(name, value)| (name.into(), value.into()));
         let env: Vec<(OsString, OsString)> =
             self.codex.env.iter().cloned().chain(secrets).collect();
-        let program = Program {
+        let program = ProgramSpec {
             path: &self.codex.program,
             args: &args,
             env: &env,
             cwd: &self.request.cwd,
         };
-        let mut wire = Wire::start(&self.codex.leash, &program, &self.request)?;
+        let mut wire = JsonLineProcess::start(&self.codex.leash, &program, &self.request)?;
         wire.send_bytes(prompt.as_bytes().to_vec());
         wire.close_input();
         self.wire = Some(wire);
-        self.stream = Stream::default();
-        self.over = None;
-        self.meter.begin();
+        self.stream = ExecStream::default();
+        self.reported_end = None;
+        self.meter.begin_turn();
         Ok(())
     }
 
-    async fn next(&mut self) -> Step {
+    async fn next_event(&mut self) -> ConnectionEvent {
         loop {
-            match self.line().await {
-                Some(Line::Json(message)) => {
-                    if let Some(step) = self.said(&message) {
-                        return step;
+            match self.next_line().await {
+                Some(OutputLine::Json(message)) => {
+                    if let Some(event) = self.handle_message(&message) {
+                        return event;
                     }
                 }
-                Some(Line::Noise(text)) => return Step::Event(AgentEvent::Garbage(text)),
+                Some(OutputLine::Noise(text)) => {
+                    return ConnectionEvent::Event(AgentEvent::Garbage(text));
+                }
                 None => {
-                    return match self.over.clone() {
-                        Some((outcome, _)) => self.end(outcome).await,
-                        None => Step::Done(Err(self.gone().await)),
+                    return match self.reported_end.clone() {
+                        Some((outcome, _)) => self.finish_turn(outcome).await,
+                        None => ConnectionEvent::TurnEnded(Err(self.exit_error().await)),
                     };
                 }
             }

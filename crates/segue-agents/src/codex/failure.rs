@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use segue_core::session::FailureClass;
 use serde_json::Value;
 
-use crate::classify::{self, Refusal};
+use crate::classify::{self, AgentRefusal};
 
 /// Converts the `error` of a turn.
-pub(crate) fn refusal(error: &Value) -> Refusal {
+pub(crate) fn parse_refusal(error: &Value) -> AgentRefusal {
     let mut message = error["message"].as_str().unwrap_or_default().to_owned();
     if let Some(details) = error["additionalDetails"].as_str() {
         message = format!("{message}: {details}");
@@ -18,9 +18,9 @@ pub(crate) fn refusal(error: &Value) -> Refusal {
         "it did not say why".clone_into(&mut message);
     }
     let info = &error["codexErrorInfo"];
-    let mut refusal = match info.as_str().and_then(class) {
-        Some(class) => Refusal::new(class, message),
-        None => classify::answer(status(info), &message),
+    let mut refusal = match info.as_str().and_then(classify_error_name) {
+        Some(class) => AgentRefusal::new(class, message),
+        None => classify::classify_error(find_http_status(info), &message),
     };
     // Codex retries several times on its own, and then reports only that it did.
     if refusal.class == FailureClass::RateLimited && refusal.message.starts_with("exceeded retry") {
@@ -33,7 +33,7 @@ pub(crate) fn refusal(error: &Value) -> Refusal {
 }
 
 /// Classifies Codex's own name of an error; `None` if the message is more specific.
-fn class(name: &str) -> Option<FailureClass> {
+fn classify_error_name(name: &str) -> Option<FailureClass> {
     match name {
         "contextWindowExceeded" => Some(FailureClass::ContextTooLong),
         "usageLimitExceeded" | "sessionBudgetExceeded" => Some(FailureClass::Quota),
@@ -44,14 +44,14 @@ fn class(name: &str) -> Option<FailureClass> {
 }
 
 /// Returns the HTTP status in an error that contains one: `{"httpConnectionFailed": {"httpStatusCode": 401}}`.
-fn status(info: &Value) -> Option<i32> {
+fn find_http_status(info: &Value) -> Option<i32> {
     let mut kinds = info.as_object()?.values();
     let status = kinds.find_map(|kind| kind["httpStatusCode"].as_i64())?;
     i32::try_from(status).ok()
 }
 
 /// Returns the Unix time at which the exhausted limits of `account/rateLimits/updated` are renewed.
-pub(crate) fn lifted_at(limits: &Value) -> Option<i64> {
+pub(crate) fn limits_reset_at(limits: &Value) -> Option<i64> {
     ["primary", "secondary"]
         .iter()
         .map(|window| &limits[window])
@@ -65,13 +65,17 @@ pub(crate) fn lifted_at(limits: &Value) -> Option<i64> {
 }
 
 /// Adds a retry delay from the account's limits to a refusal that names none.
-pub(crate) fn with_limits(mut refusal: Refusal, limits: &Value, now: Timestamp) -> Refusal {
-    let limited = matches!(
+pub(crate) fn with_retry_delay(
+    mut refusal: AgentRefusal,
+    limits: &Value,
+    now: Timestamp,
+) -> AgentRefusal {
+    let is_limit = matches!(
         refusal.class,
         FailureClass::Quota | FailureClass::RateLimited
     );
-    if limited && refusal.retry_after.is_none() {
-        let seconds = lifted_at(limits).map(|at| at.saturating_sub(now.as_second()));
+    if is_limit && refusal.retry_after.is_none() {
+        let seconds = limits_reset_at(limits).map(|at| at.saturating_sub(now.as_second()));
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
         refusal.retry_after = seconds.map(Duration::from_secs);
     }
@@ -84,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_classified() {
         let cases = [
             (
                 json!({"message": "exceeded retry limit, last status: 429 Too Many Requests",
@@ -114,19 +118,19 @@ mod tests {
             (json!(null), FailureClass::Agent),
         ];
         for (error, expected) in cases {
-            assert_eq!(refusal(&error).class, expected, "{error}");
+            assert_eq!(parse_refusal(&error).class, expected, "{error}");
         }
-        let limited = "exceeded retry limit, last status: 429 Too Many Requests";
+        let retry_limit_message = "exceeded retry limit, last status: 429 Too Many Requests";
         assert_eq!(
-            refusal(&json!({ "message": limited })).message,
-            format!("too many requests for now, also after several tries ({limited})")
+            parse_refusal(&json!({ "message": retry_limit_message })).message,
+            format!("too many requests for now, also after several tries ({retry_limit_message})")
         );
         let details = json!({"message": "a", "additionalDetails": "b"});
-        assert_eq!(refusal(&details).message, "a: b");
+        assert_eq!(parse_refusal(&details).message, "a: b");
     }
 
     #[test]
-    fn limits_say_when_to_try_again() {
+    fn exhausted_limits_determine_the_retry_delay() {
         let now = Timestamp::from_second(1_000).unwrap();
         let window = |used: u64, at: i64| json!({"usedPercent": used, "resetsAt": at});
         let cases = [
@@ -146,15 +150,18 @@ mod tests {
             (json!(null), None),
         ];
         for (limits, expected) in cases {
-            let quota = Refusal::new(FailureClass::Quota, "no more");
-            let told = with_limits(quota, &limits, now).retry_after;
-            assert_eq!(told, expected.map(Duration::from_secs), "{limits}");
+            let quota = AgentRefusal::new(FailureClass::Quota, "no more");
+            let delay = with_retry_delay(quota, &limits, now).retry_after;
+            assert_eq!(delay, expected.map(Duration::from_secs), "{limits}");
         }
         let limits = json!({"primary": window(100, 1_060)});
-        let said = Refusal::new(FailureClass::Quota, "try again in 5s");
-        let kept = with_limits(said, &limits, now).retry_after;
-        assert_eq!(kept, Some(Duration::from_secs(5)));
-        let other = Refusal::new(FailureClass::Agent, "broken");
-        assert_eq!(with_limits(other, &limits, now).retry_after, None);
+        let refusal_with_delay = AgentRefusal::new(FailureClass::Quota, "try again in 5s");
+        let own_delay = with_retry_delay(refusal_with_delay, &limits, now).retry_after;
+        assert_eq!(own_delay, Some(Duration::from_secs(5)));
+        let agent_error = AgentRefusal::new(FailureClass::Agent, "broken");
+        assert_eq!(
+            with_retry_delay(agent_error, &limits, now).retry_after,
+            None
+        );
     }
 }

@@ -6,21 +6,21 @@ use segue_core::json::Json;
 use segue_core::session::{Diff, ToolCall, ToolStatus};
 use serde_json::{Value, json};
 
-/// Converts an item to a tool call; `None` if the item is not one. `over` is needed because not every item contains its
+/// Converts an item to a tool call; `None` if the item is not one. `is_completed` is needed because not every item contains its
 /// status.
-pub(crate) fn tool(item: &Value, over: bool) -> Option<ToolCall> {
+pub(crate) fn parse_tool_call(item: &Value, is_completed: bool) -> Option<ToolCall> {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-    let (name, kind, args, output) = match self::kind(item) {
+    let (name, kind, args, output) = match self::item_type(item) {
         "commandExecution" | "command_execution" => (
-            script(&text("command")),
+            strip_shell(&text("command")),
             "execute",
             json!({"command": item["command"], "cwd": item["cwd"]}),
             Some(command_output(item)),
         ),
         "fileChange" | "file_change" => (
-            edited(item),
+            edit_title(item),
             "edit",
-            json!({"changes": changes(item)}),
+            json!({"changes": summarise_changes(item)}),
             None,
         ),
         "mcpToolCall" | "mcp_tool_call" => (
@@ -64,7 +64,7 @@ pub(crate) fn tool(item: &Value, over: bool) -> Option<ToolCall> {
         ),
         _ => return None,
     };
-    let status = status(item, over);
+    let status = tool_status(item, is_completed);
     Some(ToolCall {
         id: text("id"),
         name,
@@ -72,23 +72,23 @@ pub(crate) fn tool(item: &Value, over: bool) -> Option<ToolCall> {
         args: args.into(),
         status,
         output: status
-            .is_over()
+            .has_ended()
             .then(|| output.filter(|output| !output.is_null()))
             .flatten()
             .map(Json::from),
-        diffs: diffs(item),
+        diffs: collect_diffs(item),
     })
 }
 
 /// Returns the type of an item.
-pub(crate) fn kind(item: &Value) -> &str {
+pub(crate) fn item_type(item: &Value) -> &str {
     item["type"].as_str().unwrap_or_default()
 }
 
-fn status(item: &Value, over: bool) -> ToolStatus {
+fn tool_status(item: &Value, is_completed: bool) -> ToolStatus {
     match item["status"].as_str() {
         Some("failed" | "declined" | "interrupted") => ToolStatus::Failed,
-        Some(_) | None if over => ToolStatus::Completed,
+        Some(_) | None if is_completed => ToolStatus::Completed,
         Some(_) | None => ToolStatus::InProgress,
     }
 }
@@ -100,7 +100,7 @@ fn command_output(item: &Value) -> Value {
     }
     let either = |camel: &str, snake: &str| match &item[camel] {
         Value::Null => item[snake].clone(),
-        found => found.clone(),
+        value => value.clone(),
     };
     let printed = either("aggregatedOutput", "aggregated_output");
     let printed = printed.as_str().unwrap_or_default();
@@ -111,22 +111,24 @@ fn command_output(item: &Value) -> Value {
 }
 
 /// Returns a command without the shell that Codex wraps around it: `/bin/bash -lc 'touch x'`.
-pub(crate) fn script(command: &str) -> String {
+pub(crate) fn strip_shell(command: &str) -> String {
     let inner = command
         .split_once(" -lc ")
         .filter(|(shell, _)| !shell.contains(' '))
         .map(|(_, inner)| inner.trim());
     let inner = inner.map(|inner| {
-        let bare = inner
+        let unquoted = inner
             .strip_prefix('\'')
             .and_then(|inner| inner.strip_suffix('\''));
         // A script that is quoted in several segments stays unchanged.
-        bare.filter(|bare| !bare.contains('\'')).unwrap_or(inner)
+        unquoted
+            .filter(|unquoted| !unquoted.contains('\''))
+            .unwrap_or(inner)
     });
     inner.unwrap_or(command).to_owned()
 }
 
-fn edited(item: &Value) -> String {
+fn edit_title(item: &Value) -> String {
     let changes = item["changes"].as_array().into_iter().flatten();
     let names: Vec<&str> = changes
         .filter_map(|change| change["path"].as_str())
@@ -135,7 +137,7 @@ fn edited(item: &Value) -> String {
     format!("edit {}", names.join(", "))
 }
 
-fn changes(item: &Value) -> Vec<Value> {
+fn summarise_changes(item: &Value) -> Vec<Value> {
     let changes = item["changes"].as_array().into_iter().flatten();
     changes
         .map(|change| json!({"path": change["path"], "kind": change_kind(change)}))
@@ -150,7 +152,7 @@ fn change_kind(change: &Value) -> &str {
         .unwrap_or_default()
 }
 
-fn diffs(item: &Value) -> Vec<Diff> {
+fn collect_diffs(item: &Value) -> Vec<Diff> {
     let changes = item["changes"].as_array().into_iter().flatten();
     changes
         .filter_map(|change| {
@@ -158,8 +160,8 @@ fn diffs(item: &Value) -> Vec<Diff> {
             Some(Diff {
                 path: change["path"].as_str()?.to_owned(),
                 patch: match change_kind(change) {
-                    "add" => whole(text, '+'),
-                    "delete" => whole(text, '-'),
+                    "add" => render_full_file_diff(text, '+'),
+                    "delete" => render_full_file_diff(text, '-'),
                     _ => text.to_owned(),
                 },
             })
@@ -168,17 +170,17 @@ fn diffs(item: &Value) -> Vec<Diff> {
 }
 
 /// Returns the diff of a created or deleted file, for which Codex sends only the text.
-fn whole(text: &str, sign: char) -> String {
+fn render_full_file_diff(text: &str, sign: char) -> String {
     let lines: Vec<String> = text.lines().map(|line| format!("{sign}{line}\n")).collect();
     let range = match lines.len() {
         0 => return String::new(),
         count => format!("1,{count}"),
     };
-    let head = match sign {
+    let header = match sign {
         '+' => format!("@@ -0,0 +{range} @@\n"),
         _ => format!("@@ -{range} +0,0 @@\n"),
     };
-    head + &lines.concat()
+    header + &lines.concat()
 }
 
 #[cfg(test)]
@@ -186,13 +188,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_in_both_spellings() {
+    fn commands_are_parsed_in_both_spellings() {
         let camel = json!({"type": "commandExecution", "id": "c1", "command": "/bin/bash -lc 'touch a b'",
             "cwd": "/p", "status": "completed", "aggregatedOutput": "hi\n", "exitCode": 0});
         let snake = json!({"type": "command_execution", "id": "c1", "command": "/bin/bash -lc 'touch a b'",
             "cwd": "/p", "status": "completed", "aggregated_output": "hi\n", "exit_code": 0});
-        let call = tool(&camel, true).unwrap();
-        assert_eq!(tool(&snake, true).as_ref(), Some(&call));
+        let call = parse_tool_call(&camel, true).unwrap();
+        assert_eq!(parse_tool_call(&snake, true).as_ref(), Some(&call));
         assert_eq!(
             (call.name.as_str(), call.kind.as_str()),
             ("touch a b", "execute")
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_says_how_it_ended() {
+    fn a_command_reports_its_status_and_output() {
         let cases = [
             (
                 "completed",
@@ -226,14 +228,14 @@ mod tests {
         for (status, code, expected, output) in cases {
             let item = json!({"type": "commandExecution", "id": "c", "command": "x",
                 "status": status, "aggregatedOutput": "out", "exitCode": code});
-            let call = tool(&item, status != "inProgress").unwrap();
+            let call = parse_tool_call(&item, status != "inProgress").unwrap();
             assert_eq!(call.status, expected, "{status}");
             assert_eq!(call.output, output.map(Json::from), "{status}");
         }
     }
 
     #[test]
-    fn the_shell_around_a_command_is_left_out() {
+    fn the_shell_around_a_command_is_removed() {
         let cases = [
             ("/bin/bash -lc 'touch a'", "touch a"),
             ("/bin/zsh -lc ls", "ls"),
@@ -243,19 +245,19 @@ mod tests {
             ("my tool -lc x", "my tool -lc x"),
         ];
         for (command, expected) in cases {
-            assert_eq!(script(command), expected);
+            assert_eq!(strip_shell(command), expected);
         }
     }
 
     #[test]
-    fn changed_files_are_told_as_diffs() {
+    fn changed_files_are_converted_to_diffs() {
         let item = json!({"type": "fileChange", "id": "f", "status": "inProgress", "changes": [
             {"path": "/p/new.txt", "kind": {"type": "add"}, "diff": "a\nb\n"},
             {"path": "/p/old.txt", "kind": {"type": "delete"}, "diff": "c\n"},
             {"path": "/p/mod.txt", "kind": {"type": "update"}, "diff": "@@ -1 +1 @@\n-x\n+y\n"},
             {"path": "/p/empty", "kind": {"type": "add"}, "diff": ""},
         ]});
-        let call = tool(&item, false).unwrap();
+        let call = parse_tool_call(&item, false).unwrap();
         assert_eq!(call.name, "edit new.txt, old.txt, mod.txt, empty");
         assert_eq!(call.kind, "edit");
         let patches: Vec<&str> = call.diffs.iter().map(|diff| diff.patch.as_str()).collect();
@@ -271,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn other_tools_are_told_with_what_came_of_them() {
-        let call = tool(
+    fn other_tool_calls_include_their_result() {
+        let call = parse_tool_call(
             &json!({"type": "mcpToolCall", "id": "m", "server": "lab", "tool": "ping",
             "arguments": {"x": 1}, "status": "failed", "result": null, "error": {"message": "no"}}),
             true,
@@ -282,7 +284,7 @@ mod tests {
         assert_eq!(call.args.as_str(), r#"{"x":1}"#);
         assert_eq!(call.output.unwrap().as_str(), r#"{"message":"no"}"#);
         assert_eq!(
-            tool(
+            parse_tool_call(
                 &json!({"type": "agentMessage", "id": "a", "text": "hi"}),
                 true
             ),

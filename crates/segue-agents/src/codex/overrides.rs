@@ -1,34 +1,36 @@
 //! Configuration overrides for Codex, above all its MCP servers.
 
-use segue_core::agent::{McpReach, McpServer};
+use segue_core::agent::{McpEndpoint, McpServer};
 use serde_json::{Map, Value, json};
 
 /// Name of segue's own MCP server. Its tools need no permission, because the user requested them by using segue.
-const OURS: &str = "segue";
+const SEGUE_MCP_SERVER_NAME: &str = "segue";
 
 /// Returns the configuration that adds these servers; `None` if the list is empty.
-pub(crate) fn servers(servers: &[McpServer]) -> Option<Value> {
-    let all: Map<String, Value> = servers
+pub(crate) fn build_mcp_config(servers: &[McpServer]) -> Option<Value> {
+    let configs: Map<String, Value> = servers
         .iter()
-        .map(|server| (server.name.clone(), one(server)))
+        .map(|server| (server.name.clone(), build_server_config(server)))
         .collect();
-    (!all.is_empty()).then(|| Value::Object(all))
+    (!configs.is_empty()).then(|| Value::Object(configs))
 }
 
-fn one(server: &McpServer) -> Value {
-    let table = |pairs: &[(String, String)]| -> Map<String, Value> {
+fn build_server_config(server: &McpServer) -> Value {
+    let to_table = |pairs: &[(String, String)]| -> Map<String, Value> {
         let pairs = pairs.iter();
         pairs
             .map(|(name, value)| (name.clone(), value.as_str().into()))
             .collect()
     };
-    let mut config = match &server.reach {
-        McpReach::Program { command, args, env } => {
-            json!({"command": command, "args": args, "env": table(env)})
+    let mut config = match &server.endpoint {
+        McpEndpoint::Program { command, args, env } => {
+            json!({"command": command, "args": args, "env": to_table(env)})
         }
-        McpReach::Http { url, headers } => json!({"url": url, "http_headers": table(headers)}),
+        McpEndpoint::Http { url, headers } => {
+            json!({"url": url, "http_headers": to_table(headers)})
+        }
     };
-    if server.name == OURS {
+    if server.name == SEGUE_MCP_SERVER_NAME {
         config["default_tools_approval_mode"] = "approve".into();
     }
     config
@@ -37,108 +39,116 @@ fn one(server: &McpServer) -> Value {
 /// MCP servers in the form for a command line. It contains no secrets, because every user of the machine can read a
 /// command line.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct McpOverrides {
     /// Configuration that adds the servers.
     pub(crate) config: Map<String, Value>,
     /// Values for the servers' environment and headers, to be passed in the environment of Codex. The names are segue's
     /// own, so that Codex itself ignores them.
     pub(crate) env: Vec<(String, String)>,
     /// Servers that `exec` cannot use, with the reason, one line each.
-    pub(crate) left_out: Vec<String>,
+    pub(crate) omitted: Vec<String>,
 }
 
 /// Converts MCP servers to the form for a command line.
-pub(crate) fn servers_told(servers: &[McpServer]) -> Told {
-    let mut told = Told::default();
-    for (n, server) in servers.iter().enumerate() {
-        let mut config = one(server);
-        let pairs = match &server.reach {
-            McpReach::Program { env: pairs, .. } | McpReach::Http { headers: pairs, .. } => pairs,
+pub(crate) fn build_mcp_overrides(servers: &[McpServer]) -> McpOverrides {
+    let mut overrides = McpOverrides::default();
+    for (server_index, server) in servers.iter().enumerate() {
+        let mut config = build_server_config(server);
+        let pairs = match &server.endpoint {
+            McpEndpoint::Program { env: pairs, .. } | McpEndpoint::Http { headers: pairs, .. } => {
+                pairs
+            }
         };
-        let ours: Vec<String> = (0..pairs.len())
-            .map(|nth| format!("SEGUE_MCP_{n}_{nth}"))
+        let variables: Vec<String> = (0..pairs.len())
+            .map(|pair_index| format!("SEGUE_MCP_{server_index}_{pair_index}"))
             .collect();
-        let names = pairs.iter().map(|(name, _)| name.as_str()).zip(&ours);
-        match &server.reach {
-            McpReach::Program { command, args, .. } if !pairs.is_empty() => {
-                if let Some(odd) = pairs
+        let names = pairs.iter().map(|(name, _)| name.as_str()).zip(&variables);
+        match &server.endpoint {
+            McpEndpoint::Program { command, args, .. } if !pairs.is_empty() => {
+                if let Some(invalid_name) = pairs
                     .iter()
                     .map(|(name, _)| name)
-                    .find(|name| !is_plain(name))
+                    .find(|name| !is_variable_name(name))
                 {
-                    told.left_out.push(format!(
-                        "left the MCP server {} out: `codex exec` can't give it the variable {odd:?}",
+                    overrides.omitted.push(format!(
+                        "left the MCP server {} out: `codex exec` can't give it the variable {invalid_name:?}",
                         server.name
                     ));
                     continue;
                 }
-                let mut all = vec!["-c".to_owned(), renaming(names), command.clone()];
-                all.extend(args.iter().cloned());
-                config["command"] = SHELL.into();
-                config["args"] = json!(all);
+                let mut shell_args = vec![
+                    "-c".to_owned(),
+                    render_rename_script(names),
+                    command.clone(),
+                ];
+                shell_args.extend(args.iter().cloned());
+                config["command"] = SHELL_PATH.into();
+                config["args"] = json!(shell_args);
                 config["env"] = json!({});
-                config["env_vars"] = json!(ours);
+                config["env_vars"] = json!(variables);
             }
-            McpReach::Program { .. } => {}
-            McpReach::Http { .. } => {
+            McpEndpoint::Program { .. } => {}
+            McpEndpoint::Http { .. } => {
                 let headers: Map<String, Value> = names
-                    .map(|(header, ours)| (header.to_owned(), ours.as_str().into()))
+                    .map(|(header, variable)| (header.to_owned(), variable.as_str().into()))
                     .collect();
                 config["http_headers"] = json!({});
                 config["env_http_headers"] = headers.into();
             }
         }
         let values = pairs.iter().map(|(_, value)| value.clone());
-        told.env.extend(ours.into_iter().zip(values));
-        told.config.insert(server.name.clone(), config);
+        overrides.env.extend(variables.into_iter().zip(values));
+        overrides.config.insert(server.name.clone(), config);
     }
-    told
+    overrides
 }
 
 /// Shell that renames variables for a server, because Codex passes variables on under unchanged names.
-const SHELL: &str = "/bin/sh";
+const SHELL_PATH: &str = "/bin/sh";
 
 /// Returns a script that gives variables the names that a server expects, and then executes the server.
-fn renaming<'a>(names: impl Iterator<Item = (&'a str, &'a String)> + Clone) -> String {
+fn render_rename_script<'a>(names: impl Iterator<Item = (&'a str, &'a String)> + Clone) -> String {
     let renamed: Vec<String> = names
         .clone()
-        .map(|(theirs, ours)| format!("{theirs}=\"${ours}\""))
+        .map(|(expected_name, variable)| format!("{expected_name}=\"${variable}\""))
         .collect();
-    let ours: Vec<&str> = names.map(|(_, ours)| ours.as_str()).collect();
+    let variables: Vec<&str> = names.map(|(_, variable)| variable.as_str()).collect();
     format!(
         "export {}; unset {}; exec \"$0\" \"$@\"",
         renamed.join(" "),
-        ours.join(" ")
+        variables.join(" ")
     )
 }
 
 /// Returns `true` if a shell takes this text for the name of a variable and nothing else.
-fn is_plain(name: &str) -> bool {
-    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.chars().all(part) && name.starts_with(|c: char| !c.is_ascii_digit())
+fn is_variable_name(name: &str) -> bool {
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(is_name_char) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 /// Formats a value as TOML, on one line.
-pub(crate) fn toml(value: &Value) -> String {
+pub(crate) fn render_toml(value: &Value) -> String {
     match value {
         Value::Object(table) => {
             let pairs: Vec<String> = table
                 .iter()
-                .map(|(name, value)| format!("{} = {}", quoted(name), toml(value)))
+                .map(|(name, value)| {
+                    format!("{} = {}", render_toml_string(name), render_toml(value))
+                })
                 .collect();
             format!("{{{}}}", pairs.join(", "))
         }
         Value::Array(values) => {
-            let values: Vec<String> = values.iter().map(toml).collect();
+            let values: Vec<String> = values.iter().map(render_toml).collect();
             format!("[{}]", values.join(", "))
         }
-        Value::String(text) => quoted(text),
+        Value::String(text) => render_toml_string(text),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
 
 /// Formats a quoted string. TOML accepts JSON's escapes, but JSON does not escape U+007F.
-fn quoted(text: &str) -> String {
+fn render_toml_string(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
@@ -146,10 +156,10 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn program(name: &str) -> McpServer {
+    fn program_server(name: &str) -> McpServer {
         McpServer {
             name: name.into(),
-            reach: McpReach::Program {
+            endpoint: McpEndpoint::Program {
                 command: "/bin/tool".into(),
                 args: vec!["a \"b\"".into()],
                 env: vec![("K".into(), "v".into())],
@@ -157,11 +167,11 @@ mod tests {
         }
     }
 
-    fn given(name: &str, env: &[(&str, &str)]) -> McpServer {
+    fn server_with_env(name: &str, env: &[(&str, &str)]) -> McpServer {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         McpServer {
             name: name.into(),
-            reach: McpReach::Program {
+            endpoint: McpEndpoint::Program {
                 command: "/bin/tool".into(),
                 args: vec!["x".into()],
                 env: env.iter().map(pair).collect(),
@@ -170,18 +180,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_neither_on_the_command_line_nor_taken_by_codex() {
-        let far = McpServer {
+    fn secrets_are_neither_on_the_command_line_nor_read_by_codex() {
+        let http_server = McpServer {
             name: "far".into(),
-            reach: McpReach::Http {
+            endpoint: McpEndpoint::Http {
                 url: "http://localhost/mcp".into(),
                 headers: vec![("Authorization".into(), "s3cret".into())],
             },
         };
-        let near = given("near", &[("OPENAI_API_KEY", "s3cret"), ("HOME", "s3cret2")]);
-        let other = given("other", &[("HOME", "s3cret3")]);
-        let told = servers_told(&[near, far, other, given("bare", &[])]);
-        let config = Value::Object(told.config);
+        let first_server =
+            server_with_env("near", &[("OPENAI_API_KEY", "s3cret"), ("HOME", "s3cret2")]);
+        let second_server = server_with_env("other", &[("HOME", "s3cret3")]);
+        let overrides = build_mcp_overrides(&[
+            first_server,
+            http_server,
+            second_server,
+            server_with_env("bare", &[]),
+        ]);
+        let config = Value::Object(overrides.config);
         assert!(!config.to_string().contains("s3cret"), "{config}");
         assert_eq!(
             config["near"],
@@ -206,7 +222,7 @@ mod tests {
         assert_eq!(config["bare"]["command"], "/bin/tool");
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
-            told.env,
+            overrides.env,
             [
                 pair("SEGUE_MCP_0_0", "s3cret"),
                 pair("SEGUE_MCP_0_1", "s3cret2"),
@@ -214,45 +230,52 @@ mod tests {
                 pair("SEGUE_MCP_2_0", "s3cret3"),
             ]
         );
-        assert_eq!(told.left_out, Vec::<String>::new());
+        assert_eq!(overrides.omitted, Vec::<String>::new());
     }
 
     #[test]
-    fn what_a_shell_can_not_name_is_left_out_and_said() {
+    fn a_server_with_an_invalid_variable_name_is_omitted_and_reported() {
         for name in ["a.b", "1A", "", "A;touch x", "A=$(x)", "Ä"] {
-            let told = servers_told(&[given("odd", &[(name, "s3cret")]), given("fine", &[])]);
-            assert_eq!(told.config.keys().collect::<Vec<_>>(), ["fine"], "{name}");
-            assert_eq!(told.env, [], "{name}");
-            assert!(told.left_out[0].starts_with("left the MCP server odd out"));
+            let overrides = build_mcp_overrides(&[
+                server_with_env("odd", &[(name, "s3cret")]),
+                server_with_env("fine", &[]),
+            ]);
+            assert_eq!(
+                overrides.config.keys().collect::<Vec<_>>(),
+                ["fine"],
+                "{name}"
+            );
+            assert_eq!(overrides.env, [], "{name}");
+            assert!(overrides.omitted[0].starts_with("left the MCP server odd out"));
         }
     }
 
     #[test]
-    fn only_our_own_server_needs_no_permission() {
-        let config = servers(&[program("segue"), program("other")]).unwrap();
+    fn only_segues_own_server_needs_no_permission() {
+        let config = build_mcp_config(&[program_server("segue"), program_server("other")]).unwrap();
         assert_eq!(config["segue"]["default_tools_approval_mode"], "approve");
         assert_eq!(
             config["other"],
             json!({"command": "/bin/tool", "args": ["a \"b\""], "env": {"K": "v"}})
         );
-        assert_eq!(servers(&[]), None);
+        assert_eq!(build_mcp_config(&[]), None);
     }
 
     #[test]
-    fn a_server_at_an_address_has_headers() {
+    fn an_http_server_has_headers() {
         let server = McpServer {
             name: "far".into(),
-            reach: McpReach::Http {
+            endpoint: McpEndpoint::Http {
                 url: "http://localhost/mcp".into(),
                 headers: vec![("X".into(), "1".into())],
             },
         };
         let expected = json!({"far": {"url": "http://localhost/mcp", "http_headers": {"X": "1"}}});
-        assert_eq!(servers(&[server]), Some(expected));
+        assert_eq!(build_mcp_config(&[server]), Some(expected));
     }
 
     #[test]
-    fn values_are_written_as_toml() {
+    fn values_are_rendered_as_toml() {
         let cases = [
             (json!("a \"b\"\n"), r#""a \"b\"\n""#),
             (json!("\u{7f}"), r#""\u007f""#),
@@ -260,7 +283,7 @@ mod tests {
             (json!({"a.b": {"c": "d"}}), r#"{"a.b" = {"c" = "d"}}"#),
         ];
         for (value, expected) in cases {
-            assert_eq!(toml(&value), expected);
+            assert_eq!(render_toml(&value), expected);
         }
     }
 }

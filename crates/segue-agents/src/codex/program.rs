@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::process::{Leash, Program};
-use crate::wire::{Line, Wire};
+use crate::process::{LeashCommand, ProgramSpec};
+use crate::wire::{JsonLineProcess, OutputLine};
 
 /// A version, with the precision that decides which Codex may write a thread. A prerelease counts as its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(u32, u32, u32);
+pub(crate) struct CodexVersion(u32, u32, u32);
 
-impl fmt::Display for Version {
+impl fmt::Display for CodexVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
     }
 }
 
-impl Version {
+impl CodexVersion {
     /// Returns the first version in a text such as `codex-cli 0.166.0` or `segue/0.166.0 (Debian 12.0.0; x86_64)`.
     pub(crate) fn find(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -37,14 +37,14 @@ impl Version {
     }
 
     /// Returns the version in a `package.json`.
-    fn of_package(json: &[u8]) -> Option<Self> {
+    fn from_package_json(json: &[u8]) -> Option<Self> {
         let package: Value = serde_json::from_slice(json).ok()?;
         Self::find(package["version"].as_str()?)
     }
 }
 
 /// Operating system and processor by Rust's names, with the suffix of their npm package and their target triple.
-const SYSTEMS: &[(&str, &str, &str, &str)] = &[
+const NPM_PLATFORMS: &[(&str, &str, &str, &str)] = &[
     ("linux", "x86_64", "linux-x64", "x86_64-unknown-linux-musl"),
     (
         "linux",
@@ -59,19 +59,19 @@ const SYSTEMS: &[(&str, &str, &str, &str)] = &[
 /// Returns the program to run for `program`. npm installs a launcher. With an older Node, the launcher starts the real
 /// program as a child, which outlives a launcher that is killed (with codex-acp 0.16, even a launcher that receives
 /// SIGTERM).
-pub(crate) fn real(program: &Path) -> PathBuf {
+pub(crate) fn resolve_program(program: &Path) -> PathBuf {
     let Ok(launcher) = program.canonicalize() else {
         return program.to_owned();
     };
-    candidates(&launcher, std::env::consts::OS, std::env::consts::ARCH)
+    program_candidates(&launcher, std::env::consts::OS, std::env::consts::ARCH)
         .into_iter()
         .find(|candidate| candidate.is_file())
         .unwrap_or_else(|| program.to_owned())
 }
 
 /// Returns the possible paths of a launcher's real program.
-fn candidates(launcher: &Path, system: &str, processor: &str) -> Vec<PathBuf> {
-    let Some((_, _, package, triple)) = SYSTEMS
+fn program_candidates(launcher: &Path, system: &str, processor: &str) -> Vec<PathBuf> {
+    let Some((_, _, platform, triple)) = NPM_PLATFORMS
         .iter()
         .find(|(os, arch, ..)| (*os, *arch) == (system, processor))
     else {
@@ -82,60 +82,60 @@ fn candidates(launcher: &Path, system: &str, processor: &str) -> Vec<PathBuf> {
     let (Some(name), Some(root)) = (name, root) else {
         return Vec::new();
     };
-    let (own, path) = match name {
+    let (package_name, path) = match name {
         "codex.js" => ("codex", format!("vendor/{triple}/bin/codex")),
         "codex-acp.js" => ("codex-acp", "bin/codex-acp".to_owned()),
         _ => return Vec::new(),
     };
     let scope = root.parent();
-    let beside = scope.map(|scope| scope.join(format!("{own}-{package}")));
+    let sibling = scope.map(|scope| scope.join(format!("{package_name}-{platform}")));
     let nested = scope
         .and_then(Path::file_name)
         .map(|scope| root.join("node_modules").join(scope))
-        .map(|scope| scope.join(format!("{own}-{package}")));
+        .map(|scope| scope.join(format!("{package_name}-{platform}")));
     nested
         .into_iter()
-        .chain(beside)
+        .chain(sibling)
         .chain([root.to_owned()])
         .map(|package| package.join(&path))
         .collect()
 }
 
 /// Returns the version of the Codex that an adapter bundles: the package that Node finds from the adapter's directory.
-pub(crate) fn carried(adapter: &Path) -> Option<Version> {
+pub(crate) fn find_bundled_version(adapter: &Path) -> Option<CodexVersion> {
     let adapter = adapter.canonicalize().ok()?;
     adapter.ancestors().skip(1).find_map(|directory| {
         let package = directory.join("node_modules/@openai/codex/package.json");
-        Version::of_package(&std::fs::read(package).ok()?)
+        CodexVersion::from_package_json(&std::fs::read(package).ok()?)
     })
 }
 
 /// Returns `true` if an adapter is known to contain a Codex inside its own executable.
-pub(crate) fn is_sealed(adapter: &Path) -> bool {
+pub(crate) fn has_embedded_codex(adapter: &Path) -> bool {
     let adapter = adapter.canonicalize();
     adapter.is_ok_and(|path| path.iter().any(|part| part == "@zed-industries"))
 }
 
 /// Returns the text that a program prints for `--version`; `None` if it prints none in time.
-pub(crate) async fn version(
+pub(crate) async fn query_version(
     program: &Path,
     env: &[(OsString, OsString)],
-    leash: &Leash,
+    leash: &LeashCommand,
     timeout: Duration,
 ) -> Option<String> {
-    let asked = Program {
+    let command = ProgramSpec {
         path: program,
         args: &["--version".into()],
         env,
         cwd: Path::new("/"),
     };
-    let mut wire = Wire::start_apart(leash, &asked).ok()?;
+    let mut wire = JsonLineProcess::start_unreported(leash, &command).ok()?;
     wire.close_input();
-    let line = wire.next_in(timeout, "--version").await;
+    let line = wire.next_line_within(timeout, "--version").await;
     wire.stop().await;
     match line {
-        Ok(Line::Noise(text)) => Some(text),
-        Ok(Line::Json(_)) | Err(_) => None,
+        Ok(OutputLine::Noise(text)) => Some(text),
+        Ok(OutputLine::Json(_)) | Err(_) => None,
     }
 }
 
@@ -144,27 +144,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_in_what_programs_say() {
+    fn versions_are_found_in_program_output() {
         let cases = [
-            ("codex-cli 0.166.0", Some(Version(0, 166, 0))),
+            ("codex-cli 0.166.0", Some(CodexVersion(0, 166, 0))),
             (
                 "segue/0.166.0 (Debian 12.0.0; x86_64) xterm",
-                Some(Version(0, 166, 0)),
+                Some(CodexVersion(0, 166, 0)),
             ),
-            ("0.167.0-alpha.3", Some(Version(0, 167, 0))),
-            ("0.166.0-linux-x64", Some(Version(0, 166, 0))),
-            ("2.0 and then 1.2.3", Some(Version(1, 2, 3))),
+            ("0.167.0-alpha.3", Some(CodexVersion(0, 167, 0))),
+            ("0.166.0-linux-x64", Some(CodexVersion(0, 166, 0))),
+            ("2.0 and then 1.2.3", Some(CodexVersion(1, 2, 3))),
             ("no version", None),
             ("99999999999.1.1", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(Version::find(text), expected, "{text}");
+            assert_eq!(CodexVersion::find(text), expected, "{text}");
         }
-        assert!(Version(0, 99, 9) < Version(0, 137, 0));
+        assert!(CodexVersion(0, 99, 9) < CodexVersion(0, 137, 0));
     }
 
     #[test]
-    fn a_launcher_leads_to_the_program_it_starts() {
+    fn a_launcher_resolves_to_the_program_that_it_starts() {
         let cases: &[(&str, &str, &[&str])] = &[
             (
                 "/n/node_modules/@openai/codex/bin/codex.js",
@@ -190,15 +190,15 @@ mod tests {
         ];
         for (launcher, processor, expected) in cases {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            let found = candidates(Path::new(launcher), "linux", processor);
-            assert_eq!(found, expected, "{launcher}");
+            let candidates = program_candidates(Path::new(launcher), "linux", processor);
+            assert_eq!(candidates, expected, "{launcher}");
         }
     }
 
     #[test]
-    fn what_is_no_launcher_is_run_itself() {
+    fn a_program_that_is_no_launcher_stays_unchanged() {
         for program in ["/bin/sh", "/nowhere/codex"] {
-            assert_eq!(real(Path::new(program)), Path::new(program));
+            assert_eq!(resolve_program(Path::new(program)), Path::new(program));
         }
     }
 }

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
-use crate::error::GREETING;
-use crate::{AgentError, Opening};
+use crate::error::HANDSHAKE_OPERATION;
+use crate::{AgentError, OpenedConnection};
 
-/// Maximum number of retries; `PAUSE` is the delay before each of them.
-const RACES: usize = 5;
-const PAUSE: Duration = Duration::from_millis(300);
+/// Maximum number of retries; `START_RETRY_DELAY` is the delay before each of them.
+const MAX_START_RETRIES: usize = 5;
+const START_RETRY_DELAY: Duration = Duration::from_millis(300);
 
 /// Opens a connection. Retries if Codex exited because another one was setting up the home.
-pub(super) async fn until_won<F>(open: impl Fn() -> F) -> Result<Opening, AgentError>
+pub(super) async fn open_with_retries<F>(
+    open: impl Fn() -> F,
+) -> Result<OpenedConnection, AgentError>
 where
-    F: Future<Output = Result<Opening, AgentError>>,
+    F: Future<Output = Result<OpenedConnection, AgentError>>,
 {
-    for _ in 0..RACES {
+    for _ in 0..MAX_START_RETRIES {
         match open().await {
-            Err(error) if is_lost(&error) => tokio::time::sleep(PAUSE).await,
+            Err(error) if is_home_setup_race(&error) => tokio::time::sleep(START_RETRY_DELAY).await,
             outcome => return outcome,
         }
     }
@@ -24,16 +26,20 @@ where
 }
 
 /// Returns `true` if Codex exited because another one was setting up the home.
-fn is_lost(error: &AgentError) -> bool {
-    let (doing, words) = match error {
-        AgentError::Crashed { doing, stderr, .. } => (doing, stderr),
-        AgentError::Refused { doing, refusal, .. } => (doing, &refusal.message),
+fn is_home_setup_race(error: &AgentError) -> bool {
+    let (operation, message) = match error {
+        AgentError::Crashed {
+            operation, stderr, ..
+        } => (operation, stderr),
+        AgentError::Refused {
+            operation, refusal, ..
+        } => (operation, &refusal.message),
         AgentError::NotStarted { .. }
-        | AgentError::NoDirectory(_)
-        | AgentError::NothingToResume(_)
+        | AgentError::DirectoryMissing(_)
+        | AgentError::NoResumableSession(_)
         | AgentError::TimedOut { .. } => return false,
     };
-    *doing == GREETING && words.contains("failed to initialize sqlite state")
+    *operation == HANDSHAKE_OPERATION && message.contains("failed to initialize sqlite state")
 }
 
 #[cfg(test)]
@@ -42,25 +48,29 @@ mod tests {
 
     use super::*;
     use crate::Exit;
-    use crate::classify::Refusal;
+    use crate::classify::AgentRefusal;
 
     #[test]
-    fn only_a_lost_race_is_run_again() {
-        const LOST: &str = "Error: failed to initialize sqlite state runtime under /home/.codex";
+    fn only_a_home_setup_race_is_retried() {
+        const HOME_SETUP_ERROR: &str =
+            "Error: failed to initialize sqlite state runtime under /home/.codex";
         let cases = [
-            (GREETING, LOST, true),
-            (GREETING, "Error: no such option", false),
-            ("thread/start", LOST, false),
+            (HANDSHAKE_OPERATION, HOME_SETUP_ERROR, true),
+            (HANDSHAKE_OPERATION, "Error: no such option", false),
+            ("thread/start", HOME_SETUP_ERROR, false),
         ];
-        for (doing, words, expected) in cases {
+        for (operation, message, expected) in cases {
             let crashed = AgentError::Crashed {
-                doing,
+                operation,
                 exit: Exit::Code(1),
-                stderr: words.to_owned(),
+                stderr: message.to_owned(),
             };
-            assert_eq!(is_lost(&crashed), expected, "{crashed:?}");
-            let refused = AgentError::refused(doing, Refusal::new(FailureClass::Agent, words));
-            assert_eq!(is_lost(&refused), expected, "{refused:?}");
+            assert_eq!(is_home_setup_race(&crashed), expected, "{crashed:?}");
+            let refused = AgentError::from_refusal(
+                operation,
+                AgentRefusal::new(FailureClass::Agent, message),
+            );
+            assert_eq!(is_home_setup_race(&refused), expected, "{refused:?}");
         }
     }
 }

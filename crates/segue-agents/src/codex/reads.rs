@@ -1,16 +1,16 @@
 //! Detection of commands that only read.
 
 /// Programs that can neither write a file nor start another program, whatever their arguments are.
-const READERS: &[&str] = &[
+const READ_ONLY_PROGRAMS: &[&str] = &[
     "cat", "head", "tail", "ls", "nl", "wc", "pwd", "grep", "stat",
 ];
 
 /// Returns `true` if a script only reads. Codex's own classification is not sufficient: it calls `find -delete` a
 /// "search", `ls | xargs touch` "list files", and `cat a | tee b` a "read".
-pub(super) fn only_reads(script: &str) -> bool {
-    let harmless = |c: char| c.is_ascii_alphanumeric() || " ./_-,:=@%+*".contains(c);
+pub(super) fn is_read_only(script: &str) -> bool {
+    let is_harmless = |c: char| c.is_ascii_alphanumeric() || " ./_-,:=@%+*".contains(c);
     let program = script.split(' ').next().unwrap_or_default();
-    script.chars().all(harmless) && READERS.contains(&program)
+    script.chars().all(is_harmless) && READ_ONLY_PROGRAMS.contains(&program)
 }
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_known_to_read_reads() {
+    fn only_scripts_of_read_only_programs_are_read_only() {
         let cases = [
             ("cat README.md", true),
             ("head -n 3 README.md", true),
@@ -39,7 +39,7 @@ mod tests {
             ("", false),
         ];
         for (script, expected) in cases {
-            assert_eq!(only_reads(script), expected, "{script}");
+            assert_eq!(is_read_only(script), expected, "{script}");
         }
     }
 }

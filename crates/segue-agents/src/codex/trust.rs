@@ -7,9 +7,9 @@ use toml::de::{DeTable, DeValue};
 
 /// Returns `true` if the user's configuration declares `cwd` trusted or untrusted. Codex checks the folder itself and
 /// the repository that contains it, but no folder between or above them.
-pub(super) fn is_decided(cwd: &Path, config: &str) -> bool {
-    let repository = repository(cwd);
-    let Some(config) = parsed(config) else {
+pub(super) fn is_trust_decided(cwd: &Path, config: &str) -> bool {
+    let repository = find_repository(cwd);
+    let Some(config) = parse_config(config) else {
         return false;
     };
     [Some(cwd), repository.as_deref()]
@@ -19,44 +19,44 @@ pub(super) fn is_decided(cwd: &Path, config: &str) -> bool {
         .flatten()
         .any(|folder| {
             let path = ["projects", &folder.to_string_lossy(), "trust_level"];
-            text(&config, &path).is_some()
+            find_text(&config, &path).is_some()
         })
 }
 
 /// Returns the sandbox that the user's configuration sets.
-pub(super) fn sandbox(config: &str) -> Option<String> {
-    let config = parsed(config)?;
-    let of_profile = || {
-        let profile = text(&config, &["profile"])?;
-        text(&config, &["profiles", profile, "sandbox_mode"])
+pub(super) fn configured_sandbox(config: &str) -> Option<String> {
+    let config = parse_config(config)?;
+    let profile_sandbox = || {
+        let profile = find_text(&config, &["profile"])?;
+        find_text(&config, &["profiles", profile, "sandbox_mode"])
     };
-    let sandbox = of_profile().or_else(|| text(&config, &["sandbox_mode"]))?;
+    let sandbox = profile_sandbox().or_else(|| find_text(&config, &["sandbox_mode"]))?;
     Some(sandbox.to_owned())
 }
 
 /// Returns the configuration that stops Codex from recording that the user trusts `cwd`; `None` if the user has
 /// decided. Codex records it whenever it may write in a folder without a decision.
-pub(super) fn none(cwd: &Path, config: &str) -> Option<Value> {
-    let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-    let untrusted = || json!({ real.to_string_lossy(): {"trust_level": "untrusted"} });
-    (!is_decided(cwd, config)).then(untrusted)
+pub(super) fn untrusted_project_config(cwd: &Path, config: &str) -> Option<Value> {
+    let canonical_cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    let untrusted = || json!({ canonical_cwd.to_string_lossy(): {"trust_level": "untrusted"} });
+    (!is_trust_decided(cwd, config)).then(untrusted)
 }
 
-fn parsed(config: &str) -> Option<DeValue<'_>> {
+fn parse_config(config: &str) -> Option<DeValue<'_>> {
     let table = DeTable::parse(config).ok()?;
     Some(DeValue::Table(table.into_inner()))
 }
 
 /// Returns the text at a path through tables.
-fn text<'a>(config: &'a DeValue<'_>, path: &[&str]) -> Option<&'a str> {
-    let found = path
+fn find_text<'a>(config: &'a DeValue<'_>, path: &[&str]) -> Option<&'a str> {
+    let value = path
         .iter()
         .try_fold(config, |table, name| Some(table.get(*name)?.get_ref()))?;
-    found.as_str()
+    value.as_str()
 }
 
 /// Returns the repository that contains a folder; for a linked worktree, the repository that it belongs to.
-fn repository(folder: &Path) -> Option<PathBuf> {
+fn find_repository(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     let root = folder.ancestors().find(|root| root.join(".git").exists())?;
     let git = root.join(".git");
@@ -64,10 +64,12 @@ fn repository(folder: &Path) -> Option<PathBuf> {
         return Some(root.to_owned());
     }
     let pointer = std::fs::read_to_string(&git).ok()?;
-    let own = root.join(pointer.trim().strip_prefix("gitdir:")?.trim());
-    let own = own.canonicalize().ok()?;
-    let all = own.parent().filter(|all| all.ends_with("worktrees"))?;
-    all.parent()?.parent().map(Path::to_owned)
+    let worktree_git_dir = root.join(pointer.trim().strip_prefix("gitdir:")?.trim());
+    let worktree_git_dir = worktree_git_dir.canonicalize().ok()?;
+    let worktrees_dir = worktree_git_dir
+        .parent()
+        .filter(|directory| directory.ends_with("worktrees"))?;
+    worktrees_dir.parent()?.parent().map(Path::to_owned)
 }
 
 #[cfg(test)]
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_folder_and_its_repository_count() {
+    fn only_the_folder_and_its_repository_decide_about_trust() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         fs::create_dir_all(home.join("repo/.git/worktrees/tree")).unwrap();
@@ -114,14 +116,14 @@ mod tests {
                 format!("projects.\"{project}\".trust_level = \"trusted\"\n"),
             ];
             for config in spellings {
-                let decided = is_decided(&home.join(cwd), &config);
+                let decided = is_trust_decided(&home.join(cwd), &config);
                 assert_eq!(decided, expected, "{cwd}: {config}");
             }
         }
     }
 
     #[test]
-    fn what_decides_nothing_is_no_decision() {
+    fn a_config_without_a_trust_level_is_no_decision() {
         let cases = [
             "",
             "[projects.\"/a\"]\n",
@@ -132,17 +134,17 @@ mod tests {
         ];
         for config in cases {
             assert_eq!(
-                none(Path::new("/a"), config),
+                untrusted_project_config(Path::new("/a"), config),
                 Some(json!({"/a": {"trust_level": "untrusted"}})),
                 "{config}"
             );
         }
         let decided = "[projects.\"/a\"]\ntrust_level = \"untrusted\"\n";
-        assert_eq!(none(Path::new("/a"), decided), None);
+        assert_eq!(untrusted_project_config(Path::new("/a"), decided), None);
     }
 
     #[test]
-    fn the_sandbox_may_be_that_of_a_profile() {
+    fn the_sandbox_of_the_active_profile_takes_precedence() {
         let cases = [
             ("", None),
             ("sandbox_mode = \"read-only\"\n", Some("read-only")),
@@ -157,7 +159,7 @@ mod tests {
             ("[profiles.p]\nsandbox_mode = \"workspace-write\"\n", None),
         ];
         for (config, expected) in cases {
-            assert_eq!(sandbox(config).as_deref(), expected, "{config}");
+            assert_eq!(configured_sandbox(config).as_deref(), expected, "{config}");
         }
     }
 }

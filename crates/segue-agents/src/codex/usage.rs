@@ -5,15 +5,15 @@ use serde_json::Value;
 
 /// Token usage of a thread so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Total {
+pub(crate) struct CodexTokenCounts {
     input: u64,
     cached: u64,
     output: u64,
 }
 
-impl Total {
+impl CodexTokenCounts {
     /// Reads the format of `app-server`.
-    pub(crate) fn camel(value: &Value) -> Option<Self> {
+    pub(crate) fn from_camel_case(value: &Value) -> Option<Self> {
         Some(Self {
             input: value["inputTokens"].as_u64()?,
             cached: value["cachedInputTokens"].as_u64()?,
@@ -22,7 +22,7 @@ impl Total {
     }
 
     /// Reads the format of `exec` and of the thread's own file.
-    pub(crate) fn snake(value: &Value) -> Option<Self> {
+    pub(crate) fn from_snake_case(value: &Value) -> Option<Self> {
         Some(Self {
             input: value["input_tokens"].as_u64()?,
             cached: value["cached_input_tokens"].as_u64()?,
@@ -31,7 +31,7 @@ impl Total {
     }
 
     /// Returns the usage since `earlier`; `None` if this total does not continue the same count.
-    fn since(self, earlier: Self) -> Option<Self> {
+    fn usage_since(self, earlier: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(earlier.input)?,
             cached: self.cached.checked_sub(earlier.cached)?,
@@ -39,90 +39,99 @@ impl Total {
         })
     }
 
-    fn plus(self, more: Self) -> Self {
+    fn saturating_add(self, other: Self) -> Self {
         Self {
-            input: self.input.saturating_add(more.input),
-            cached: self.cached.saturating_add(more.cached),
-            output: self.output.saturating_add(more.output),
+            input: self.input.saturating_add(other.input),
+            cached: self.cached.saturating_add(other.cached),
+            output: self.output.saturating_add(other.output),
         }
     }
 }
 
 /// Size of the context and of its window, as far as Codex reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Fill {
+pub(crate) struct ContextFill {
     pub(crate) tokens: Option<u64>,
     pub(crate) window: Option<u64>,
 }
 
 /// Counter of the usage of each turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Meter {
+pub(crate) struct CodexUsageMeter {
     /// Total of the thread as last reported; `None` if unknown.
-    total: Option<Total>,
+    thread_total: Option<CodexTokenCounts>,
     /// Usage of the turn; `None` if it cannot be determined.
-    spent: Option<Total>,
-    fill: Fill,
+    turn_tokens: Option<CodexTokenCounts>,
+    context: ContextFill,
 }
 
-impl Meter {
+impl CodexUsageMeter {
     /// Creates a meter for a thread without any usage.
-    pub(crate) fn fresh() -> Self {
-        Self::after(Some(Total::default()))
+    pub(crate) fn for_new_thread() -> Self {
+        Self::with_thread_total(Some(CodexTokenCounts::default()))
     }
 
-    /// Creates a meter for a thread that has used `total`; `None` if unknown.
-    pub(crate) fn after(total: Option<Total>) -> Self {
+    /// Creates a meter for a thread that has used `thread_total`; `None` if unknown.
+    pub(crate) fn with_thread_total(thread_total: Option<CodexTokenCounts>) -> Self {
         Self {
-            total,
+            thread_total,
             ..Self::default()
         }
     }
 
     /// Starts a turn.
-    pub(crate) fn begin(&mut self) {
-        self.spent = self.total.map(|_| Total::default());
-        self.fill = Fill::default();
+    pub(crate) fn begin_turn(&mut self) {
+        self.turn_tokens = self.thread_total.map(|_| CodexTokenCounts::default());
+        self.context = ContextFill::default();
     }
 
     /// Sets the total before the turn, which Codex may report after the turn has started.
-    pub(crate) fn stands_at(&mut self, total: Total) {
-        if self.total.is_none() {
-            self.spent = Some(Total::default());
+    pub(crate) fn set_initial_total(&mut self, total: CodexTokenCounts) {
+        if self.thread_total.is_none() {
+            self.turn_tokens = Some(CodexTokenCounts::default());
         }
-        self.total = Some(total);
+        self.thread_total = Some(total);
     }
 
     /// Updates the total within the turn. `last` is the usage of the turn's last request.
-    pub(crate) fn told(&mut self, total: Total, last: Option<Total>, fill: Fill) {
-        match self.total {
+    pub(crate) fn update_total(
+        &mut self,
+        total: CodexTokenCounts,
+        last: Option<CodexTokenCounts>,
+        context: ContextFill,
+    ) {
+        match self.thread_total {
             // Codex restarts its count after a prompt that was too long; that prompt used no tokens.
             Some(earlier) => {
-                let more = total.since(earlier).unwrap_or_default();
-                self.spent = self.spent.map(|spent| spent.plus(more));
+                let increase = total.usage_since(earlier).unwrap_or_default();
+                self.turn_tokens = self
+                    .turn_tokens
+                    .map(|tokens| tokens.saturating_add(increase));
             }
-            None if last == Some(total) => self.spent = last,
+            None if last == Some(total) => self.turn_tokens = last,
             None => {}
         }
-        self.total = Some(total);
-        self.fill = fill;
+        self.thread_total = Some(total);
+        self.context = context;
     }
 
     /// Sets the context usage, if Codex reports it separately.
-    pub(crate) fn filled(&mut self, fill: Fill) {
-        self.fill = fill;
+    pub(crate) fn set_context(&mut self, context: ContextFill) {
+        self.context = context;
     }
 
     /// Returns the usage of the turn so far.
-    pub(crate) fn usage(&self) -> Usage {
-        let spent = self.spent.filter(|spent| *spent != Total::default());
+    pub(crate) fn turn_usage(&self) -> Usage {
+        let tokens = self
+            .turn_tokens
+            .filter(|tokens| *tokens != CodexTokenCounts::default());
         Usage {
-            input_tokens: spent.map(|spent| spent.input),
-            output_tokens: spent.map(|spent| spent.output),
-            cached_tokens: spent.map(|spent| spent.cached),
-            total_tokens: spent.map(|spent| spent.input.saturating_add(spent.output)),
-            context_tokens: self.fill.tokens,
-            context_window: self.fill.window,
+            input_tokens: tokens.map(|tokens| tokens.input),
+            output_tokens: tokens.map(|tokens| tokens.output),
+            cached_tokens: tokens.map(|tokens| tokens.cached),
+            total_tokens: tokens.map(|tokens| tokens.input.saturating_add(tokens.output)),
+            context_tokens: self.context.tokens,
+            context_window: self.context.window,
         }
     }
 }
@@ -131,36 +140,36 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn total(input: u64, cached: u64, output: u64) -> Total {
-        Total {
+    fn token_counts(input: u64, cached: u64, output: u64) -> CodexTokenCounts {
+        CodexTokenCounts {
             input,
             cached,
             output,
         }
     }
 
-    fn fill() -> Fill {
-        Fill {
+    fn context_fill() -> ContextFill {
+        ContextFill {
             tokens: Some(121),
             window: Some(258_400),
         }
     }
 
     #[test]
-    fn a_turn_is_what_the_total_grew_by() {
-        let mut meter = Meter::fresh();
+    fn the_usage_of_a_turn_is_the_increase_of_the_total() {
+        let mut meter = CodexUsageMeter::for_new_thread();
         for _ in 0..2 {
-            meter.begin();
-            let (first, second) = match meter.total {
-                Some(before) if before != Total::default() => {
-                    (total(303, 33, 60), total(404, 44, 80))
+            meter.begin_turn();
+            let (first, second) = match meter.thread_total {
+                Some(before) if before != CodexTokenCounts::default() => {
+                    (token_counts(303, 33, 60), token_counts(404, 44, 80))
                 }
-                _ => (total(101, 11, 20), total(202, 22, 40)),
+                _ => (token_counts(101, 11, 20), token_counts(202, 22, 40)),
             };
-            meter.told(first, None, fill());
+            meter.update_total(first, None, context_fill());
             // Codex sends the same total repeatedly.
-            meter.told(first, None, fill());
-            meter.told(second, None, fill());
+            meter.update_total(first, None, context_fill());
+            meter.update_total(second, None, context_fill());
             let expected = Usage {
                 input_tokens: Some(202),
                 output_tokens: Some(40),
@@ -169,43 +178,51 @@ mod tests {
                 context_tokens: Some(121),
                 context_window: Some(258_400),
             };
-            assert_eq!(meter.usage(), expected);
+            assert_eq!(meter.turn_usage(), expected);
         }
     }
 
     #[test]
-    fn what_was_used_before_is_not_of_this_turn() {
-        let request = total(101, 11, 20);
+    fn earlier_usage_is_not_counted_for_the_turn() {
+        let request = token_counts(101, 11, 20);
         let cases = [
             // (total before the turn, reported total, input tokens of the turn)
-            (Some(total(303, 33, 60)), total(404, 44, 80), Some(101)),
-            (None, total(404, 44, 80), None),
+            (
+                Some(token_counts(303, 33, 60)),
+                token_counts(404, 44, 80),
+                Some(101),
+            ),
+            (None, token_counts(404, 44, 80), None),
             (None, request, Some(101)),
             // A count that Codex restarted.
-            (Some(total(303, 33, 60)), total(0, 0, 0), None),
+            (Some(token_counts(303, 33, 60)), token_counts(0, 0, 0), None),
         ];
-        for (before, told, expected) in cases {
-            let mut meter = Meter::after(before);
-            meter.begin();
-            meter.told(told, Some(request), fill());
-            assert_eq!(meter.usage().input_tokens, expected, "{before:?} {told:?}");
+        for (before, reported, expected) in cases {
+            let mut meter = CodexUsageMeter::with_thread_total(before);
+            meter.begin_turn();
+            meter.update_total(reported, Some(request), context_fill());
+            assert_eq!(
+                meter.turn_usage().input_tokens,
+                expected,
+                "{before:?} {reported:?}"
+            );
         }
     }
 
     #[test]
-    fn a_turn_after_an_unknown_one_is_known() {
-        let mut meter = Meter::after(None);
-        meter.begin();
-        meter.told(total(404, 44, 80), None, fill());
-        meter.begin();
-        meter.told(total(505, 55, 100), None, fill());
-        assert_eq!(meter.usage().input_tokens, Some(101));
+    fn a_turn_after_one_of_unknown_usage_has_known_usage() {
+        let mut meter = CodexUsageMeter::with_thread_total(None);
+        meter.begin_turn();
+        meter.update_total(token_counts(404, 44, 80), None, context_fill());
+        meter.begin_turn();
+        meter.update_total(token_counts(505, 55, 100), None, context_fill());
+        assert_eq!(meter.turn_usage().input_tokens, Some(101));
     }
 
     #[test]
-    fn nothing_counted_is_unknown() {
-        let mut meter = Meter::fresh();
-        meter.begin();
-        assert_eq!(meter.usage(), Usage::default());
+    fn a_turn_without_token_counts_has_unknown_usage() {
+        let mut meter = CodexUsageMeter::for_new_thread();
+        meter.begin_turn();
+        assert_eq!(meter.turn_usage(), Usage::default());
     }
 }

@@ -4,31 +4,35 @@ use std::path::{Path, PathBuf};
 
 use segue_core::id::NativeId;
 
-use super::KEPT;
-use super::keep::Keep;
-use crate::Outside;
+use super::GEMINI_COPIES_DIR;
+use super::keep::SessionGuard;
+use crate::SystemFns;
 
 /// Guard of the sessions in one home of Gemini CLI that segue handed over with the terminal.
 #[derive(Debug)]
-pub struct Entrust(Keep);
+pub struct UnattendedGuard(SessionGuard);
 
-impl Entrust {
-    /// Creates the guard for a home of Gemini CLI, with its copies under [`Host::kept`](crate::Host::kept).
+impl UnattendedGuard {
+    /// Creates the guard for a home of Gemini CLI, with its copies under [`AgentHost::agent_files_dir`](crate::Host::kept).
     #[must_use]
-    pub fn new(home: PathBuf, kept: &Path, outside: Outside) -> Self {
-        Self(Keep::new(home, kept.join(KEPT), outside))
+    pub fn new(home: PathBuf, agent_files_dir: &Path, system: SystemFns) -> Self {
+        Self(SessionGuard::new(
+            home,
+            agent_files_dir.join(GEMINI_COPIES_DIR),
+            system,
+        ))
     }
 
     /// Prepares the handover of a session, before this process becomes Gemini CLI to resume it. The copies belong to
     /// this process until it ends. Returns the actions taken.
     #[must_use]
-    pub fn hand_over(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
-        self.0.entrust(cwd, id)
+    pub fn prepare_handover(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+        self.0.prepare_handover(cwd, id)
     }
 
     /// Restores what Gemini CLI destroyed of sessions that were handed over. Returns the actions taken.
     #[must_use]
-    pub fn take_back(&self) -> Vec<String> {
-        self.0.settle_entrusted()
+    pub fn restore_sessions(&self) -> Vec<String> {
+        self.0.repair_handed_over()
     }
 }

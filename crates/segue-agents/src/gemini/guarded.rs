@@ -5,46 +5,57 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{AgentEvent, FailureClass, TurnEnd};
 use tokio::sync::watch;
 
-use super::keep::Keep;
-use super::tools::name_plainly;
-use super::vigil::{Vigil, Work};
-use crate::classify::Refusal;
-use crate::{Agent, AgentError, Conversation, Listed, OpenRequest, Opening, Probe, Step};
+use super::keep::SessionGuard;
+use super::tools::normalise_tool_name;
+use super::vigil::{GuardTask, ProcessGuard};
+use crate::classify::AgentRefusal;
+use crate::{
+    Agent, AgentConnection, AgentError, ConnectionEvent, ListedNativeSession, OpenRequest,
+    OpenedConnection, Probe,
+};
 
 /// Lifetime of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum ProcessLifetime {
     /// The process lives as long as the connection and loads its session.
-    Conversation,
+    Connection,
     /// The process lives for one turn and resumes the session, which is safe at any time.
     Turn,
 }
 
 /// An agent whose sessions are guarded.
-pub(super) struct Guarded {
+pub(super) struct GuardedAgent {
     agent: Arc<dyn Agent>,
-    keep: Arc<Keep>,
-    life: Life,
+    guard: Arc<SessionGuard>,
+    lifetime: ProcessLifetime,
 }
 
-impl Guarded {
-    pub(super) fn new(agent: Arc<dyn Agent>, keep: Arc<Keep>, life: Life) -> Self {
-        Self { agent, keep, life }
+impl GuardedAgent {
+    pub(super) fn new(
+        agent: Arc<dyn Agent>,
+        guard: Arc<SessionGuard>,
+        lifetime: ProcessLifetime,
+    ) -> Self {
+        Self {
+            agent,
+            guard,
+            lifetime,
+        }
     }
 
     /// Returns the reason why the session must not be opened now; `None` if it may be.
-    fn harm(&self, request: &OpenRequest) -> Option<Refusal> {
+    fn find_open_refusal(&self, request: &OpenRequest) -> Option<AgentRefusal> {
         let id = request.native_id.as_ref()?;
-        if self.life != Life::Conversation {
+        if self.lifetime != ProcessLifetime::Connection {
             return None;
         }
-        let seconds = self.keep.seconds_to_wait(&request.cwd, id)?;
-        Some(Refusal {
+        let seconds = self.guard.seconds_to_wait(&request.cwd, id)?;
+        Some(AgentRefusal {
             class: FailureClass::Agent,
             message: format!(
                 "Gemini CLI ruins a session that is loaded in the minute it was made; try again in {seconds} s"
@@ -55,225 +66,242 @@ impl Guarded {
 }
 
 #[async_trait]
-impl Agent for Guarded {
+impl Agent for GuardedAgent {
     fn provider(&self) -> &ProviderId {
         self.agent.provider()
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let asked = request.native_id.as_ref();
-        let started = request.started.subscribe();
-        let (mut vigil, mut protected) =
-            Vigil::begin(&self.keep, &request.cwd, asked, started.clone()).await;
-        let harm = self.harm(request);
-        let opened = match &harm {
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
+        let requested_id = request.native_id.as_ref();
+        let process_receiver = request.process_sender.subscribe();
+        let (mut process_guard, mut guard_actions) = ProcessGuard::start(
+            &self.guard,
+            &request.cwd,
+            requested_id,
+            process_receiver.clone(),
+        )
+        .await;
+        let open_refusal = self.find_open_refusal(request);
+        let result = match &open_refusal {
             Some(refusal) if request.strict => {
-                Err(AgentError::refused("session/load", refusal.clone()))
+                Err(AgentError::from_refusal("session/load", refusal.clone()))
             }
             Some(_) => {
-                let instead = OpenRequest {
+                let new_session_request = OpenRequest {
                     native_id: None,
                     ..request.clone()
                 };
-                self.agent.open(&instead).await
+                self.agent.open(&new_session_request).await
             }
             None => self.agent.open(request).await,
         };
-        let opening = match opened {
-            Ok(opening) => opening,
+        let opened = match result {
+            Ok(opened) => opened,
             Err(error) => {
                 // The program may have destroyed sessions before it failed.
-                if let Some(vigil) = vigil {
-                    vigil.end().told().await;
+                if let Some(process_guard) = process_guard {
+                    process_guard.finish().wait_for_actions().await;
                 }
                 return Err(error);
             }
         };
-        if let (Some(vigil), Some(id)) = (&mut vigil, opening.conversation.native_id()) {
-            vigil.add(id);
+        if let (Some(process_guard), Some(id)) = (&mut process_guard, opened.connection.native_id())
+        {
+            process_guard.add_session(id);
         }
-        let mut conversation = GuardedConversation {
-            conversation: opening.conversation,
-            vigil,
-            keep: Arc::clone(&self.keep),
+        let mut connection = GuardedConnection {
+            connection: opened.connection,
+            process_guard,
+            guard: Arc::clone(&self.guard),
             cwd: request.cwd.clone(),
-            started,
-            life: self.life,
-            swept: false,
-            told: Vec::new(),
-            end: None,
-            work: None,
+            process_receiver,
+            lifetime: self.lifetime,
+            twin_removed: false,
+            pending_actions: Vec::new(),
+            pending_end: None,
+            task: None,
         };
-        if self.life == Life::Conversation {
-            conversation.sweep();
-            protected.append(&mut conversation.told);
+        if self.lifetime == ProcessLifetime::Connection {
+            connection.remove_twin();
+            guard_actions.append(&mut connection.pending_actions);
         }
-        protected.extend(opening.protected);
-        Ok(Opening {
-            conversation: Box::new(conversation),
-            opened: opening.opened,
-            not_now: harm.is_some(),
-            why_not: opening.why_not.or(harm.map(|refusal| refusal.message)),
-            protected,
-            fell_back: None,
+        guard_actions.extend(opened.guard_actions);
+        Ok(OpenedConnection {
+            connection: Box::new(connection),
+            open_mode: opened.open_mode,
+            session_unavailable: open_refusal.is_some(),
+            fallback_reason: opened
+                .fallback_reason
+                .or(open_refusal.map(|refusal| refusal.message)),
+            guard_actions,
+            transport_fallback: None,
         })
     }
 
-    fn takes_tools(&self) -> bool {
-        self.agent.takes_tools()
+    fn accepts_mcp_servers(&self) -> bool {
+        self.agent.accepts_mcp_servers()
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         self.agent.probe(timeout).await
     }
 
-    async fn list(
+    async fn list_sessions(
         &self,
         cwd: &std::path::Path,
         timeout: Duration,
-    ) -> Result<Option<Vec<Listed>>, AgentError> {
-        self.agent.list(cwd, timeout).await
+    ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
+        self.agent.list_sessions(cwd, timeout).await
     }
 }
 
 /// A connection whose session is guarded.
-struct GuardedConversation {
+struct GuardedConnection {
     /// Declared before the vigil, which waits for the connection's process, because fields are dropped in this order.
-    conversation: Box<dyn Conversation>,
+    connection: Box<dyn AgentConnection>,
     /// Guard of the current process; `None` between turns if each process lives for one turn.
-    vigil: Option<Vigil>,
-    keep: Arc<Keep>,
+    process_guard: Option<ProcessGuard>,
+    guard: Arc<SessionGuard>,
     cwd: PathBuf,
     /// Process that is running, or ran last.
-    started: watch::Receiver<Option<ProcessMark>>,
-    life: Life,
+    process_receiver: watch::Receiver<Option<ProcessIdentity>>,
+    lifetime: ProcessLifetime,
     /// Whether the twin that the running process made has been removed.
-    swept: bool,
+    twin_removed: bool,
     /// Actions taken that have not been reported yet.
-    told: Vec<String>,
-    /// End of the turn, until `next` returns it.
-    end: Option<Result<TurnEnd, AgentError>>,
-    /// Work to finish before `next` returns the end of the turn.
-    work: Option<Work>,
+    pending_actions: Vec<String>,
+    /// End of the turn, until `next_event` returns it.
+    pending_end: Option<Result<TurnEnd, AgentError>>,
+    /// Work to finish before `next_event` returns the end of the turn.
+    task: Option<GuardTask>,
 }
 
-impl GuardedConversation {
+impl GuardedConnection {
     /// Removes the twin of the session. Gemini CLI makes the twin when it opens a session, and does not write to it
     /// later, so it can be removed before the turn ends. Until it is removed, another start of Gemini CLI deletes the
     /// session. Runs without a separate task, because it reads only a few files.
-    fn sweep(&mut self) {
-        self.swept = true;
-        if let Some(id) = self.conversation.native_id() {
-            self.told.extend(self.keep.sweep(&self.cwd, id));
+    fn remove_twin(&mut self) {
+        self.twin_removed = true;
+        if let Some(id) = self.connection.native_id() {
+            self.pending_actions
+                .extend(self.guard.remove_twins(&self.cwd, id));
         }
     }
 
     /// Starts the work after a turn that saves a copy of the turn's messages.
-    fn keep_turn(&mut self) -> Option<Work> {
-        let id = self.conversation.native_id()?.clone();
-        match self.life {
-            Life::Turn => {
-                let mut vigil = self.vigil.take()?;
-                vigil.add(&id);
-                Some(vigil.end())
+    fn start_copy_task(&mut self) -> Option<GuardTask> {
+        let id = self.connection.native_id()?.clone();
+        match self.lifetime {
+            ProcessLifetime::Turn => {
+                let mut process_guard = self.process_guard.take()?;
+                process_guard.add_session(&id);
+                Some(process_guard.finish())
             }
-            Life::Conversation => {
-                let (keep, cwd) = (Arc::clone(&self.keep), self.cwd.clone());
-                Some(Work::of(move || keep.copy(&cwd, &id)))
+            ProcessLifetime::Connection => {
+                let (guard, cwd) = (Arc::clone(&self.guard), self.cwd.clone());
+                Some(GuardTask::spawn(move || guard.update_copy(&cwd, &id)))
             }
         }
     }
 
-    async fn finish_work(&mut self) {
-        if let Some(work) = &mut self.work {
-            let told = work.told().await;
-            self.told.extend(told);
-            self.work = None;
+    async fn finish_task(&mut self) {
+        if let Some(task) = &mut self.task {
+            let actions = task.wait_for_actions().await;
+            self.pending_actions.extend(actions);
+            self.task = None;
         }
     }
 }
 
 #[async_trait]
-impl Conversation for GuardedConversation {
+impl AgentConnection for GuardedConnection {
     fn native_id(&self) -> Option<&NativeId> {
-        self.conversation.native_id()
+        self.connection.native_id()
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.conversation.process()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.connection.process_identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
-        if self.life == Life::Turn && self.vigil.is_none() {
-            let id = self.conversation.native_id();
-            let (vigil, told) = Vigil::begin(&self.keep, &self.cwd, id, self.started.clone()).await;
-            self.vigil = vigil;
-            self.told.extend(told);
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
+        if self.lifetime == ProcessLifetime::Turn && self.process_guard.is_none() {
+            let id = self.connection.native_id();
+            let (process_guard, actions) =
+                ProcessGuard::start(&self.guard, &self.cwd, id, self.process_receiver.clone())
+                    .await;
+            self.process_guard = process_guard;
+            self.pending_actions.extend(actions);
         }
-        self.swept = self.life == Life::Conversation;
-        let sent = self.conversation.send(prompt).await;
-        if let (Some(vigil), Some(id)) = (&mut self.vigil, self.conversation.native_id()) {
-            vigil.add(id);
+        self.twin_removed = self.lifetime == ProcessLifetime::Connection;
+        let result = self.connection.send_prompt(prompt).await;
+        if let (Some(process_guard), Some(id)) =
+            (&mut self.process_guard, self.connection.native_id())
+        {
+            process_guard.add_session(id);
         }
-        sent
+        result
     }
 
-    async fn next(&mut self) -> Step {
+    async fn next_event(&mut self) -> ConnectionEvent {
         loop {
-            self.finish_work().await;
-            if let Some(end) = self.end.take() {
-                return Step::Done(end);
+            self.finish_task().await;
+            if let Some(end) = self.pending_end.take() {
+                return ConnectionEvent::TurnEnded(end);
             }
-            let mut step = self.conversation.next().await;
-            if !self.swept {
-                self.sweep();
+            let mut event = self.connection.next_event().await;
+            if !self.twin_removed {
+                self.remove_twin();
             }
-            match &mut step {
-                Step::Event(AgentEvent::Tool(call)) => name_plainly(call),
-                Step::Ask(request, _) => name_plainly(&mut request.call),
-                Step::Named(_) | Step::Event(_) | Step::Done(_) => {}
+            match &mut event {
+                ConnectionEvent::Event(AgentEvent::Tool(call)) => normalise_tool_name(call),
+                ConnectionEvent::PermissionRequested(request, _) => {
+                    normalise_tool_name(&mut request.call)
+                }
+                ConnectionEvent::NativeIdReported(_)
+                | ConnectionEvent::Event(_)
+                | ConnectionEvent::TurnEnded(_) => {}
             }
-            let Step::Done(mut end) = step else {
-                return step;
+            let ConnectionEvent::TurnEnded(mut end) = event else {
+                return event;
             };
-            if let (Ok(end), Some(id)) = (&mut end, self.conversation.native_id())
+            if let (Ok(end), Some(id)) = (&mut end, self.connection.native_id())
                 && end.usage.total_tokens.or(end.usage.input_tokens).is_some()
                 && end.usage.context_tokens.is_none()
             {
                 // The reported counts cover all requests of the turn; the session file contains those of the last
                 // request.
-                end.usage.context_tokens = self.keep.context_tokens(&self.cwd, id);
+                end.usage.context_tokens = self.guard.context_tokens(&self.cwd, id);
             }
-            self.end = Some(end);
-            self.work = self.keep_turn();
+            self.pending_end = Some(end);
+            self.task = self.start_copy_task();
         }
     }
 
-    fn takes_tools(&self) -> bool {
-        self.conversation.takes_tools()
+    fn accepts_mcp_servers(&self) -> bool {
+        self.connection.accepts_mcp_servers()
     }
 
     fn cancel(&mut self) {
-        self.conversation.cancel();
+        self.connection.cancel();
     }
 
     fn is_alive(&mut self) -> bool {
-        self.conversation.is_alive()
+        self.connection.is_alive()
     }
 
     async fn close(mut self: Box<Self>) -> Vec<String> {
-        self.finish_work().await;
+        self.finish_task().await;
         let Self {
-            conversation,
-            vigil,
-            mut told,
+            connection,
+            process_guard,
+            pending_actions: mut actions,
             ..
         } = *self;
-        told.extend(conversation.close().await);
-        if let Some(vigil) = vigil {
-            told.extend(vigil.end().told().await);
+        actions.extend(connection.close().await);
+        if let Some(process_guard) = process_guard {
+            actions.extend(process_guard.finish().wait_for_actions().await);
         }
-        told
+        actions
     }
 }
 

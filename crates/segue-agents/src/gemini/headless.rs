@@ -8,97 +8,102 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::agent::{Capabilities, How, PermissionPolicy, ProcessMark};
+use segue_core::agent::{Capabilities, CapabilitySource, PermissionPolicy, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{FailureClass, Opened};
+use segue_core::session::{FailureClass, OpenMode};
 
-use self::turn::Turn;
-use super::keep::Keep;
-use crate::classify::Refusal;
-use crate::process::{Leash, Program};
-use crate::prompt::as_text;
+use self::turn::GeminiTurn;
+use super::keep::SessionGuard;
+use crate::classify::AgentRefusal;
+use crate::process::{LeashCommand, ProgramSpec};
+use crate::prompt::escape_prompt;
 use crate::{
-    Agent, AgentError, Conversation, Host, OpenRequest, Opening, Outside, Probe, Settings, Step,
-    known, uuid,
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, OpenRequest, OpenedConnection,
+    Probe, ProviderSettings, SystemFns, known, uuid,
 };
 
 /// Longest prompt in bytes that Gemini CLI reads; it silently drops the remainder.
-const LONGEST_PROMPT: usize = 8 * 1024 * 1024;
+const MAX_PROMPT_BYTES: usize = 8 * 1024 * 1024;
 
 /// Format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum GeminiOutputFormat {
     /// A JSON line for each event.
-    Lines,
+    JsonLines,
     /// A single JSON object at the end.
-    Whole,
+    SingleObject,
 }
 
-impl Format {
-    fn name(self) -> &'static str {
+impl GeminiOutputFormat {
+    fn flag_value(self) -> &'static str {
         match self {
-            Self::Lines => "stream-json",
-            Self::Whole => "json",
+            Self::JsonLines => "stream-json",
+            Self::SingleObject => "json",
         }
     }
 }
 
 /// Gemini CLI, started once per turn.
 #[derive(Clone)]
-pub(super) struct Headless {
+pub(super) struct HeadlessAgent {
     provider: ProviderId,
     program: PathBuf,
     args: Vec<String>,
     env: Vec<(OsString, OsString)>,
     model: Option<String>,
     mode: Option<String>,
-    leash: Leash,
-    outside: Outside,
-    keep: Arc<Keep>,
-    format: Format,
+    leash: LeashCommand,
+    system: SystemFns,
+    guard: Arc<SessionGuard>,
+    format: GeminiOutputFormat,
 }
 
 /// Kind of session that a turn belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum SessionTarget {
     /// A session to be created with an id from segue.
     New,
     /// A session that exists.
     Existing,
 }
 
-impl Headless {
+impl HeadlessAgent {
     pub(super) fn new(
         program: PathBuf,
-        settings: &Settings,
-        host: &Host,
-        keep: Arc<Keep>,
-        format: Format,
+        settings: &ProviderSettings,
+        host: &AgentHost,
+        guard: Arc<SessionGuard>,
+        format: GeminiOutputFormat,
     ) -> Self {
         Self {
             provider: ProviderId::gemini(),
             program,
             args: settings.args.clone(),
-            env: super::environment(settings),
+            env: super::build_env(settings),
             model: settings.model.clone(),
             mode: settings.mode.clone(),
             leash: host.leash.clone(),
-            outside: host.outside,
-            keep,
+            system: host.system,
+            guard,
             format,
         }
     }
 
-    fn args(&self, request: &OpenRequest, id: &NativeId, target: Target) -> Vec<OsString> {
-        let configured = request.mode(self.mode.as_deref());
-        let mode = configured.unwrap_or_else(|| mode(request.permissions));
-        let mut args = vec!["-o", self.format.name(), "--approval-mode", mode];
+    fn build_args(
+        &self,
+        request: &OpenRequest,
+        id: &NativeId,
+        target: SessionTarget,
+    ) -> Vec<OsString> {
+        let configured = request.permitted_mode(self.mode.as_deref());
+        let mode = configured.unwrap_or_else(|| approval_mode(request.permissions));
+        let mut args = vec!["-o", self.format.flag_value(), "--approval-mode", mode];
         if let Some(model) = request.model.as_deref().or(self.model.as_deref()) {
             args.extend(["-m", model]);
         }
         args.push(match target {
-            Target::New => "--session-id",
-            Target::Existing => "-r",
+            SessionTarget::New => "--session-id",
+            SessionTarget::Existing => "-r",
         });
         args.push(id.as_str());
         args.extend(self.args.iter().map(String::as_str));
@@ -107,19 +112,19 @@ impl Headless {
 
     /// Returns the target of the next turn: `Existing` if Gemini CLI can resume the session, `None` if only empty files
     /// of it exist.
-    fn target(&self, request: &OpenRequest, id: &NativeId) -> Option<Target> {
-        let chats = self.keep.chats(&request.cwd);
-        let files = chats.map_or_else(Vec::new, |chats| chats.files(id));
-        if files.iter().any(|file| file.story.said) {
-            return Some(Target::Existing);
+    fn find_target(&self, request: &OpenRequest, id: &NativeId) -> Option<SessionTarget> {
+        let chats = self.guard.find_chats(&request.cwd);
+        let files = chats.map_or_else(Vec::new, |chats| chats.read_session_files(id));
+        if files.iter().any(|file| file.state.has_messages) {
+            return Some(SessionTarget::Existing);
         }
-        files.is_empty().then_some(Target::New)
+        files.is_empty().then_some(SessionTarget::New)
     }
 }
 
 /// Returns Gemini CLI's approval mode for a policy. Without its user interface, Gemini CLI sends no permission
 /// requests: it omits what would need one.
-fn mode(policy: PermissionPolicy) -> &'static str {
+fn approval_mode(policy: PermissionPolicy) -> &'static str {
     match policy {
         PermissionPolicy::Ask | PermissionPolicy::AllowReads | PermissionPolicy::Deny => "default",
         PermissionPolicy::AllowEdits => "auto_edit",
@@ -128,63 +133,68 @@ fn mode(policy: PermissionPolicy) -> &'static str {
 }
 
 /// Returns the bytes to write to the standard input for a prompt, or a refusal if the prompt is too long.
-fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
-    let input = as_text(prompt).into_owned().into_bytes();
-    if input.len() > LONGEST_PROMPT {
+fn encode_prompt(prompt: &str) -> Result<Vec<u8>, AgentRefusal> {
+    let input = escape_prompt(prompt).into_owned().into_bytes();
+    if input.len() > MAX_PROMPT_BYTES {
         let message = format!(
-            "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}; nothing was sent: put the \
+            "the prompt has {} bytes, and Gemini CLI reads no more than {MAX_PROMPT_BYTES}; nothing was sent: put the \
              text into a file and name the file in the prompt",
             input.len()
         );
         // Not `ContextTooLong`: the prompt does not affect the session, which can still be used.
-        return Err(Refusal::new(FailureClass::Agent, message));
+        return Err(AgentRefusal::new(FailureClass::Agent, message));
     }
     Ok(input)
 }
 
 #[async_trait]
-impl Agent for Headless {
+impl Agent for HeadlessAgent {
     fn provider(&self) -> &ProviderId {
         &self.provider
     }
 
-    /// Starts no process: [`Conversation::send`] starts one per turn.
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+    /// Starts no process: [`AgentConnection::send_prompt`] starts one per turn.
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         if !request.cwd.is_dir() {
-            return Err(AgentError::NoDirectory(request.cwd.clone()));
+            return Err(AgentError::DirectoryMissing(request.cwd.clone()));
         }
-        let known = |id: &&NativeId| self.target(request, id) == Some(Target::Existing);
-        let (id, opened, why_not) = match &request.native_id {
-            Some(id) if known(&id) => (id.clone(), Opened::Resumed, None),
+        let can_resume =
+            |id: &&NativeId| self.find_target(request, id) == Some(SessionTarget::Existing);
+        let (id, open_mode, fallback_reason) = match &request.native_id {
+            Some(id) if can_resume(&id) => (id.clone(), OpenMode::Resumed, None),
             Some(id) => {
-                let why_not = format!("Gemini CLI has no session {id} in this directory");
+                let reason = format!("Gemini CLI has no session {id} in this directory");
                 if request.strict {
-                    let refusal = Refusal::new(FailureClass::SessionUnknown, why_not);
-                    return Err(AgentError::refused("resume", refusal));
+                    let refusal = AgentRefusal::new(FailureClass::SessionUnknown, reason);
+                    return Err(AgentError::from_refusal("resume", refusal));
                 }
-                (uuid::v4(self.outside.random), Opened::Fresh, Some(why_not))
+                (
+                    uuid::generate_v4(self.system.random),
+                    OpenMode::Fresh,
+                    Some(reason),
+                )
             }
-            None => (uuid::v4(self.outside.random), Opened::Fresh, None),
+            None => (uuid::generate_v4(self.system.random), OpenMode::Fresh, None),
         };
-        let conversation = Turnwise {
+        let connection = PerTurnConnection {
             agent: self.clone(),
             request: request.clone(),
-            id,
-            begun: opened == Opened::Resumed,
+            native_id: id,
+            has_messages: open_mode == OpenMode::Resumed,
             turn: None,
         };
-        Ok(Opening {
-            why_not,
-            ..Opening::new(conversation, opened)
+        Ok(OpenedConnection {
+            fallback_reason,
+            ..OpenedConnection::new(connection, open_mode)
         })
     }
 
-    fn takes_tools(&self) -> bool {
+    fn accepts_mcp_servers(&self) -> bool {
         false
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let version = known::version(&self.program, &self.leash, timeout).await;
+        let version = known::query_version(&self.program, &self.leash, timeout).await;
         let version = version.ok_or_else(|| AgentError::NotStarted {
             program: self.program.display().to_string(),
             source: std::io::Error::other("it did not tell its version"),
@@ -192,16 +202,16 @@ impl Agent for Headless {
         Ok(Probe {
             version: Some(version),
             capabilities: Capabilities {
-                list: Some(How::Files),
+                list: Some(CapabilitySource::Files),
                 load: None,
-                resume: Some(How::Flag),
-                continue_last: Some(How::Flag),
+                resume: Some(CapabilitySource::Flag),
+                continue_last: Some(CapabilitySource::Flag),
                 fork: None,
-                delete: Some(How::Flag),
-                cancel: Some(How::Protocol),
-                modes: Some(How::Flag),
-                models: Some(How::Flag),
-                usage: Some(How::Protocol),
+                delete: Some(CapabilitySource::Flag),
+                cancel: Some(CapabilitySource::Protocol),
+                modes: Some(CapabilitySource::Flag),
+                models: Some(CapabilitySource::Flag),
+                usage: Some(CapabilitySource::Protocol),
                 mcp: None,
             },
         })
@@ -209,78 +219,83 @@ impl Agent for Headless {
 }
 
 /// A connection that starts one process per turn.
-struct Turnwise {
-    agent: Headless,
+struct PerTurnConnection {
+    agent: HeadlessAgent,
     request: OpenRequest,
-    id: NativeId,
+    native_id: NativeId,
     /// Whether the session contains messages, so that a new session cannot replace it.
-    begun: bool,
+    has_messages: bool,
     /// Turn that is running.
-    turn: Option<Turn>,
+    turn: Option<GeminiTurn>,
 }
 
-impl Turnwise {
+impl PerTurnConnection {
     /// Returns the target of the next turn, or a refusal if the session no longer exists.
-    fn next_target(&mut self) -> Result<Target, Refusal> {
-        match (self.agent.target(&self.request, &self.id), self.begun) {
-            (Some(Target::Existing), _) => Ok(Target::Existing),
-            (Some(Target::New) | None, true) => {
+    fn resolve_target(&mut self) -> Result<SessionTarget, AgentRefusal> {
+        match (
+            self.agent.find_target(&self.request, &self.native_id),
+            self.has_messages,
+        ) {
+            (Some(SessionTarget::Existing), _) => Ok(SessionTarget::Existing),
+            (Some(SessionTarget::New) | None, true) => {
                 let message = format!(
                     "Gemini CLI has no session {} in this directory any more",
-                    self.id
+                    self.native_id
                 );
-                Err(Refusal::new(FailureClass::SessionUnknown, message))
+                Err(AgentRefusal::new(FailureClass::SessionUnknown, message))
             }
-            (Some(Target::New), false) => Ok(Target::New),
+            (Some(SessionTarget::New), false) => Ok(SessionTarget::New),
             (None, false) => {
                 // The session contains no messages, and its id cannot be used a second time.
-                self.id = uuid::v4(self.agent.outside.random);
-                Ok(Target::New)
+                self.native_id = uuid::generate_v4(self.agent.system.random);
+                Ok(SessionTarget::New)
             }
         }
     }
 }
 
 #[async_trait]
-impl Conversation for Turnwise {
+impl AgentConnection for PerTurnConnection {
     fn native_id(&self) -> Option<&NativeId> {
-        Some(&self.id)
+        Some(&self.native_id)
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.turn.as_ref()?.process().mark()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.turn.as_ref()?.process().identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
-        let refused = |refusal| AgentError::refused("the prompt", refusal);
-        let input = input(prompt).map_err(refused)?;
-        let target = self.next_target().map_err(refused)?;
-        let args = self.agent.args(&self.request, &self.id, target);
-        let program = Program {
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
+        let to_error = |refusal| AgentError::from_refusal("the prompt", refusal);
+        let input = encode_prompt(prompt).map_err(to_error)?;
+        let target = self.resolve_target().map_err(to_error)?;
+        let args = self
+            .agent
+            .build_args(&self.request, &self.native_id, target);
+        let program = ProgramSpec {
             path: &self.agent.program,
             args: &args,
             env: &self.agent.env,
             cwd: &self.request.cwd,
         };
-        let turn = Turn::start(&self.agent, &program, &self.request, &self.id, input)?;
+        let turn = GeminiTurn::start(&self.agent, &program, &self.request, &self.native_id, input)?;
         self.turn = Some(turn);
         Ok(())
     }
 
-    async fn next(&mut self) -> Step {
-        let step = match &mut self.turn {
-            Some(turn) => turn.next().await,
+    async fn next_event(&mut self) -> ConnectionEvent {
+        let event = match &mut self.turn {
+            Some(turn) => turn.next_event().await,
             None => std::future::pending().await,
         };
-        if matches!(step, Step::Done(_)) {
+        if matches!(event, ConnectionEvent::TurnEnded(_)) {
             self.turn = None;
-            let target = self.agent.target(&self.request, &self.id);
-            self.begun |= target == Some(Target::Existing);
+            let target = self.agent.find_target(&self.request, &self.native_id);
+            self.has_messages |= target == Some(SessionTarget::Existing);
         }
-        step
+        event
     }
 
-    fn takes_tools(&self) -> bool {
+    fn accepts_mcp_servers(&self) -> bool {
         false
     }
 

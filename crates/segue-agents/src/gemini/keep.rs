@@ -18,220 +18,240 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 use segue_core::id::NativeId;
 
-pub(super) use self::danger::Danger;
+pub(super) use self::danger::AtRiskSessions;
 use self::files::{
-    PutBack, copy, copy_directory, entries, last_written, names_in, put_back, replace,
+    FileRestoreOutcome, copy_directory_files, last_write_time, list_chat_file_names, list_names,
+    restore_file, write_atomically, write_copy,
 };
-use super::chats::{Chats, SessionFile};
-use super::record::{self, Mend};
-use crate::Outside;
+use super::chats::{ChatFile, ProjectChats};
+use super::record::{self, ChatFileRepair};
+use crate::SystemFns;
 
 /// Directory that records what each process of Gemini CLI may destroy; no session id begins with a dot.
-const ENDANGERED: &str = ".endangered";
+const AT_RISK_DIR: &str = ".endangered";
 
 /// Time after which the copy of an unused session is removed.
-const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
+const COPY_RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Guard of all sessions in one home of Gemini CLI.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct SessionGuard {
     /// Home of Gemini CLI.
     home: PathBuf,
     /// Directory of segue's copies.
-    kept: PathBuf,
-    outside: Outside,
+    copies_root: PathBuf,
+    system: SystemFns,
 }
 
-impl Keep {
-    pub(super) fn new(home: PathBuf, kept: PathBuf, outside: Outside) -> Self {
+impl SessionGuard {
+    pub(super) fn new(home: PathBuf, copies_root: PathBuf, system: SystemFns) -> Self {
         Self {
             home,
-            kept,
-            outside,
+            copies_root,
+            system,
         }
     }
 
-    pub(super) fn chats(&self, cwd: &Path) -> Option<Chats> {
-        Chats::of(&self.home, cwd)
+    pub(super) fn find_chats(&self, cwd: &Path) -> Option<ProjectChats> {
+        ProjectChats::find_for_directory(&self.home, cwd)
     }
 
     /// Repairs the damage of earlier processes, and prepares for the damage of a process that is about to start, to
     /// resume `id` if given. Returns the actions taken.
-    pub(super) fn before(&self, cwd: &Path, id: Option<&NativeId>) -> (Danger, Vec<String>) {
-        let mut told = self.settle(|_| true);
-        let danger = Danger::new(&self.endangered(), &self.home, self.outside.random);
-        self.provide(&danger, cwd, id, &mut told);
-        self.forget_old(id);
-        (danger, told)
+    pub(super) fn prepare_for_start(
+        &self,
+        cwd: &Path,
+        id: Option<&NativeId>,
+    ) -> (AtRiskSessions, Vec<String>) {
+        let mut actions = self.repair_abandoned(|_| true);
+        let at_risk = AtRiskSessions::new(&self.at_risk_dir(), &self.home, self.system.random);
+        self.copy_sessions_at_risk(&at_risk, cwd, id, &mut actions);
+        self.remove_old_copies(id);
+        (at_risk, actions)
     }
 
     /// Prepares for this process to become Gemini CLI itself and to resume `id`. No segue process runs when that
     /// process ends, so the next segue process must find everything that it needs. Returns the actions taken.
-    pub(super) fn entrust(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
-        let mut told = self.settle(|_| true);
-        let danger = Danger::new(&self.endangered(), &self.home, self.outside.random).entrusted();
-        self.provide(&danger, cwd, Some(id), &mut told);
-        self.forget_old(Some(id));
-        if let Some(chats) = self.chats(cwd) {
-            let copies = self.copies(&chats, id);
-            links::make(&chats, id, &copies);
-            if !names_in(&copies).is_empty() {
-                told.push(format!(
+    pub(super) fn prepare_handover(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+        let mut actions = self.repair_abandoned(|_| true);
+        let at_risk = AtRiskSessions::new(&self.at_risk_dir(), &self.home, self.system.random)
+            .into_unattended();
+        self.copy_sessions_at_risk(&at_risk, cwd, Some(id), &mut actions);
+        self.remove_old_copies(Some(id));
+        if let Some(chats) = self.find_chats(cwd) {
+            let copies_dir = self.session_copies_dir(&chats, id);
+            links::create_links(&chats, id, &copies_dir);
+            if !list_chat_file_names(&copies_dir).is_empty() {
+                actions.push(format!(
                     "kept a copy of Gemini session {}; if Gemini CLI deletes it, the next segue puts it back",
-                    short(id)
+                    short_id(id)
                 ));
             }
         }
-        told
+        actions
     }
 
     /// Repairs what Gemini CLI did after a process of segue had become Gemini CLI. Returns the actions taken.
-    pub(super) fn settle_entrusted(&self) -> Vec<String> {
-        self.settle(Danger::is_entrusted)
+    pub(super) fn repair_handed_over(&self) -> Vec<String> {
+        self.repair_abandoned(AtRiskSessions::is_unattended)
     }
 
     /// Repairs the damage of processes that have ended and whose damage no segue process has repaired.
-    fn settle(&self, which: impl Fn(&Danger) -> bool) -> Vec<String> {
-        let mut told = Vec::new();
-        let abandoned = Danger::abandoned(&self.endangered(), &self.home).into_iter();
-        for danger in abandoned.filter(which) {
-            for (chats, id) in danger.ours() {
-                self.tend(&chats, &id, &mut told);
-                links::remove(&self.copies(&chats, &id));
+    fn repair_abandoned(&self, filter: impl Fn(&AtRiskSessions) -> bool) -> Vec<String> {
+        let mut actions = Vec::new();
+        let abandoned = AtRiskSessions::list_abandoned(&self.at_risk_dir(), &self.home).into_iter();
+        for at_risk in abandoned.filter(filter) {
+            for (chats, id) in at_risk.own_sessions() {
+                self.repair_and_copy(&chats, &id, &mut actions);
+                links::remove_links(&self.session_copies_dir(&chats, &id));
             }
-            danger.settle(&mut told);
+            at_risk.restore_other_sessions(&mut actions);
         }
-        told
+        actions
     }
 
-    fn endangered(&self) -> PathBuf {
-        self.kept.join(ENDANGERED)
+    fn at_risk_dir(&self) -> PathBuf {
+        self.copies_root.join(AT_RISK_DIR)
     }
 
     /// Copies what a process that is about to start may destroy.
-    fn provide(&self, danger: &Danger, cwd: &Path, id: Option<&NativeId>, told: &mut Vec<String>) {
-        if let Some(chats) = self.chats(cwd) {
+    fn copy_sessions_at_risk(
+        &self,
+        at_risk: &AtRiskSessions,
+        cwd: &Path,
+        id: Option<&NativeId>,
+        actions: &mut Vec<String>,
+    ) {
+        if let Some(chats) = self.find_chats(cwd) {
             if let Some(id) = id {
-                self.tend(&chats, id, told);
-                if let Err(error) = danger.note(&chats.project, id) {
-                    told.push(no_copy(id, &error));
+                self.repair_and_copy(&chats, id, actions);
+                if let Err(error) = at_risk.record_own_session(&chats.project, id) {
+                    actions.push(format_copy_error(id, &error));
                 }
             }
-            copy_endangered(danger, &chats, id, told);
+            copy_twinned_sessions(at_risk, &chats, id, actions);
         }
     }
 
     /// Repairs these sessions after the end of a process that may have touched them.
-    pub(super) fn after(&self, danger: &Danger, cwd: &Path, ids: &[NativeId]) -> Vec<String> {
-        let mut told = Vec::new();
-        if let Some(chats) = self.chats(cwd) {
+    pub(super) fn repair_after_exit(
+        &self,
+        at_risk: &AtRiskSessions,
+        cwd: &Path,
+        ids: &[NativeId],
+    ) -> Vec<String> {
+        let mut actions = Vec::new();
+        if let Some(chats) = self.find_chats(cwd) {
             for id in ids {
-                self.tend(&chats, id, &mut told);
+                self.repair_and_copy(&chats, id, &mut actions);
             }
         }
-        danger.settle(&mut told);
-        told
+        at_risk.restore_other_sessions(&mut actions);
+        actions
     }
 
     /// Updates segue's copy of a session whose process may still be running.
-    pub(super) fn copy(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
-        let mut told = Vec::new();
-        if let Some(chats) = self.chats(cwd) {
-            self.copy_session(&chats, id, &chats.files(id), &mut told);
+    pub(super) fn update_copy(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+        let mut actions = Vec::new();
+        if let Some(chats) = self.find_chats(cwd) {
+            self.copy_session(&chats, id, &chats.read_session_files(id), &mut actions);
         }
-        told
+        actions
     }
 
     /// Removes the empty twins of a session.
-    pub(super) fn sweep(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
-        let mut told = Vec::new();
-        if let Some(chats) = self.chats(cwd) {
-            sweep(&chats.files(id), id, &mut told);
+    pub(super) fn remove_twins(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+        let mut actions = Vec::new();
+        if let Some(chats) = self.find_chats(cwd) {
+            remove_twin_files(&chats.read_session_files(id), id, &mut actions);
         }
-        told
+        actions
     }
 
     /// Returns the number of seconds until a session can be loaded safely; `None` if it can be loaded now.
     pub(super) fn seconds_to_wait(&self, cwd: &Path, id: &NativeId) -> Option<i64> {
-        let chats = self.chats(cwd)?;
-        let short = record::short(id.as_str());
-        let now = (self.outside.now)();
-        let names = chats.names().into_iter();
+        let chats = self.find_chats(cwd)?;
+        let short_id = record::short_id(id.as_str());
+        let now = (self.system.now)();
+        let names = chats.list_file_names().into_iter();
         names
             .filter_map(|file| {
-                let name = record::name(&file).filter(|name| name.short == short)?;
-                record::left_of(name.minute, now)
+                let name =
+                    record::parse_file_name(&file).filter(|name| name.short_id == short_id)?;
+                record::seconds_left_in_minute(name.minute, now)
             })
             .max()
     }
 
     /// Returns the number of input tokens in the last request of a session.
     pub(super) fn context_tokens(&self, cwd: &Path, id: &NativeId) -> Option<u64> {
-        let files = self.chats(cwd)?.files(id);
-        let mut tokens = files.iter().filter_map(|file| file.story.context_tokens);
+        let files = self.find_chats(cwd)?.read_session_files(id);
+        let mut tokens = files.iter().filter_map(|file| file.state.context_tokens);
         tokens.next_back()
     }
 
     /// Repairs a session, removes its twins, and updates segue's copy.
-    fn tend(&self, chats: &Chats, id: &NativeId, told: &mut Vec<String>) {
-        let copies = self.copies(chats, id);
-        if let Err(error) = links::follow(chats, &copies) {
-            told.push(no_copy(id, &error));
+    fn repair_and_copy(&self, chats: &ProjectChats, id: &NativeId, actions: &mut Vec<String>) {
+        let copies_dir = self.session_copies_dir(chats, id);
+        if let Err(error) = links::update_copies(chats, &copies_dir) {
+            actions.push(format_copy_error(id, &error));
         }
-        mend(chats, id, &copies, told);
-        let files = chats.files(id);
-        sweep(&files, id, told);
-        self.copy_session(chats, id, &files, told);
+        restore_session(chats, id, &copies_dir, actions);
+        let files = chats.read_session_files(id);
+        remove_twin_files(&files, id, actions);
+        self.copy_session(chats, id, &files, actions);
     }
 
-    fn copies(&self, chats: &Chats, id: &NativeId) -> PathBuf {
-        self.kept.join(id.as_str()).join(&chats.project)
+    fn session_copies_dir(&self, chats: &ProjectChats, id: &NativeId) -> PathBuf {
+        self.copies_root.join(id.as_str()).join(&chats.project)
     }
 
     fn copy_session(
         &self,
-        chats: &Chats,
+        chats: &ProjectChats,
         id: &NativeId,
-        files: &[SessionFile],
-        told: &mut Vec<String>,
+        files: &[ChatFile],
+        actions: &mut Vec<String>,
     ) {
-        let copies = self.copies(chats, id);
-        for file in files.iter().filter(|file| file.story.said) {
-            let to = copies.join(&file.name);
+        let copies_dir = self.session_copies_dir(chats, id);
+        for file in files.iter().filter(|file| file.state.has_messages) {
+            let copy_path = copies_dir.join(&file.name);
             // The remainder of a file must not replace the complete copy.
-            let kept = fs::read(&to).ok();
-            if record::mend(Some(&file.bytes), kept.as_deref()) != Mend::Nothing {
+            let saved = fs::read(&copy_path).ok();
+            if record::plan_repair(Some(&file.bytes), saved.as_deref()) != ChatFileRepair::NotNeeded
+            {
                 continue;
             }
-            if let Err(error) = copy(&file.bytes, &to) {
-                told.push(no_copy(id, &error));
+            if let Err(error) = write_copy(&file.bytes, &copy_path) {
+                actions.push(format_copy_error(id, &error));
             }
         }
         if !files.is_empty() {
             // The files of subagents are not part of the session itself, so errors are ignored.
-            let _ = copy_directory(
+            let _ = copy_directory_files(
                 &chats.directory.join(id.as_str()),
-                &copies.join(id.as_str()),
+                &copies_dir.join(id.as_str()),
             );
         }
     }
 
-    /// Removes the copies of sessions that were not used for a long time, except that of `used`.
-    fn forget_old(&self, used: Option<&NativeId>) {
-        let Ok(limit) = (self.outside.now)().checked_sub(KEPT_FOR) else {
+    /// Removes the copies of sessions that were not used for a long time, except that of `current_id`.
+    fn remove_old_copies(&self, current_id: Option<&NativeId>) {
+        let Ok(limit) = (self.system.now)().checked_sub(COPY_RETENTION) else {
             return;
         };
         let is_session = |name: &String| {
-            NativeId::parse(name).is_ok() && used.is_none_or(|used| used.as_str() != name)
+            NativeId::parse(name).is_ok()
+                && current_id.is_none_or(|current_id| current_id.as_str() != name)
         };
-        let sessions = entries(&self.kept).into_iter().filter(is_session);
-        let sessions = sessions.map(|name| self.kept.join(name));
-        let endangered = self.endangered();
-        let left_behind = entries(&endangered).into_iter();
-        let left_behind = left_behind.map(|name| endangered.join(name));
-        for path in sessions.chain(left_behind) {
-            let written = last_written(&path).and_then(|time| Timestamp::try_from(time).ok());
-            if written.is_some_and(|written| written < limit) {
+        let sessions = list_names(&self.copies_root).into_iter().filter(is_session);
+        let sessions = sessions.map(|name| self.copies_root.join(name));
+        let at_risk_dir = self.at_risk_dir();
+        let records = list_names(&at_risk_dir).into_iter();
+        let records = records.map(|name| at_risk_dir.join(name));
+        for path in sessions.chain(records) {
+            let last_write = last_write_time(&path).and_then(|time| Timestamp::try_from(time).ok());
+            if last_write.is_some_and(|last_write| last_write < limit) {
                 // The next start retries.
                 let _ = fs::remove_dir_all(path);
             }
@@ -240,122 +260,147 @@ impl Keep {
 }
 
 /// Removes all copies of a session.
-pub(super) fn forget(kept: &Path, id: &NativeId) -> io::Result<()> {
-    files::removed(fs::remove_dir_all(kept.join(id.as_str())))?;
-    danger::forget(&kept.join(ENDANGERED), id)
+pub(super) fn remove_copies(copies_root: &Path, id: &NativeId) -> io::Result<()> {
+    files::ignore_not_found(fs::remove_dir_all(copies_root.join(id.as_str())))?;
+    danger::remove_recorded_copies(&copies_root.join(AT_RISK_DIR), id)
 }
 
 /// Copies the sessions that the next start of Gemini CLI will delete because of a twin, whichever program made the
 /// twin.
-fn copy_endangered(
-    danger: &Danger,
-    chats: &Chats,
-    ours: Option<&NativeId>,
-    told: &mut Vec<String>,
+fn copy_twinned_sessions(
+    at_risk: &AtRiskSessions,
+    chats: &ProjectChats,
+    own_id: Option<&NativeId>,
+    actions: &mut Vec<String>,
 ) {
-    let names = chats.names();
-    let short_of = |name: &str| record::name(name).map(|name| name.short.to_owned());
-    for (n, name) in names.iter().enumerate() {
-        let Some(id) = short_of(name) else { continue };
-        let is_ours = ours.is_some_and(|ours| short(ours) == id);
-        let others = names
-            .iter()
-            .enumerate()
-            .filter(|(m, other)| *m != n && short_of(other).as_deref() == Some(id.as_str()));
-        let mut others = others.map(|(_, other)| other).peekable();
-        if is_ours || others.peek().is_none() {
-            continue;
-        }
-        let Some(file) = chats.read(name).filter(|file| file.story.said) else {
+    let names = chats.list_file_names();
+    let parse_short_id =
+        |name: &str| record::parse_file_name(name).map(|name| name.short_id.to_owned());
+    for (index, name) in names.iter().enumerate() {
+        let Some(file_short_id) = parse_short_id(name) else {
             continue;
         };
-        let doomed = others.any(|other| chats.read(other).is_some_and(|other| !other.story.said));
-        if doomed && let Err(error) = danger.copy(&chats.project, name, &file.bytes) {
-            told.push(format!(
-                "could not keep a copy of Gemini session {id}, which Gemini CLI may delete: {error}"
+        let is_own = own_id.is_some_and(|own_id| short_id(own_id) == file_short_id);
+        let siblings = names.iter().enumerate().filter(|(sibling_index, sibling)| {
+            *sibling_index != index
+                && parse_short_id(sibling).as_deref() == Some(file_short_id.as_str())
+        });
+        let mut siblings = siblings.map(|(_, sibling)| sibling).peekable();
+        if is_own || siblings.peek().is_none() {
+            continue;
+        }
+        let Some(file) = chats.read_file(name).filter(|file| file.state.has_messages) else {
+            continue;
+        };
+        let has_twin = siblings.any(|sibling| {
+            chats
+                .read_file(sibling)
+                .is_some_and(|sibling| !sibling.state.has_messages)
+        });
+        if has_twin && let Err(error) = at_risk.copy_session_file(&chats.project, name, &file.bytes)
+        {
+            actions.push(format!(
+                "could not keep a copy of Gemini session {file_short_id}, which Gemini CLI may delete: {error}"
             ));
         }
     }
 }
 
-fn no_copy(id: &NativeId, error: &io::Error) -> String {
+fn format_copy_error(id: &NativeId, error: &io::Error) -> String {
     format!(
         "could not keep a copy of Gemini session {}: {error}",
-        short(id)
+        short_id(id)
     )
 }
 
-fn short(id: &NativeId) -> &str {
-    record::short(id.as_str())
+fn short_id(id: &NativeId) -> &str {
+    record::short_id(id.as_str())
 }
 
 /// Restores what a session has lost, from segue's copies.
-fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
-    let files = chats.files(id);
+fn restore_session(
+    chats: &ProjectChats,
+    id: &NativeId,
+    copies_dir: &Path,
+    actions: &mut Vec<String>,
+) {
+    let files = chats.read_session_files(id);
     let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-    let kept_names = names_in(copies);
-    names.extend(kept_names.iter().map(String::as_str));
+    let copy_names = list_chat_file_names(copies_dir);
+    names.extend(copy_names.iter().map(String::as_str));
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let now = files.iter().find(|file| file.name == name);
+        let current_file = files.iter().find(|file| file.name == name);
         // A session that continues in another file does not need the old ones.
-        let elsewhere = files
+        let continued_in_other_file = files
             .iter()
-            .any(|file| file.story.said && file.name != name);
-        if elsewhere && now.is_none_or(|file| !file.story.said) {
+            .any(|file| file.state.has_messages && file.name != name);
+        if continued_in_other_file && current_file.is_none_or(|file| !file.state.has_messages) {
             continue;
         }
-        let kept = fs::read(copies.join(name)).ok();
-        let mend = record::mend(now.map(|file| file.bytes.as_slice()), kept.as_deref());
+        let saved = fs::read(copies_dir.join(name)).ok();
+        let repair = record::plan_repair(
+            current_file.map(|file| file.bytes.as_slice()),
+            saved.as_deref(),
+        );
         let path = chats.directory.join(name);
-        let (done, what) = match mend {
-            Mend::Nothing => continue,
-            Mend::PutBack(bytes) if now.is_none() => {
+        let (result, cause) = match repair {
+            ChatFileRepair::NotNeeded => continue,
+            ChatFileRepair::Restoration(bytes) if current_file.is_none() => {
                 // Restore the files of subagents as well.
-                let _ = copy_directory(
-                    &copies.join(id.as_str()),
+                let _ = copy_directory_files(
+                    &copies_dir.join(id.as_str()),
                     &chats.directory.join(id.as_str()),
                 );
-                match put_back(&bytes, &path) {
+                match restore_file(&bytes, &path) {
                     // The program that deleted the file is unknown.
-                    Ok(PutBack::Done) => (Ok(()), "which had been deleted"),
-                    Ok(PutBack::NotNeeded) => continue,
+                    Ok(FileRestoreOutcome::Restored) => (Ok(()), "which had been deleted"),
+                    Ok(FileRestoreOutcome::NotNeeded) => continue,
                     Err(error) => (Err(error), ""),
                 }
             }
-            Mend::PutBack(bytes) => (replace(&bytes, &path), "which Gemini CLI had emptied"),
-            Mend::Undo(bytes) => (replace(&bytes, &path), "which Gemini CLI had begun anew"),
-            Mend::Join(bytes) => (
-                replace(&bytes, &path),
+            ChatFileRepair::Restoration(bytes) => (
+                write_atomically(&bytes, &path),
+                "which Gemini CLI had emptied",
+            ),
+            ChatFileRepair::Rollback(bytes) => (
+                write_atomically(&bytes, &path),
+                "which Gemini CLI had begun anew",
+            ),
+            ChatFileRepair::Concatenation(bytes) => (
+                write_atomically(&bytes, &path),
                 "which Gemini CLI had deleted while it was in use",
             ),
         };
-        told.push(match done {
-            Ok(()) => format!("put back Gemini session {}, {what}", short(id)),
-            Err(error) => format!("could not put back Gemini session {}: {error}", short(id)),
+        actions.push(match result {
+            Ok(()) => format!("put back Gemini session {}, {cause}", short_id(id)),
+            Err(error) => format!(
+                "could not put back Gemini session {}: {error}",
+                short_id(id)
+            ),
         });
     }
 }
 
 /// Removes the empty files of a session that also has a file with messages.
-fn sweep(files: &[SessionFile], id: &NativeId, told: &mut Vec<String>) {
-    if !files.iter().any(|file| file.story.said) {
+fn remove_twin_files(files: &[ChatFile], id: &NativeId, actions: &mut Vec<String>) {
+    if !files.iter().any(|file| file.state.has_messages) {
         return;
     }
     for twin in files
         .iter()
-        .filter(|file| file.story.is_empty_of(id.as_str()))
+        .filter(|file| file.state.is_empty_file_of(id.as_str()))
     {
         match fs::remove_file(&twin.path) {
-            Ok(()) => told.push(format!(
+            Ok(()) => actions.push(format!(
                 "removed an empty twin of Gemini session {0}, for which Gemini CLI would have deleted {0}",
-                short(id)
+                short_id(id)
             )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => told.push(format!(
+            Err(error) => actions.push(format!(
                 "could not remove an empty twin of Gemini session {}: {error}",
-                short(id)
+                short_id(id)
             )),
         }
     }

@@ -9,78 +9,78 @@ use segue_core::session::{
 };
 use serde_json::Value;
 
-use crate::classify::Refusal;
-use crate::wire::Line;
+use crate::classify::AgentRefusal;
+use crate::wire::OutputLine;
 
 /// State of one turn.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct GeminiStream {
     /// Session that segue requested.
-    id: NativeId,
-    calls: HashMap<String, ToolCall>,
+    native_id: NativeId,
+    open_calls: HashMap<String, ToolCall>,
     /// Whether Gemini CLI stopped at a limit of its own.
     limited: bool,
 }
 
 /// Meaning of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum GeminiEvent {
     /// The line is irrelevant to segue.
-    Nothing,
+    Ignored,
     /// The session is open.
-    Begun,
+    SessionOpened,
     Event(AgentEvent),
     Finished(TurnEnd),
     /// Error message of Gemini CLI.
     Failed(String),
     /// An answer that does not match the request.
-    Odd(Refusal),
+    Mismatched(AgentRefusal),
 }
 
-impl Stream {
+impl GeminiStream {
     pub(super) fn new(id: NativeId) -> Self {
         Self {
-            id,
-            calls: HashMap::new(),
+            native_id: id,
+            open_calls: HashMap::new(),
             limited: false,
         }
     }
 
-    pub(super) fn hear(&mut self, line: Line) -> Heard {
+    pub(super) fn convert_line(&mut self, line: OutputLine) -> GeminiEvent {
         let value = match line {
-            Line::Json(value) => value,
-            Line::Noise(words) => return Heard::Event(AgentEvent::Garbage(words)),
+            OutputLine::Json(value) => value,
+            OutputLine::Noise(excerpt) => return GeminiEvent::Event(AgentEvent::Garbage(excerpt)),
         };
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         match text("type") {
-            Some("init") => match other_id(&self.id, text("session_id")) {
-                Some(refusal) => Heard::Odd(refusal),
-                None => Heard::Begun,
+            Some("init") => match check_session_id(&self.native_id, text("session_id")) {
+                Some(refusal) => GeminiEvent::Mismatched(refusal),
+                None => GeminiEvent::SessionOpened,
             },
             Some("message") => match (text("role"), text("content")) {
-                (Some("assistant"), Some(words)) => {
-                    Heard::Event(AgentEvent::Text(words.to_owned()))
+                (Some("assistant"), Some(content)) => {
+                    GeminiEvent::Event(AgentEvent::Text(content.to_owned()))
                 }
-                (_, _) => Heard::Nothing,
+                (_, _) => GeminiEvent::Ignored,
             },
-            Some("tool_use") => self.called(&value),
-            Some("tool_result") => self.returned(&value),
+            Some("tool_use") => self.convert_tool_use(&value),
+            Some("tool_result") => self.convert_tool_result(&value),
             Some("error") => {
-                self.limited |= text("message").is_some_and(is_limit);
-                Heard::Event(AgentEvent::Unknown(value.into()))
+                self.limited |= text("message").is_some_and(is_limit_warning);
+                GeminiEvent::Event(AgentEvent::Unknown(value.into()))
             }
-            Some("result") => self.ended(&value),
-            Some(_) | None => Heard::Event(AgentEvent::Unknown(value.into())),
+            Some("result") => self.convert_result(&value),
+            Some(_) | None => GeminiEvent::Event(AgentEvent::Unknown(value.into())),
         }
     }
 
-    fn called(&mut self, value: &Value) -> Heard {
+    fn convert_tool_use(&mut self, value: &Value) -> GeminiEvent {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let name = text("tool_name");
         let call = ToolCall {
             id: text("tool_id").to_owned(),
             name: name.to_owned(),
-            kind: kind(name).to_owned(),
+            kind: tool_kind(name).to_owned(),
             args: value
                 .get("parameters")
                 .cloned()
@@ -89,15 +89,15 @@ impl Stream {
             output: None,
             diffs: Vec::new(),
         };
-        self.calls.insert(call.id.clone(), call.clone());
-        Heard::Event(AgentEvent::Tool(call))
+        self.open_calls.insert(call.id.clone(), call.clone());
+        GeminiEvent::Event(AgentEvent::Tool(call))
     }
 
-    fn returned(&mut self, value: &Value) -> Heard {
+    fn convert_tool_result(&mut self, value: &Value) -> GeminiEvent {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
-        let known = text("tool_id").and_then(|id| self.calls.remove(id));
-        let Some(mut call) = known else {
-            return Heard::Event(AgentEvent::Unknown(value.clone().into()));
+        let open_call = text("tool_id").and_then(|id| self.open_calls.remove(id));
+        let Some(mut call) = open_call else {
+            return GeminiEvent::Event(AgentEvent::Unknown(value.clone().into()));
         };
         let error = value
             .get("error")
@@ -108,32 +108,36 @@ impl Stream {
             Some(_) | None => ToolStatus::Failed,
         };
         call.output = text("output").or(error).map(Json::string);
-        Heard::Event(AgentEvent::Tool(call))
+        GeminiEvent::Event(AgentEvent::Tool(call))
     }
 
-    fn ended(&self, value: &Value) -> Heard {
+    fn convert_result(&self, value: &Value) -> GeminiEvent {
         let status = value.get("status").and_then(Value::as_str);
         if status == Some("success") {
-            let usage = value.get("stats").map_or_else(Usage::default, usage);
-            return Heard::Finished(end(self.limited, usage));
+            let usage = value.get("stats").map_or_else(Usage::default, parse_usage);
+            return GeminiEvent::Finished(build_turn_end(self.limited, usage));
         }
         let message = value
             .get("error")
             .and_then(|error| error.get("message"))
             .and_then(Value::as_str);
-        Heard::Failed(message.unwrap_or("it gave no reason").to_owned())
+        GeminiEvent::Failed(message.unwrap_or("it gave no reason").to_owned())
     }
 }
 
 /// Returns a refusal if an answer belongs to another session than the requested one.
-pub(super) fn other_id(asked: &NativeId, told: Option<&str>) -> Option<Refusal> {
-    let told = told.filter(|told| *told != asked.as_str())?;
-    let message = format!("Gemini CLI was asked for session {asked} and answered as {told}");
-    Some(Refusal::new(FailureClass::SessionUnknown, message))
+pub(super) fn check_session_id(
+    requested: &NativeId,
+    reported: Option<&str>,
+) -> Option<AgentRefusal> {
+    let reported = reported.filter(|reported| *reported != requested.as_str())?;
+    let message =
+        format!("Gemini CLI was asked for session {requested} and answered as {reported}");
+    Some(AgentRefusal::new(FailureClass::SessionUnknown, message))
 }
 
 /// Returns the end of a successful turn.
-pub(super) fn end(limited: bool, usage: Usage) -> TurnEnd {
+pub(super) fn build_turn_end(limited: bool, usage: Usage) -> TurnEnd {
     let reason = if limited {
         StopReason::Limit
     } else {
@@ -143,33 +147,33 @@ pub(super) fn end(limited: bool, usage: Usage) -> TurnEnd {
 }
 
 /// Returns `true` if a warning reports that Gemini CLI stopped early.
-pub(super) fn is_limit(message: &str) -> bool {
+pub(super) fn is_limit_warning(message: &str) -> bool {
     message.starts_with("Loop detected") || message.starts_with("Maximum session turns")
 }
 
 /// Returns the usage of the process, which is that of the turn, because the process runs only one. Only the total
 /// includes thoughts.
-fn usage(stats: &Value) -> Usage {
-    let figure = |key: &str| stats.get(key).and_then(Value::as_u64);
-    let (input, total) = (figure("input_tokens"), figure("total_tokens"));
+fn parse_usage(stats: &Value) -> Usage {
+    let count = |key: &str| stats.get(key).and_then(Value::as_u64);
+    let (input, total) = (count("input_tokens"), count("total_tokens"));
     // A turn without a request to the model has no token counts.
     if total.unwrap_or(0) == 0 {
         return Usage::default();
     }
-    let written = total
+    let output_tokens = total
         .zip(input)
         .and_then(|(total, input)| total.checked_sub(input));
     Usage {
         input_tokens: input,
-        output_tokens: written.or(figure("output_tokens")),
-        cached_tokens: figure("cached"),
+        output_tokens: output_tokens.or(count("output_tokens")),
+        cached_tokens: count("cached"),
         total_tokens: total,
         ..Usage::default()
     }
 }
 
 /// Returns the kind of a tool by its name.
-fn kind(name: &str) -> &'static str {
+fn tool_kind(name: &str) -> &'static str {
     match name {
         "read_file" | "read_many_files" | "read_background_output" => "read",
         "list_directory" | "glob" | "grep_search" | "search_file_content" => "search",

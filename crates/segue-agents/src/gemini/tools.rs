@@ -3,19 +3,19 @@
 use segue_core::session::ToolCall;
 
 /// Tools that only record what the model plans.
-const PLANNERS: [&str; 2] = ["write_todos", "update_topic"];
+const PLANNING_TOOLS: [&str; 2] = ["write_todos", "update_topic"];
 
 /// Gives a call of an MCP server's tool, or of a planning tool, the name that the model uses for it.
 ///
 /// Over ACP, the former has a title, `TOOL (SERVER MCP Server)`. A command could imitate that, so the name is accepted
 /// only if the call's id, which Gemini CLI derives from it, begins with the name too.
-pub(super) fn name_plainly(call: &mut ToolCall) {
-    let is_of = |id: &str, name: &str| {
-        let rest = id.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with("__"))
+pub(super) fn normalise_tool_name(call: &mut ToolCall) {
+    let is_id_of = |id: &str, name: &str| {
+        let suffix = id.strip_prefix(name);
+        suffix.is_some_and(|suffix| suffix.starts_with("__"))
     };
-    let plans = |name: &&&str| call.kind == "other" && is_of(&call.id, name);
-    if let Some(planner) = PLANNERS.iter().find(plans) {
+    let is_planner = |name: &&&str| call.kind == "other" && is_id_of(&call.id, name);
+    if let Some(planner) = PLANNING_TOOLS.iter().find(is_planner) {
         (call.name, call.kind) = ((*planner).to_owned(), "think".to_owned());
         return;
     }
@@ -24,7 +24,7 @@ pub(super) fn name_plainly(call: &mut ToolCall) {
         return;
     };
     let name = format!("mcp_{server}_{tool}");
-    if call.kind == "other" && is_of(&call.id, &name) {
+    if call.kind == "other" && is_id_of(&call.id, &name) {
         call.name = name;
     }
 }
@@ -84,7 +84,7 @@ mod tests {
                 output: None,
                 diffs: Vec::new(),
             };
-            name_plainly(&mut call);
+            normalise_tool_name(&mut call);
             assert_eq!(call.name, expected, "{id} {kind} {title}");
         }
     }

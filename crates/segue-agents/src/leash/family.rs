@@ -2,17 +2,17 @@
 
 /// Signal to the processes of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum EndSignal {
     /// SIGTERM, which requests an exit.
-    End,
+    Term,
     /// SIGKILL, which forces it.
-    Die,
+    Kill,
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::Stat;
+pub(crate) use linux::ProcStat;
 #[cfg(target_os = "linux")]
-pub(super) use linux::{adopt_orphans, any_left, reap_orphans, send};
+pub(super) use linux::{adopt_orphans, has_running_descendants, reap_orphans, send_signal};
 #[cfg(not(target_os = "linux"))]
 pub(super) use portable::{adopt_orphans, any_left, reap_orphans, send};
 
@@ -27,34 +27,34 @@ mod linux {
         waitid, waitpid,
     };
 
-    use super::Order;
+    use super::EndSignal;
 
     /// Entries of `/proc/PID/stat`.
-    pub(crate) struct Stat {
+    pub(crate) struct ProcStat {
         pid: u32,
-        parent: u32,
+        parent_pid: u32,
         state: char,
         /// Start time, in ticks since the boot.
-        pub(crate) started: u64,
+        pub(crate) start_ticks: u64,
     }
 
-    impl Stat {
+    impl ProcStat {
         /// Reads the entries of a process.
-        pub(crate) fn of(pid: u32) -> Option<Self> {
+        pub(crate) fn read(pid: u32) -> Option<Self> {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             // The second field is the program's name, which may contain any character; only simple fields follow.
-            let (_, rest) = stat.rsplit_once(')')?;
-            let fields: Vec<&str> = rest.split_whitespace().collect();
+            let (_, remainder) = stat.rsplit_once(')')?;
+            let fields: Vec<&str> = remainder.split_whitespace().collect();
             Some(Self {
                 pid,
                 state: fields.first()?.chars().next()?,
-                parent: fields.get(1)?.parse().ok()?,
-                started: fields.get(19)?.parse().ok()?,
+                parent_pid: fields.get(1)?.parse().ok()?,
+                start_ticks: fields.get(19)?.parse().ok()?,
             })
         }
 
         /// Returns `true` if the process has ended and is only waiting to be reaped.
-        pub(crate) fn is_over(&self) -> bool {
+        pub(crate) fn has_ended(&self) -> bool {
             matches!(self.state, 'Z' | 'X')
         }
     }
@@ -66,43 +66,43 @@ mod linux {
     }
 
     /// Returns all descendants of this process.
-    fn descendants() -> Vec<Stat> {
-        let mut others: Vec<Stat> = fs::read_dir("/proc")
+    fn list_descendants() -> Vec<ProcStat> {
+        let mut candidates: Vec<ProcStat> = fs::read_dir("/proc")
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(Stat::of)
+            .filter_map(ProcStat::read)
             .collect();
-        let mut family = HashSet::from([std::process::id()]);
-        let mut found = Vec::new();
+        let mut tree_pids = HashSet::from([std::process::id()]);
+        let mut descendants = Vec::new();
         loop {
-            let (mine, rest): (Vec<_>, Vec<_>) = others
+            let (children, remaining): (Vec<_>, Vec<_>) = candidates
                 .into_iter()
-                .partition(|stat| family.contains(&stat.parent));
-            if mine.is_empty() {
-                return found;
+                .partition(|stat| tree_pids.contains(&stat.parent_pid));
+            if children.is_empty() {
+                return descendants;
             }
-            family.extend(mine.iter().map(|stat| stat.pid));
-            found.extend(mine);
-            others = rest;
+            tree_pids.extend(children.iter().map(|stat| stat.pid));
+            descendants.extend(children);
+            candidates = remaining;
         }
     }
 
-    fn pid(number: u32) -> Option<Pid> {
+    fn to_pid(number: u32) -> Option<Pid> {
         i32::try_from(number).ok().and_then(Pid::from_raw)
     }
 
-    pub(in super::super) fn send(order: Order) {
-        let signal = match order {
-            Order::End => Signal::TERM,
-            Order::Die => Signal::KILL,
+    pub(in super::super) fn send_signal(end_signal: EndSignal) {
+        let signal = match end_signal {
+            EndSignal::Term => Signal::TERM,
+            EndSignal::Kill => Signal::KILL,
         };
         if !has_children() {
             return;
         }
-        for stat in descendants() {
-            if let Some(pid) = pid(stat.pid) {
+        for stat in list_descendants() {
+            if let Some(pid) = to_pid(stat.pid) {
                 // The process may have ended since the scan.
                 let _ = kill_process(pid, signal);
             }
@@ -110,26 +110,26 @@ mod linux {
     }
 
     /// Returns `true` if a descendant of this process is still running.
-    pub(in super::super) fn any_left() -> bool {
-        has_children() && descendants().iter().any(|stat| !stat.is_over())
+    pub(in super::super) fn has_running_descendants() -> bool {
+        has_children() && list_descendants().iter().any(|stat| !stat.has_ended())
     }
 
     /// Returns `true` if this process has any child. Orphaned descendants become children, so without a child no
     /// descendant is left.
     fn has_children() -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
     }
 
     /// Reaps ended orphans. The caller waits for the agent itself.
-    pub(in super::super) fn reap_orphans(agent: Option<u32>) {
+    pub(in super::super) fn reap_orphans(agent_pid: Option<u32>) {
         if !has_children() {
             return;
         }
-        let me = std::process::id();
-        for stat in descendants() {
-            if stat.is_over() && stat.parent == me && Some(stat.pid) != agent {
-                let _ = waitpid(pid(stat.pid), WaitOptions::NOHANG);
+        let own_pid = std::process::id();
+        for stat in list_descendants() {
+            if stat.has_ended() && stat.parent_pid == own_pid && Some(stat.pid) != agent_pid {
+                let _ = waitpid(to_pid(stat.pid), WaitOptions::NOHANG);
             }
         }
     }
@@ -140,15 +140,15 @@ mod linux {
 mod portable {
     use rustix::process::{Signal, getpgrp, kill_process_group};
 
-    use super::Order;
+    use super::EndSignal;
 
     pub(in super::super) fn adopt_orphans() {}
 
-    pub(in super::super) fn send(order: Order) {
+    pub(in super::super) fn send(order: EndSignal) {
         let signal = match order {
-            Order::End => Signal::TERM,
+            EndSignal::Term => Signal::TERM,
             // The signal also ends the leash, which has no work left.
-            Order::Die => Signal::KILL,
+            EndSignal::Kill => Signal::KILL,
         };
         let _ = kill_process_group(getpgrp(), signal);
     }

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn found(text: &str) -> Vec<String> {
-    objects(text).iter().map(Value::to_string).collect()
+fn extract(text: &str) -> Vec<String> {
+    extract_objects(text).iter().map(Value::to_string).collect()
 }
 
 #[test]
-fn objects_are_found_whatever_is_around_them() {
+fn objects_are_found_in_any_surrounding_text() {
     let cases: &[(&str, &[&str])] = &[
         ("", &[]),
         ("no braces", &[]),
@@ -32,22 +32,22 @@ fn objects_are_found_whatever_is_around_them() {
         ("{\n  \"a\": [\n{\"b\":2}", &[r#"{"b":2}"#]),
     ];
     for (text, expected) in cases {
-        assert_eq!(found(text), *expected, "{text:?}");
+        assert_eq!(extract(text), *expected, "{text:?}");
     }
 }
 
 #[test]
-fn much_noise_is_read_in_little_time() {
+fn long_noise_is_parsed_quickly() {
     let braces = "{".repeat(200_000);
-    assert!(found(&braces).is_empty());
-    let cut = "\n{\"a\":[".repeat(20_000);
-    assert!(found(&cut).is_empty());
+    assert!(extract(&braces).is_empty());
+    let truncated = "\n{\"a\":[".repeat(20_000);
+    assert!(extract(&truncated).is_empty());
     let broken = "{\"a\":x}".repeat(50_000) + "{\"b\":1}";
-    assert_eq!(found(&broken), [r#"{"b":1}"#]);
+    assert_eq!(extract(&broken), [r#"{"b":1}"#]);
 }
 
 #[test]
-fn escape_sequences_go_and_text_stays() {
+fn escape_sequences_are_removed_and_text_stays() {
     let cases = [
         ("plain ü", "plain ü"),
         ("\u{1b}[31mred\u{1b}[0m", "red"),
@@ -64,9 +64,9 @@ fn escape_sequences_go_and_text_stays() {
         ("\u{1b}[31", ""),
     ];
     for (text, expected) in cases {
-        assert_eq!(clean(text.as_bytes()), expected, "{text:?}");
+        assert_eq!(strip_terminal_codes(text.as_bytes()), expected, "{text:?}");
     }
-    assert_eq!(clean(b"a\xffb"), "a\u{fffd}b");
+    assert_eq!(strip_terminal_codes(b"a\xffb"), "a\u{fffd}b");
 }
 
 #[test]
@@ -89,32 +89,32 @@ fn a_line_is_an_object_several_or_noise() {
         ("null", &["noise null"]),
     ];
     for (line, expected) in cases {
-        let told: Vec<String> = lines(line.as_bytes())
+        let parsed: Vec<String> = parse_line(line.as_bytes())
             .iter()
             .map(|line| match line {
-                Line::Json(value) => value.to_string(),
-                Line::Noise(words) => format!("noise {words}"),
+                OutputLine::Json(value) => value.to_string(),
+                OutputLine::Noise(text) => format!("noise {text}"),
             })
             .collect();
-        assert_eq!(told, *expected, "{line:?}");
+        assert_eq!(parsed, *expected, "{line:?}");
     }
 }
 
 #[test]
-fn what_looks_like_noise_inside_of_a_value_is_a_part_of_it() {
+fn characters_inside_a_value_are_not_treated_as_noise() {
     let line = "{\"text\":\"a\u{feff}b\"}";
-    let told = lines(line.as_bytes());
+    let parsed = parse_line(line.as_bytes());
     assert!(
-        matches!(told.as_slice(), [Line::Json(value)] if value["text"] == "a\u{feff}b"),
-        "{told:?}"
+        matches!(parsed.as_slice(), [OutputLine::Json(value)] if value["text"] == "a\u{feff}b"),
+        "{parsed:?}"
     );
 }
 
 #[test]
-fn noise_is_told_in_excerpts() {
-    let told = lines("ü".repeat(10_000).as_bytes());
+fn noise_is_returned_as_an_excerpt() {
+    let parsed = parse_line("ü".repeat(10_000).as_bytes());
     assert!(
-        matches!(told.as_slice(), [Line::Noise(words)] if words.chars().count() == EXCERPT),
-        "{told:?}"
+        matches!(parsed.as_slice(), [OutputLine::Noise(text)] if text.chars().count() == MAX_EXCERPT_CHARS),
+        "{parsed:?}"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use segue_catalog::{Claude, Codex, Found, Gemini, Opencode, Reader};
+use segue_catalog::{ClaudeReader, CodexReader, SessionLocation, GeminiReader, OpencodeReader, Reader};
 use segue_testkit::corpus::{Age, Session, Texts, claude, codex, gemini};
 use tempfile::TempDir;
 
@@ -34,37 +34,37 @@ pub(crate) const FORMATS: &[Format] = &[
     Format {
         name: "claude",
         shape: Shape::Lines,
-        reader: |home| Box::new(Claude::new(home)),
+        reader: |home| Box::new(ClaudeReader::new(home)),
         write: |home, number, bytes, texts| claude::write(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "codex",
         shape: Shape::Lines,
-        reader: |home| Box::new(Codex::new(home)),
+        reader: |home| Box::new(CodexReader::new(home)),
         write: |home, number, bytes, texts| codex::write(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "codex-legacy",
         shape: Shape::Lines,
-        reader: |home| Box::new(Codex::new(home)),
+        reader: |home| Box::new(CodexReader::new(home)),
         write: |home, number, bytes, texts| codex::write(home, &old(number, bytes), texts).turns,
     },
     Format {
         name: "gemini",
         shape: Shape::Lines,
-        reader: |home| Box::new(Gemini::new(home)),
+        reader: |home| Box::new(GeminiReader::new(home)),
         write: |home, number, bytes, texts| gemini::write(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "gemini-json",
         shape: Shape::Document,
-        reader: |home| Box::new(Gemini::new(home)),
+        reader: |home| Box::new(GeminiReader::new(home)),
         write: |home, number, bytes, texts| gemini::write(home, &old(number, bytes), texts).turns,
     },
     Format {
         name: "opencode",
         shape: Shape::Rows,
-        reader: |home| Box::new(Opencode::new(home)),
+        reader: |home| Box::new(OpencodeReader::new(home)),
         write: opencode::write,
     },
 ];
@@ -99,11 +99,11 @@ impl Format {
     }
 
     /// Returns the only session of a home.
-    pub(crate) fn only(&self, home: &Path) -> (Box<dyn Reader>, Found) {
+    pub(crate) fn only(&self, home: &Path) -> (Box<dyn Reader>, SessionLocation) {
         let reader = (self.reader)(home);
-        let mut there = reader.find();
+        let mut there = reader.scan_sessions();
         assert!(there.unreadable.is_empty(), "{:?}", there.unreadable);
-        assert_eq!(there.found.len(), 1, "{}", self.name);
-        (reader, there.found.remove(0))
+        assert_eq!(there.locations.len(), 1, "{}", self.name);
+        (reader, there.locations.remove(0))
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Instant;
 
-use segue_catalog::{Catalog, Found, IdHint, Kind, Reader};
+use segue_catalog::{Catalog, SessionLocation, IdHint, NativeSessionKind, Reader};
 use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use segue_testkit::corpus::{Texts, mixed};
 
@@ -51,12 +51,12 @@ fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 9] {
         (format.write)(home.path(), session, bytes, &texts);
     }
     let reader = (format.reader)(home.path());
-    let found = reader.find().found;
+    let found = reader.scan_sessions().locations;
     assert_eq!(found.len() as u64, sessions);
     let catalog = Catalog::new(vec![(format.reader)(home.path()).into()]);
     let mut contestants = [
         Contestant::new("open", || timed(|| open_and_read(format, &found))),
-        Contestant::new("find", || timed(|| drop(reader.find()))),
+        Contestant::new("find", || timed(|| drop(reader.scan_sessions()))),
         Contestant::new("heads", || timed(|| heads(reader.as_ref(), sessions))),
         Contestant::new("list", || timed(|| list(&catalog, sessions))),
     ];
@@ -87,10 +87,10 @@ fn timed(work: impl FnOnce()) -> f64 {
 
 fn heads(reader: &dyn Reader, sessions: u64) {
     let mut conversations = 0;
-    for found in reader.find().found {
-        let head = reader.head(&found).unwrap();
+    for found in reader.scan_sessions().locations {
+        let head = reader.read_head(&found).unwrap();
         assert!(
-            head.first_prompt.is_some() && head.cwd.is_some() && head.kind == Kind::Conversation
+            head.first_prompt.is_some() && head.cwd.is_some() && head.kind == NativeSessionKind::Conversation
         );
         conversations += 1;
     }
@@ -99,12 +99,12 @@ fn heads(reader: &dyn Reader, sessions: u64) {
 
 /// Lists the sessions as a command does.
 fn list(catalog: &Catalog, sessions: u64) {
-    let natives = catalog.sessions(None, None);
+    let natives = catalog.list_sessions(None, None);
     assert_eq!(natives.sessions.len() as u64, sessions);
 }
 
 /// Does the minimum work for the heads: reads both ends of each file, or a row of the database.
-fn open_and_read(format: &Format, found: &[Found]) {
+fn open_and_read(format: &Format, found: &[SessionLocation]) {
     match format.shape {
         Shape::Lines | Shape::Document => found.iter().for_each(read_both_ends),
         Shape::Rows => {
@@ -112,7 +112,7 @@ fn open_and_read(format: &Format, found: &[Found]) {
             let query = "SELECT directory, title, version FROM session WHERE id = ?1";
             let mut query = connection.prepare(query).unwrap();
             for found in found {
-                let IdHint::Whole(id) = &found.id else {
+                let IdHint::Complete(id) = &found.id_hint else {
                     panic!("{found:?}");
                 };
                 let title = query.query_row([id], |row| row.get::<_, String>(1));
@@ -122,7 +122,7 @@ fn open_and_read(format: &Format, found: &[Found]) {
     }
 }
 
-fn read_both_ends(found: &Found) {
+fn read_both_ends(found: &SessionLocation) {
     let mut room = [0; LOOK];
     let mut file = File::open(&found.path).unwrap();
     file.read_exact(&mut room).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use segue_catalog::{Found, Reader};
+use segue_catalog::{SessionLocation, Reader};
 use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
 
 use crate::format::{FORMATS, Format};
@@ -20,7 +20,7 @@ const RECENT: usize = 20;
 const AIM_MEMORY: f64 = 50.0;
 const AIM_RECENT: f64 = 50.0;
 
-type Read = fn(&dyn Reader, &Found) -> u64;
+type Read = fn(&dyn Reader, &SessionLocation) -> u64;
 
 const READINGS: [(&str, Read); 4] = [
     ("nothing", |_, _| 1),
@@ -29,8 +29,8 @@ const READINGS: [(&str, Read); 4] = [
     ("the last 20 turns", recent),
 ];
 
-fn recent(reader: &dyn Reader, found: &Found) -> u64 {
-    let (turns, all) = reader.recent(found, RECENT).unwrap();
+fn recent(reader: &dyn Reader, found: &SessionLocation) -> u64 {
+    let (turns, all) = reader.read_recent_turns(found, RECENT).unwrap();
     assert!(turns.len() == RECENT || all);
     turns.len() as u64
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
-use segue_catalog::{Found, Reader, Start, outline};
+use segue_catalog::{SessionLocation, Reader, ReadStart, read_outline};
 use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 use crate::format::{Format, Shape};
@@ -121,18 +121,18 @@ fn value(line: &[u8]) -> u64 {
     u64::from(value.is_object())
 }
 
-pub(crate) fn records(reader: &dyn Reader, found: &Found) -> u64 {
-    let mut records = reader.records(found, &Start::Beginning).unwrap();
+pub(crate) fn records(reader: &dyn Reader, found: &SessionLocation) -> u64 {
+    let mut records = reader.open_records(found, &ReadStart::Beginning).unwrap();
     let mut read = 0;
     while let Some(record) = records.next().unwrap() {
         read += u64::from(!record.events.is_empty());
     }
-    assert!(records.skipped().is_nothing(), "{:?}", records.skipped());
+    assert!(records.skipped().is_empty(), "{:?}", records.skipped());
     read
 }
 
-pub(crate) fn turns(reader: &dyn Reader, found: &Found) -> u64 {
-    let mut records = reader.records(found, &Start::Beginning).unwrap();
-    let fold = outline(records.as_mut()).unwrap();
+pub(crate) fn turns(reader: &dyn Reader, found: &SessionLocation) -> u64 {
+    let mut records = reader.open_records(found, &ReadStart::Beginning).unwrap();
+    let fold = read_outline(records.as_mut()).unwrap();
     fold.turns().len() as u64
 }

@@ -7,12 +7,12 @@ use crate::ReadError;
 
 /// An error of copying, removing or restoring a session.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum ArchiveError {
     /// A file can't be read or written.
-    #[error("cannot {doing} {}", path.display())]
+    #[error("cannot {action} {}", path.display())]
     Io {
         /// Action that failed, as a verb.
-        doing: &'static str,
+        action: &'static str,
         /// Path of the file.
         path: PathBuf,
         /// Cause of the failure.
@@ -26,36 +26,36 @@ pub enum KeepError {
     Changing(PathBuf),
     /// The path is a link, or leads out of the agent's home through one.
     #[error("{} is a link, and links are not followed", .0.display())]
-    Outside(PathBuf),
+    OutsideHome(PathBuf),
     /// A different file exists at the path of a file to restore.
     #[error("{} is there already, and differs", .0.display())]
-    Differs(PathBuf),
+    FileConflict(PathBuf),
     /// The copy is damaged.
-    #[error("{} is damaged: {why}", path.display())]
-    Broken {
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
         /// Path of the damaged file.
         path: PathBuf,
         /// Description of the damage.
-        why: String,
+        reason: String,
     },
     /// The session has no artifacts that segue can copy, or the archive has no copy of it.
     #[error("nothing is there of {0}")]
-    Nothing(String),
+    NotFound(String),
 }
 
-impl KeepError {
-    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+impl ArchiveError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io {
-            doing,
+            action,
             path: path.to_owned(),
             source,
         }
     }
 
-    pub(crate) fn broken(path: &Path, why: impl Into<String>) -> Self {
-        Self::Broken {
+    pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Damaged {
             path: path.to_owned(),
-            why: why.into(),
+            reason: reason.into(),
         }
     }
 }

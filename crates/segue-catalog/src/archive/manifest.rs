@@ -9,14 +9,16 @@ use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Tag, Title, TitleSource};
 use serde::{Deserialize, Serialize};
 
-use super::KeepError;
-use crate::belongings::stays_inside;
-use crate::{Belongings, Head, Kind, NativeSession, Piece, Role};
+use super::ArchiveError;
+use crate::belongings::is_contained_path;
+use crate::{
+    Artifact, ArtifactRole, NativeSession, NativeSessionKind, SessionArtifacts, SessionHead,
+};
 
-pub(super) const NAME: &str = "manifest.json";
+pub(super) const MANIFEST_FILE_NAME: &str = "manifest.json";
 
 /// Version of the manifest's format. No other version exists so far.
-const VERSION: u32 = 1;
+const MANIFEST_VERSION: u32 = 1;
 
 /// Manifest of a copy, which describes the copied session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,27 +32,27 @@ pub struct Manifest {
     /// Home directory of the agent at that time.
     pub home: PathBuf,
     /// Head of the session.
-    pub head: Head,
+    pub head: SessionHead,
     /// Number of turns. `None` if they could not be counted.
     pub turns: Option<u32>,
     /// Files of the copy.
-    pub files: Vec<Packed>,
+    pub files: Vec<PackedFile>,
     /// Session of segue that was deleted together with this native session.
-    pub went_with: Option<WentWith>,
+    pub deleted_with: Option<DeletedWith>,
 }
 
 /// A deleted session of segue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WentWith {
+pub struct DeletedWith {
     /// Id of the session.
     pub id: SessionId,
     /// Title and tags of the session. Only the copy of the native session that it used last contains them.
-    pub called: Option<Called>,
+    pub labels: Option<SessionLabels>,
 }
 
 /// Title and tags of a session of segue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Called {
+pub struct SessionLabels {
     /// Title of the session.
     pub title: Title,
     /// Tags of the session.
@@ -59,18 +61,18 @@ pub struct Called {
 
 /// A file of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packed {
+pub struct PackedFile {
     /// Artifact that the file contains.
-    pub piece: Piece,
+    pub artifact: Artifact,
     /// Hash of the uncompressed content, which is also the name of the compressed file.
     pub sha256: String,
     /// Compressed size in bytes.
-    pub packed: u64,
+    pub packed_size: u64,
 }
 
 impl Manifest {
     /// Creates the manifest of a copy that has no files yet.
-    pub(crate) fn of(
+    pub(crate) fn for_session(
         session: &NativeSession,
         home: &Path,
         turns: Option<u32>,
@@ -84,48 +86,48 @@ impl Manifest {
             head: session.head.clone(),
             turns,
             files: Vec::new(),
-            went_with: None,
+            deleted_with: None,
         }
     }
 
     /// Returns `true` if the copy is up to date, that is, if names, roles, times and sizes of the artifacts are
     /// unchanged.
     #[must_use]
-    pub fn is_of(&self, belongings: &Belongings) -> bool {
-        let same = |(packed, piece): (&Packed, &Piece)| {
-            let rows = matches!(piece.role, Role::Rows(_));
-            packed.piece.name == piece.name
-                && packed.piece.role == piece.role
-                && packed.piece.modified == piece.modified
-                && (rows || packed.piece.size == piece.size)
+    pub fn is_up_to_date(&self, artifacts: &SessionArtifacts) -> bool {
+        let is_same = |(packed, artifact): (&PackedFile, &Artifact)| {
+            let is_rows = matches!(artifact.role, ArtifactRole::Rows(_));
+            packed.artifact.relative_path == artifact.relative_path
+                && packed.artifact.role == artifact.role
+                && packed.artifact.modified == artifact.modified
+                && (is_rows || packed.artifact.size == artifact.size)
         };
-        self.files.len() == belongings.pieces.len()
-            && self.files.iter().zip(&belongings.pieces).all(same)
+        self.files.len() == artifacts.artifacts.len()
+            && self.files.iter().zip(&artifacts.artifacts).all(is_same)
     }
 
     /// Returns `true` if the session was stored in a database, so that only its agent can import it.
     #[must_use]
-    pub fn are_rows(&self) -> bool {
-        let mut roles = self.files.iter().map(|file| &file.piece.role);
-        roles.any(|role| matches!(role, Role::Rows(_)))
+    pub fn is_stored_in_database(&self) -> bool {
+        let mut roles = self.files.iter().map(|file| &file.artifact.role);
+        roles.any(|role| matches!(role, ArtifactRole::Rows(_)))
     }
 
     /// Returns the total uncompressed size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.files.iter().map(|file| file.piece.size).sum()
+        self.files.iter().map(|file| file.artifact.size).sum()
     }
 
     /// Returns the time of the last write to the conversation itself.
     #[must_use]
     pub fn modified(&self) -> Timestamp {
         let main = self.files.first();
-        main.map_or(self.head.updated_at, |file| file.piece.modified)
+        main.map_or(self.head.updated_at, |file| file.artifact.modified)
     }
 
     /// Reads the manifest in a directory. `None` if there is none.
-    pub(super) fn read(place: &Path) -> Result<Option<Self>, KeepError> {
-        let path = place.join(NAME);
+    pub(super) fn read(copy_dir: &Path) -> Result<Option<Self>, ArchiveError> {
+        let path = copy_dir.join(MANIFEST_FILE_NAME);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error)
@@ -136,17 +138,17 @@ impl Manifest {
             {
                 return Ok(None);
             }
-            Err(error) => return Err(KeepError::io("read", &path, error)),
+            Err(error) => return Err(ArchiveError::io("read", &path, error)),
         };
-        let told: Told = serde_json::from_slice(&bytes)
-            .map_err(|error| KeepError::broken(&path, error.to_string()))?;
-        told.understood()
+        let file: ManifestFile = serde_json::from_slice(&bytes)
+            .map_err(|error| ArchiveError::damaged(&path, error.to_string()))?;
+        file.into_manifest()
             .map(Some)
-            .map_err(|why| KeepError::broken(&path, why))
+            .map_err(|reason| ArchiveError::damaged(&path, reason))
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(&Told::from(self)).unwrap_or_default();
+        let mut text = serde_json::to_vec_pretty(&ManifestFile::from(self)).unwrap_or_default();
         text.push(b'\n');
         text
     }
@@ -154,29 +156,31 @@ impl Manifest {
 
 /// Manifest in its JSON format.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct ManifestFile {
     version: u32,
     provider: String,
     id: String,
     archived_at: String,
     home: PathBuf,
-    session: ToldHead,
-    files: Vec<ToldFile>,
+    session: ManifestHead,
+    files: Vec<ManifestEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    went_with: Option<String>,
+    #[serde(rename = "went_with")]
+    deleted_with: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    called: Option<ToldName>,
+    #[serde(rename = "called")]
+    labels: Option<ManifestLabels>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ToldName {
+struct ManifestLabels {
     title: String,
     title_from: String,
     tags: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ToldHead {
+struct ManifestHead {
     title: Option<String>,
     title_from: Option<String>,
     cwd: Option<String>,
@@ -190,7 +194,7 @@ struct ToldHead {
 }
 
 #[derive(Serialize, Deserialize)]
-struct ToldFile {
+struct ManifestEntry {
     path: PathBuf,
     role: String,
     size: u64,
@@ -200,31 +204,31 @@ struct ToldFile {
     packed_size: u64,
 }
 
-impl From<&Manifest> for Told {
+impl From<&Manifest> for ManifestFile {
     fn from(manifest: &Manifest) -> Self {
         let head = &manifest.head;
-        let went_with = manifest.went_with.as_ref();
-        let file = |file: &Packed| ToldFile {
-            path: file.piece.name.clone(),
-            role: match &file.piece.role {
-                Role::Main => "main".to_owned(),
-                Role::Side => "side".to_owned(),
-                Role::Shared => "shared".to_owned(),
-                Role::Rows(session) => format!("rows:{session}"),
+        let deleted_with = manifest.deleted_with.as_ref();
+        let to_entry = |file: &PackedFile| ManifestEntry {
+            path: file.artifact.relative_path.clone(),
+            role: match &file.artifact.role {
+                ArtifactRole::Main => "main".to_owned(),
+                ArtifactRole::Side => "side".to_owned(),
+                ArtifactRole::Shared => "shared".to_owned(),
+                ArtifactRole::Rows(session) => format!("rows:{session}"),
             },
-            size: file.piece.size,
-            modified_at: file.piece.modified.to_string(),
-            mode: file.piece.mode,
+            size: file.artifact.size,
+            modified_at: file.artifact.modified.to_string(),
+            mode: file.artifact.mode,
             sha256: file.sha256.clone(),
-            packed_size: file.packed,
+            packed_size: file.packed_size,
         };
         Self {
-            version: VERSION,
+            version: MANIFEST_VERSION,
             provider: manifest.provider.to_string(),
             id: manifest.id.to_string(),
             archived_at: manifest.at.to_string(),
             home: manifest.home.clone(),
-            session: ToldHead {
+            session: ManifestHead {
                 title: head.title.as_ref().map(|title| title.as_str().to_owned()),
                 title_from: head
                     .title
@@ -236,32 +240,32 @@ impl From<&Manifest> for Told {
                 updated_at: head.updated_at.to_string(),
                 first_prompt: head.first_prompt.clone(),
                 forked_from: head.forked_from.clone(),
-                agent_version: head.version.clone(),
+                agent_version: head.agent_version.clone(),
                 turns: manifest.turns,
             },
-            files: manifest.files.iter().map(file).collect(),
-            went_with: went_with.map(|gone| gone.id.to_string()),
-            called: went_with
-                .and_then(|gone| gone.called.as_ref())
-                .map(ToldName::from),
+            files: manifest.files.iter().map(to_entry).collect(),
+            deleted_with: deleted_with.map(|deleted| deleted.id.to_string()),
+            labels: deleted_with
+                .and_then(|deleted| deleted.labels.as_ref())
+                .map(ManifestLabels::from),
         }
     }
 }
 
-impl From<&Called> for ToldName {
-    fn from(called: &Called) -> Self {
+impl From<&SessionLabels> for ManifestLabels {
+    fn from(labels: &SessionLabels) -> Self {
         Self {
-            title: called.title.as_str().to_owned(),
-            title_from: called.title.source().as_str().to_owned(),
-            tags: called.tags.iter().map(ToString::to_string).collect(),
+            title: labels.title.as_str().to_owned(),
+            title_from: labels.title.source().as_str().to_owned(),
+            tags: labels.tags.iter().map(ToString::to_string).collect(),
         }
     }
 }
 
-impl ToldName {
-    fn understood(self) -> Called {
-        Called {
-            title: title(&self.title, Some(&self.title_from)),
+impl ManifestLabels {
+    fn into_labels(self) -> SessionLabels {
+        SessionLabels {
+            title: build_title(&self.title, Some(&self.title_from)),
             tags: self
                 .tags
                 .iter()
@@ -272,60 +276,63 @@ impl ToldName {
 }
 
 /// Creates a title from its text and the name of its source.
-fn title(text: &str, from: Option<&str>) -> Title {
+fn build_title(text: &str, from: Option<&str>) -> Title {
     let source = from.and_then(TitleSource::from_name);
-    let given = source.filter(|source| *source != TitleSource::Prompt);
-    let given = given.and_then(|source| Title::given(text, source).ok());
-    given.unwrap_or_else(|| Title::from_prompt(text))
+    let explicit_source = source.filter(|source| *source != TitleSource::Prompt);
+    let explicit_title = explicit_source.and_then(|source| Title::new(text, source).ok());
+    explicit_title.unwrap_or_else(|| Title::from_prompt(text))
 }
 
-impl Told {
-    fn understood(self) -> Result<Manifest, String> {
-        if self.version != VERSION {
+impl ManifestFile {
+    fn into_manifest(self) -> Result<Manifest, String> {
+        if self.version != MANIFEST_VERSION {
             return Err(format!(
                 "it has the form {}, which this segue does not know",
                 self.version
             ));
         }
-        let moment = |text: &str| text.parse().map_err(|_| format!("{text:?} is no time"));
+        let parse_time = |text: &str| text.parse().map_err(|_| format!("{text:?} is no time"));
         let id = NativeId::parse(&self.id).map_err(|error| error.to_string())?;
         let provider = ProviderId::parse(&self.provider).map_err(|error| error.to_string())?;
         let session = self.session;
         let title_from = session.title_from;
         let title = session
             .title
-            .map(|text| title(&text, title_from.as_deref()));
-        let went_with = self.went_with.and_then(|id| SessionId::parse(&id).ok());
-        let called = self.called.map(ToldName::understood);
-        let files: Result<Vec<Packed>, String> =
-            self.files.into_iter().map(ToldFile::understood).collect();
+            .map(|text| build_title(&text, title_from.as_deref()));
+        let deleted_id = self.deleted_with.and_then(|id| SessionId::parse(&id).ok());
+        let labels = self.labels.map(ManifestLabels::into_labels);
+        let files: Result<Vec<PackedFile>, String> = self
+            .files
+            .into_iter()
+            .map(ManifestEntry::into_packed_file)
+            .collect();
         Ok(Manifest {
             provider,
-            at: moment(&self.archived_at)?,
+            at: parse_time(&self.archived_at)?,
             home: self.home,
-            head: Head {
-                kind: Kind::Conversation,
+            head: SessionHead {
+                kind: NativeSessionKind::Conversation,
                 cwd: session.cwd,
                 branch: session.branch,
-                created_at: session.created_at.as_deref().map(moment).transpose()?,
+                created_at: session.created_at.as_deref().map(parse_time).transpose()?,
                 title,
                 first_prompt: session.first_prompt,
                 forked_from: session.forked_from,
-                version: session.agent_version,
-                ..Head::new(id.clone(), moment(&session.updated_at)?)
+                agent_version: session.agent_version,
+                ..SessionHead::new(id.clone(), parse_time(&session.updated_at)?)
             },
             turns: session.turns,
             files: files?,
             // An invalid id is ignored, because the copy is complete without it.
-            went_with: went_with.map(|id| WentWith { id, called }),
+            deleted_with: deleted_id.map(|id| DeletedWith { id, labels }),
             id,
         })
     }
 }
 
-impl ToldFile {
-    fn understood(self) -> Result<Packed, String> {
-        if !stays_inside(&self.path) {
+impl ManifestEntry {
+    fn into_packed_file(self) -> Result<PackedFile, String> {
+        if !is_contained_path(&self.path) {
             return Err(format!(
                 "{} leads out of the agent's home",
                 self.path.display()
@@ -335,25 +342,25 @@ impl ToldFile {
             return Err(format!("{:?} is no hash", self.sha256));
         }
         let role = match (self.role.as_str(), self.role.strip_prefix("rows:")) {
-            ("main", _) => Role::Main,
-            ("side", _) => Role::Side,
-            ("shared", _) => Role::Shared,
+            ("main", _) => ArtifactRole::Main,
+            ("side", _) => ArtifactRole::Side,
+            ("shared", _) => ArtifactRole::Shared,
             (_, Some(session)) if NativeId::parse(session).is_ok() => {
-                Role::Rows(session.to_owned())
+                ArtifactRole::Rows(session.to_owned())
             }
             (other, _) => return Err(format!("{other:?} is no role")),
         };
         let modified = self.modified_at.parse();
-        Ok(Packed {
-            piece: Piece {
-                name: self.path,
+        Ok(PackedFile {
+            artifact: Artifact {
+                relative_path: self.path,
                 role,
                 size: self.size,
                 modified: modified.map_err(|_| format!("{:?} is no time", self.modified_at))?,
                 mode: self.mode & 0o777,
             },
             sha256: self.sha256,
-            packed: self.packed_size,
+            packed_size: self.packed_size,
         })
     }
 }

@@ -8,99 +8,105 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 
-use super::manifest::{self, Manifest, Packed};
-use super::{KeepError, make_directory};
-use crate::belongings::written;
+use super::manifest::{self, Manifest, PackedFile};
+use super::{ArchiveError, create_private_dir};
+use crate::belongings::modification_time;
 use crate::compression::{Compressor, Decompressor};
-use crate::{Belongings, Found, Keeping, Piece, Role};
+use crate::{Artifact, ArtifactRole, SessionArtifacts, SessionLocation, SessionStorage};
 
 /// Maximum window of a compressed file that is read: the limit of the reference implementation.
 const MAX_WINDOW_BYTES: u64 = 128 << 20;
 /// Number of attempts to copy a file that changes during the copy.
-const TRIES: u32 = 3;
+const MAX_COPY_ATTEMPTS: u32 = 3;
 
-/// Writes a copy of a session into `place`. Replaces an older copy only when the new one is complete.
-pub(crate) fn pack(
-    keeping: &dyn Keeping,
-    found: &Found,
-    belongings: &Belongings,
+/// Writes a copy of a session into `copy_dir`. Replaces an older copy only when the new one is complete.
+pub(crate) fn pack_session(
+    storage: &dyn SessionStorage,
+    location: &SessionLocation,
+    artifacts: &SessionArtifacts,
     mut manifest: Manifest,
-    place: &Path,
-) -> Result<Manifest, KeepError> {
-    if belongings.pieces.is_empty() {
-        return Err(KeepError::Nothing(manifest.id.to_string()));
+    copy_dir: &Path,
+) -> Result<Manifest, ArchiveError> {
+    if artifacts.artifacts.is_empty() {
+        return Err(ArchiveError::NotFound(manifest.id.to_string()));
     }
-    let was_there = place.exists();
-    make_directory(place)?;
-    let packed = fill(keeping, found, belongings, &mut manifest, place);
-    match packed {
+    let existed = copy_dir.exists();
+    create_private_dir(copy_dir)?;
+    let result = write_copy(storage, location, artifacts, &mut manifest, copy_dir);
+    match result {
         Ok(()) => {
-            forget_others(&manifest, place);
+            remove_stale_files(&manifest, copy_dir);
             Ok(manifest)
         }
         Err(error) => {
-            if was_there {
+            if existed {
                 // The older copy stays unchanged. Only the files of the failed copy are removed.
-                sweep(place);
+                remove_failed_copy(copy_dir);
             } else {
-                let _ = fs::remove_dir_all(place);
+                let _ = fs::remove_dir_all(copy_dir);
             }
             Err(error)
         }
     }
 }
 
-fn fill(
-    keeping: &dyn Keeping,
-    found: &Found,
-    belongings: &Belongings,
+fn write_copy(
+    storage: &dyn SessionStorage,
+    location: &SessionLocation,
+    artifacts: &SessionArtifacts,
     manifest: &mut Manifest,
-    place: &Path,
-) -> Result<(), KeepError> {
-    for piece in &belongings.pieces {
-        let packed = copy(keeping, found, piece, place)?;
+    copy_dir: &Path,
+) -> Result<(), ArchiveError> {
+    for artifact in &artifacts.artifacts {
+        let packed = copy_artifact(storage, location, artifact, copy_dir)?;
         manifest.files.push(packed);
     }
     for file in &manifest.files {
-        verify(place, file)?;
+        verify_file(copy_dir, file)?;
     }
-    write_manifest(manifest, place)?;
-    if let Some(parent) = place.parent() {
-        sync_directory(parent).map_err(|error| KeepError::io("write", parent, error))?;
+    write_manifest(manifest, copy_dir)?;
+    if let Some(parent) = copy_dir.parent() {
+        sync_directory(parent).map_err(|error| ArchiveError::io("write", parent, error))?;
     }
     Ok(())
 }
 
 /// Writes the manifest of a copy, and replaces an older one atomically.
-pub(super) fn write_manifest(manifest: &Manifest, place: &Path) -> Result<(), KeepError> {
-    let temporary = beside(place);
-    let written = write_whole(&temporary, &manifest.to_json())
-        .and_then(|()| fs::rename(&temporary, place.join(manifest::NAME)))
-        .and_then(|()| sync_directory(place));
-    written.map_err(|error| {
+pub(super) fn write_manifest(manifest: &Manifest, copy_dir: &Path) -> Result<(), ArchiveError> {
+    let temporary = temporary_path(copy_dir);
+    let result = write_synced(&temporary, &manifest.to_json())
+        .and_then(|()| fs::rename(&temporary, copy_dir.join(manifest::MANIFEST_FILE_NAME)))
+        .and_then(|()| sync_directory(copy_dir));
+    result.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        KeepError::io("write", &place.join(manifest::NAME), error)
+        ArchiveError::io("write", &copy_dir.join(manifest::MANIFEST_FILE_NAME), error)
     })
 }
 
 /// Compresses an artifact into a file that is named by its hash.
-fn copy(
-    keeping: &dyn Keeping,
-    found: &Found,
-    piece: &Piece,
-    place: &Path,
-) -> Result<Packed, KeepError> {
-    let temporary = beside(place);
-    let outcome = (0..TRIES).find_map(|_| match copy_once(keeping, found, piece, &temporary) {
-        Ok(None) => None,
-        Ok(Some(packed)) => Some(Ok(packed)),
-        Err(error) => Some(Err(error)),
+fn copy_artifact(
+    storage: &dyn SessionStorage,
+    location: &SessionLocation,
+    artifact: &Artifact,
+    copy_dir: &Path,
+) -> Result<PackedFile, ArchiveError> {
+    let temporary = temporary_path(copy_dir);
+    let outcome = (0..MAX_COPY_ATTEMPTS).find_map(|_| {
+        match try_copy_artifact(storage, location, artifact, &temporary) {
+            Ok(None) => None,
+            Ok(Some(packed)) => Some(Ok(packed)),
+            Err(error) => Some(Err(error)),
+        }
     });
-    let changing = || Err(KeepError::Changing(keeping.home().join(&piece.name)));
+    let changing = || {
+        Err(ArchiveError::Changing(
+            storage.home().join(&artifact.relative_path),
+        ))
+    };
     let packed = outcome.unwrap_or_else(changing).and_then(|packed| {
-        let path = file_of(place, &packed.sha256);
+        let path = packed_path(copy_dir, &packed.sha256);
         let renamed = fs::rename(&temporary, &path);
-        renamed.map_err(|error| KeepError::io("write", &path, error))?;
+        renamed.map_err(|error| ArchiveError::io("write", &path, error))?;
         Ok(packed)
     });
     packed.inspect_err(|_| {
@@ -109,100 +115,107 @@ fn copy(
 }
 
 /// Compresses an artifact. Returns `None` if it changed during the read.
-fn copy_once(
-    keeping: &dyn Keeping,
-    found: &Found,
-    piece: &Piece,
-    to: &Path,
-) -> Result<Option<Packed>, KeepError> {
-    let failed = |error| KeepError::io("write", to, error);
-    let target = create(to).map_err(failed)?;
-    let mut packing = Hashing::new(Compressor::new(target));
-    let mut piece = piece.clone();
-    if let Role::Rows(session) = &piece.role {
-        keeping.export(found, session, &mut packing)?;
+fn try_copy_artifact(
+    storage: &dyn SessionStorage,
+    location: &SessionLocation,
+    artifact: &Artifact,
+    target_path: &Path,
+) -> Result<Option<PackedFile>, ArchiveError> {
+    let failed = |error| ArchiveError::io("write", target_path, error);
+    let target = create_private_file(target_path).map_err(failed)?;
+    let mut writer = HashingWriter::new(Compressor::new(target));
+    let mut artifact = artifact.clone();
+    if let ArtifactRole::Rows(session) = &artifact.role {
+        storage.export_session(location, session, &mut writer)?;
     } else {
-        let path = keeping.home().join(&piece.name);
-        let unreadable = |error| KeepError::io("read", &path, error);
+        let path = storage.home().join(&artifact.relative_path);
+        let unreadable = |error| ArchiveError::io("read", &path, error);
         let source = File::open(&path).map_err(unreadable)?;
         let before = source.metadata().map_err(unreadable)?;
         // Reading stops at the current size, because a file that grows faster than it is read has no end.
-        copy_all(&mut source.take(before.len()), &mut packing, &path, to)?;
+        copy_bytes(
+            &mut source.take(before.len()),
+            &mut writer,
+            &path,
+            target_path,
+        )?;
         let after = fs::symlink_metadata(&path).map_err(unreadable)?;
-        if (before.len(), written(&before)) != (after.len(), written(&after)) {
+        if (before.len(), modification_time(&before)) != (after.len(), modification_time(&after)) {
             return Ok(None);
         }
-        piece.modified = written(&after);
+        artifact.modified = modification_time(&after);
     }
-    let (size, sha256, encoder) = packing.done();
-    piece.size = size;
+    let (size, sha256, encoder) = writer.into_parts();
+    artifact.size = size;
     let file = encoder.finish().map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    let packed = file.metadata().map_err(failed)?.len();
-    Ok(Some(Packed {
-        piece,
+    let packed_size = file.metadata().map_err(failed)?.len();
+    Ok(Some(PackedFile {
+        artifact,
         sha256,
-        packed,
+        packed_size,
     }))
 }
 
 /// Copies bytes. Distinguishes a source that can't be read from a target that can't be written.
-fn copy_all(
+fn copy_bytes(
     source: &mut dyn Read,
-    packing: &mut dyn Write,
-    from: &Path,
-    to: &Path,
-) -> Result<(), KeepError> {
-    let mut room = vec![0; 128 << 10];
+    writer: &mut dyn Write,
+    source_path: &Path,
+    target_path: &Path,
+) -> Result<(), ArchiveError> {
+    let mut buffer = vec![0; 128 << 10];
     loop {
-        let read = match source.read(&mut room) {
+        let read = match source.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(KeepError::io("read", from, error)),
+            Err(error) => return Err(ArchiveError::io("read", source_path, error)),
         };
-        let piece = room.get(..read).unwrap_or_default();
-        packing
-            .write_all(piece)
-            .map_err(|error| KeepError::io("write", to, error))?;
+        let chunk = buffer.get(..read).unwrap_or_default();
+        writer
+            .write_all(chunk)
+            .map_err(|error| ArchiveError::io("write", target_path, error))?;
     }
 }
 
 /// Reads a compressed file completely and compares it with the manifest.
-pub(super) fn verify(place: &Path, file: &Packed) -> Result<(), KeepError> {
-    let mut through = Hashing::new(io::sink());
-    unpack_to(place, file, &mut through)
+pub(super) fn verify_file(copy_dir: &Path, file: &PackedFile) -> Result<(), ArchiveError> {
+    let mut writer = HashingWriter::new(io::sink());
+    unpack_file(copy_dir, file, &mut writer)
 }
 
 /// Decompresses a file into a writer. Fails if the content does not match the manifest.
-pub(super) fn unpack_to<W: Write>(
-    place: &Path,
-    file: &Packed,
-    to: &mut Hashing<W>,
-) -> Result<(), KeepError> {
-    let path = file_of(place, &file.sha256);
-    let failed = |error| KeepError::io("read", &path, error);
+pub(super) fn unpack_file<W: Write>(
+    copy_dir: &Path,
+    file: &PackedFile,
+    writer: &mut HashingWriter<W>,
+) -> Result<(), ArchiveError> {
+    let path = packed_path(copy_dir, &file.sha256);
+    let failed = |error| ArchiveError::io("read", &path, error);
     let source = File::open(&path).map_err(failed)?;
     let mut decoder = Decompressor::new(BufReader::new(source), MAX_WINDOW_BYTES);
-    let copied = io::copy(&mut decoder, to);
+    let copied = io::copy(&mut decoder, writer);
     copied.map_err(failed)?;
-    let (size, sha256) = to.so_far();
-    if size != file.piece.size || sha256 != file.sha256 {
-        return Err(KeepError::broken(&path, "it is not what was put in"));
+    let (size, sha256) = writer.size_and_hash();
+    if size != file.artifact.size || sha256 != file.sha256 {
+        return Err(ArchiveError::damaged(&path, "it is not what was put in"));
     }
     Ok(())
 }
 
 /// Returns the path of a file in a copy.
-pub(super) fn file_of(place: &Path, sha256: &str) -> PathBuf {
-    place.join(format!("{sha256}.zst"))
+pub(super) fn packed_path(copy_dir: &Path, sha256: &str) -> PathBuf {
+    copy_dir.join(format!("{sha256}.zst"))
 }
 
 /// Removes the files that the copy does not contain any more.
-fn forget_others(manifest: &Manifest, place: &Path) {
-    for path in crate::belongings::entries(place) {
-        let is_ours = |file: &Packed| file_of(place, &file.sha256) == path;
-        if path != place.join(manifest::NAME) && !manifest.files.iter().any(is_ours) {
+fn remove_stale_files(manifest: &Manifest, copy_dir: &Path) {
+    for path in crate::belongings::list_directory(copy_dir) {
+        let is_in_manifest = |file: &PackedFile| packed_path(copy_dir, &file.sha256) == path;
+        if path != copy_dir.join(manifest::MANIFEST_FILE_NAME)
+            && !manifest.files.iter().any(is_in_manifest)
+        {
             // A file that can't be removed only takes space.
             let _ = fs::remove_file(path);
         }
@@ -210,29 +223,32 @@ fn forget_others(manifest: &Manifest, place: &Path) {
 }
 
 /// Removes the files of a failed copy, and the complete directory if it contains no older copy.
-fn sweep(place: &Path) {
-    match Manifest::read(place) {
-        Ok(Some(manifest)) => forget_others(&manifest, place),
-        Ok(None) => drop(fs::remove_dir_all(place)),
+fn remove_failed_copy(copy_dir: &Path) {
+    match Manifest::read(copy_dir) {
+        Ok(Some(manifest)) => remove_stale_files(&manifest, copy_dir),
+        Ok(None) => drop(fs::remove_dir_all(copy_dir)),
         Err(_) => {}
     }
 }
 
 /// Returns a name in a directory that no other process or thread uses.
-fn beside(place: &Path) -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let (process, n) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    place.join(format!(".new-{process}-{n}"))
+fn temporary_path(copy_dir: &Path) -> PathBuf {
+    static TEMPORARY_FILE_COUNT: AtomicU32 = AtomicU32::new(0);
+    let (process, n) = (
+        std::process::id(),
+        TEMPORARY_FILE_COUNT.fetch_add(1, Ordering::Relaxed),
+    );
+    copy_dir.join(format!(".new-{process}-{n}"))
 }
 
-fn create(path: &Path) -> io::Result<File> {
+fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = create(path)?;
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = create_private_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -242,13 +258,13 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 /// A writer that counts and hashes the bytes that it passes on.
-pub(super) struct Hashing<W> {
+pub(super) struct HashingWriter<W> {
     inner: W,
     hash: Sha256,
     size: u64,
 }
 
-impl<W> Hashing<W> {
+impl<W> HashingWriter<W> {
     pub(super) fn new(inner: W) -> Self {
         Self {
             inner,
@@ -257,16 +273,16 @@ impl<W> Hashing<W> {
         }
     }
 
-    fn so_far(&self) -> (u64, String) {
-        (self.size, hex(self.hash.clone()))
+    fn size_and_hash(&self) -> (u64, String) {
+        (self.size, hex_digest(self.hash.clone()))
     }
 
-    pub(super) fn done(self) -> (u64, String, W) {
-        (self.size, hex(self.hash), self.inner)
+    pub(super) fn into_parts(self) -> (u64, String, W) {
+        (self.size, hex_digest(self.hash), self.inner)
     }
 }
 
-impl<W: Write> Write for Hashing<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.hash.update(bytes.get(..written).unwrap_or_default());
@@ -279,7 +295,7 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-fn hex(hash: Sha256) -> String {
+fn hex_digest(hash: Sha256) -> String {
     use std::fmt::Write as _;
     let digest = hash.finalize();
     digest.iter().fold(String::new(), |mut text, byte| {
@@ -289,9 +305,9 @@ fn hex(hash: Sha256) -> String {
 }
 
 /// Returns the size and the hash of a file.
-pub(super) fn hash_of(path: &Path) -> io::Result<(u64, String)> {
-    let mut through = Hashing::new(io::sink());
-    io::copy(&mut File::open(path)?, &mut through)?;
-    let (size, hash, _) = through.done();
+pub(super) fn hash_file(path: &Path) -> io::Result<(u64, String)> {
+    let mut writer = HashingWriter::new(io::sink());
+    io::copy(&mut File::open(path)?, &mut writer)?;
+    let (size, hash, _) = writer.into_parts();
     Ok((size, hash))
 }

@@ -4,79 +4,86 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::pack::hash_of;
-use super::restore::{Times, write};
-use super::{Entry, KeepError, make_directory, manifest};
-use crate::{Found, Keeping, Reader, Role};
+use super::pack::hash_file;
+use super::restore::{RestoredFileTimes, restore_file};
+use super::{ArchiveError, ArchivedSession, create_private_dir, manifest};
+use crate::{ArtifactRole, Reader, SessionLocation, SessionStorage};
 
 /// File with the hash of the manifest from which a directory was unpacked.
-const MARK: &str = ".of";
+const MANIFEST_HASH_FILE_NAME: &str = ".of";
 
-pub(super) fn unpack(
-    entry: &Entry,
-    keeping: &dyn Keeping,
-    into: &Path,
-) -> Result<(Arc<dyn Reader>, Found), KeepError> {
-    let manifest = entry.path.join(manifest::NAME);
-    let (_, hash) = hash_of(&manifest).map_err(|error| KeepError::io("read", &manifest, error))?;
-    let mark = into.join(MARK);
-    if fs::read_to_string(&mark).is_ok_and(|known| known == hash)
-        && let Ok(found) = locate(entry, keeping, into)
+pub(super) fn unpack_copy(
+    entry: &ArchivedSession,
+    storage: &dyn SessionStorage,
+    target_dir: &Path,
+) -> Result<(Arc<dyn Reader>, SessionLocation), ArchiveError> {
+    let manifest = entry.path.join(manifest::MANIFEST_FILE_NAME);
+    let (_, hash) =
+        hash_file(&manifest).map_err(|error| ArchiveError::io("read", &manifest, error))?;
+    let hash_path = target_dir.join(MANIFEST_HASH_FILE_NAME);
+    if fs::read_to_string(&hash_path).is_ok_and(|stored_hash| stored_hash == hash)
+        && let Ok(unpacked) = locate_session(entry, storage, target_dir)
     {
-        // The write updates the time of the file, which `close_all_but` reads as the time of the last use.
-        let _ = fs::write(&mark, &hash);
-        return Ok(found);
+        // The write updates the time of the file, which `remove_least_recently_used` reads as the time of the last use.
+        let _ = fs::write(&hash_path, &hash);
+        return Ok(unpacked);
     }
-    let failed = |error| KeepError::io("unpack into", into, error);
-    if into.exists() {
-        fs::remove_dir_all(into).map_err(failed)?;
+    let failed = |error| ArchiveError::io("unpack into", target_dir, error);
+    if target_dir.exists() {
+        fs::remove_dir_all(target_dir).map_err(failed)?;
     }
-    make_directory(into)?;
+    create_private_dir(target_dir)?;
     for file in &entry.manifest.files {
-        let path = into.join(&file.piece.name);
-        write(&entry.path, file, &path, Times::Kept)?;
-        if matches!(file.piece.role, Role::Rows(_)) {
-            keeping.lay_out(&path, into)?;
+        let path = target_dir.join(&file.artifact.relative_path);
+        restore_file(&entry.path, file, &path, RestoredFileTimes::Original)?;
+        if matches!(file.artifact.role, ArtifactRole::Rows(_)) {
+            storage.unpack_export(&path, target_dir)?;
         }
     }
-    let found = locate(entry, keeping, into)?;
-    fs::write(&mark, hash).map_err(failed)?;
-    Ok(found)
+    let unpacked = locate_session(entry, storage, target_dir)?;
+    fs::write(&hash_path, hash).map_err(failed)?;
+    Ok(unpacked)
 }
 
-/// Removes unpacked copies, except for the `few` that were used last.
-pub(super) fn close_all_but(few: usize, opened: impl Iterator<Item = PathBuf>) {
-    let used = |path: &PathBuf| fs::metadata(path.join(MARK)).and_then(|mark| mark.modified());
-    let mut opened: Vec<PathBuf> = opened.collect();
+/// Removes unpacked copies, except for the `retained` that were used last.
+pub(super) fn remove_least_recently_used(
+    retained: usize,
+    directories: impl Iterator<Item = PathBuf>,
+) {
+    let last_used = |path: &PathBuf| {
+        fs::metadata(path.join(MANIFEST_HASH_FILE_NAME)).and_then(|data| data.modified())
+    };
+    let mut directories: Vec<PathBuf> = directories.collect();
     // A directory without the file was never completed, and is sorted last.
-    opened.sort_by_cached_key(|path| std::cmp::Reverse(used(path).ok()));
-    for path in opened.iter().skip(few) {
+    directories.sort_by_cached_key(|path| std::cmp::Reverse(last_used(path).ok()));
+    for path in directories.iter().skip(retained) {
         let _ = fs::remove_dir_all(path);
     }
 }
 
-fn locate(
-    entry: &Entry,
-    keeping: &dyn Keeping,
-    into: &Path,
-) -> Result<(Arc<dyn Reader>, Found), KeepError> {
-    let reader = keeping.elsewhere(into.to_owned());
+fn locate_session(
+    entry: &ArchivedSession,
+    storage: &dyn SessionStorage,
+    target_dir: &Path,
+) -> Result<(Arc<dyn Reader>, SessionLocation), ArchiveError> {
+    let reader = storage.reader_for_home(target_dir.to_owned());
     let id = &entry.manifest.id;
-    let mut found = reader.find().found.into_iter();
-    let is_it = |found: &Found| {
-        let fits = found.id.fits(id.as_str());
-        fits && reader.head(found).is_ok_and(|head| head.id == *id)
+    let mut locations = reader.scan_sessions().locations.into_iter();
+    let is_match = |location: &SessionLocation| {
+        let has_matching_id = location.id_hint.can_match(id.as_str());
+        has_matching_id && reader.read_head(location).is_ok_and(|head| head.id == *id)
     };
     // If two files have the same id, the larger one contains the conversation.
-    let mut all: Vec<Found> = found.by_ref().filter(is_it).collect();
-    all.sort_by_key(|found| found.size);
-    let found = all.pop();
-    let found = found.ok_or_else(|| KeepError::broken(&entry.path, "there is no session in it"))?;
+    let mut matches: Vec<SessionLocation> = locations.by_ref().filter(is_match).collect();
+    matches.sort_by_key(|location| location.size);
+    let largest = matches.pop();
+    let largest =
+        largest.ok_or_else(|| ArchiveError::damaged(&entry.path, "there is no session in it"))?;
     Ok((
         reader,
-        Found {
+        SessionLocation {
             archived: true,
-            ..found
+            ..largest
         },
     ))
 }

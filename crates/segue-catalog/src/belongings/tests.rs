@@ -3,53 +3,56 @@
 use std::fs;
 
 use super::*;
-use crate::{Claude, Codex, Gemini, Opencode};
+use crate::{ClaudeReader, CodexReader, GeminiReader, OpencodeReader};
 
-const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
-const OTHER: &str = "0b5e4c3a-9999-4222-8333-444455556666";
+const SESSION_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+const OTHER_SESSION_ID: &str = "0b5e4c3a-9999-4222-8333-444455556666";
 
 /// Writes these files, and returns the artifacts of the session whose file is the first of them.
-fn belonging(
-    make: impl Fn(&Path) -> Box<dyn Keeping>,
+fn collect_and_remove(
+    make_storage: impl Fn(&Path) -> Box<dyn SessionStorage>,
     files: &[(&str, &str)],
-) -> Vec<(String, Role)> {
+) -> Vec<(String, ArtifactRole)> {
     let home = tempfile::tempdir().unwrap();
-    let named = |text: &str| text.replace("ID", ID).replace("OTHER", OTHER);
+    let with_ids = |text: &str| {
+        text.replace("ID", SESSION_ID)
+            .replace("OTHER", OTHER_SESSION_ID)
+    };
     for (name, text) in files {
-        let path = home.path().join(named(name));
+        let path = home.path().join(with_ids(name));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, named(text)).unwrap();
+        fs::write(path, with_ids(text)).unwrap();
     }
-    let keeping = make(home.path());
-    let found = Found {
-        path: home.path().join(named(files[0].0)),
-        id: crate::IdHint::Whole(ID.into()),
+    let storage = make_storage(home.path());
+    let location = SessionLocation {
+        path: home.path().join(with_ids(files[0].0)),
+        id_hint: crate::IdHint::Complete(SESSION_ID.into()),
         size: 0,
         modified: Timestamp::UNIX_EPOCH,
         archived: false,
     };
-    let belongings = keeping
-        .belongings(&found, &NativeId::parse(ID).unwrap())
+    let artifacts = storage
+        .collect_artifacts(&location, &NativeId::parse(SESSION_ID).unwrap())
         .unwrap();
-    let all = belongings.pieces.clone().into_iter().map(|piece| {
-        let name = piece
-            .name
+    let all = artifacts.artifacts.clone().into_iter().map(|artifact| {
+        let name = artifact
+            .relative_path
             .to_str()
             .unwrap()
-            .replace(ID, "ID")
-            .replace(OTHER, "OTHER");
-        (name, piece.role)
+            .replace(SESSION_ID, "ID")
+            .replace(OTHER_SESSION_ID, "OTHER");
+        (name, artifact.role)
     });
     let all = all.collect();
-    remove(&belongings).unwrap();
+    remove_own_files(&artifacts).unwrap();
     for (name, _) in files {
-        let stays = !belongings
+        let stays = !artifacts
             .own_files()
-            .any(|path| path == home.path().join(named(name)));
-        assert_eq!(home.path().join(named(name)).exists(), stays, "{name}");
+            .any(|path| path == home.path().join(with_ids(name)));
+        assert_eq!(home.path().join(with_ids(name)).exists(), stays, "{name}");
     }
     assert!(
-        belongings
+        artifacts
             .directories
             .iter()
             .all(|directory| !directory.exists())
@@ -57,14 +60,14 @@ fn belonging(
     all
 }
 
-fn names(pieces: &[(String, Role)]) -> Vec<&str> {
-    pieces.iter().map(|(name, _)| name.as_str()).collect()
+fn artifact_names(artifacts: &[(String, ArtifactRole)]) -> Vec<&str> {
+    artifacts.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 #[test]
-fn of_claude_code() {
-    let all = belonging(
-        |home| Box::new(Claude::new(home)),
+fn claude_code_artifacts_are_collected_and_removed() {
+    let all = collect_and_remove(
+        |home| Box::new(ClaudeReader::new(home)),
         &[
             ("projects/-w/ID.jsonl", "{}"),
             ("projects/-w/ID/subagents/agent-a.jsonl", "{}"),
@@ -90,7 +93,7 @@ fn of_claude_code() {
         ],
     );
     assert_eq!(
-        names(&all),
+        artifact_names(&all),
         [
             "projects/-w/ID.jsonl",
             "projects/-copy/ID.jsonl",
@@ -103,13 +106,13 @@ fn of_claude_code() {
             "debug/ID.txt",
         ]
     );
-    assert_eq!(all[0].1, Role::Main);
+    assert_eq!(all[0].1, ArtifactRole::Main);
 }
 
 #[test]
-fn of_codex() {
-    let all = belonging(
-        |home| Box::new(Codex::new(home)),
+fn codex_artifacts_are_collected_and_removed() {
+    let all = collect_and_remove(
+        |home| Box::new(CodexReader::new(home)),
         &[
             (
                 "sessions/2026/11/16/rollout-2026-11-16T06-30-09-ID.jsonl",
@@ -139,11 +142,11 @@ fn of_codex() {
 }
 
 #[test]
-fn of_gemini_cli() {
+fn gemini_cli_artifacts_are_collected_and_removed() {
     let header = "{\"sessionId\":\"ID\",\"projectHash\":\"h\"}\n";
-    let other = "{\"sessionId\":\"OTHER\",\"projectHash\":\"h\"}\n";
-    let all = belonging(
-        |home| Box::new(Gemini::new(home)),
+    let other_header = "{\"sessionId\":\"OTHER\",\"projectHash\":\"h\"}\n";
+    let all = collect_and_remove(
+        |home| Box::new(GeminiReader::new(home)),
         &[
             (
                 "tmp/p/chats/session-2026-11-16T06-30-0b5e4c3a.jsonl",
@@ -153,7 +156,10 @@ fn of_gemini_cli() {
                 "tmp/p/chats/session-2026-11-16T06-31-0b5e4c3a.jsonl",
                 header,
             ),
-            ("tmp/p/chats/session-2026-11-16T06-32-0b5e4c3a.jsonl", other),
+            (
+                "tmp/p/chats/session-2026-11-16T06-32-0b5e4c3a.jsonl",
+                other_header,
+            ),
             ("tmp/p/chats/ID/helper-1.jsonl", "{}"),
             ("tmp/p/chats/OTHER/helper-2.jsonl", "{}"),
             ("tmp/p/tool-outputs/session-ID/a.txt", "a"),
@@ -166,7 +172,7 @@ fn of_gemini_cli() {
         ],
     );
     assert_eq!(
-        names(&all),
+        artifact_names(&all),
         [
             "tmp/p/chats/session-2026-11-16T06-30-0b5e4c3a.jsonl",
             "tmp/p/chats/session-2026-11-16T06-31-0b5e4c3a.jsonl",
@@ -180,9 +186,9 @@ fn of_gemini_cli() {
 }
 
 #[test]
-fn of_opencode_before_it_had_a_database() {
-    let all = belonging(
-        |home| Box::new(Opencode::new(home)),
+fn opencode_artifacts_in_files_are_collected_and_removed() {
+    let all = collect_and_remove(
+        |home| Box::new(OpencodeReader::new(home)),
         &[
             ("storage/session/p/ID.json", "{}"),
             ("storage/message/ID/msg_1.json", "{}"),
@@ -193,7 +199,7 @@ fn of_opencode_before_it_had_a_database() {
         ],
     );
     assert_eq!(
-        names(&all),
+        artifact_names(&all),
         [
             "storage/session/p/ID.json",
             "storage/part/msg_1/prt_1.json",

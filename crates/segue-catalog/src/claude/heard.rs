@@ -2,13 +2,13 @@
 
 use segue_core::session::Part;
 
-use crate::injected::{BY_CLAUDE, begins_with};
+use crate::injected::{CLAUDE_INJECTED_PREFIXES, has_any_prefix};
 
 /// Beginning of the text that Claude Code writes when the user interrupts it.
-const INTERRUPTED: &str = "[Request interrupted by user";
+const INTERRUPTION_PREFIX: &str = "[Request interrupted by user";
 
 /// Tags of the output of the user's own commands.
-const OUTPUTS: &[&str] = &[
+const COMMAND_OUTPUT_TAGS: &[&str] = &[
     "local-command-stdout",
     "local-command-stderr",
     "bash-stdout",
@@ -17,62 +17,70 @@ const OUTPUTS: &[&str] = &[
 
 /// Texts of a record, sorted by their meaning.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct ClaudeUserContent {
     /// Prompt of the user.
-    pub(super) asked: Vec<Part>,
+    pub(super) prompt_parts: Vec<Part>,
     /// Output of the user's commands, which the model may not have received.
-    pub(super) notes: Vec<String>,
+    pub(super) command_outputs: Vec<String>,
     /// Whether a command of the user has ended.
-    pub(super) ran: bool,
+    pub(super) command_ended: bool,
     /// Whether the user interrupted the agent.
     pub(super) cancelled: bool,
 }
 
-impl Heard {
-    pub(super) fn hear(&mut self, text: &str) {
-        if text.starts_with(INTERRUPTED) {
+impl ClaudeUserContent {
+    pub(super) fn add_text(&mut self, text: &str) {
+        if text.starts_with(INTERRUPTION_PREFIX) {
             self.cancelled = true;
-        } else if let Some(command) = command(text) {
-            self.asked.push(Part::Text(command));
-        } else if OUTPUTS.iter().any(|tag| starts_with_tag(text, tag)) {
-            self.ran = true;
-            let outputs = OUTPUTS.iter().filter_map(|tag| tagged(text, tag));
-            let outputs: Vec<&str> = outputs.map(str::trim).filter(|it| !it.is_empty()).collect();
+        } else if let Some(command) = parse_command(text) {
+            self.prompt_parts.push(Part::Text(command));
+        } else if COMMAND_OUTPUT_TAGS
+            .iter()
+            .any(|tag| starts_with_tag(text, tag))
+        {
+            self.command_ended = true;
+            let outputs = COMMAND_OUTPUT_TAGS
+                .iter()
+                .filter_map(|tag| tag_content(text, tag));
+            let outputs: Vec<&str> = outputs
+                .map(str::trim)
+                .filter(|output| !output.is_empty())
+                .collect();
             if !outputs.is_empty() {
-                self.notes.push(outputs.join("\n"));
+                self.command_outputs.push(outputs.join("\n"));
             }
-        } else if !begins_with(text, BY_CLAUDE) && !text.trim().is_empty() {
-            self.asked.push(Part::Text(text.to_owned()));
+        } else if !has_any_prefix(text, CLAUDE_INJECTED_PREFIXES) && !text.trim().is_empty() {
+            self.prompt_parts.push(Part::Text(text.to_owned()));
         }
     }
 }
 
 /// Returns a command to Claude Code or to the shell, or a note to its memory, as the user typed it.
-fn command(text: &str) -> Option<String> {
+fn parse_command(text: &str) -> Option<String> {
     if starts_with_tag(text, "bash-input") {
-        return tagged(text, "bash-input").map(|command| format!("!{}", command.trim()));
+        return tag_content(text, "bash-input").map(|command| format!("!{}", command.trim()));
     }
     if starts_with_tag(text, "user-memory-input") {
-        return tagged(text, "user-memory-input").map(|note| format!("# {}", note.trim()));
+        return tag_content(text, "user-memory-input").map(|note| format!("# {}", note.trim()));
     }
     if !text.trim_start().starts_with("<command-") {
         return None;
     }
-    let name = tagged(text, "command-name")?;
-    let args = tagged(text, "command-args").unwrap_or_default();
+    let name = tag_content(text, "command-name")?;
+    let args = tag_content(text, "command-args").unwrap_or_default();
     Some(format!("{} {}", name.trim(), args.trim()).trim().to_owned())
 }
 
 fn starts_with_tag(text: &str, tag: &str) -> bool {
-    let rest = text.trim_start().strip_prefix('<');
-    let rest = rest.and_then(|rest| rest.strip_prefix(tag));
-    rest.is_some_and(|rest| rest.starts_with('>'))
+    let remainder = text.trim_start().strip_prefix('<');
+    let remainder = remainder.and_then(|remainder| remainder.strip_prefix(tag));
+    remainder.is_some_and(|remainder| remainder.starts_with('>'))
 }
 
-fn tagged<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
-    let (inside, _) = rest.split_once(&format!("</{tag}>"))?;
-    Some(inside)
+fn tag_content<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, remainder) = text.split_once(&format!("<{tag}>"))?;
+    let (content, _) = remainder.split_once(&format!("</{tag}>"))?;
+    Some(content)
 }
 
 #[cfg(test)]
@@ -80,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_person_typed_is_told_from_what_was_put_in_their_mouth() {
+    fn prompts_of_the_user_are_separated_from_injected_texts() {
         let cases = [
             ("hello", "asked hello"),
             (
@@ -117,20 +125,26 @@ mod tests {
             ("see <bash-stdout>", "asked see <bash-stdout>"),
         ];
         for (text, expected) in cases {
-            let mut heard = Heard::default();
-            heard.hear(text);
-            let asked = heard.asked.iter().map(|part| match part {
+            let mut user_content = ClaudeUserContent::default();
+            user_content.add_text(text);
+            let prompts = user_content.prompt_parts.iter().map(|part| match part {
                 Part::Text(text) => format!("asked {text}"),
-                other => format!("{other:?}"),
+                unexpected => format!("{unexpected:?}"),
             });
-            let notes = heard.notes.iter().map(|note| format!("note {note}"));
-            let flags = [(heard.ran, "ran"), (heard.cancelled, "cancelled")];
+            let outputs = user_content
+                .command_outputs
+                .iter()
+                .map(|output| format!("note {output}"));
+            let flags = [
+                (user_content.command_ended, "ran"),
+                (user_content.cancelled, "cancelled"),
+            ];
             let flags = flags
                 .iter()
-                .filter(|(is, _)| *is)
+                .filter(|(is_set, _)| *is_set)
                 .map(|(_, name)| (*name).to_owned());
-            let told: Vec<String> = asked.chain(notes).chain(flags).collect();
-            assert_eq!(told.join(", "), expected, "{text}");
+            let formatted: Vec<String> = prompts.chain(outputs).chain(flags).collect();
+            assert_eq!(formatted.join(", "), expected, "{text}");
         }
     }
 }

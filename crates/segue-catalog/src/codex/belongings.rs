@@ -8,31 +8,45 @@ use std::sync::Arc;
 
 use segue_core::id::NativeId;
 
-use super::{Codex, home};
-use crate::belongings::Gathering;
-use crate::{Belongings, Found, KeepError, Keeping, Reader, Role};
+use super::{CodexReader, home};
+use crate::belongings::ArtifactCollector;
+use crate::{
+    ArchiveError, ArtifactRole, Reader, SessionArtifacts, SessionLocation, SessionStorage,
+};
 
-impl Keeping for Codex {
+impl SessionStorage for CodexReader {
     fn home(&self) -> &Path {
         self.home.root()
     }
 
-    fn belongings(&self, found: &Found, id: &NativeId) -> Result<Belongings, KeepError> {
-        let mut all = Gathering::new(self.home.root())?;
-        all.main(&found.path)?;
-        for path in self.home.files_of(id.as_str()) {
-            all.file(&path, Role::Side);
+    fn collect_artifacts(
+        &self,
+        location: &SessionLocation,
+        id: &NativeId,
+    ) -> Result<SessionArtifacts, ArchiveError> {
+        let mut artifacts = ArtifactCollector::new(self.home.root())?;
+        artifacts.add_main_file(&location.path)?;
+        for path in self.home.session_files(id.as_str()) {
+            artifacts.add_file(&path, ArtifactRole::Side);
         }
         // A fork shares records with its parent that only the parent's file contains.
-        let history = self.history(found)?;
+        let history = self.resolve_history(location)?;
         for path in history.paths() {
-            let own = home::name(path).is_some_and(|name| name.session == id.as_str());
-            all.file(path, if own { Role::Side } else { Role::Shared });
+            let is_own =
+                home::parse_rollout_name(path).is_some_and(|name| name.session_id == id.as_str());
+            artifacts.add_file(
+                path,
+                if is_own {
+                    ArtifactRole::Side
+                } else {
+                    ArtifactRole::Shared
+                },
+            );
         }
-        Ok(all.done())
+        Ok(artifacts.finish())
     }
 
-    fn elsewhere(&self, home: PathBuf) -> Arc<dyn Reader> {
+    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {
         Arc::new(Self::new(home))
     }
 }

@@ -7,10 +7,10 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::json::Text;
+use crate::json::JsonText;
 
 /// Beginnings of texts that report a failure instead of a result.
-const REFUSALS: &[&str] = &[
+const FAILURE_PREFIXES: &[&str] = &[
     "unsupported call:",
     "unsupported custom tool call:",
     "failed to parse function arguments",
@@ -25,19 +25,19 @@ const REFUSALS: &[&str] = &[
 ];
 
 /// Bytes at the beginning of a text that can contain an exit code, before the output of the command.
-const HEADER: usize = 400;
+const MAX_HEADER_BYTES: usize = 400;
 
 /// Returns `true` if a result reports that its tool failed. `output` is JSON as in the line, so quotes and line feeds
 /// in it are escaped.
-pub(super) fn tells(output: &str) -> bool {
+pub(super) fn is_failed_output(output: &str) -> bool {
     let Some(text) = output.strip_prefix('"') else {
         // Older versions could wrap the text in an object.
-        return output.starts_with('{') && has(output, "\"success\":false");
+        return output.starts_with('{') && contains_text(output, "\"success\":false");
     };
-    if REFUSALS.iter().any(|start| text.starts_with(start)) {
+    if FAILURE_PREFIXES.iter().any(|start| text.starts_with(start)) {
         return true;
     }
-    let mut end = text.len().min(HEADER);
+    let mut end = text.len().min(MAX_HEADER_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -62,86 +62,88 @@ pub(super) fn tells(output: &str) -> bool {
 
 /// End of a command or a tool, as an event reports it.
 #[derive(Deserialize)]
-struct End<'a> {
+struct CodexFileToolEnd<'a> {
     #[serde(borrow, default)]
-    call_id: Option<Text<'a>>,
+    call_id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    status: Option<Text<'a>>,
+    status: Option<JsonText<'a>>,
     #[serde(default)]
     exit_code: Option<i64>,
     #[serde(default)]
     success: Option<bool>,
     #[serde(default)]
-    result: Option<Outcome>,
+    result: Option<CodexFileMcpResult>,
 }
 
 /// Result of a tool of an MCP server. Older versions wrap it in `Ok` or `Err`.
 #[derive(Deserialize)]
-struct Outcome {
+struct CodexFileMcpResult {
     #[serde(default, rename = "Err")]
     err: Option<IgnoredAny>,
     #[serde(default, rename = "Ok")]
-    ok: Option<Flag>,
+    ok: Option<CodexFileErrorFlag>,
     #[serde(default, alias = "isError")]
     is_error: Option<bool>,
 }
 
 #[derive(Deserialize)]
-struct Flag {
+struct CodexFileErrorFlag {
     #[serde(default, alias = "isError")]
     is_error: Option<bool>,
 }
 
-impl End<'_> {
-    fn failed(&self) -> bool {
-        let refused = |outcome: &Outcome| {
+impl CodexFileToolEnd<'_> {
+    fn is_failed(&self) -> bool {
+        let is_error = |outcome: &CodexFileMcpResult| {
             let flag = outcome.ok.as_ref().and_then(|flag| flag.is_error);
             outcome.err.is_some() || flag.or(outcome.is_error) == Some(true)
         };
         matches!(self.status.as_deref(), Some("failed" | "declined"))
             || self.exit_code.is_some_and(|code| code != 0)
             || self.success == Some(false)
-            || self.result.as_ref().is_some_and(refused)
+            || self.result.as_ref().is_some_and(is_error)
     }
 }
 
 /// Returns the id of the call whose failure an event reports.
-pub(super) fn told(event: &str) -> Option<String> {
+pub(super) fn failed_call_id(event: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Wrapped<'a> {
+    struct CodexFileItemEvent<'a> {
         #[serde(borrow)]
-        item: End<'a>,
+        item: CodexFileToolEnd<'a>,
     }
-    if tells_of_success(event) {
+    if is_success_event(event) {
         return None;
     }
-    let read = || serde_json::Deserializer::from_str(event);
-    let end = match Wrapped::deserialize(&mut read()) {
+    let deserializer = || serde_json::Deserializer::from_str(event);
+    let end = match CodexFileItemEvent::deserialize(&mut deserializer()) {
         Ok(wrapped) => wrapped.item,
-        Err(_) => End::deserialize(&mut read()).ok()?,
+        Err(_) => CodexFileToolEnd::deserialize(&mut deserializer()).ok()?,
     };
     let id = end.call_id.as_ref().or(end.id.as_ref())?;
-    end.failed().then(|| id.to_string())
+    end.is_failed().then(|| id.to_string())
 }
 
 /// Returns `true` if an event reports no failure, without parsing it. Most events are long and report a success, and
 /// some repeat the content of other lines.
-fn tells_of_success(event: &str) -> bool {
-    const ELSEWHERE: &[&str] = &["UserMessage", "AgentMessage", "Reasoning"];
-    const SIGNS: &[&str] = &["\"failed\"", "\"declined\"", ":false", ":true", "\"Err\":"];
+fn is_success_event(event: &str) -> bool {
+    const MESSAGE_ITEM_TYPES: &[&str] = &["UserMessage", "AgentMessage", "Reasoning"];
+    const FAILURE_MARKERS: &[&str] = &["\"failed\"", "\"declined\"", ":false", ":true", "\"Err\":"];
     let item = event.split_once("\"item\":{\"type\":\"");
     let item = item.and_then(|(_, item)| item.split_once('"'));
     match item {
-        Some((kind, _)) if ELSEWHERE.contains(&kind) => true,
+        Some((kind, _)) if MESSAGE_ITEM_TYPES.contains(&kind) => true,
         // The status of a command precedes its output.
-        Some(("CommandExecution", item)) => has(item, "\"status\":\"completed\""),
-        Some(_) => !SIGNS.iter().any(|sign| has(event, sign)),
+        Some(("CommandExecution", item)) => contains_text(item, "\"status\":\"completed\""),
+        Some(_) => !FAILURE_MARKERS
+            .iter()
+            .any(|marker| contains_text(event, marker)),
         None => false,
     }
 }
 
-fn has(text: &str, needle: &str) -> bool {
+fn contains_text(text: &str, needle: &str) -> bool {
     memmem::find(text.as_bytes(), needle.as_bytes()).is_some()
 }

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::dialect::Malformed;
+use crate::dialect::MalformedLine;
 
 /// Fields around the payload of a line.
-pub(super) struct Frame<'a> {
-    at: Option<&'a str>,
+pub(super) struct CodexFileFrame<'a> {
+    timestamp: Option<&'a str>,
     /// Number of the record. `None` in files without numbers.
     pub(super) ordinal: Option<u64>,
     pub(super) kind: &'a str,
@@ -16,32 +16,34 @@ pub(super) struct Frame<'a> {
     pub(super) payload: &'a str,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> CodexFileFrame<'a> {
     /// Parses a frame in the layout that Codex writes, without reading the payload.
-    fn quick(line: &'a str) -> Option<Self> {
-        let rest = line.strip_prefix("{\"timestamp\":\"")?;
-        let (at, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
-        let rest = rest.strip_prefix("\",")?;
-        let (ordinal, rest) = match rest.strip_prefix("\"ordinal\":") {
-            Some(rest) => {
-                let (ordinal, rest) = rest.split_once(',')?;
-                (Some(ordinal.parse().ok()?), rest)
+    fn parse_fast(line: &'a str) -> Option<Self> {
+        let remainder = line.strip_prefix("{\"timestamp\":\"")?;
+        let (timestamp, remainder) =
+            remainder.split_at_checked(memchr::memchr(b'"', remainder.as_bytes())?)?;
+        let remainder = remainder.strip_prefix("\",")?;
+        let (ordinal, remainder) = match remainder.strip_prefix("\"ordinal\":") {
+            Some(remainder) => {
+                let (ordinal, remainder) = remainder.split_once(',')?;
+                (Some(ordinal.parse().ok()?), remainder)
             }
-            None => (None, rest),
+            None => (None, remainder),
         };
-        let rest = rest.strip_prefix("\"type\":\"")?;
-        let (kind, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
+        let remainder = remainder.strip_prefix("\"type\":\"")?;
+        let (kind, remainder) =
+            remainder.split_at_checked(memchr::memchr(b'"', remainder.as_bytes())?)?;
         Some(Self {
-            at: Some(at),
+            timestamp: Some(timestamp),
             ordinal,
             kind,
-            payload: rest.strip_prefix("\",\"payload\":")?,
+            payload: remainder.strip_prefix("\",\"payload\":")?,
         })
     }
 
-    pub(super) fn parse(line: &'a str) -> Result<Self, Malformed> {
+    pub(super) fn parse(line: &'a str) -> Result<Self, MalformedLine> {
         #[derive(Deserialize)]
-        struct Line<'a> {
+        struct CodexFileLine<'a> {
             #[serde(borrow, default)]
             timestamp: Option<&'a str>,
             #[serde(default)]
@@ -51,56 +53,58 @@ impl<'a> Frame<'a> {
             #[serde(borrow, default)]
             payload: Option<&'a RawValue>,
         }
-        if let Some(frame) = Self::quick(line) {
+        if let Some(frame) = Self::parse_fast(line) {
             return Ok(frame);
         }
-        let read: Line<'_> = serde_json::from_str(line)?;
-        Ok(match read.payload {
+        let parsed: CodexFileLine<'_> = serde_json::from_str(line)?;
+        Ok(match parsed.payload {
             Some(payload) => Self {
-                at: read.timestamp,
-                ordinal: read.ordinal,
-                kind: read.r#type.ok_or(Malformed)?,
+                timestamp: parsed.timestamp,
+                ordinal: parsed.ordinal,
+                kind: parsed.r#type.ok_or(MalformedLine)?,
                 payload: payload.get(),
             },
             // The oldest files have items without a frame, and lines without a type between them.
             None => Self {
-                at: read.timestamp,
+                timestamp: parsed.timestamp,
                 ordinal: None,
-                kind: read.r#type.map_or("", |_| "response_item"),
+                kind: parsed.r#type.map_or("", |_| "response_item"),
                 payload: line,
             },
         })
     }
 
     /// Returns the type of the payload.
-    pub(super) fn inside(&self) -> Result<&'a str, Malformed> {
+    pub(super) fn payload_type(&self) -> Result<&'a str, MalformedLine> {
         #[derive(Deserialize)]
-        struct Typed<'a> {
+        struct CodexFilePayloadType<'a> {
             #[serde(borrow)]
             r#type: &'a str,
         }
-        let quick = || {
-            let rest = self.payload.strip_prefix("{\"type\":\"")?;
-            rest.get(..memchr::memchr(b'"', rest.as_bytes())?)
+        let find_type = || {
+            let remainder = self.payload.strip_prefix("{\"type\":\"")?;
+            remainder.get(..memchr::memchr(b'"', remainder.as_bytes())?)
         };
-        match quick() {
+        match find_type() {
             Some(kind) => Ok(kind),
-            None => self.read::<Typed<'_>>().map(|typed| typed.r#type),
+            None => self
+                .read_payload::<CodexFilePayloadType<'_>>()
+                .map(|typed| typed.r#type),
         }
     }
 
-    pub(super) fn read<T: Deserialize<'a>>(&self) -> Result<T, Malformed> {
+    pub(super) fn read_payload<T: Deserialize<'a>>(&self) -> Result<T, MalformedLine> {
         let mut payload = serde_json::Deserializer::from_str(self.payload);
         Ok(T::deserialize(&mut payload)?)
     }
 
     pub(super) fn time(&self) -> Option<Timestamp> {
-        self.at?.parse().ok()
+        self.timestamp?.parse().ok()
     }
 }
 
 /// Returns the number of a record. `None` in files without numbers.
-pub(super) fn ordinal(line: &[u8]) -> Option<u64> {
+pub(super) fn parse_ordinal(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
-    Frame::parse(line).ok()?.ordinal
+    CodexFileFrame::parse(line).ok()?.ordinal
 }

@@ -12,88 +12,88 @@ use segue_core::id::NativeId;
 use serde::Deserialize;
 
 use crate::found::IdHint;
-use crate::json::Text;
-use crate::lines::Lines;
-use crate::{Found, Whereabouts};
+use crate::json::JsonText;
+use crate::lines::LineReader;
+use crate::{SessionLocation, SessionScan};
 
 /// Depth of the directories: year, month and day.
-const DEPTH: usize = 3;
+const DATE_DIRECTORY_DEPTH: usize = 3;
 
 /// Home directory of Codex.
 #[derive(Debug, Clone)]
-pub(super) struct Home {
+pub(super) struct CodexHome {
     root: PathBuf,
-    names: Arc<Mutex<Names>>,
+    titles: Arc<Mutex<CodexTitleCache>>,
 }
 
 /// Titles that users gave their sessions, as last read.
 #[derive(Debug, Default)]
-struct Names {
-    read: Option<(SystemTime, u64)>,
+struct CodexTitleCache {
+    file_version: Option<(SystemTime, u64)>,
     by_id: HashMap<String, String>,
 }
 
 /// Parsed name of a file: `rollout-<time>-<session>[_<this file>].jsonl[.zst]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name<'a> {
-    pub(super) session: &'a str,
+pub(super) struct RolloutName<'a> {
+    pub(super) session_id: &'a str,
     /// Id of this file, if a revert created it. A reverted session continues in a new file.
-    pub(super) later: Option<&'a str>,
-    pub(super) packed: bool,
+    pub(super) revert_id: Option<&'a str>,
+    pub(super) compressed: bool,
 }
 
-impl<'a> Name<'a> {
+impl<'a> RolloutName<'a> {
     pub(super) fn parse(name: &'a str) -> Option<Self> {
-        const TIME: usize = "2026-11-16T00-37-34-".len();
-        let name = name.strip_prefix("rollout-")?.get(TIME..)?;
-        let (name, packed) = match name.strip_suffix(".zst") {
+        const TIMESTAMP_LENGTH: usize = "2026-11-16T00-37-34-".len();
+        let name = name.strip_prefix("rollout-")?.get(TIMESTAMP_LENGTH..)?;
+        let (name, compressed) = match name.strip_suffix(".zst") {
             Some(name) => (name, true),
             None => (name, false),
         };
         let name = name.strip_suffix(".jsonl")?;
-        let (session, later) = match name.split_once('_') {
-            Some((session, later)) => (session, Some(later)),
+        let (session_id, revert_id) = match name.split_once('_') {
+            Some((session_id, revert_id)) => (session_id, Some(revert_id)),
             None => (name, None),
         };
-        let named = Self {
-            session,
-            later,
-            packed,
+        let parsed = Self {
+            session_id,
+            revert_id,
+            compressed,
         };
-        NativeId::parse(session).is_ok().then_some(named)
+        NativeId::parse(session_id).is_ok().then_some(parsed)
     }
 
     /// Returns the id by which other files refer to this one.
-    fn file(&self) -> &'a str {
-        self.later.unwrap_or(self.session)
+    fn file_id(&self) -> &'a str {
+        self.revert_id.unwrap_or(self.session_id)
     }
 }
 
-pub(super) fn is_packed(path: &Path) -> bool {
+pub(super) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "zst")
 }
 
 /// Parses the name of the file at `path`.
-pub(super) fn name(path: &Path) -> Option<Name<'_>> {
-    path.file_name()?.to_str().and_then(Name::parse)
+pub(super) fn parse_rollout_name(path: &Path) -> Option<RolloutName<'_>> {
+    path.file_name()?.to_str().and_then(RolloutName::parse)
 }
 
 /// Returns the creation time of an id. `None` if the id is not a UUID of version 7.
-pub(super) fn made_at(id: &str) -> Option<Timestamp> {
-    let (high, rest) = id.split_once('-')?;
-    let (low, rest) = rest.split_once('-')?;
-    if high.len() != 8 || low.len() != 4 || !rest.starts_with('7') {
+pub(super) fn id_creation_time(id: &str) -> Option<Timestamp> {
+    let (high, remainder) = id.split_once('-')?;
+    let (low, remainder) = remainder.split_once('-')?;
+    if high.len() != 8 || low.len() != 4 || !remainder.starts_with('7') {
         return None;
     }
     let millis = i64::from_str_radix(&format!("{high}{low}"), 16).ok()?;
     Timestamp::from_millisecond(millis).ok()
 }
 
-impl Home {
+impl CodexHome {
     pub(super) fn new(root: PathBuf) -> Self {
         Self {
             root,
-            names: Arc::default(),
+            titles: Arc::default(),
         }
     }
 
@@ -102,129 +102,132 @@ impl Home {
     }
 
     /// Returns all files of a session, compressed or not, archived or not. Reads only names.
-    pub(super) fn files_of(&self, id: &str) -> Vec<PathBuf> {
+    pub(super) fn session_files(&self, id: &str) -> Vec<PathBuf> {
         let mut paths = Vec::new();
-        files_named(&self.sessions(), id, DEPTH, &mut paths);
-        files_named(&self.archived(), id, 0, &mut paths);
+        collect_session_files(&self.sessions_dir(), id, DATE_DIRECTORY_DEPTH, &mut paths);
+        collect_session_files(&self.archived_sessions_dir(), id, 0, &mut paths);
         paths.sort_unstable();
         paths
     }
 
-    fn sessions(&self) -> PathBuf {
+    fn sessions_dir(&self) -> PathBuf {
         self.root.join("sessions")
     }
 
-    fn archived(&self) -> PathBuf {
+    fn archived_sessions_dir(&self) -> PathBuf {
         self.root.join("archived_sessions")
     }
 
     /// Finds all sessions, each at its newest file.
-    pub(super) fn find(&self) -> Whereabouts {
-        let mut there = Whereabouts::default();
-        walk(&mut there, &self.sessions(), DEPTH, false);
-        walk(&mut there, &self.archived(), 0, true);
-        let mut newest: HashMap<String, Found> = HashMap::with_capacity(there.found.len());
-        for found in std::mem::take(&mut there.found) {
-            let IdHint::Whole(id) = &found.id else {
+    pub(super) fn find_sessions(&self) -> SessionScan {
+        let mut scan = SessionScan::default();
+        scan_directory(&mut scan, &self.sessions_dir(), DATE_DIRECTORY_DEPTH, false);
+        scan_directory(&mut scan, &self.archived_sessions_dir(), 0, true);
+        let mut newest: HashMap<String, SessionLocation> =
+            HashMap::with_capacity(scan.locations.len());
+        for location in std::mem::take(&mut scan.locations) {
+            let IdHint::Complete(id) = &location.id_hint else {
                 continue;
             };
             match newest.get(id) {
-                Some(other) if rank(other) >= rank(&found) => {}
-                _ => drop(newest.insert(id.clone(), found)),
+                Some(existing) if file_rank(existing) >= file_rank(&location) => {}
+                _ => drop(newest.insert(id.clone(), location)),
             }
         }
-        there.found = newest.into_values().collect();
-        there
+        scan.locations = newest.into_values().collect();
+        scan
     }
 
     /// Returns the file to which other files refer as `id`. Ids come from files, so they are compared with names and
     /// never become a part of a path.
-    pub(super) fn file_of(&self, id: &str, near: &Path) -> Option<PathBuf> {
-        let sessions = self.sessions();
-        let beside = near.parent().and_then(|directory| named(directory, id, 0));
-        beside
+    pub(super) fn find_file(&self, id: &str, near: &Path) -> Option<PathBuf> {
+        let sessions_dir = self.sessions_dir();
+        let sibling = near
+            .parent()
+            .and_then(|directory| find_file_in_directory(directory, id, 0));
+        sibling
             .or_else(|| {
-                let mut days = days_around(made_at(id)?);
-                days.find_map(|day| named(&sessions.join(day), id, 0))
+                let mut days = candidate_day_directories(id_creation_time(id)?);
+                days.find_map(|day| find_file_in_directory(&sessions_dir.join(day), id, 0))
             })
-            .or_else(|| named(&self.archived(), id, 0))
-            .or_else(|| named(&sessions, id, DEPTH))
+            .or_else(|| find_file_in_directory(&self.archived_sessions_dir(), id, 0))
+            .or_else(|| find_file_in_directory(&sessions_dir, id, DATE_DIRECTORY_DEPTH))
     }
 
     /// Returns the title that the user gave a session. Reads the list only if it has changed.
-    pub(super) fn title_of(&self, id: &str) -> Option<String> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn session_title(&self, id: &str) -> Option<String> {
+        let mut titles = self.titles.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.root.join("session_index.jsonl");
         let data = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
-        let now = Some((data.modified().ok()?, data.len()));
-        if names.read != now {
-            names.by_id = read_names(&path);
-            names.read = now;
+        let file_version = Some((data.modified().ok()?, data.len()));
+        if titles.file_version != file_version {
+            titles.by_id = read_titles(&path);
+            titles.file_version = file_version;
         }
-        names.by_id.get(id).cloned()
+        titles.by_id.get(id).cloned()
     }
 }
 
 /// Returns the rank of a file among the files of a session: after the last revert, not archived, not compressed.
-fn rank(found: &Found) -> (Option<&str>, bool, bool) {
-    let name = name(&found.path);
+fn file_rank(location: &SessionLocation) -> (Option<&str>, bool, bool) {
+    let name = parse_rollout_name(&location.path);
     (
-        name.and_then(|name| name.later),
-        !found.archived,
-        name.is_some_and(|name| !name.packed),
+        name.and_then(|name| name.revert_id),
+        !location.archived,
+        name.is_some_and(|name| !name.compressed),
     )
 }
 
-fn walk(there: &mut Whereabouts, directory: &Path, depth: usize, archived: bool) {
-    for entry in there.entries(directory) {
+fn scan_directory(scan: &mut SessionScan, directory: &Path, depth: usize, archived: bool) {
+    for entry in scan.read_entries(directory) {
         let name = entry.file_name();
-        if let Some(name) = name.to_str().and_then(Name::parse) {
-            let id = IdHint::Whole(name.session.to_owned());
-            there.add_file(&entry, id, archived);
+        if let Some(name) = name.to_str().and_then(RolloutName::parse) {
+            let id = IdHint::Complete(name.session_id.to_owned());
+            scan.add_file(&entry, id, archived);
         } else if depth > 0 && std::fs::metadata(entry.path()).is_ok_and(|data| data.is_dir()) {
-            walk(there, &entry.path(), depth - 1, archived);
+            scan_directory(scan, &entry.path(), depth - 1, archived);
         }
     }
 }
 
 /// Collects the files of a session in a directory.
-fn files_named(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf>) {
+fn collect_session_files(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     for entry in entries.filter_map(Result::ok) {
         let name = entry.file_name();
-        match name.to_str().and_then(Name::parse) {
-            Some(name) if name.session == id => paths.push(entry.path()),
-            None if depth > 0 => files_named(&entry.path(), id, depth - 1, paths),
+        match name.to_str().and_then(RolloutName::parse) {
+            Some(name) if name.session_id == id => paths.push(entry.path()),
+            None if depth > 0 => collect_session_files(&entry.path(), id, depth - 1, paths),
             Some(_) | None => {}
         }
     }
 }
 
 /// Returns the file in a directory to which other files refer as `id`.
-fn named(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
-    let mut packed = None;
+fn find_file_in_directory(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
+    let mut compressed = None;
     for entry in std::fs::read_dir(directory).ok()?.filter_map(Result::ok) {
         let name = entry.file_name();
-        match name.to_str().and_then(Name::parse) {
+        match name.to_str().and_then(RolloutName::parse) {
             // Opening a pipe with a matching name would block.
-            Some(name) if name.file() != id || !entry.path().is_file() => {}
+            Some(name) if name.file_id() != id || !entry.path().is_file() => {}
             // While Codex compresses a file, both versions exist.
-            Some(name) if name.packed => packed = Some(entry.path()),
+            Some(name) if name.compressed => compressed = Some(entry.path()),
             Some(_) => return Some(entry.path()),
             None if depth > 0 => {
-                let inside = named(&entry.path(), id, depth - 1);
-                if inside.is_some() {
-                    return inside;
+                let nested = find_file_in_directory(&entry.path(), id, depth - 1);
+                if nested.is_some() {
+                    return nested;
                 }
             }
             None => {}
         }
     }
-    packed
+    compressed
 }
 
 /// Returns the directories in which a file of this time may be, because they are named by local dates.
-fn days_around(at: Timestamp) -> impl Iterator<Item = String> {
+fn candidate_day_directories(at: Timestamp) -> impl Iterator<Item = String> {
     let hours = [0, -24, 24].into_iter();
     hours.filter_map(move |hours| {
         let day = at.checked_add(jiff::Span::new().hours(hours)).ok()?;
@@ -233,23 +236,23 @@ fn days_around(at: Timestamp) -> impl Iterator<Item = String> {
 }
 
 /// Reads the list of titles. Later lines override earlier ones.
-fn read_names(path: &Path) -> HashMap<String, String> {
+fn read_titles(path: &Path) -> HashMap<String, String> {
     #[derive(Deserialize)]
-    struct Entry<'a> {
+    struct CodexFileTitleEntry<'a> {
         #[serde(borrow)]
-        id: Text<'a>,
+        id: JsonText<'a>,
         #[serde(borrow)]
-        thread_name: Text<'a>,
+        thread_name: JsonText<'a>,
     }
-    let mut names = HashMap::new();
+    let mut titles = HashMap::new();
     let Ok(file) = std::fs::File::open(path) else {
-        return names;
+        return titles;
     };
-    let mut lines = Lines::new(file, 0);
+    let mut lines = LineReader::new(file, 0);
     while let Ok(Some(line)) = lines.next() {
-        if let Ok(entry) = serde_json::from_slice::<Entry<'_>>(line.bytes) {
-            names.insert(entry.id.into_owned(), entry.thread_name.into_owned());
+        if let Ok(entry) = serde_json::from_slice::<CodexFileTitleEntry<'_>>(line.bytes) {
+            titles.insert(entry.id.into_owned(), entry.thread_name.into_owned());
         }
     }
-    names
+    titles
 }

@@ -14,441 +14,494 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::failure;
-use super::frame::Frame;
+use super::frame::CodexFileFrame;
 use super::wire::{
-    Answered, Block, Called, Compacted, Context, Happened, Picture, Reasoning, Spoken, Tokens, Used,
+    CodexFileBlock, CodexFileCall, CodexFileCallOutput, CodexFileCompacted, CodexFileEvent,
+    CodexFileImage, CodexFileMessage, CodexFileReasoning, CodexFileTokenUsage,
+    CodexFileTurnContext, CodexFileUsageRecord,
 };
-use crate::dialect::{Dialect, Malformed, Told};
-use crate::injected::{BY_CODEX, begins_with};
-use crate::json::{Blocks, Text};
-use crate::record::Back;
-use crate::{Event, Said};
+use crate::dialect::{LineEvents, LineFormat, MalformedLine};
+use crate::injected::{CODEX_INJECTED_PREFIXES, has_any_prefix};
+use crate::json::{JsonText, TextOrBlocks};
+use crate::record::RewindTarget;
+use crate::{KeyedMessage, RecordEvent};
 
-const FINISHED: TurnState = TurnState::Finished;
-const FAILED: TurnState = TurnState::Failed;
+const FINISHED_STATE: TurnState = TurnState::Finished;
+const FAILED_STATE: TurnState = TurnState::Failed;
 
 /// Line format of Codex. It remembers the current task and the tools that were called in it.
 #[derive(Default)]
-pub(super) struct Lines {
-    task: Task,
-    calls: HashMap<String, String>,
+pub(super) struct CodexLineFormat {
+    task: CodexTask,
+    tool_names: HashMap<String, String>,
     /// Calls whose failure an event reported before their results.
-    failed: HashSet<String>,
+    failed_calls: HashSet<String>,
     /// Whether the model has answered since its usage was last reported.
-    answered: bool,
-    window: Option<u64>,
+    answered_since_usage: bool,
+    context_window: Option<u64>,
     /// Model of this turn.
     model: Option<String>,
-    /// Last text of the model. `answers` is the number of such texts so far.
-    answer: String,
-    answers: u64,
+    /// Last text of the model. `answer_count` is the number of such texts so far.
+    last_answer: String,
+    answer_count: u64,
 }
 
 /// Work of Codex between two waits for the user. Most tasks are turns. A compaction of the context, or a command that
 /// the user runs, is a task too.
 #[derive(Default)]
-struct Task {
+struct CodexTask {
     /// Whether its beginning was recorded. The oldest files contain no tasks.
-    told: bool,
-    prompted: bool,
+    start_recorded: bool,
+    has_prompt: bool,
     /// Number of messages that belong to a turn.
-    said: u32,
+    message_count: u32,
     failed: bool,
     /// State at the end of the previous task.
-    before: Option<TurnState>,
+    previous_state: Option<TurnState>,
 }
 
-impl Dialect for Lines {
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed> {
+impl LineFormat for CodexLineFormat {
+    fn parse_line(&mut self, line: &str, output: &mut LineEvents) -> Result<(), MalformedLine> {
         let line = line.trim_ascii();
         if !(line.starts_with('{') && line.ends_with('}')) {
-            return Err(Malformed);
+            return Err(MalformedLine);
         }
-        let frame = Frame::parse(line)?;
+        let frame = CodexFileFrame::parse(line)?;
         match frame.kind {
-            "response_item" => self.item(&frame, &mut told.events)?,
-            "event_msg" => self.event(&frame, &mut told.events)?,
+            "response_item" => self.emit_item(&frame, &mut output.events)?,
+            "event_msg" => self.emit_event(&frame, &mut output.events)?,
             "token_usage_record" => {
-                let used: Used<'_> = frame.read()?;
-                self.answered = false;
-                let request = used.response_id.map(Text::into_owned);
-                told.events.push(self.used(request, used.usage));
+                let usage_record: CodexFileUsageRecord<'_> = frame.read_payload()?;
+                self.answered_since_usage = false;
+                let request = usage_record.response_id.map(JsonText::into_owned);
+                output
+                    .events
+                    .push(self.usage_event(request, usage_record.usage));
             }
             "turn_context" => {
-                let context: Context<'_> = frame.read()?;
-                self.model = context.model.map(Text::into_owned).or(self.model.take());
+                let context: CodexFileTurnContext<'_> = frame.read_payload()?;
+                self.model = context
+                    .model
+                    .map(JsonText::into_owned)
+                    .or(self.model.take());
             }
-            "compacted" => self.compacted(&frame, &mut told.events)?,
+            "compacted" => self.emit_compaction(&frame, &mut output.events)?,
             _ => {}
         }
-        if !told.events.is_empty() {
-            told.at = frame.time();
+        if !output.events.is_empty() {
+            output.at = frame.time();
         }
         Ok(())
     }
 
-    fn may_prompt(line: &[u8]) -> bool {
+    fn can_begin_turn(line: &[u8]) -> bool {
         // In a line that Codex writes, the decisive fields are at the beginning.
-        let beginning = line.get(..BEGINNING).unwrap_or(line);
-        Self::may_start_task(line) || {
-            let usual = line.starts_with(b"{\"timestamp\":\"");
-            let other = has(beginning, b"\"event_msg\"") || has(beginning, b"_call_output\"");
-            !(usual && other) && has(line, b"\"user\"")
+        let beginning = line.get(..CLASSIFICATION_PREFIX_BYTES).unwrap_or(line);
+        Self::can_start_task(line) || {
+            let is_standard_layout = line.starts_with(b"{\"timestamp\":\"");
+            let is_other_record = contains_bytes(beginning, b"\"event_msg\"")
+                || contains_bytes(beginning, b"_call_output\"");
+            !(is_standard_layout && is_other_record) && contains_bytes(line, b"\"user\"")
         }
     }
 
     /// Returns `true` only for the beginning of a task, because the user may send more messages during a task.
-    fn begins(line: &[u8]) -> bool {
+    fn is_turn_start(line: &[u8]) -> bool {
         let text = String::from_utf8_lossy(line);
-        let frame = Frame::parse(text.trim_ascii()).ok();
+        let frame = CodexFileFrame::parse(text.trim_ascii()).ok();
         let event = frame.filter(|frame| frame.kind == "event_msg");
-        event.is_some_and(|frame| frame.inside().is_ok_and(starts_task))
+        event.is_some_and(|frame| frame.payload_type().is_ok_and(is_task_start))
     }
 }
 
 /// Line format of the oldest files, which contain no tasks: every prompt begins a turn.
 #[derive(Default)]
-pub(super) struct Taskless(Lines);
+pub(super) struct CodexTasklessLineFormat(CodexLineFormat);
 
-impl Dialect for Taskless {
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed> {
-        self.0.read(line, told)
+impl LineFormat for CodexTasklessLineFormat {
+    fn parse_line(&mut self, line: &str, output: &mut LineEvents) -> Result<(), MalformedLine> {
+        self.0.parse_line(line, output)
     }
 
-    fn may_prompt(line: &[u8]) -> bool {
-        Lines::may_prompt(line)
+    fn can_begin_turn(line: &[u8]) -> bool {
+        CodexLineFormat::can_begin_turn(line)
     }
 }
 
 /// Bytes of a line that are searched to classify it.
-const BEGINNING: usize = 300;
+const CLASSIFICATION_PREFIX_BYTES: usize = 300;
 
-fn starts_task(event: &str) -> bool {
+fn is_task_start(event: &str) -> bool {
     matches!(event, "task_started" | "turn_started")
 }
 
-fn has(bytes: &[u8], needle: &[u8]) -> bool {
+fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
     memmem::find(bytes, needle).is_some()
 }
 
-impl Lines {
+impl CodexLineFormat {
     /// Returns `true` if a line may begin a task. The check is cheap: it may return `true` for other lines, but never
     /// returns `false` for a line that begins a task.
-    pub(super) fn may_start_task(line: &[u8]) -> bool {
-        has(line.get(..BEGINNING).unwrap_or(line), b"_started\"")
+    pub(super) fn can_start_task(line: &[u8]) -> bool {
+        contains_bytes(
+            line.get(..CLASSIFICATION_PREFIX_BYTES).unwrap_or(line),
+            b"_started\"",
+        )
     }
 
-    fn item(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
+    fn emit_item(
+        &mut self,
+        frame: &CodexFileFrame<'_>,
+        events: &mut Vec<RecordEvent>,
+    ) -> Result<(), MalformedLine> {
         let at = frame.time().unwrap_or(Timestamp::UNIX_EPOCH);
-        let kind = frame.inside()?;
+        let kind = frame.payload_type()?;
         let part = match kind {
-            "message" => return self.message(frame, at, events),
-            "reasoning" => thought(&frame.read()?),
+            "message" => return self.emit_message_item(frame, at, events),
+            "reasoning" => thought_part(&frame.read_payload()?),
             "function_call" | "custom_tool_call" | "local_shell_call" | "web_search_call"
-            | "tool_search_call" => Some(self.call(kind, &frame.read()?)),
+            | "tool_search_call" => Some(self.convert_call(kind, &frame.read_payload()?)),
             "function_call_output" | "custom_tool_call_output" | "tool_search_output" => {
-                let part = self.result(&frame.read()?);
-                self.say(Role::Tool, vec![part], at, events);
+                let part = self.convert_tool_result(&frame.read_payload()?);
+                self.emit_message(Role::Tool, vec![part], at, events);
                 return Ok(());
             }
-            "image_generation_call" => frame.read::<Picture<'_>>()?.result.map(|data| {
-                Part::InlineData(InlineData {
-                    mime_type: "image/png".to_owned(),
-                    data: Some(data.into_owned()),
-                })
-            }),
+            "image_generation_call" => {
+                frame
+                    .read_payload::<CodexFileImage<'_>>()?
+                    .result
+                    .map(|data| {
+                        Part::InlineData(InlineData {
+                            mime_type: "image/png".to_owned(),
+                            data: Some(data.into_owned()),
+                        })
+                    })
+            }
             // Internal data of the agent, and messages from other agents.
             "compaction" | "context_compaction" | "compaction_trigger" | "compaction_summary"
             | "ghost_snapshot" | "additional_tools" | "agent_message" | "other" => None,
             _ => frame
-                .read()
+                .read_payload()
                 .ok()
                 .map(|item: &RawValue| Part::Unknown(item.into())),
         };
         if let Some(part) = part {
-            self.answered = true;
-            self.say(Role::Assistant, vec![part], at, events);
+            self.answered_since_usage = true;
+            self.emit_message(Role::Assistant, vec![part], at, events);
         }
         Ok(())
     }
 
-    fn say(&mut self, role: Role, parts: Vec<Part>, at: Timestamp, events: &mut Vec<Event>) {
-        self.task.said += 1;
-        events.push(Event::Said(Said {
+    fn emit_message(
+        &mut self,
+        role: Role,
+        parts: Vec<Part>,
+        at: Timestamp,
+        events: &mut Vec<RecordEvent>,
+    ) {
+        self.task.message_count += 1;
+        events.push(RecordEvent::Message(KeyedMessage {
             key: None,
             message: Message::new(role, parts, at),
         }));
     }
 
-    fn message(
+    fn emit_message_item(
         &mut self,
-        frame: &Frame<'_>,
+        frame: &CodexFileFrame<'_>,
         at: Timestamp,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Malformed> {
-        let spoken: Spoken<'_> = frame.read()?;
-        let content = spoken.content.as_ref().ok_or(Malformed)?;
-        match spoken.role.as_deref() {
-            Some("user") => self.heard(frame, &spoken, content, at, events),
+        events: &mut Vec<RecordEvent>,
+    ) -> Result<(), MalformedLine> {
+        let message: CodexFileMessage<'_> = frame.read_payload()?;
+        let content = message.content.as_ref().ok_or(MalformedLine)?;
+        match message.role.as_deref() {
+            Some("user") => self.emit_user_message(frame, &message, content, at, events),
             Some("assistant") => {
-                let text = content.text(Block::words);
-                self.answered = true;
+                let text = content.concat_text(CodexFileBlock::text_or_refusal);
+                self.answered_since_usage = true;
                 if !text.is_empty() {
-                    self.answer(text, at, events);
+                    self.emit_answer(text, at, events);
                 }
             }
             // Other roles contain instructions.
             Some(_) => {}
-            None => return Err(Malformed),
+            None => return Err(MalformedLine),
         }
         Ok(())
     }
 
-    fn answer(&mut self, text: String, at: Timestamp, events: &mut Vec<Event>) {
-        self.answers += 1;
-        self.answer.clone_from(&text);
-        self.say(Role::Assistant, vec![Part::Text(text)], at, events);
-        if let Some(Event::Said(said)) = events.last_mut() {
-            said.key = Some(self.answer_key());
+    fn emit_answer(&mut self, text: String, at: Timestamp, events: &mut Vec<RecordEvent>) {
+        self.answer_count += 1;
+        self.last_answer.clone_from(&text);
+        self.emit_message(Role::Assistant, vec![Part::Text(text)], at, events);
+        if let Some(RecordEvent::Message(keyed_message)) = events.last_mut() {
+            keyed_message.key = Some(self.answer_key());
         }
         // Without tasks, a text ends the turn until another message follows.
-        if !self.task.told {
-            events.push(Event::Ended(TurnState::Finished));
+        if !self.task.start_recorded {
+            events.push(RecordEvent::TurnEnded(TurnState::Finished));
         }
     }
 
     /// Returns the key by which a later line can remove the last answer.
     fn answer_key(&self) -> String {
-        format!("answer {}", self.answers)
+        format!("answer {}", self.answer_count)
     }
 
-    fn heard(
+    fn emit_user_message(
         &mut self,
-        frame: &Frame<'_>,
-        spoken: &Spoken<'_>,
-        content: &Blocks<'_, Block<'_>>,
+        frame: &CodexFileFrame<'_>,
+        message: &CodexFileMessage<'_>,
+        content: &TextOrBlocks<'_, CodexFileBlock<'_>>,
         at: Timestamp,
-        events: &mut Vec<Event>,
+        events: &mut Vec<RecordEvent>,
     ) {
-        let mut asked = Vec::new();
+        let mut prompt_parts = Vec::new();
         match content {
-            Blocks::Text(text) => hear(text, None, &mut asked, at, events),
-            Blocks::List(blocks) => {
-                let kinds = spoken.about.as_ref();
-                let kinds = kinds.and_then(|about| about.content_item_kinds.as_deref());
+            TextOrBlocks::Text(text) => {
+                classify_user_text(text, None, &mut prompt_parts, at, events)
+            }
+            TextOrBlocks::Blocks(blocks) => {
+                let kinds = message.metadata.as_ref();
+                let kinds = kinds.and_then(|metadata| metadata.content_item_kinds.as_deref());
                 let kinds = kinds.unwrap_or_default();
                 for (index, block) in blocks.iter().enumerate() {
-                    let near = |index: Option<usize>| blocks.get(index?).map(Block::is_image);
-                    let before = near(index.checked_sub(1)) == Some(true);
-                    let after = near(index.checked_add(1)) == Some(true);
-                    match block.words() {
-                        Some(text) if is_label(text, before, after) => {}
+                    let is_image_at =
+                        |index: Option<usize>| blocks.get(index?).map(CodexFileBlock::is_image);
+                    let after_image = is_image_at(index.checked_sub(1)) == Some(true);
+                    let before_image = is_image_at(index.checked_add(1)) == Some(true);
+                    match block.text_or_refusal() {
+                        Some(text) if is_image_label(text, after_image, before_image) => {}
                         Some(text) => {
                             let kind = kinds.get(index).map(|kind| &**kind);
-                            hear(text, kind, &mut asked, at, events);
+                            classify_user_text(text, kind, &mut prompt_parts, at, events);
                         }
-                        None => asked.push(attached(block, frame, index)),
+                        None => prompt_parts.push(attachment_part(block, frame, index)),
                     }
                 }
             }
         }
-        if !asked.is_empty() {
-            let under_way = self.task.told && self.task.prompted;
-            self.task.prompted = true;
-            self.task.said += 1;
-            let said = Said {
+        if !prompt_parts.is_empty() {
+            let is_task_running = self.task.start_recorded && self.task.has_prompt;
+            self.task.has_prompt = true;
+            self.task.message_count += 1;
+            let keyed_message = KeyedMessage {
                 key: None,
-                message: Message::new(Role::User, asked, at),
+                message: Message::new(Role::User, prompt_parts, at),
             };
-            events.push(if under_way {
-                Event::Said(said)
+            events.push(if is_task_running {
+                RecordEvent::Message(keyed_message)
             } else {
-                Event::Prompt(said)
+                RecordEvent::Prompt(keyed_message)
             });
         }
     }
 
-    fn call(&mut self, kind: &str, call: &Called<'_>) -> Part {
+    fn convert_call(&mut self, kind: &str, call: &CodexFileCall<'_>) -> Part {
         let id = call.call_id.as_deref().or(call.id.as_deref());
         let id = id.unwrap_or_default().to_owned();
         let name = match (call.namespace.as_deref(), call.name.as_deref()) {
-            (Some(space), Some(name)) if !space.is_empty() && !name.starts_with(space) => {
-                format!("{}__{name}", space.trim_end_matches('_'))
+            (Some(namespace), Some(name))
+                if !namespace.is_empty() && !name.starts_with(namespace) =>
+            {
+                format!("{}__{name}", namespace.trim_end_matches('_'))
             }
             (_, Some(name)) => name.to_owned(),
             (_, None) => kind.trim_end_matches("_call").to_owned(),
         };
         if kind != "web_search_call" {
-            self.calls.insert(id.clone(), name.clone());
+            self.tool_names.insert(id.clone(), name.clone());
         }
         let args = match call.arguments.or(call.input).or(call.action) {
-            Some(args) => arguments(args),
+            Some(args) => parse_arguments(args),
             None => Json::empty_object(),
         };
         Part::FunctionCall { id, name, args }
     }
 
-    fn result(&mut self, output: &Answered<'_>) -> Part {
+    fn convert_tool_result(&mut self, output: &CodexFileCallOutput<'_>) -> Part {
         let call_id = output.call_id.as_deref().unwrap_or_default().to_owned();
-        let known = self.failed.remove(&call_id);
+        let reported_failed = self.failed_calls.remove(&call_id);
         let content = output.output.or(output.tools);
         Part::FunctionResponse {
-            name: self.calls.remove(&call_id).unwrap_or_default(),
-            is_error: known || content.is_some_and(|content| failure::tells(content.get())),
+            name: self.tool_names.remove(&call_id).unwrap_or_default(),
+            is_error: reported_failed
+                || content.is_some_and(|content| failure::is_failed_output(content.get())),
             response: content.map_or_else(|| Json::string(""), Json::from),
             call_id,
         }
     }
 
-    fn event(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
-        match frame.inside()? {
-            kind if starts_task(kind) => {
-                let started: Happened<'_> = frame.read()?;
-                self.window = started.model_context_window.or(self.window);
-                self.task = Task {
-                    told: true,
-                    before: self.task.before,
-                    ..Task::default()
+    fn emit_event(
+        &mut self,
+        frame: &CodexFileFrame<'_>,
+        events: &mut Vec<RecordEvent>,
+    ) -> Result<(), MalformedLine> {
+        match frame.payload_type()? {
+            kind if is_task_start(kind) => {
+                let started: CodexFileEvent<'_> = frame.read_payload()?;
+                self.context_window = started.model_context_window.or(self.context_window);
+                self.task = CodexTask {
+                    start_recorded: true,
+                    previous_state: self.task.previous_state,
+                    ..CodexTask::default()
                 };
             }
             "task_complete" | "turn_complete" => {
-                let ended: Happened<'_> = frame.read()?;
+                let ended: CodexFileEvent<'_> = frame.read_payload()?;
                 let failed = self.task.failed && ended.last_agent_message.is_none();
                 let failed = failed || ended.error.is_some();
-                self.end(if failed { FAILED } else { FINISHED }, events);
+                self.end_task(if failed { FAILED_STATE } else { FINISHED_STATE }, events);
             }
-            "turn_aborted" => self.end(TurnState::Cancelled, events),
+            "turn_aborted" => self.end_task(TurnState::Cancelled, events),
             "error" => {
                 self.task.failed = true;
-                events.push(Event::Ended(TurnState::Failed));
+                events.push(RecordEvent::TurnEnded(TurnState::Failed));
             }
             "token_count" => {
-                let Some(info) = frame.read::<Happened<'_>>()?.info else {
+                let Some(info) = frame.read_payload::<CodexFileEvent<'_>>()?.info else {
                     return Ok(());
                 };
-                self.window = info.model_context_window.or(self.window);
+                self.context_window = info.model_context_window.or(self.context_window);
                 // Codex repeats this event when limits change, and when no request was sent to the model.
-                if let Some(tokens) = info.last_token_usage.filter(|_| self.answered) {
-                    events.push(self.used(None, tokens));
+                if let Some(tokens) = info.last_token_usage.filter(|_| self.answered_since_usage) {
+                    events.push(self.usage_event(None, tokens));
                 }
-                self.answered = false;
+                self.answered_since_usage = false;
             }
             "thread_rolled_back" => {
-                let turns = frame.read::<Happened<'_>>()?.num_turns.ok_or(Malformed)?;
-                events.push(Event::Rewind(Back::Turns(turns)));
+                let turns = frame
+                    .read_payload::<CodexFileEvent<'_>>()?
+                    .num_turns
+                    .ok_or(MalformedLine)?;
+                events.push(RecordEvent::Rewind(RewindTarget::TurnsBack(turns)));
             }
             "thread_name_updated" => {
-                let name = frame.read::<Happened<'_>>()?.thread_name;
-                let title = name.and_then(|name| Title::given(&name, TitleSource::User).ok());
-                events.extend(title.map(|title| Event::Titled { title, of: None }));
+                let name = frame.read_payload::<CodexFileEvent<'_>>()?.thread_name;
+                let title = name.and_then(|name| Title::new(&name, TitleSource::User).ok());
+                events.extend(title.map(|title| RecordEvent::TitleChanged {
+                    title,
+                    record_key: None,
+                }));
             }
             "item_completed" | "exec_command_end" | "mcp_tool_call_end" | "patch_apply_end" => {
-                self.failed.extend(failure::told(frame.payload));
+                self.failed_calls
+                    .extend(failure::failed_call_id(frame.payload));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn end(&mut self, state: TurnState, events: &mut Vec<Event>) {
+    fn end_task(&mut self, state: TurnState, events: &mut Vec<RecordEvent>) {
         // A task without messages was no turn, so the last turn retains its state.
-        let state = match self.task.before {
-            Some(before) if self.task.told && self.task.said == 0 => before,
+        let state = match self.task.previous_state {
+            Some(previous_state) if self.task.start_recorded && self.task.message_count == 0 => {
+                previous_state
+            }
             _ => state,
         };
-        events.push(Event::Ended(state));
-        self.failed.clear();
-        self.task = Task {
-            told: self.task.told,
-            before: Some(state),
-            ..Task::default()
+        events.push(RecordEvent::TurnEnded(state));
+        self.failed_calls.clear();
+        self.task = CodexTask {
+            start_recorded: self.task.start_recorded,
+            previous_state: Some(state),
+            ..CodexTask::default()
         };
     }
 
-    fn compacted(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
-        let message = frame.read::<Compacted<'_>>()?.message;
+    fn emit_compaction(
+        &mut self,
+        frame: &CodexFileFrame<'_>,
+        events: &mut Vec<RecordEvent>,
+    ) -> Result<(), MalformedLine> {
+        let message = frame.read_payload::<CodexFileCompacted<'_>>()?.message;
         let message = message.as_deref().map(str::trim).unwrap_or_default();
-        let answer = self.answer.trim();
+        let answer = self.last_answer.trim();
         let summary = if !answer.is_empty() && message.ends_with(answer) {
             // The last answer was a summary for the agent itself.
-            events.push(Event::Rewind(Back::Before(self.answer_key())));
-            self.task.said = self.task.said.saturating_sub(1);
+            events.push(RecordEvent::Rewind(RewindTarget::BeforeRecord(
+                self.answer_key(),
+            )));
+            self.task.message_count = self.task.message_count.saturating_sub(1);
             answer
         } else {
             message
         };
         let summary = Some(summary.to_owned()).filter(|summary| !summary.is_empty());
-        events.push(Event::Compacted(summary));
-        self.answer.clear();
+        events.push(RecordEvent::Compacted(summary));
+        self.last_answer.clear();
         Ok(())
     }
 
-    fn used(&self, request: Option<String>, tokens: Tokens) -> Event {
-        Event::Used {
-            request,
-            usage: self.usage(tokens),
+    fn usage_event(&self, request: Option<String>, tokens: CodexFileTokenUsage) -> RecordEvent {
+        RecordEvent::RequestUsage {
+            request_id: request,
+            usage: self.convert_usage(tokens),
             model: self.model.clone(),
             cost: None,
         }
     }
 
-    fn usage(&self, tokens: Tokens) -> Usage {
-        let sum = |input: u64| input.saturating_add(tokens.output.unwrap_or(0));
-        let total = tokens.total.or(tokens.input.map(sum));
+    fn convert_usage(&self, tokens: CodexFileTokenUsage) -> Usage {
+        let add_output = |input: u64| input.saturating_add(tokens.output.unwrap_or(0));
+        let total = tokens.total.or(tokens.input.map(add_output));
         Usage {
             input_tokens: tokens.input,
             output_tokens: tokens.output,
             cached_tokens: tokens.cached,
             total_tokens: total,
             context_tokens: total,
-            context_window: self.window,
+            context_window: self.context_window,
         }
     }
 }
 
 /// Sorts a text that a record attributes to the user.
-fn hear(
+fn classify_user_text(
     text: &str,
     kind: Option<&str>,
-    asked: &mut Vec<Part>,
+    prompt_parts: &mut Vec<Part>,
     at: Timestamp,
-    events: &mut Vec<Event>,
+    events: &mut Vec<RecordEvent>,
 ) {
-    let typed = match kind {
-        Some("unknown") | None => !begins_with(text, BY_CODEX),
+    let is_user_text = match kind {
+        Some("unknown") | None => !has_any_prefix(text, CODEX_INJECTED_PREFIXES),
         Some(kind) => kind.starts_with("user."),
     };
-    if typed {
+    if is_user_text {
         if !text.trim().is_empty() {
-            asked.push(Part::Text(text.to_owned()));
+            prompt_parts.push(Part::Text(text.to_owned()));
         }
-    } else if let Some(ran) = text.trim().strip_prefix("<user_shell_command>") {
-        let ran = ran.trim_end_matches("</user_shell_command>").trim();
-        let message = Message::new(Role::System, vec![Part::Text(ran.to_owned())], at);
-        events.push(Event::Said(Said { key: None, message }));
+    } else if let Some(command_text) = text.trim().strip_prefix("<user_shell_command>") {
+        let command_text = command_text
+            .trim_end_matches("</user_shell_command>")
+            .trim();
+        let message = Message::new(Role::System, vec![Part::Text(command_text.to_owned())], at);
+        events.push(RecordEvent::Message(KeyedMessage { key: None, message }));
     } else if text.trim_start().starts_with("<turn_aborted>") {
-        events.push(Event::Ended(TurnState::Cancelled));
+        events.push(RecordEvent::TurnEnded(TurnState::Cancelled));
     }
 }
 
 /// Returns `true` for a text around an image that Codex adds for the model.
-fn is_label(text: &str, after_image: bool, before_image: bool) -> bool {
+fn is_image_label(text: &str, after_image: bool, before_image: bool) -> bool {
     let text = text.trim();
     (before_image && text.starts_with("<image") && text.ends_with('>'))
         || (after_image && text == "</image>")
 }
 
-fn thought(reasoning: &Reasoning<'_>) -> Option<Part> {
-    let words = |blocks: &Option<Vec<Block<'_>>>| {
+fn thought_part(reasoning: &CodexFileReasoning<'_>) -> Option<Part> {
+    let join_texts = |blocks: &Option<Vec<CodexFileBlock<'_>>>| {
         let blocks = blocks.as_deref().unwrap_or_default().iter();
         blocks
-            .filter_map(Block::words)
+            .filter_map(CodexFileBlock::text_or_refusal)
             .collect::<Vec<_>>()
             .join("\n\n")
     };
-    let summary = words(&reasoning.summary);
+    let summary = join_texts(&reasoning.summary);
     let text = if summary.is_empty() {
-        words(&reasoning.content)
+        join_texts(&reasoning.content)
     } else {
         summary
     };
@@ -456,17 +509,17 @@ fn thought(reasoning: &Reasoning<'_>) -> Option<Part> {
 }
 
 /// Parses the arguments of a call, which are usually JSON inside a string.
-fn arguments(args: &RawValue) -> Json {
-    let inside = serde_json::from_str::<Text<'_>>(args.get()).ok();
-    let object = inside.filter(|text| text.trim_start().starts_with('{'));
+fn parse_arguments(args: &RawValue) -> Json {
+    let unquoted = serde_json::from_str::<JsonText<'_>>(args.get()).ok();
+    let object = unquoted.filter(|text| text.trim_start().starts_with('{'));
     object
         .and_then(|text| Json::parse(text.into_owned()).ok())
         .unwrap_or_else(|| Json::from(args))
 }
 
 /// Converts an image, or a block of an unknown type.
-fn attached(block: &Block<'_>, frame: &Frame<'_>, index: usize) -> Part {
-    let inline = || {
+fn attachment_part(block: &CodexFileBlock<'_>, frame: &CodexFileFrame<'_>, index: usize) -> Part {
+    let inline_data = || {
         let (mime_type, data) = block
             .image_url
             .as_deref()?
@@ -477,19 +530,19 @@ fn attached(block: &Block<'_>, frame: &Frame<'_>, index: usize) -> Part {
             data: Some(data.to_owned()),
         })
     };
-    match inline() {
+    match inline_data() {
         Some(data) => Part::InlineData(data),
-        None => Part::Unknown(verbatim(frame, index)),
+        None => Part::Unknown(raw_block(frame, index)),
     }
 }
 
-fn verbatim(frame: &Frame<'_>, index: usize) -> Json {
+fn raw_block(frame: &CodexFileFrame<'_>, index: usize) -> Json {
     #[derive(Deserialize)]
-    struct Blocks<'a> {
+    struct CodexFileRawBlocks<'a> {
         #[serde(borrow)]
         content: Vec<&'a RawValue>,
     }
-    let blocks = frame.read::<Blocks<'_>>().ok();
+    let blocks = frame.read_payload::<CodexFileRawBlocks<'_>>().ok();
     let block = blocks.and_then(|blocks| blocks.content.get(index).copied());
     block.map_or_else(Json::empty_object, Json::from)
 }

@@ -5,52 +5,52 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::Text;
+use crate::json::JsonText;
 
 /// Metadata in the first line of a file.
 #[derive(Deserialize)]
-pub(super) struct Meta<'a> {
+pub(super) struct CodexFileMeta<'a> {
     #[serde(default)]
     ordinal: Option<u64>,
     #[serde(borrow, default)]
-    payload: Option<Payload<'a>>,
+    payload: Option<CodexFileMetaPayload<'a>>,
     /// Id in the oldest files, which have no payload.
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    timestamp: Option<Text<'a>>,
+    timestamp: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    git: Option<Git<'a>>,
+    git: Option<CodexFileGit<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Payload<'a> {
+struct CodexFileMetaPayload<'a> {
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    timestamp: Option<Text<'a>>,
+    timestamp: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    cwd: Option<Text<'a>>,
+    cwd: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    cli_version: Option<Text<'a>>,
+    cli_version: Option<JsonText<'a>>,
     #[serde(borrow, default)]
     source: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    thread_source: Option<Text<'a>>,
+    thread_source: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    forked_from_id: Option<Text<'a>>,
+    forked_from_id: Option<JsonText<'a>>,
     #[serde(default)]
     forked_from_ordinal_exclusive: Option<u64>,
     #[serde(borrow, default)]
-    history_base: Option<HistoryBase<'a>>,
+    history_base: Option<CodexFileHistoryBase<'a>>,
     #[serde(borrow, default)]
-    git: Option<Git<'a>>,
+    git: Option<CodexFileGit<'a>>,
 }
 
 #[derive(Deserialize)]
-struct HistoryBase<'a> {
+struct CodexFileHistoryBase<'a> {
     #[serde(borrow)]
-    thread_id: Text<'a>,
+    thread_id: JsonText<'a>,
     #[serde(default)]
     end_ordinal_exclusive: Option<u64>,
     #[serde(default)]
@@ -58,21 +58,21 @@ struct HistoryBase<'a> {
 }
 
 #[derive(Deserialize)]
-struct Git<'a> {
+struct CodexFileGit<'a> {
     #[serde(borrow, default)]
-    branch: Option<Text<'a>>,
+    branch: Option<JsonText<'a>>,
 }
 
 /// File that another file continues, and the end of its valid part.
-pub(super) struct Base {
-    pub(super) file: String,
+pub(super) struct CodexHistoryBase {
+    pub(super) file_id: String,
     pub(super) end_ordinal: Option<u64>,
     pub(super) end_byte: Option<u64>,
 }
 
-impl<'a> Meta<'a> {
-    /// Parses a line, best [`without_instructions`].
-    pub(super) fn read(line: &'a [u8]) -> Option<Self> {
+impl<'a> CodexFileMeta<'a> {
+    /// Parses a line, best [`strip_instructions`].
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let meta: Self = serde_json::from_slice(line).ok()?;
         (meta.payload.is_some() || meta.id.is_some()).then_some(meta)
     }
@@ -82,7 +82,7 @@ impl<'a> Meta<'a> {
         payload.map_or(&self.id, |payload| &payload.id).as_deref()
     }
 
-    pub(super) fn at(&self) -> Option<Timestamp> {
+    pub(super) fn created_at(&self) -> Option<Timestamp> {
         let payload = self.payload.as_ref();
         let at = payload.map_or(&self.timestamp, |payload| &payload.timestamp);
         at.as_deref()?.parse().ok()
@@ -113,12 +113,12 @@ impl<'a> Meta<'a> {
         };
         // The source of a conversation is a string. The source of a session that an agent started is an object.
         let source = payload.source.map_or("", RawValue::get);
-        let starts = |key: &str| {
+        let has_key = |key: &str| {
             let inside = source.trim_start_matches(|c: char| c == '{' || c.is_whitespace());
             source.starts_with('{') && inside.starts_with(key)
         };
-        let started = ["\"subagent", "\"sub_agent", "\"internal"];
-        started.into_iter().any(starts)
+        let subagent_keys = ["\"subagent", "\"sub_agent", "\"internal"];
+        subagent_keys.into_iter().any(has_key)
             || matches!(
                 payload.thread_source.as_deref(),
                 Some("subagent" | "memory_consolidation")
@@ -126,18 +126,18 @@ impl<'a> Meta<'a> {
     }
 
     /// Returns the file that this file continues. `None` if its first record is the first of the conversation.
-    pub(super) fn base(&self) -> Option<Base> {
+    pub(super) fn base(&self) -> Option<CodexHistoryBase> {
         let payload = self.payload.as_ref()?;
         if let Some(base) = &payload.history_base {
-            return Some(Base {
-                file: base.thread_id.to_string(),
+            return Some(CodexHistoryBase {
+                file_id: base.thread_id.to_string(),
                 end_ordinal: base.end_ordinal_exclusive,
                 end_byte: base.end_byte_offset,
             });
         }
         self.ordinal.filter(|&ordinal| ordinal > 0)?;
-        Some(Base {
-            file: payload.forked_from_id.as_deref()?.to_owned(),
+        Some(CodexHistoryBase {
+            file_id: payload.forked_from_id.as_deref()?.to_owned(),
             end_ordinal: Some(payload.forked_from_ordinal_exclusive?),
             end_byte: None,
         })
@@ -145,18 +145,18 @@ impl<'a> Meta<'a> {
 }
 
 /// Removes the instructions to the model from a first line, because they are most of it and segue does not need them.
-pub(super) fn without_instructions(line: &[u8]) -> Vec<u8> {
-    const INSTRUCTIONS: &[u8] = b"\"base_instructions\":{\"text\":\"";
-    let cut = || {
-        let begin = memmem::find(line, INSTRUCTIONS)? + INSTRUCTIONS.len();
+pub(super) fn strip_instructions(line: &[u8]) -> Vec<u8> {
+    const INSTRUCTIONS_PREFIX: &[u8] = b"\"base_instructions\":{\"text\":\"";
+    let strip = || {
+        let begin = memmem::find(line, INSTRUCTIONS_PREFIX)? + INSTRUCTIONS_PREFIX.len();
         let text = line.get(begin..)?;
-        let ends = |&at: &usize| {
+        let is_closing_quote = |&at: &usize| {
             let before = text.get(..at).unwrap_or_default();
             let escapes = before.iter().rev().take_while(|&&byte| byte == b'\\');
             escapes.count() % 2 == 0
         };
-        let end = memchr::memchr_iter(b'"', text).find(ends)?;
+        let end = memchr::memchr_iter(b'"', text).find(is_closing_quote)?;
         Some([line.get(..begin)?, text.get(end..)?].concat())
     };
-    cut().unwrap_or_else(|| line.to_vec())
+    strip().unwrap_or_else(|| line.to_vec())
 }

@@ -4,39 +4,39 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::json::{Blocks, Text};
+use crate::json::{JsonText, TextOrBlocks};
 
 #[derive(Deserialize)]
-pub(super) struct Spoken<'a> {
+pub(super) struct CodexFileMessage<'a> {
     #[serde(borrow, default)]
-    pub(super) role: Option<Text<'a>>,
+    pub(super) role: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<Blocks<'a, Block<'a>>>,
+    pub(super) content: Option<TextOrBlocks<'a, CodexFileBlock<'a>>>,
     #[serde(borrow, default, rename = "internal_chat_message_metadata_passthrough")]
-    pub(super) about: Option<About<'a>>,
+    pub(super) metadata: Option<CodexFileMessageMetadata<'a>>,
 }
 
 /// Origin of the blocks of a message, which newer versions record.
 #[derive(Deserialize)]
-pub(super) struct About<'a> {
+pub(super) struct CodexFileMessageMetadata<'a> {
     #[serde(borrow, default)]
-    pub(super) content_item_kinds: Option<Vec<Text<'a>>>,
+    pub(super) content_item_kinds: Option<Vec<JsonText<'a>>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Block<'a> {
+pub(super) struct CodexFileBlock<'a> {
     #[serde(borrow)]
-    pub(super) r#type: Text<'a>,
+    pub(super) r#type: JsonText<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Option<Text<'a>>,
+    pub(super) text: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) refusal: Option<Text<'a>>,
+    pub(super) refusal: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) image_url: Option<Text<'a>>,
+    pub(super) image_url: Option<JsonText<'a>>,
 }
 
-impl Block<'_> {
-    pub(super) fn words(&self) -> Option<&str> {
+impl CodexFileBlock<'_> {
+    pub(super) fn text_or_refusal(&self) -> Option<&str> {
         self.text.as_deref().or(self.refusal.as_deref())
     }
 
@@ -46,24 +46,24 @@ impl Block<'_> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Reasoning<'a> {
+pub(super) struct CodexFileReasoning<'a> {
     #[serde(borrow, default)]
-    pub(super) summary: Option<Vec<Block<'a>>>,
+    pub(super) summary: Option<Vec<CodexFileBlock<'a>>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<Vec<Block<'a>>>,
+    pub(super) content: Option<Vec<CodexFileBlock<'a>>>,
 }
 
 /// A call of any type.
 #[derive(Deserialize)]
-pub(super) struct Called<'a> {
+pub(super) struct CodexFileCall<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) call_id: Option<Text<'a>>,
+    pub(super) call_id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) namespace: Option<Text<'a>>,
+    pub(super) namespace: Option<JsonText<'a>>,
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -73,9 +73,9 @@ pub(super) struct Called<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Answered<'a> {
+pub(super) struct CodexFileCallOutput<'a> {
     #[serde(borrow, default)]
-    pub(super) call_id: Option<Text<'a>>,
+    pub(super) call_id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
     pub(super) output: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -83,58 +83,58 @@ pub(super) struct Answered<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Picture<'a> {
+pub(super) struct CodexFileImage<'a> {
     #[serde(borrow, default)]
-    pub(super) result: Option<Text<'a>>,
+    pub(super) result: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Compacted<'a> {
+pub(super) struct CodexFileCompacted<'a> {
     #[serde(borrow, default)]
-    pub(super) message: Option<Text<'a>>,
+    pub(super) message: Option<JsonText<'a>>,
 }
 
 /// Fields of the events that segue reads.
 #[derive(Deserialize)]
-pub(super) struct Happened<'a> {
+pub(super) struct CodexFileEvent<'a> {
     #[serde(default)]
     pub(super) error: Option<IgnoredAny>,
     #[serde(borrow, default)]
-    pub(super) last_agent_message: Option<Text<'a>>,
+    pub(super) last_agent_message: Option<JsonText<'a>>,
     #[serde(default)]
     pub(super) model_context_window: Option<u64>,
     #[serde(default)]
-    pub(super) info: Option<Info>,
+    pub(super) info: Option<CodexFileTokenInfo>,
     #[serde(default)]
     pub(super) num_turns: Option<u32>,
     #[serde(borrow, default)]
-    pub(super) thread_name: Option<Text<'a>>,
+    pub(super) thread_name: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Info {
+pub(super) struct CodexFileTokenInfo {
     #[serde(default)]
-    pub(super) last_token_usage: Option<Tokens>,
+    pub(super) last_token_usage: Option<CodexFileTokenUsage>,
     #[serde(default)]
     pub(super) model_context_window: Option<u64>,
 }
 
 /// Settings of a turn.
 #[derive(Deserialize)]
-pub(super) struct Context<'a> {
+pub(super) struct CodexFileTurnContext<'a> {
     #[serde(borrow, default)]
-    pub(super) model: Option<Text<'a>>,
+    pub(super) model: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Used<'a> {
+pub(super) struct CodexFileUsageRecord<'a> {
     #[serde(borrow, default)]
-    pub(super) response_id: Option<Text<'a>>,
-    pub(super) usage: Tokens,
+    pub(super) response_id: Option<JsonText<'a>>,
+    pub(super) usage: CodexFileTokenUsage,
 }
 
 #[derive(Deserialize, Clone, Copy)]
-pub(super) struct Tokens {
+pub(super) struct CodexFileTokenUsage {
     #[serde(default, rename = "input_tokens")]
     pub(super) input: Option<u64>,
     #[serde(default, rename = "cached_input_tokens")]

@@ -2,9 +2,14 @@ use segue_core::session::{Part, Role};
 
 use super::*;
 
-fn used(request: Option<&str>, tokens: u64, model: &str, micros: Option<u64>) -> Event {
-    Event::Used {
-        request: request.map(str::to_owned),
+fn request_usage(
+    request_id: Option<&str>,
+    tokens: u64,
+    model: &str,
+    micros: Option<u64>,
+) -> RecordEvent {
+    RecordEvent::RequestUsage {
+        request_id: request_id.map(str::to_owned),
         usage: Usage {
             total_tokens: Some(tokens),
             ..Usage::default()
@@ -15,8 +20,8 @@ fn used(request: Option<&str>, tokens: u64, model: &str, micros: Option<u64>) ->
 }
 
 /// Returns the tokens, the model and the cost of a turn with these requests.
-fn turn(requests: Vec<Event>) -> (Option<u64>, Option<String>, Option<u64>) {
-    let prompt = Event::Prompt(Said {
+fn turn_totals(requests: Vec<RecordEvent>) -> (Option<u64>, Option<String>, Option<u64>) {
+    let prompt = RecordEvent::Prompt(KeyedMessage {
         key: None,
         message: Message::new(
             Role::User,
@@ -24,15 +29,15 @@ fn turn(requests: Vec<Event>) -> (Option<u64>, Option<String>, Option<u64>) {
             Timestamp::UNIX_EPOCH,
         ),
     });
-    let mut fold = Fold::outline();
+    let mut builder = TurnBuilder::for_outline();
     for event in [prompt].into_iter().chain(requests) {
-        fold.add(Record {
+        builder.add_record(NativeRecord {
             mark: Mark::Id("x".into()),
             at: None,
             events: vec![event],
         });
     }
-    let turn = fold.into_turns().remove(0);
+    let turn = builder.into_turns().remove(0);
     (
         turn.usage.total_tokens,
         turn.model,
@@ -41,40 +46,46 @@ fn turn(requests: Vec<Event>) -> (Option<u64>, Option<String>, Option<u64>) {
 }
 
 #[test]
-fn a_request_that_is_told_again_counts_once() {
+fn a_request_that_is_reported_twice_counts_once() {
     let a = Some("a");
     let b = Some("b");
-    let named = |name: &str| Some(name.to_owned());
+    let model = |name: &str| Some(name.to_owned());
     let cases = [
         (vec![], (None, None, None)),
         (
-            vec![used(a, 10, "m", Some(5)), used(a, 12, "m", Some(6))],
-            (Some(12), named("m"), Some(6)),
+            vec![
+                request_usage(a, 10, "m", Some(5)),
+                request_usage(a, 12, "m", Some(6)),
+            ],
+            (Some(12), model("m"), Some(6)),
         ),
         (
             vec![
-                used(a, 10, "m", Some(5)),
-                used(b, 1, "n", Some(2)),
-                used(b, 2, "", Some(3)),
+                request_usage(a, 10, "m", Some(5)),
+                request_usage(b, 1, "n", Some(2)),
+                request_usage(b, 2, "", Some(3)),
             ],
-            (Some(12), named("n"), Some(8)),
+            (Some(12), model("n"), Some(8)),
         ),
         // Requests without ids count separately.
         (
-            vec![used(None, 10, "m", Some(5)), used(None, 10, "m", Some(5))],
-            (Some(20), named("m"), Some(10)),
+            vec![
+                request_usage(None, 10, "m", Some(5)),
+                request_usage(None, 10, "m", Some(5)),
+            ],
+            (Some(20), model("m"), Some(10)),
         ),
         // The cost of one request is not reported, so the cost of the turn is unknown.
         (
             vec![
-                used(a, 10, "m", None),
-                used(b, 10, "m", Some(5)),
-                used(a, 1, "m", Some(5)),
+                request_usage(a, 10, "m", None),
+                request_usage(b, 10, "m", Some(5)),
+                request_usage(a, 1, "m", Some(5)),
             ],
-            (Some(21), named("m"), None),
+            (Some(21), model("m"), None),
         ),
     ];
     for (requests, expected) in cases {
-        assert_eq!(turn(requests.clone()), expected, "{requests:?}");
+        assert_eq!(turn_totals(requests.clone()), expected, "{requests:?}");
     }
 }

@@ -14,20 +14,20 @@ use sha2::{Digest, Sha256};
 /// Gemini CLI names a project's directory after the working directory: by a short name, which it stores in a file, or
 /// by a hash.
 #[derive(Debug, Default)]
-pub(super) struct Cwds {
+pub(super) struct GeminiCwdResolver {
     home: PathBuf,
     /// Paths that the caller added.
-    known: Vec<String>,
-    by_directory: Mutex<HashMap<PathBuf, String>>,
-    by_name: OnceLock<HashMap<String, String>>,
+    known_paths: Vec<String>,
+    cwds_by_directory: Mutex<HashMap<PathBuf, String>>,
+    cwds_by_name: OnceLock<HashMap<String, String>>,
 }
 
 #[derive(Deserialize)]
-struct Projects {
+struct GeminiFileProjects {
     projects: HashMap<String, String>,
 }
 
-impl Cwds {
+impl GeminiCwdResolver {
     pub(super) fn new(home: PathBuf) -> Self {
         Self {
             home,
@@ -35,60 +35,63 @@ impl Cwds {
         }
     }
 
-    pub(super) fn know(&mut self, paths: impl IntoIterator<Item = String>) {
-        self.known.extend(paths);
-        self.by_name = OnceLock::new();
+    pub(super) fn add_known_paths(&mut self, paths: impl IntoIterator<Item = String>) {
+        self.known_paths.extend(paths);
+        self.cwds_by_name = OnceLock::new();
     }
 
     /// Returns the working directory of the sessions in `directory`, or of those with this hash. `None` if it is not
     /// known.
-    pub(super) fn of(&self, directory: &Path, hash: Option<&str>) -> Option<String> {
-        let mut known = self
-            .by_directory
+    pub(super) fn resolve(&self, directory: &Path, hash: Option<&str>) -> Option<String> {
+        let mut cache = self
+            .cwds_by_directory
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(cwd) = known.get(directory) {
+        if let Some(cwd) = cache.get(directory) {
             return Some(cwd.clone());
         }
         let name = directory.file_name()?.to_str()?;
-        let by_name = || self.by_name.get_or_init(|| self.names());
-        let cwd = written_in(directory)
-            .or_else(|| by_name().get(name).cloned())
-            .or_else(|| by_name().get(hash?).cloned())?;
-        known.insert(directory.to_owned(), cwd.clone());
+        let names = || self.cwds_by_name.get_or_init(|| self.collect_names());
+        let cwd = read_project_root(directory)
+            .or_else(|| names().get(name).cloned())
+            .or_else(|| names().get(hash?).cloned())?;
+        cache.insert(directory.to_owned(), cwd.clone());
         Some(cwd)
     }
 
     /// Returns all known paths, by their short names and by their hashes.
-    fn names(&self) -> HashMap<String, String> {
+    fn collect_names(&self) -> HashMap<String, String> {
         let mut names = HashMap::new();
-        let mut paths = self.known.clone();
-        for place in ["tmp", "history"] {
-            let entries = fs::read_dir(self.home.join(place)).into_iter().flatten();
-            paths.extend(entries.filter_map(|entry| written_in(&entry.ok()?.path())));
+        let mut paths = self.known_paths.clone();
+        for directory in ["tmp", "history"] {
+            let entries = fs::read_dir(self.home.join(directory))
+                .into_iter()
+                .flatten();
+            paths.extend(entries.filter_map(|entry| read_project_root(&entry.ok()?.path())));
         }
         let projects = fs::read(self.home.join("projects.json")).ok();
-        let projects = projects.and_then(|json| serde_json::from_slice::<Projects>(&json).ok());
+        let projects =
+            projects.and_then(|json| serde_json::from_slice::<GeminiFileProjects>(&json).ok());
         for (path, name) in projects.into_iter().flat_map(|file| file.projects) {
             names.insert(name, path.clone());
             paths.push(path);
         }
         for path in paths {
-            names.insert(sha256(path.as_bytes()), path);
+            names.insert(sha256_hex(path.as_bytes()), path);
         }
         names
     }
 }
 
 /// Reads the working directory that a project's directory contains.
-fn written_in(directory: &Path) -> Option<String> {
+fn read_project_root(directory: &Path) -> Option<String> {
     let path = fs::read_to_string(directory.join(".project_root")).ok()?;
     let path = path.trim_end_matches(['\n', '\r']);
     (!path.is_empty()).then(|| path.to_owned())
 }
 
 /// Returns the SHA-256 hash in hexadecimal.
-fn sha256(bytes: &[u8]) -> String {
+fn sha256_hex(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -113,12 +116,12 @@ mod tests {
             ),
         ];
         for (text, hash) in cases {
-            assert_eq!(sha256(text.as_bytes()), hash, "{text}");
+            assert_eq!(sha256_hex(text.as_bytes()), hash, "{text}");
         }
     }
 
     #[test]
-    fn a_directory_is_known_by_its_file_its_name_its_hash_or_not_at_all() {
+    fn a_working_directory_is_resolved_by_its_file_its_name_or_its_hash() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path();
         for (file, text) in [
@@ -130,21 +133,25 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let mut cwds = Cwds::new(home.to_owned());
-        cwds.know(["/w/told".to_owned()]);
+        let mut cwds = GeminiCwdResolver::new(home.to_owned());
+        cwds.add_known_paths(["/w/told".to_owned()]);
         let cases = [
             ("one".to_owned(), None, Some("/w/one")),
             ("two".to_owned(), None, Some("/w/two")),
-            (sha256(b"/w/two"), None, Some("/w/two")),
-            (sha256(b"/w/gone"), None, Some("/w/gone")),
-            (sha256(b"/w/told"), None, Some("/w/told")),
-            ("four".to_owned(), Some(sha256(b"/w/one")), Some("/w/one")),
-            (sha256(b"/w/nobody knows"), None, None),
+            (sha256_hex(b"/w/two"), None, Some("/w/two")),
+            (sha256_hex(b"/w/gone"), None, Some("/w/gone")),
+            (sha256_hex(b"/w/told"), None, Some("/w/told")),
+            (
+                "four".to_owned(),
+                Some(sha256_hex(b"/w/one")),
+                Some("/w/one"),
+            ),
+            (sha256_hex(b"/w/nobody knows"), None, None),
         ];
         for (name, hash, cwd) in cases {
             for _ in 0..2 {
-                let found = cwds.of(&home.join("tmp").join(&name), hash.as_deref());
-                assert_eq!(found.as_deref(), cwd, "{name}");
+                let resolved = cwds.resolve(&home.join("tmp").join(&name), hash.as_deref());
+                assert_eq!(resolved.as_deref(), cwd, "{name}");
             }
         }
     }

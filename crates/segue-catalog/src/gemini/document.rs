@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use memchr::{memchr2, memrchr};
 
-use super::chat::{Chat, titled};
-use super::line::Line;
-use crate::json::lossy;
-use crate::lines::{LONGEST, read_some};
-use crate::{Mark, ReadError, Record, Records, Skipped, Start};
+use super::chat::{GeminiChatConverter, title_event};
+use super::line::GeminiFileLine;
+use crate::json::decode_lossy;
+use crate::lines::{MAX_LINE_BYTES, read_available};
+use crate::{Mark, NativeRecord, ReadError, ReadStart, Records, SkippedContent};
 
-const BLOCK: usize = 256 << 10;
+const READ_BLOCK_BYTES: usize = 256 << 10;
 
 /// An element of a document.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum DocumentElement<'a> {
     /// A field of the object itself: its name in quotes, and its value.
     Field(&'a [u8], &'a [u8]),
     /// A message, or another value in the list of messages.
@@ -26,25 +26,25 @@ pub(super) enum Piece<'a> {
 
 /// Position in the structure of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Before,
-    Fields,
-    Messages,
-    After,
+enum DocumentPosition {
+    BeforeObject,
+    InFields,
+    InMessages,
+    AfterObject,
 }
 
 /// A splitter of a document into its fields and messages, with one of them in memory at a time.
 ///
 /// It parses only quotes and brackets. The caller checks whether an element is valid JSON.
-pub(super) struct Pieces<R> {
+pub(super) struct DocumentSplitter<R> {
     input: R,
     buffer: Vec<u8>,
     /// Range of the buffer, from `from` to `to`, that is filled and was not returned yet.
     from: usize,
     to: usize,
     at_end: bool,
-    place: Place,
-    longest: usize,
+    position: DocumentPosition,
+    max_length: usize,
     /// Number of messages that were too long.
     pub(super) oversized: u64,
     /// Whether the input ends in the middle of the document.
@@ -52,9 +52,9 @@ pub(super) struct Pieces<R> {
 }
 
 /// Result of the scan of a value.
-enum Scanned {
+enum ScanResult {
     /// A complete value of this length.
-    Whole(usize),
+    Complete(usize),
     /// A value that was too long and was skipped.
     TooLong,
     /// A value in whose middle the input ends.
@@ -63,17 +63,17 @@ enum Scanned {
 
 /// State of the scan of a value.
 #[derive(Default)]
-struct Scan {
+struct ValueScan {
     length: usize,
     depth: u64,
     in_string: bool,
     /// Whether the value began with a bracket or a quote. A value without them ends before the next delimiter.
-    closed: bool,
+    is_delimited: bool,
 }
 
-impl Pieces<io::Empty> {
+impl DocumentSplitter<io::Empty> {
     /// Creates a splitter for the beginning of a document.
-    pub(super) fn over(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             to: bytes.len(),
             buffer: bytes.to_vec(),
@@ -83,51 +83,57 @@ impl Pieces<io::Empty> {
     }
 }
 
-impl<R: Read> Pieces<R> {
+impl<R: Read> DocumentSplitter<R> {
     pub(super) fn new(input: R) -> Self {
-        Self::with_longest(input, LONGEST)
+        Self::with_max_length(input, MAX_LINE_BYTES)
     }
 
-    fn with_longest(input: R, longest: usize) -> Self {
+    fn with_max_length(input: R, max_length: usize) -> Self {
         Self {
             input,
             buffer: Vec::new(),
             from: 0,
             to: 0,
             at_end: false,
-            place: Place::Before,
-            longest,
+            position: DocumentPosition::BeforeObject,
+            max_length,
             oversized: 0,
             torn: false,
         }
     }
 
     /// Returns the next element. `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<DocumentElement<'_>>> {
         loop {
             let Some(byte) = self.peek()? else {
-                self.torn |= matches!(self.place, Place::Fields | Place::Messages);
+                self.torn |= matches!(
+                    self.position,
+                    DocumentPosition::InFields | DocumentPosition::InMessages
+                );
                 return Ok(None);
             };
-            match (self.place, byte) {
-                (Place::After, _) => return Ok(None),
-                (Place::Fields, b'}') => self.place = Place::After,
-                (Place::Before, b'{') | (Place::Messages, b']') => {
+            match (self.position, byte) {
+                (DocumentPosition::AfterObject, _) => return Ok(None),
+                (DocumentPosition::InFields, b'}') => self.position = DocumentPosition::AfterObject,
+                (DocumentPosition::BeforeObject, b'{') | (DocumentPosition::InMessages, b']') => {
                     self.from += 1;
-                    self.place = Place::Fields;
+                    self.position = DocumentPosition::InFields;
                 }
-                (Place::Fields, b'"') => {
-                    if let Some((name, value)) = self.field()? {
-                        return Ok(Some(Piece::Field(self.slice(name), self.slice(value))));
+                (DocumentPosition::InFields, b'"') => {
+                    if let Some((name, value)) = self.scan_field()? {
+                        return Ok(Some(DocumentElement::Field(
+                            self.slice(name),
+                            self.slice(value),
+                        )));
                     }
                 }
-                (Place::Messages, b'{' | b'[' | b'"') => match self.value(0)? {
-                    Scanned::Whole(length) => {
-                        let message = self.take(length);
-                        return Ok(Some(Piece::Message(self.slice(message))));
+                (DocumentPosition::InMessages, b'{' | b'[' | b'"') => match self.scan_value(0)? {
+                    ScanResult::Complete(length) => {
+                        let message = self.consume(length);
+                        return Ok(Some(DocumentElement::Message(self.slice(message))));
                     }
-                    Scanned::TooLong => self.oversized += 1,
-                    Scanned::Torn => self.torn = true,
+                    ScanResult::TooLong => self.oversized += 1,
+                    ScanResult::Torn => self.torn = true,
                 },
                 _ => self.from += 1,
             }
@@ -135,30 +141,30 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Returns the name and the value of a field. `None` if the list of messages begins, or if the field can't be read.
-    fn field(&mut self) -> io::Result<Option<(Range<usize>, Range<usize>)>> {
-        let Scanned::Whole(name) = self.value(0)? else {
+    fn scan_field(&mut self) -> io::Result<Option<(Range<usize>, Range<usize>)>> {
+        let ScanResult::Complete(name) = self.scan_value(0)? else {
             self.torn |= self.at_end;
             return Ok(None);
         };
         // The bytes between a name and its value stay in the buffer, together with the name.
         let mut gap = name;
         let byte = loop {
-            match self.byte(gap)? {
+            match self.peek_byte(gap)? {
                 Some(byte) if byte.is_ascii_whitespace() || byte == b':' => gap += 1,
                 Some(byte) => break byte,
                 None => {
                     self.torn = true;
-                    self.take(gap);
+                    self.consume(gap);
                     return Ok(None);
                 }
             }
             if gap > name + 1024 {
-                self.take(gap);
+                self.consume(gap);
                 return Ok(None);
             }
         };
         if matches!(byte, b',' | b'}' | b']') {
-            self.take(gap);
+            self.consume(gap);
             return Ok(None);
         }
         let is_messages = self
@@ -166,20 +172,20 @@ impl<R: Read> Pieces<R> {
             .get(self.from..self.from + name)
             .is_some_and(|name| name == b"\"messages\"");
         if is_messages && byte == b'[' {
-            self.take(gap + 1);
-            self.place = Place::Messages;
+            self.consume(gap + 1);
+            self.position = DocumentPosition::InMessages;
             return Ok(None);
         }
-        match self.value(gap)? {
-            Scanned::Whole(length) => {
-                let all = self.take(gap + length);
+        match self.scan_value(gap)? {
+            ScanResult::Complete(length) => {
+                let range = self.consume(gap + length);
                 Ok(Some((
-                    all.start..all.start + name,
-                    all.start + gap..all.end,
+                    range.start..range.start + name,
+                    range.start + gap..range.end,
                 )))
             }
-            Scanned::TooLong => Ok(None),
-            Scanned::Torn => {
+            ScanResult::TooLong => Ok(None),
+            ScanResult::Torn => {
                 self.torn = true;
                 Ok(None)
             }
@@ -187,38 +193,38 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Finds the end of the value that begins `skip` bytes after the consumed bytes.
-    fn value(&mut self, skip: usize) -> io::Result<Scanned> {
-        let mut scan = Scan {
+    fn scan_value(&mut self, skip: usize) -> io::Result<ScanResult> {
+        let mut scan = ValueScan {
             length: skip,
-            ..Scan::default()
+            ..ValueScan::default()
         };
         let mut too_long = false;
         loop {
             let fresh = self.buffer.get(self.from + scan.length..self.to);
-            if scan.run(fresh.unwrap_or_default()) {
+            if scan.advance(fresh.unwrap_or_default()) {
                 if too_long {
-                    self.take(scan.length);
-                    return Ok(Scanned::TooLong);
+                    self.consume(scan.length);
+                    return Ok(ScanResult::TooLong);
                 }
-                return Ok(Scanned::Whole(scan.length - skip));
+                return Ok(ScanResult::Complete(scan.length - skip));
             }
-            if scan.length > self.longest {
+            if scan.length > self.max_length {
                 too_long = true;
             }
             if too_long {
                 let length = std::mem::take(&mut scan.length);
-                self.take(length.min(self.to - self.from));
+                self.consume(length.min(self.to - self.from));
             }
             if !self.fill()? {
-                let rest = self.to - self.from;
-                self.take(rest);
-                return Ok(Scanned::Torn);
+                let remaining = self.to - self.from;
+                self.consume(remaining);
+                return Ok(ScanResult::Torn);
             }
         }
     }
 
     /// Consumes `length` bytes and returns their range in the buffer.
-    fn take(&mut self, length: usize) -> Range<usize> {
+    fn consume(&mut self, length: usize) -> Range<usize> {
         let begin = self.from;
         self.from = (self.from + length).min(self.to);
         begin..self.from
@@ -231,14 +237,14 @@ impl<R: Read> Pieces<R> {
     /// Returns the next byte that is not whitespace.
     fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
-            match self.byte(0)? {
+            match self.peek_byte(0)? {
                 Some(byte) if byte.is_ascii_whitespace() => self.from += 1,
-                other => return Ok(other),
+                next_byte => return Ok(next_byte),
             }
         }
     }
 
-    fn byte(&mut self, ahead: usize) -> io::Result<Option<u8>> {
+    fn peek_byte(&mut self, ahead: usize) -> io::Result<Option<u8>> {
         while self.from + ahead >= self.to {
             if !self.fill()? {
                 return Ok(None);
@@ -256,29 +262,29 @@ impl<R: Read> Pieces<R> {
         self.to -= self.from;
         self.from = 0;
         // A buffer that grew for a long message shrinks after that message.
-        let wanted = BLOCK.max((self.to * 2).next_power_of_two());
+        let wanted = READ_BLOCK_BYTES.max((self.to * 2).next_power_of_two());
         if wanted != self.buffer.len() {
             self.buffer.resize(wanted, 0);
             self.buffer.shrink_to_fit();
         }
-        let room = self.buffer.get_mut(self.to..).unwrap_or_default();
-        let read = read_some(&mut self.input, room)?;
+        let free_space = self.buffer.get_mut(self.to..).unwrap_or_default();
+        let read = read_available(&mut self.input, free_space)?;
         self.to += read;
         self.at_end = read == 0;
         Ok(read > 0)
     }
 }
 
-impl Scan {
+impl ValueScan {
     /// Continues the scan with these bytes. Returns `true` if the value ends in them, and then sets its length.
-    fn run(&mut self, bytes: &[u8]) -> bool {
+    fn advance(&mut self, bytes: &[u8]) -> bool {
         let begin = self.length;
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             if self.in_string {
-                let rest = bytes.get(at..).unwrap_or_default();
-                match memchr2(b'"', b'\\', rest) {
-                    Some(end) if rest.get(end) == Some(&b'"') => {
+                let remainder = bytes.get(at..).unwrap_or_default();
+                match memchr2(b'"', b'\\', remainder) {
+                    Some(end) if remainder.get(end) == Some(&b'"') => {
                         at += end + 1;
                         self.in_string = false;
                         if self.depth == 0 {
@@ -287,7 +293,7 @@ impl Scan {
                         }
                     }
                     // An escaped character is no quote. It may be in the next block.
-                    Some(escape) if rest.len() > escape + 1 => at += escape + 2,
+                    Some(escape) if remainder.len() > escape + 1 => at += escape + 2,
                     Some(escape) => {
                         self.length = begin + at + escape;
                         return false;
@@ -297,10 +303,10 @@ impl Scan {
                 continue;
             }
             match byte {
-                b'"' => (self.in_string, self.closed) = (true, true),
+                b'"' => (self.in_string, self.is_delimited) = (true, true),
                 b'{' | b'[' => {
                     self.depth += 1;
-                    self.closed = true;
+                    self.is_delimited = true;
                 }
                 b'}' | b']' if self.depth > 1 => self.depth -= 1,
                 b'}' | b']' if self.depth == 1 => {
@@ -308,7 +314,7 @@ impl Scan {
                     return true;
                 }
                 b'}' | b']' | b',' | b' ' | b'\n' | b'\r' | b'\t'
-                    if self.depth == 0 && !self.closed && begin + at > 0 =>
+                    if self.depth == 0 && !self.is_delimited && begin + at > 0 =>
                 {
                     self.length = begin + at;
                     return true;
@@ -328,30 +334,30 @@ impl Scan {
 pub(super) fn last_fields(bytes: &[u8]) -> &[u8] {
     let mut depth = 0_u64;
     let mut from = bytes.len();
-    let mut rest = bytes;
-    while let Some((byte, before)) = rest.split_last() {
+    let mut remainder = bytes;
+    while let Some((byte, before)) = remainder.split_last() {
         match byte {
             b'"' => {
-                rest = before_string(before);
+                remainder = bytes_before_string(before);
                 continue;
             }
             b'}' | b']' => depth += 1,
             b'{' | b'[' if depth > 1 => depth -= 1,
             b'{' | b'[' => {
-                from = rest.len();
+                from = remainder.len();
                 break;
             }
-            b',' if depth == 1 => from = rest.len(),
+            b',' if depth == 1 => from = remainder.len(),
             _ => {}
         }
-        rest = before;
+        remainder = before;
     }
     bytes.get(from..).unwrap_or_default()
 }
 
 /// Returns the bytes before a string, given all bytes before its closing quote. The string begins at the nearest quote
 /// that is not escaped.
-fn before_string(mut bytes: &[u8]) -> &[u8] {
+fn bytes_before_string(mut bytes: &[u8]) -> &[u8] {
     while let Some(quote) = memrchr(b'"', bytes) {
         bytes = bytes.get(..quote).unwrap_or_default();
         let escapes = bytes.iter().rev().take_while(|byte| **byte == b'\\');
@@ -365,32 +371,32 @@ fn before_string(mut bytes: &[u8]) -> &[u8] {
 /// Records of a document.
 pub(super) struct DocumentRecords {
     path: PathBuf,
-    pieces: Pieces<io::Take<File>>,
-    chat: Chat,
-    skipped: Skipped,
-    /// Id of the newest message. `count` is the number of messages so far.
-    last: Option<String>,
-    count: u64,
+    elements: DocumentSplitter<io::Take<File>>,
+    converter: GeminiChatConverter,
+    skipped: SkippedContent,
+    /// Id of the newest message. `message_count` is the number of messages so far.
+    last_id: Option<String>,
+    message_count: u64,
     /// Title of the session, which is emitted at the end.
     summary: Option<String>,
 }
 
 impl DocumentRecords {
     /// Opens the records of a file after `start`.
-    pub(super) fn open(path: &Path, start: &Start) -> Result<Self, ReadError> {
+    pub(super) fn open(path: &Path, start: &ReadStart) -> Result<Self, ReadError> {
         let failed = |error| ReadError::io(path, error);
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         let mut records = Self {
             path: path.to_owned(),
-            pieces: Pieces::new(file.take(size)),
-            chat: Chat::default(),
-            skipped: Skipped::default(),
-            last: None,
-            count: 0,
+            elements: DocumentSplitter::new(file.take(size)),
+            converter: GeminiChatConverter::default(),
+            skipped: SkippedContent::default(),
+            last_id: None,
+            message_count: 0,
             summary: None,
         };
-        let Start::After(mark) = start else {
+        let ReadStart::After(mark) = start else {
             return Ok(records);
         };
         while let Some(record) = records.next()? {
@@ -398,62 +404,62 @@ impl DocumentRecords {
                 return Ok(records);
             }
         }
-        Err(ReadError::lost(path, mark))
+        Err(ReadError::mark_not_found(path, mark))
     }
 }
 
 impl Records for DocumentRecords {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         loop {
-            let piece = self.pieces.next();
-            let piece = piece.map_err(|error| ReadError::io(&self.path, error))?;
-            let message = match piece {
-                Some(Piece::Message(message)) => message,
-                Some(Piece::Field(name, value)) => {
+            let element = self.elements.next();
+            let element = element.map_err(|error| ReadError::io(&self.path, error))?;
+            let message = match element {
+                Some(DocumentElement::Message(message)) => message,
+                Some(DocumentElement::Field(name, value)) => {
                     if name == b"\"summary\"" {
                         self.summary = serde_json::from_slice(value).ok();
                     }
                     continue;
                 }
                 None => {
-                    let title = titled(self.summary.take().as_deref());
-                    let last = self.last.clone();
-                    return Ok(title.zip(last).map(|(title, last)| Record {
-                        mark: Mark::Id(last),
+                    let title = title_event(self.summary.take().as_deref());
+                    let last_id = self.last_id.clone();
+                    return Ok(title.zip(last_id).map(|(title, last_id)| NativeRecord {
+                        mark: Mark::Id(last_id),
                         at: None,
                         events: vec![title],
                     }));
                 }
             };
-            self.count += 1;
-            let text = lossy(message);
+            self.message_count += 1;
+            let text = decode_lossy(message);
             if matches!(text, std::borrow::Cow::Owned(_)) {
-                self.skipped.mended += 1;
+                self.skipped.repaired += 1;
             }
-            let Ok(mut line) = serde_json::from_str::<Line<'_>>(&text) else {
+            let Ok(mut line) = serde_json::from_str::<GeminiFileLine<'_>>(&text) else {
                 self.skipped.malformed += 1;
                 continue;
             };
             let id = match &line.id {
                 Some(id) => id.to_string(),
-                None => format!("#{}", self.count),
+                None => format!("#{}", self.message_count),
             };
             line.id = Some(id.clone().into());
             let mut events = Vec::new();
-            self.chat.message(&line, &mut events);
-            self.last = Some(id.clone());
-            return Ok(Some(Record {
+            self.converter.emit_message(&line, &mut events);
+            self.last_id = Some(id.clone());
+            return Ok(Some(NativeRecord {
                 mark: Mark::Id(id),
-                at: line.at(),
+                at: line.time(),
                 events,
             }));
         }
     }
 
-    fn skipped(&self) -> Skipped {
-        Skipped {
-            oversized: self.pieces.oversized,
-            torn: self.pieces.torn,
+    fn skipped(&self) -> SkippedContent {
+        SkippedContent {
+            oversized: self.elements.oversized,
+            truncated: self.elements.torn,
             ..self.skipped
         }
     }

@@ -10,116 +10,128 @@ use segue_core::session::Title;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::chat::{Chat, title};
-use super::document::{Piece, Pieces, last_fields};
-use super::line::Line;
-use super::log::Log;
-use crate::dialect::{self, Told};
-use crate::head::opening;
-use crate::json::lossy;
-use crate::lines::Lines;
-use crate::{Event, Fold, Found, Head, IdHint, Kind, Mark, ReadError, Record};
+use super::chat::{GeminiChatConverter, parse_title};
+use super::document::{DocumentElement, DocumentSplitter, last_fields};
+use super::line::GeminiFileLine;
+use super::log::GeminiLineFormat;
+use crate::dialect::{self, LineEvents};
+use crate::head::truncate_first_prompt;
+use crate::json::decode_lossy;
+use crate::lines::LineReader;
+use crate::{
+    IdHint, Mark, NativeRecord, NativeSessionKind, ReadError, RecordEvent, SessionHead,
+    SessionLocation, TurnBuilder,
+};
 
 /// Bytes of a file's beginning that are read for its head at first, and at most.
-const FIRST_LOOK: usize = 8 << 10;
-const LAST_LOOK: usize = 512 << 10;
+const FIRST_HEAD_READ_BYTES: usize = 8 << 10;
+const MAX_HEAD_READ_BYTES: usize = 512 << 10;
 /// Bytes that are read one line or message at a time if the first ones contain no prompt, because a first prompt may be
 /// long.
-const FARTHEST: u64 = 64 << 20;
+const MAX_PROMPT_SEARCH_BYTES: u64 = 64 << 20;
 /// Bytes of a file's end that are read for its head.
-const END: u64 = 8 << 10;
+const TAIL_READ_BYTES: u64 = 8 << 10;
 
 /// Metadata of a session that was read so far.
 #[derive(Default)]
-struct Seen {
+struct PartialHead {
     id: Option<String>,
-    hash: Option<String>,
+    project_hash: Option<String>,
     created_at: Option<Timestamp>,
     updated_at: Option<Timestamp>,
     kind: Option<String>,
     summary: Option<String>,
     first_prompt: Option<String>,
     /// Whether the session contains messages.
-    said: bool,
+    has_messages: bool,
 }
 
 /// Reads the head of a session, and the hash of its working directory.
-pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
-    let failed = |error| ReadError::io(&found.path, error);
-    let mut file = File::open(&found.path).map_err(failed)?;
-    let mut bytes = Vec::with_capacity(FIRST_LOOK);
-    let mut looked = FIRST_LOOK;
-    let (mut seen, log) = loop {
-        let wanted = (looked - bytes.len()) as u64;
+pub(super) fn read_head(
+    location: &SessionLocation,
+) -> Result<(SessionHead, Option<String>), ReadError> {
+    let failed = |error| ReadError::io(&location.path, error);
+    let mut file = File::open(&location.path).map_err(failed)?;
+    let mut bytes = Vec::with_capacity(FIRST_HEAD_READ_BYTES);
+    let mut read_limit = FIRST_HEAD_READ_BYTES;
+    let (mut partial_head, is_log) = loop {
+        let wanted = (read_limit - bytes.len()) as u64;
         let read = (&mut file).take(wanted).read_to_end(&mut bytes);
         let at_end = (read.map_err(failed)? as u64) < wanted;
-        let log = is_log(&bytes, at_end);
-        let mut seen = if log {
-            begin_log(&bytes, at_end)
+        let is_log = is_log_content(&bytes, at_end);
+        let mut partial_head = if is_log {
+            read_log_beginning(&bytes, at_end)
         } else {
-            begin_document(&bytes, at_end)
+            read_document_beginning(&bytes, at_end)
         };
-        if seen.first_prompt.is_some() || at_end {
-            break (seen, log);
+        if partial_head.first_prompt.is_some() || at_end {
+            break (partial_head, is_log);
         }
-        if looked >= LAST_LOOK {
+        if read_limit >= MAX_HEAD_READ_BYTES {
             file.rewind().map_err(failed)?;
-            let input = (&mut file).take(FARTHEST);
-            let read = if log {
-                read_log(input)
+            let input = (&mut file).take(MAX_PROMPT_SEARCH_BYTES);
+            let read = if is_log {
+                search_log(input)
             } else {
-                read_document(input)
+                search_document(input)
             };
-            seen = read.map_err(failed)?;
-            seen.said = true;
-            break (seen, log);
+            partial_head = read.map_err(failed)?;
+            partial_head.has_messages = true;
+            break (partial_head, is_log);
         }
-        looked *= 8;
+        read_limit *= 8;
     };
-    let whole = found.size <= bytes.len() as u64;
-    let ending = if whole {
+    let is_complete = location.size <= bytes.len() as u64;
+    let ending = if is_complete {
         bytes
     } else {
-        dialect::ending(&mut file, found.size, END).map_err(failed)?
+        dialect::read_last_bytes(&mut file, location.size, TAIL_READ_BYTES).map_err(failed)?
     };
-    if log {
-        end_log(&ending, &mut seen);
-    } else if !whole {
-        end_document(&ending, &mut seen);
+    if is_log {
+        read_log_ending(&ending, &mut partial_head);
+    } else if !is_complete {
+        read_document_ending(&ending, &mut partial_head);
     }
-    seen.into_head(found)
+    partial_head.into_head(location)
 }
 
-impl Seen {
-    fn into_head(self, found: &Found) -> Result<(Head, Option<String>), ReadError> {
-        let id = match (self.id, &found.id) {
+impl PartialHead {
+    fn into_head(
+        self,
+        location: &SessionLocation,
+    ) -> Result<(SessionHead, Option<String>), ReadError> {
+        let id = match (self.id, &location.id_hint) {
             (Some(id), _) => id,
-            (None, IdHint::Whole(id)) => id.clone(),
-            (None, IdHint::Begins(_)) => {
-                return Err(ReadError::not_a_session(&found.path, "it has no id"));
+            (None, IdHint::Complete(id)) => id.clone(),
+            (None, IdHint::Prefix(_)) => {
+                return Err(ReadError::not_a_session(&location.path, "it has no id"));
             }
         };
         let id = NativeId::parse(&id)
-            .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))?;
+            .map_err(|error| ReadError::not_a_session(&location.path, error.to_string()))?;
         let kind = match self.kind.as_deref() {
-            Some("subagent") => Kind::Subagent,
-            _ if self.said => Kind::Conversation,
-            _ => Kind::Empty,
+            Some("subagent") => NativeSessionKind::Subagent,
+            _ if self.has_messages => NativeSessionKind::Conversation,
+            _ => NativeSessionKind::Empty,
         };
         let from_prompt = || self.first_prompt.as_deref().map(Title::from_prompt);
-        let head = Head {
+        let head = SessionHead {
             kind,
             created_at: self.created_at,
-            title: self.summary.as_deref().and_then(title).or_else(from_prompt),
+            title: self
+                .summary
+                .as_deref()
+                .and_then(parse_title)
+                .or_else(from_prompt),
             first_prompt: self.first_prompt,
-            ..Head::new(id, self.updated_at.unwrap_or(found.modified))
+            ..SessionHead::new(id, self.updated_at.unwrap_or(location.modified))
         };
-        Ok((head, self.hash))
+        Ok((head, self.project_hash))
     }
 
     /// Applies the fields of a line that is not a message.
-    fn take(&mut self, line: &Line<'_>) {
-        let first = |old: &mut Option<String>, new: Option<&str>| {
+    fn apply_fields(&mut self, line: &GeminiFileLine<'_>) {
+        let set_first = |old: &mut Option<String>, new: Option<&str>| {
             if old.is_none() {
                 *old = new.map(str::to_owned);
             }
@@ -127,32 +139,33 @@ impl Seen {
         if line.id.is_some() {
             return;
         }
-        first(&mut self.hash, line.project_hash.as_deref());
-        first(&mut self.kind, line.kind.as_deref());
-        let began = line.start_time.as_deref().and_then(|at| at.parse().ok());
-        self.created_at = self.created_at.or(began);
-        let last = |old: &mut Option<String>, new: Option<&str>| {
+        set_first(&mut self.project_hash, line.project_hash.as_deref());
+        set_first(&mut self.kind, line.kind.as_deref());
+        let started_at = line.start_time.as_deref().and_then(|at| at.parse().ok());
+        self.created_at = self.created_at.or(started_at);
+        let set_last = |old: &mut Option<String>, new: Option<&str>| {
             if let Some(new) = new {
                 *old = Some(new.to_owned());
             }
         };
         let set = line.set.as_ref();
         let id = set.and_then(|set| set.session_id.as_deref());
-        last(&mut self.id, id.or(line.session_id.as_deref()));
+        set_last(&mut self.id, id.or(line.session_id.as_deref()));
         let summary = set.and_then(|set| set.summary.as_deref());
-        last(&mut self.summary, summary.or(line.summary.as_deref()));
+        set_last(&mut self.summary, summary.or(line.summary.as_deref()));
     }
 
     /// Applies messages. Returns `true` if the first prompt was read.
-    fn hear(&mut self, events: &[Event]) -> bool {
+    fn apply_events(&mut self, events: &[RecordEvent]) -> bool {
         for event in events {
-            let (Event::Prompt(said) | Event::Said(said)) = event else {
+            let (RecordEvent::Prompt(keyed_message) | RecordEvent::Message(keyed_message)) = event
+            else {
                 continue;
             };
-            self.said = true;
-            if matches!(event, Event::Prompt(_)) && self.first_prompt.is_none() {
-                let words = said.message.words();
-                self.first_prompt = (!is_command(&words)).then(|| opening(&words));
+            self.has_messages = true;
+            if matches!(event, RecordEvent::Prompt(_)) && self.first_prompt.is_none() {
+                let prompt = keyed_message.message.plain_text();
+                self.first_prompt = (!is_command(&prompt)).then(|| truncate_first_prompt(&prompt));
             }
         }
         self.first_prompt.is_some()
@@ -165,171 +178,179 @@ fn is_command(prompt: &str) -> bool {
 }
 
 /// Returns `true` if a file is a log and not a document.
-pub(super) fn is_log(bytes: &[u8], at_end: bool) -> bool {
+pub(super) fn is_log_content(bytes: &[u8], at_end: bool) -> bool {
     #[derive(Deserialize)]
-    struct Shape {
+    struct GeminiFileShape {
         #[serde(default)]
         messages: Option<IgnoredAny>,
     }
-    const MESSAGE: &[&[u8]] = &[b"{\"id\"", b"{\"$set\"", b"{\"$rewindTo\""];
-    let shape = |line: &[u8]| serde_json::from_slice::<Shape>(line).ok();
-    let whole = at_end || memchr::memchr(b'\n', bytes).is_some();
-    let mut lines = dialect::whole_lines(bytes, true)
+    const LOG_LINE_PREFIXES: &[&[u8]] = &[b"{\"id\"", b"{\"$set\"", b"{\"$rewindTo\""];
+    let parse_shape = |line: &[u8]| serde_json::from_slice::<GeminiFileShape>(line).ok();
+    let has_complete_line = at_end || memchr::memchr(b'\n', bytes).is_some();
+    let mut lines = dialect::complete_lines(bytes, true)
         .map(<[u8]>::trim_ascii)
         .filter(|line| !line.is_empty());
     let Some(first) = lines.next() else {
         return true;
     };
-    if MESSAGE.iter().any(|start| first.starts_with(start)) {
+    if LOG_LINE_PREFIXES
+        .iter()
+        .any(|start| first.starts_with(start))
+    {
         return true;
     }
-    if !whole {
+    if !has_complete_line {
         return !first.starts_with(b"{");
     }
-    match (shape(first), lines.next()) {
+    match (parse_shape(first), lines.next()) {
         // A single line is a document if it contains messages.
         (Some(object), None) => object.messages.is_none(),
         (Some(_), Some(_)) => true,
         (None, second) => {
-            let lines = second.is_some_and(|line| line.starts_with(b"{") && shape(line).is_some());
-            lines || !first.starts_with(b"{")
+            let second_is_object =
+                second.is_some_and(|line| line.starts_with(b"{") && parse_shape(line).is_some());
+            second_is_object || !first.starts_with(b"{")
         }
     }
 }
 
 /// Reads the beginning of a log, up to the first prompt.
-fn begin_log(bytes: &[u8], at_end: bool) -> Seen {
-    let mut seen = Seen::default();
-    let mut log = Log::default();
-    let mut read = 0;
-    for line in dialect::whole_lines(bytes, at_end) {
-        read += line.len() + 1;
-        if seen.line(line, &mut log) {
+fn read_log_beginning(bytes: &[u8], at_end: bool) -> PartialHead {
+    let mut partial_head = PartialHead::default();
+    let mut format = GeminiLineFormat::default();
+    let mut consumed = 0;
+    for line in dialect::complete_lines(bytes, at_end) {
+        consumed += line.len() + 1;
+        if partial_head.apply_line(line, &mut format) {
             break;
         }
     }
-    let rest = bytes.get(read..).unwrap_or_default();
-    let changed = |needle: &[u8]| memmem::find(rest, needle).is_some();
-    if at_end && (changed(b"\"$rewindTo\"") || changed(b"\"messages\":[")) {
-        again(bytes, &mut seen);
+    let remainder = bytes.get(consumed..).unwrap_or_default();
+    let contains = |needle: &[u8]| memmem::find(remainder, needle).is_some();
+    if at_end && (contains(b"\"$rewindTo\"") || contains(b"\"messages\":[")) {
+        recompute_first_prompt(bytes, &mut partial_head);
     }
-    seen
+    partial_head
 }
 
 /// Reads a log up to the first prompt, with one line in memory at a time.
-fn read_log(input: impl Read) -> io::Result<Seen> {
-    let mut seen = Seen::default();
-    let mut log = Log::default();
-    let mut lines = Lines::new(input, 0);
+fn search_log(input: impl Read) -> io::Result<PartialHead> {
+    let mut partial_head = PartialHead::default();
+    let mut format = GeminiLineFormat::default();
+    let mut lines = LineReader::new(input, 0);
     while let Some(line) = lines.next()? {
-        if seen.line(line.bytes, &mut log) {
+        if partial_head.apply_line(line.bytes, &mut format) {
             break;
         }
     }
-    Ok(seen)
+    Ok(partial_head)
 }
 
 /// Recomputes the first prompt of a log in which messages were removed.
-fn again(bytes: &[u8], seen: &mut Seen) {
-    let mut log = Log::default();
-    let mut fold = Fold::whole();
-    for line in dialect::whole_lines(bytes, true) {
-        let text = lossy(line);
-        let mut told = Told::default();
-        if let Ok(line) = serde_json::from_str::<Line<'_>>(&text) {
-            log.take(&line, &mut told);
+fn recompute_first_prompt(bytes: &[u8], partial_head: &mut PartialHead) {
+    let mut format = GeminiLineFormat::default();
+    let mut builder = TurnBuilder::with_messages();
+    for line in dialect::complete_lines(bytes, true) {
+        let text = decode_lossy(line);
+        let mut output = LineEvents::default();
+        if let Ok(line) = serde_json::from_str::<GeminiFileLine<'_>>(&text) {
+            format.emit_line_events(&line, &mut output);
         }
-        fold.add(Record {
+        builder.add_record(NativeRecord {
             mark: Mark::Id(String::new()),
-            at: told.at,
-            events: told.events,
+            at: output.at,
+            events: output.events,
         });
     }
-    let turns = fold.into_turns();
-    seen.said = turns.iter().any(|turn| turn.said > 0);
+    let turns = builder.into_turns();
+    partial_head.has_messages = turns.iter().any(|turn| turn.message_count > 0);
     let prompts = turns.iter().filter_map(|turn| turn.messages.first());
-    let mut prompts = prompts.map(segue_core::session::Message::words);
+    let mut prompts = prompts.map(segue_core::session::Message::plain_text);
     let first = prompts.find(|prompt| !is_command(prompt));
-    seen.first_prompt = first.as_deref().map(opening);
+    partial_head.first_prompt = first.as_deref().map(truncate_first_prompt);
 }
 
 /// Reads the time of the last write and the current title from the end of a log.
-fn end_log(bytes: &[u8], seen: &mut Seen) {
-    seen.updated_at = dialect::last_time(bytes, b"\"lastUpdated\":")
-        .or_else(|| dialect::last_time(bytes, b"\"timestamp\":"));
+fn read_log_ending(bytes: &[u8], partial_head: &mut PartialHead) {
+    partial_head.updated_at = dialect::find_last_timestamp(bytes, b"\"lastUpdated\":")
+        .or_else(|| dialect::find_last_timestamp(bytes, b"\"timestamp\":"));
     for at in memmem::find_iter(bytes, b"\n{\"$set\":{\"s") {
         let line = bytes.get(at + 1..).unwrap_or_default();
         let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
         let line = line.get(..end).unwrap_or_default();
         // Lines of this form set a title or another id.
-        if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
-            seen.take(&line);
+        if let Ok(line) = serde_json::from_slice::<GeminiFileLine<'_>>(line) {
+            partial_head.apply_fields(&line);
         }
     }
 }
 
 /// Reads the beginning of a document up to the first prompt. Reads all fields if the document has no more bytes.
-fn begin_document(bytes: &[u8], at_end: bool) -> Seen {
-    let mut seen = Seen::default();
-    let mut chat = Chat::default();
-    let mut pieces = Pieces::over(bytes);
-    while let Ok(Some(piece)) = pieces.next() {
-        if seen.piece(&piece, &mut chat) && !at_end {
+fn read_document_beginning(bytes: &[u8], at_end: bool) -> PartialHead {
+    let mut partial_head = PartialHead::default();
+    let mut converter = GeminiChatConverter::default();
+    let mut elements = DocumentSplitter::from_bytes(bytes);
+    while let Ok(Some(element)) = elements.next() {
+        if partial_head.apply_element(&element, &mut converter) && !at_end {
             break;
         }
     }
-    seen
+    partial_head
 }
 
 /// Reads a document up to the first prompt, with one message in memory at a time.
-fn read_document(input: impl Read) -> io::Result<Seen> {
-    let mut seen = Seen::default();
-    let mut chat = Chat::default();
-    let mut pieces = Pieces::new(input);
-    while let Some(piece) = pieces.next()? {
-        if seen.piece(&piece, &mut chat) {
+fn search_document(input: impl Read) -> io::Result<PartialHead> {
+    let mut partial_head = PartialHead::default();
+    let mut converter = GeminiChatConverter::default();
+    let mut elements = DocumentSplitter::new(input);
+    while let Some(element) = elements.next()? {
+        if partial_head.apply_element(&element, &mut converter) {
             break;
         }
     }
-    Ok(seen)
+    Ok(partial_head)
 }
 
-impl Seen {
+impl PartialHead {
     /// Applies a line of a log. Returns `true` if the first prompt was read.
-    fn line(&mut self, line: &[u8], log: &mut Log) -> bool {
-        let text = lossy(line);
-        let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
+    fn apply_line(&mut self, line: &[u8], format: &mut GeminiLineFormat) -> bool {
+        let text = decode_lossy(line);
+        let Ok(line) = serde_json::from_str::<GeminiFileLine<'_>>(&text) else {
             return false;
         };
-        let mut told = Told::default();
-        self.take(&line);
-        log.take(&line, &mut told);
-        self.hear(&told.events)
+        let mut output = LineEvents::default();
+        self.apply_fields(&line);
+        format.emit_line_events(&line, &mut output);
+        self.apply_events(&output.events)
     }
 
     /// Applies an element of a document. Returns `true` if a message in it is the first prompt.
-    fn piece(&mut self, piece: &Piece<'_>, chat: &mut Chat) -> bool {
-        match piece {
-            Piece::Field(name, value) => self.field(name, value),
-            Piece::Message(_) if self.first_prompt.is_some() => {}
-            Piece::Message(message) => {
-                let text = lossy(message);
-                if let Ok(line) = serde_json::from_str::<Line<'_>>(&text) {
+    fn apply_element(
+        &mut self,
+        element: &DocumentElement<'_>,
+        converter: &mut GeminiChatConverter,
+    ) -> bool {
+        match element {
+            DocumentElement::Field(name, value) => self.apply_field(name, value),
+            DocumentElement::Message(_) if self.first_prompt.is_some() => {}
+            DocumentElement::Message(message) => {
+                let text = decode_lossy(message);
+                if let Ok(line) = serde_json::from_str::<GeminiFileLine<'_>>(&text) {
                     let mut events = Vec::new();
-                    chat.message(&line, &mut events);
-                    return self.hear(&events);
+                    converter.emit_message(&line, &mut events);
+                    return self.apply_events(&events);
                 }
             }
         }
         false
     }
 
-    fn field(&mut self, name: &[u8], value: &[u8]) {
+    fn apply_field(&mut self, name: &[u8], value: &[u8]) {
         let text = || serde_json::from_slice::<String>(value).ok();
         let time = || text().and_then(|text| text.parse().ok());
         match name {
             b"\"sessionId\"" => self.id = text(),
-            b"\"projectHash\"" => self.hash = text(),
+            b"\"projectHash\"" => self.project_hash = text(),
             b"\"startTime\"" => self.created_at = time(),
             b"\"lastUpdated\"" => self.updated_at = time(),
             b"\"kind\"" => self.kind = text(),
@@ -340,13 +361,13 @@ impl Seen {
 }
 
 /// Reads the fields after the messages of a document.
-fn end_document(bytes: &[u8], seen: &mut Seen) {
+fn read_document_ending(bytes: &[u8], partial_head: &mut PartialHead) {
     let mut fields = b"{".to_vec();
     fields.extend_from_slice(last_fields(bytes));
-    let mut pieces = Pieces::over(&fields);
-    while let Ok(Some(piece)) = pieces.next() {
-        if let Piece::Field(name, value) = piece {
-            seen.field(name, value);
+    let mut elements = DocumentSplitter::from_bytes(&fields);
+    while let Ok(Some(element)) = elements.next() {
+        if let DocumentElement::Field(name, value) = element {
+            partial_head.apply_field(name, value);
         }
     }
 }

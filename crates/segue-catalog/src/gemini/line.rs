@@ -9,88 +9,92 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::json::Text;
+use crate::json::JsonText;
 
 /// A line of a log, or a message of a document. Its fields determine its meaning.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Line<'a> {
+pub(super) struct GeminiFileLine<'a> {
     #[serde(borrow, rename = "$rewindTo")]
-    pub(super) rewind_to: Option<Text<'a>>,
+    pub(super) rewind_to: Option<JsonText<'a>>,
     #[serde(borrow, rename = "$set")]
-    pub(super) set: Option<Set<'a>>,
+    pub(super) set: Option<GeminiFileSet<'a>>,
 
     #[serde(borrow)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) r#type: Option<Text<'a>>,
+    pub(super) r#type: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) timestamp: Option<Text<'a>>,
+    pub(super) timestamp: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) content: Pieces<'a>,
+    pub(super) content: GeminiFileContent<'a>,
     /// Text that the user typed, if `content` contains a replacement of it.
     #[serde(borrow)]
-    pub(super) display_content: Pieces<'a>,
+    pub(super) display_content: GeminiFileContent<'a>,
     #[serde(borrow)]
-    pub(super) thoughts: Option<Vec<Thought<'a>>>,
+    pub(super) thoughts: Option<Vec<GeminiFileThought<'a>>>,
     #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<ToolCall<'a>>>,
-    pub(super) tokens: Option<Tokens>,
+    pub(super) tool_calls: Option<Vec<GeminiFileToolCall<'a>>>,
+    pub(super) tokens: Option<GeminiFileTokens>,
     #[serde(borrow)]
-    pub(super) model: Option<Text<'a>>,
+    pub(super) model: Option<JsonText<'a>>,
 
     #[serde(borrow)]
-    pub(super) session_id: Option<Text<'a>>,
+    pub(super) session_id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) project_hash: Option<Text<'a>>,
+    pub(super) project_hash: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) start_time: Option<Text<'a>>,
+    pub(super) start_time: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) kind: Option<Text<'a>>,
+    pub(super) kind: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) summary: Option<Text<'a>>,
+    pub(super) summary: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) messages: Option<Vec<Line<'a>>>,
+    pub(super) messages: Option<Vec<GeminiFileLine<'a>>>,
 }
 
-impl Line<'_> {
-    pub(super) fn at(&self) -> Option<Timestamp> {
+impl GeminiFileLine<'_> {
+    pub(super) fn time(&self) -> Option<Timestamp> {
         self.timestamp.as_deref()?.parse().ok()
     }
 
     /// Returns the concatenated text of its content.
-    pub(super) fn words(&self) -> String {
-        let pieces = self.content.0.iter();
-        pieces.filter_map(|piece| piece.text.as_deref()).collect()
+    pub(super) fn text(&self) -> String {
+        let parts = self.content.0.iter();
+        parts.filter_map(|part| part.text.as_deref()).collect()
     }
 }
 
 /// Changes to the complete session.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Set<'a> {
+pub(super) struct GeminiFileSet<'a> {
     #[serde(borrow)]
-    pub(super) session_id: Option<Text<'a>>,
+    pub(super) session_id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) summary: Option<Text<'a>>,
+    pub(super) summary: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) messages: Option<Vec<Line<'a>>>,
+    pub(super) messages: Option<Vec<GeminiFileLine<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Thought<'a> {
+pub(super) struct GeminiFileThought<'a> {
     #[serde(borrow)]
-    subject: Option<Text<'a>>,
+    subject: Option<JsonText<'a>>,
     #[serde(borrow)]
-    description: Option<Text<'a>>,
+    description: Option<JsonText<'a>>,
 }
 
-impl Thought<'_> {
+impl GeminiFileThought<'_> {
     /// Formats a thought as Gemini CLI does over ACP.
-    pub(super) fn words(&self) -> String {
-        let filled = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
-        let (subject, description) = (filled(&self.subject), filled(&self.description));
+    pub(super) fn to_markdown(&self) -> String {
+        let owned_or_empty =
+            |text: &Option<JsonText<'_>>| text.as_deref().unwrap_or_default().to_owned();
+        let (subject, description) = (
+            owned_or_empty(&self.subject),
+            owned_or_empty(&self.description),
+        );
         match (subject.is_empty(), description.is_empty()) {
             (true, _) => description,
             (false, true) => format!("**{subject}**"),
@@ -101,24 +105,24 @@ impl Thought<'_> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct ToolCall<'a> {
+pub(super) struct GeminiFileToolCall<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<JsonText<'a>>,
     #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) result: Pieces<'a>,
+    pub(super) result: GeminiFileContent<'a>,
     #[serde(borrow)]
-    pub(super) status: Option<Text<'a>>,
+    pub(super) status: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) timestamp: Option<Text<'a>>,
+    pub(super) timestamp: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(default)]
-pub(super) struct Tokens {
+pub(super) struct GeminiFileTokens {
     input: Option<u64>,
     output: Option<u64>,
     cached: Option<u64>,
@@ -127,8 +131,8 @@ pub(super) struct Tokens {
     total: Option<u64>,
 }
 
-impl From<Tokens> for Usage {
-    fn from(tokens: Tokens) -> Self {
+impl From<GeminiFileTokens> for Usage {
+    fn from(tokens: GeminiFileTokens) -> Self {
         let add = |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_add(b.unwrap_or(0)));
         // Gemini CLI's input includes cached tokens, but its output does not include thoughts.
         let input = add(tokens.input, tokens.tool);
@@ -146,70 +150,83 @@ impl From<Tokens> for Usage {
 
 /// Content of a message: a text, a part, or a list of both.
 #[derive(Default)]
-pub(super) struct Pieces<'a>(pub(super) Vec<Piece<'a>>);
+pub(super) struct GeminiFileContent<'a>(pub(super) Vec<GeminiFilePart<'a>>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for GeminiFileContent<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
+        struct GeminiFileContentVisitor;
 
-        impl<'de> Visitor<'de> for Any {
-            type Value = Pieces<'de>;
+        impl<'de> Visitor<'de> for GeminiFileContentVisitor {
+            type Value = GeminiFileContent<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, a piece or a list of them")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Pieces<'de>, A::Error> {
-                let mut pieces = Vec::new();
-                while let Some(piece) = list.next_element()? {
-                    pieces.push(piece);
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<GeminiFileContent<'de>, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(part) = list.next_element()? {
+                    parts.push(part);
                 }
-                Ok(Pieces(pieces))
+                Ok(GeminiFileContent(parts))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Pieces<'de>, A::Error> {
-                OnePiece.visit_map(map).map(|piece| Pieces(vec![piece]))
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> Result<GeminiFileContent<'de>, A::Error> {
+                GeminiFilePartVisitor
+                    .visit_map(map)
+                    .map(|part| GeminiFileContent(vec![part]))
             }
 
             fn visit_borrowed_str<E: serde::de::Error>(
                 self,
                 text: &'de str,
-            ) -> Result<Pieces<'de>, E> {
-                OnePiece
+            ) -> Result<GeminiFileContent<'de>, E> {
+                GeminiFilePartVisitor
                     .visit_borrowed_str(text)
-                    .map(|piece| Pieces(vec![piece]))
+                    .map(|part| GeminiFileContent(vec![part]))
             }
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Pieces<'de>, E> {
-                OnePiece.visit_str(text).map(|piece| Pieces(vec![piece]))
+            fn visit_str<E: serde::de::Error>(
+                self,
+                text: &str,
+            ) -> Result<GeminiFileContent<'de>, E> {
+                GeminiFilePartVisitor
+                    .visit_str(text)
+                    .map(|part| GeminiFileContent(vec![part]))
             }
 
-            fn visit_unit<E>(self) -> Result<Pieces<'de>, E> {
-                Ok(Pieces::default())
+            fn visit_unit<E>(self) -> Result<GeminiFileContent<'de>, E> {
+                Ok(GeminiFileContent::default())
             }
         }
 
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(GeminiFileContentVisitor)
     }
 }
 
 /// A part of a message. Its fields determine its meaning.
 #[derive(Default)]
-pub(super) struct Piece<'a> {
-    pub(super) text: Option<Text<'a>>,
+pub(super) struct GeminiFilePart<'a> {
+    pub(super) text: Option<JsonText<'a>>,
     /// Whether the text is a thought.
-    pub(super) thought: bool,
-    pub(super) call: Option<FunctionCall<'a>>,
-    pub(super) response: Option<FunctionResponse<'a>>,
-    inline: Option<Blob<'a>>,
+    pub(super) is_thought: bool,
+    pub(super) call: Option<GeminiFileFunctionCall<'a>>,
+    pub(super) response: Option<GeminiFileFunctionResponse<'a>>,
+    inline_data: Option<GeminiFileBlob<'a>>,
     /// Field that segue does not support: its name and its value.
-    other: Option<(Text<'a>, &'a RawValue)>,
+    unsupported_field: Option<(JsonText<'a>, &'a RawValue)>,
 }
 
-impl Piece<'_> {
+impl GeminiFilePart<'_> {
     /// Returns content that is neither text nor part of a tool call. `None` if there is none.
     pub(super) fn attachment(&self) -> Option<Part> {
-        if let Some(blob) = &self.inline {
+        if let Some(blob) = &self.inline_data {
             return Some(Part::InlineData(InlineData {
                 mime_type: match &blob.mime_type {
                     Some(mime_type) => mime_type.to_string(),
@@ -218,7 +235,7 @@ impl Piece<'_> {
                 data: blob.data.as_deref().map(str::to_owned),
             }));
         }
-        let (name, value) = self.other.as_ref()?;
+        let (name, value) = self.unsupported_field.as_ref()?;
         let name = Json::string(name);
         let json = Json::parse(format!("{{{}:{}}}", name.as_str(), value.get()));
         json.ok().map(Part::Unknown)
@@ -227,49 +244,49 @@ impl Piece<'_> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct FunctionCall<'a> {
+pub(super) struct GeminiFileFunctionCall<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<JsonText<'a>>,
     #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct FunctionResponse<'a> {
+pub(super) struct GeminiFileFunctionResponse<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<JsonText<'a>>,
     #[serde(borrow)]
     pub(super) response: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) parts: Pieces<'a>,
+    pub(super) parts: GeminiFileContent<'a>,
 }
 
-impl FunctionResponse<'_> {
+impl GeminiFileFunctionResponse<'_> {
     /// Returns `true` if the tool reports a failure.
     pub(super) fn is_error(&self) -> bool {
         let Some(inside) = self.response.and_then(|json| json.get().strip_prefix('{')) else {
             return false;
         };
-        let shell = self.name.as_deref() == Some("run_shell_command");
-        inside.trim_start().starts_with("\"error\"") || (shell && command_failed(inside))
+        let is_shell = self.name.as_deref() == Some("run_shell_command");
+        inside.trim_start().starts_with("\"error\"") || (is_shell && is_failed_command(inside))
     }
 
     /// Returns `true` if this text is near the beginning of the response.
-    pub(super) fn begins_with(&self, words: &str) -> bool {
+    pub(super) fn has_text_near_start(&self, text: &str) -> bool {
         let json = self.response.map_or("", RawValue::get).as_bytes();
         let beginning = json.get(..json.len().min(160)).unwrap_or_default();
-        memchr::memmem::find(beginning, words.as_bytes()).is_some()
+        memchr::memmem::find(beginning, text.as_bytes()).is_some()
     }
 }
 
 /// Returns `true` if a command failed, although Gemini CLI reports a success of the tool. The exit code or signal is in
 /// lines after the output. Older versions write these lines also for a success.
-fn command_failed(json: &str) -> bool {
+fn is_failed_command(json: &str) -> bool {
     let text = json.trim_end_matches(|c: char| c.is_ascii_whitespace() || "\"}".contains(c));
     for line in text.rsplit("\\n") {
         let (name, value) = line.split_once(": ").unwrap_or((line, ""));
@@ -285,70 +302,70 @@ fn command_failed(json: &str) -> bool {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Blob<'a> {
+struct GeminiFileBlob<'a> {
     #[serde(borrow)]
-    mime_type: Option<Text<'a>>,
+    mime_type: Option<JsonText<'a>>,
     #[serde(borrow)]
-    data: Option<Text<'a>>,
+    data: Option<JsonText<'a>>,
 }
 
-struct OnePiece;
+struct GeminiFilePartVisitor;
 
-impl<'de> Visitor<'de> for OnePiece {
-    type Value = Piece<'de>;
+impl<'de> Visitor<'de> for GeminiFilePartVisitor {
+    type Value = GeminiFilePart<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text or a piece")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Piece<'de>, A::Error> {
-        let mut piece = Piece::default();
-        while let Some(name) = map.next_key::<Text<'de>>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<GeminiFilePart<'de>, A::Error> {
+        let mut part = GeminiFilePart::default();
+        while let Some(name) = map.next_key::<JsonText<'de>>()? {
             match &*name {
-                "text" => piece.text = map.next_value()?,
-                "thought" => piece.thought = map.next_value::<Truth>()?.0,
-                "functionCall" => piece.call = map.next_value()?,
-                "functionResponse" => piece.response = map.next_value()?,
-                "inlineData" => piece.inline = map.next_value()?,
+                "text" => part.text = map.next_value()?,
+                "thought" => part.is_thought = map.next_value::<GeminiFileFlag>()?.0,
+                "functionCall" => part.call = map.next_value()?,
+                "functionResponse" => part.response = map.next_value()?,
+                "inlineData" => part.inline_data = map.next_value()?,
                 // Fields that only accompany other fields.
                 "thoughtSignature" | "videoMetadata" | "partMetadata" | "mediaResolution" => {
                     map.next_value::<IgnoredAny>()?;
                 }
-                _ => piece.other = Some((name, map.next_value()?)),
+                _ => part.unsupported_field = Some((name, map.next_value()?)),
             }
         }
-        Ok(piece)
+        Ok(part)
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Piece<'de>, E> {
-        Ok(Piece {
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<GeminiFilePart<'de>, E> {
+        Ok(GeminiFilePart {
             text: Some(text.into()),
-            ..Piece::default()
+            ..GeminiFilePart::default()
         })
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Piece<'de>, E> {
-        Ok(Piece {
+    fn visit_str<E>(self, text: &str) -> Result<GeminiFilePart<'de>, E> {
+        Ok(GeminiFilePart {
             text: Some(text.to_owned().into()),
-            ..Piece::default()
+            ..GeminiFilePart::default()
         })
     }
 
-    fn visit_unit<E>(self) -> Result<Piece<'de>, E> {
-        Ok(Piece::default())
+    fn visit_unit<E>(self) -> Result<GeminiFilePart<'de>, E> {
+        Ok(GeminiFilePart::default())
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Piece<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for GeminiFilePart<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OnePiece)
+        deserializer.deserialize_any(GeminiFilePartVisitor)
     }
 }
 
 /// A value that is present and not `false`, because older versions marked a thought with a text.
-struct Truth(bool);
+struct GeminiFileFlag(bool);
 
-impl<'de> Deserialize<'de> for Truth {
+impl<'de> Deserialize<'de> for GeminiFileFlag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json: &RawValue = Deserialize::deserialize(deserializer)?;
         Ok(Self(!matches!(json.get(), "false" | "null")))

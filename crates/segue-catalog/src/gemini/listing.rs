@@ -5,16 +5,16 @@ use segue_core::id::NativeId;
 
 /// Parsed output of `gemini --list-sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct GeminiListing {
     /// Sessions in the order of the output: the oldest first.
-    pub sessions: Vec<Listed>,
+    pub sessions: Vec<GeminiListedSession>,
     /// Number of lines that could not be parsed.
     pub skipped: u64,
 }
 
 /// A session of the current directory's project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct GeminiListedSession {
     /// Id of the session.
     pub id: NativeId,
     /// Title of the session: a summary, or the beginning of its first prompt.
@@ -29,13 +29,13 @@ pub struct Listed {
 
 /// Parses the output of `gemini --list-sessions`, which was printed at the time `now`.
 #[must_use]
-pub fn parse_listing(text: &str, now: Timestamp) -> Listing {
-    let mut listing = Listing::default();
+pub fn parse_listing(text: &str, now: Timestamp) -> GeminiListing {
+    let mut listing = GeminiListing::default();
     for line in text.lines().map(str::trim) {
-        if line.is_empty() || is_frame(line) {
+        if line.is_empty() || is_header_line(line) {
             continue;
         }
-        match listed(line, now) {
+        match parse_session_line(line, now) {
             Some(session) => listing.sessions.push(session),
             None => listing.skipped += 1,
         }
@@ -43,31 +43,31 @@ pub fn parse_listing(text: &str, now: Timestamp) -> Listing {
     listing
 }
 
-fn is_frame(line: &str) -> bool {
+fn is_header_line(line: &str) -> bool {
     line.starts_with("No previous sessions found")
         || (line.starts_with("Available sessions for this project") && line.ends_with(':'))
 }
 
 /// Parses a line such as `3. TITLE (5 minutes ago, current) [ID]`. The title is the remainder, because it may contain
 /// all of these elements.
-fn listed(line: &str, now: Timestamp) -> Option<Listed> {
-    let (index, rest) = line.split_once('.')?;
-    let (rest, id) = rest.strip_suffix(']')?.rsplit_once('[')?;
-    let (title, time) = rest.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+fn parse_session_line(line: &str, now: Timestamp) -> Option<GeminiListedSession> {
+    let (index, remainder) = line.split_once('.')?;
+    let (remainder, id) = remainder.strip_suffix(']')?.rsplit_once('[')?;
+    let (title, time) = remainder.trim_end().strip_suffix(')')?.rsplit_once('(')?;
     let (time, current) = match time.strip_suffix(", current") {
         Some(time) => (time, true),
         None => (time, false),
     };
-    Some(Listed {
+    Some(GeminiListedSession {
         id: NativeId::parse(id).ok()?,
         title: title.trim().to_owned(),
         index: index.parse().ok()?,
-        updated_at: before(now, time),
+        updated_at: parse_relative_time(now, time),
         current,
     })
 }
 
-fn before(now: Timestamp, time: &str) -> Option<Timestamp> {
+fn parse_relative_time(now: Timestamp, time: &str) -> Option<Timestamp> {
     let time = time.trim();
     if time.eq_ignore_ascii_case("just now") {
         return Some(now);
@@ -94,8 +94,8 @@ mod tests {
         "2026-11-16T12:00:00Z".parse().unwrap()
     }
 
-    fn lines(listing: &Listing) -> Vec<String> {
-        let line = |session: &Listed| {
+    fn format_sessions(listing: &GeminiListing) -> Vec<String> {
+        let line = |session: &GeminiListedSession| {
             let at = session
                 .updated_at
                 .map_or("-".to_owned(), |at| at.to_string());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_read_as_it_is_printed() {
+    fn a_printed_listing_is_parsed() {
         let text = "\nAvailable sessions for this project (6):
   1. hello one (Just now) [bb01ad6b-942f-41f0-9479-4ce6fbb50c89]
   2. fix (a) [b] 3. (2 hours ago) [x] (1 minute ago, current) [8e4c43f5-556e-4df3-a3f2-a42875f5a732]
@@ -120,7 +120,7 @@ mod tests {
 ";
         let listing = parse_listing(text, now());
         assert_eq!(
-            lines(&listing),
+            format_sessions(&listing),
             [
                 r#"1 "hello one" bb01ad6b-942f-41f0-9479-4ce6fbb50c89 2026-11-16T12:00:00Z"#,
                 r#"2 "fix (a) [b] 3. (2 hours ago) [x]" 8e4c43f5-556e-4df3-a3f2-a42875f5a732 2026-11-16T11:59:00Z *"#,
@@ -134,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_an_empty_list_and_noise_is_counted() {
-        let none = parse_listing("No previous sessions found for this project.", now());
-        assert_eq!(none, Listing::default());
+    fn a_listing_may_be_empty_and_noise_is_counted() {
+        let listing = parse_listing("No previous sessions found for this project.", now());
+        assert_eq!(listing, GeminiListing::default());
         let noise = "Loaded cached credentials.\n  1. no id (Just now)\n  x. bad (Just now) [id]\n  1. bad id (Just now) [../etc]";
         let noise = parse_listing(noise, now());
         assert_eq!((noise.sessions.len(), noise.skipped), (0, 4));
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_title_comes_back(title in "[ -~]{0,100}", index in 1u32..999, minutes in 1i64..59, current in any::<bool>()) {
+        fn any_title_is_parsed_unchanged(title in "[ -~]{0,100}", index in 1u32..999, minutes in 1i64..59, current in any::<bool>()) {
             let mark = if current { ", current" } else { "" };
             let text = format!("  {index}. {title} ({minutes} minutes ago{mark}) [8e4c43f5]\n");
             let listing = parse_listing(&text, now());
@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(text in any::<String>()) {
+        fn any_text_is_parsed_without_panic(text in any::<String>()) {
             let listing = parse_listing(&text, now());
             prop_assert!(listing.sessions.len() as u64 + listing.skipped <= text.lines().count() as u64);
         }

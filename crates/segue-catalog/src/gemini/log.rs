@@ -2,64 +2,64 @@
 
 use memchr::memmem;
 
-use super::chat::{Chat, titled};
-use super::line::Line;
-use crate::dialect::{Dialect, Malformed, Told};
-use crate::json::lossy;
+use super::chat::{GeminiChatConverter, title_event};
+use super::line::GeminiFileLine;
+use crate::dialect::{LineEvents, LineFormat, MalformedLine};
+use crate::json::decode_lossy;
 
 /// Line format of a log.
 #[derive(Default)]
-pub(super) struct Log {
-    chat: Chat,
+pub(super) struct GeminiLineFormat {
+    converter: GeminiChatConverter,
 }
 
 /// Beginning of the lines that follow each message and contain only its time.
-const TOUCHED: &[u8] = b"{\"$set\":{\"lastUpdated\":\"";
+const TIME_UPDATE_PREFIX: &[u8] = b"{\"$set\":{\"lastUpdated\":\"";
 
-impl Dialect for Log {
-    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed> {
+impl LineFormat for GeminiLineFormat {
+    fn parse_line(&mut self, line: &str, output: &mut LineEvents) -> Result<(), MalformedLine> {
         let bytes = line.trim_ascii().as_bytes();
         if !(bytes.starts_with(b"{") && bytes.ends_with(b"}")) {
-            return Err(Malformed);
+            return Err(MalformedLine);
         }
-        if bytes.starts_with(TOUCHED) && bytes.len() < 80 {
+        if bytes.starts_with(TIME_UPDATE_PREFIX) && bytes.len() < 80 {
             return Ok(());
         }
-        let line: Line<'_> = serde_json::from_str(line)?;
-        self.take(&line, told);
+        let line: GeminiFileLine<'_> = serde_json::from_str(line)?;
+        self.emit_line_events(&line, output);
         Ok(())
     }
 
-    fn remember(&mut self, line: &[u8]) {
-        let _ = self.read(&lossy(line), &mut Told::default());
-        self.chat.begin_midway();
+    fn apply_skipped_line(&mut self, line: &[u8]) {
+        let _ = self.parse_line(&decode_lossy(line), &mut LineEvents::default());
+        self.converter.set_starts_midway();
     }
 
-    fn may_prompt(line: &[u8]) -> bool {
+    fn can_begin_turn(line: &[u8]) -> bool {
         // A list of messages repeats earlier lines.
         !line.starts_with(b"{\"$set\"") && memmem::find(line, b"\"user\"").is_some()
     }
 }
 
-impl Log {
+impl GeminiLineFormat {
     /// Applies a line. Checks the fields in the order in which Gemini CLI does.
-    pub(super) fn take(&mut self, line: &Line<'_>, told: &mut Told) {
-        let events = &mut told.events;
+    pub(super) fn emit_line_events(&mut self, line: &GeminiFileLine<'_>, output: &mut LineEvents) {
+        let events = &mut output.events;
         if let Some(id) = &line.rewind_to {
-            self.chat.rewind(id, events);
+            self.converter.emit_rewind(id, events);
         } else if line.id.is_some() {
-            told.at = line.at();
-            self.chat.message(line, events);
+            output.at = line.time();
+            self.converter.emit_message(line, events);
         } else if let Some(set) = &line.set {
             if let Some(messages) = &set.messages {
-                self.chat.history(messages, events);
+                self.converter.apply_history(messages, events);
             }
-            events.extend(titled(set.summary.as_deref()));
+            events.extend(title_event(set.summary.as_deref()));
         } else {
             for message in line.messages.as_deref().unwrap_or_default() {
-                self.chat.message(message, events);
+                self.converter.emit_message(message, events);
             }
-            events.extend(titled(line.summary.as_deref()));
+            events.extend(title_event(line.summary.as_deref()));
         }
     }
 }

@@ -7,72 +7,72 @@ use std::path::PathBuf;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::retention::{Age, Limits, Places, Retention, settings};
+use crate::retention::{AgeSource, Retention, RetentionLimits, SettingsDirs, read_settings};
 
 /// Minimum retention in hours, unless the settings contain another one.
-const LEAST: i64 = 24;
+const DEFAULT_MIN_RETENTION_HOURS: i64 = 24;
 
 /// Returns the retention of Gemini CLI's sessions according to its settings. Each value is read from the first file
 /// that contains it.
-pub(crate) fn retention(places: &Places) -> Retention {
-    let files: Vec<(PathBuf, Value)> = files(places)
+pub(crate) fn read_retention(directories: &SettingsDirs) -> Retention {
+    let files: Vec<(PathBuf, Value)> = settings_files(directories)
         .into_iter()
         .filter_map(|path| {
-            let value = settings(&path)?;
-            let said = value.get("general")?.get("sessionRetention")?.clone();
-            Some((path, said))
+            let value = read_settings(&path)?;
+            let section = value.get("general")?.get("sessionRetention")?.clone();
+            Some((path, section))
         })
         .collect();
-    let said = |key: &str| {
-        let mut said = files.iter();
-        said.find_map(|(path, value)| Some((path.clone(), value.get(key)?.clone())))
+    let find_setting = |key: &str| {
+        let mut sections = files.iter();
+        sections.find_map(|(path, value)| Some((path.clone(), value.get(key)?.clone())))
     };
-    if said("enabled").is_some_and(|(_, enabled)| enabled != Value::Bool(true)) {
-        return Retention::Never;
+    if find_setting("enabled").is_some_and(|(_, enabled)| enabled != Value::Bool(true)) {
+        return Retention::Unlimited;
     }
     let mut path = None;
-    let mut note = |said: Option<(PathBuf, Value)>| {
-        said.map(|(from, value)| {
+    let mut value_with_path = |setting: Option<(PathBuf, Value)>| {
+        setting.map(|(from, value)| {
             path = Some(from);
             value
         })
     };
-    let age = note(said("maxAge"));
-    let count = note(said("maxCount"));
-    let least = said("minRetention").and_then(|(_, text)| hours(text.as_str()?));
+    let age = value_with_path(find_setting("maxAge"));
+    let count = value_with_path(find_setting("maxCount"));
+    let min_hours = find_setting("minRetention").and_then(|(_, text)| parse_hours(text.as_str()?));
     let period = match &age {
         None => Some(30 * 24),
         // An empty text means no limit.
         Some(Value::String(text)) if text.is_empty() => None,
-        Some(text) => match text.as_str().and_then(hours) {
-            Some(hours) if hours >= least.unwrap_or(LEAST) => Some(hours),
-            _ => return paused(path),
+        Some(text) => match text.as_str().and_then(parse_hours) {
+            Some(hours) if hours >= min_hours.unwrap_or(DEFAULT_MIN_RETENTION_HOURS) => Some(hours),
+            _ => return paused_retention(path),
         },
     };
-    let most = match count.as_ref().map(Value::as_i64) {
+    let max_count = match count.as_ref().map(Value::as_i64) {
         None => None,
         Some(Some(count)) if count >= 1 => usize::try_from(count).ok(),
-        Some(_) => return paused(path),
+        Some(_) => return paused_retention(path),
     };
-    if period.is_none() && most.is_none() {
-        return paused(path);
+    if period.is_none() && max_count.is_none() {
+        return paused_retention(path);
     }
-    Retention::Limited(Limits {
+    Retention::Limited(RetentionLimits {
         period: period.map(SignedDuration::from_hours),
-        most,
+        max_sessions: max_count,
         path,
-        by: Age::Record,
+        age_source: AgeSource::Record,
     })
 }
 
-fn paused(path: Option<PathBuf>) -> Retention {
+fn paused_retention(path: Option<PathBuf>) -> Retention {
     Retention::Paused {
         path: path.unwrap_or_default(),
     }
 }
 
 /// Parses a period such as `30d`, `24h`, `2w`, or `1m` for thirty days. Returns hours.
-fn hours(text: &str) -> Option<i64> {
+fn parse_hours(text: &str) -> Option<i64> {
     let unit = text.chars().next_back()?;
     let hours = match unit {
         'h' => 1,
@@ -89,16 +89,16 @@ fn hours(text: &str) -> Option<i64> {
 }
 
 /// Returns the files of settings in the order of precedence.
-fn files(places: &Places) -> Vec<PathBuf> {
-    let system = places.root.join(if cfg!(target_os = "macos") {
+fn settings_files(directories: &SettingsDirs) -> Vec<PathBuf> {
+    let system = directories.root.join(if cfg!(target_os = "macos") {
         "Library/Application Support/GeminiCli"
     } else {
         "etc/gemini-cli"
     });
     vec![
         system.join("settings.json"),
-        places.project.join(".gemini/settings.json"),
-        places.home.join("settings.json"),
+        directories.project.join(".gemini/settings.json"),
+        directories.home.join("settings.json"),
         system.join("system-defaults.json"),
     ]
 }

@@ -6,21 +6,21 @@ use proptest::prelude::*;
 use segue_core::session::{Message, Part, Role};
 
 use super::*;
-use crate::Fold;
-use crate::dialect::{Dialect, Told};
-use crate::{Mark, Record, conversation, outline};
+use crate::TurnBuilder;
+use crate::dialect::{LineEvents, LineFormat};
+use crate::{Mark, NativeRecord, read_outline, read_turns};
 
 /// Formats messages in one line.
-fn told(messages: &[Message]) -> String {
+fn format_messages(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
-        let who = match message.role {
+        let role = match message.role {
             Role::User => "user",
             Role::Assistant => "model",
             Role::Tool => "tool",
             Role::System => "note",
         };
-        let _ = write!(text, " | {who}");
+        let _ = write!(text, " | {role}");
         for part in &message.parts {
             let _ = match part {
                 Part::Text(words) => write!(text, " {words}"),
@@ -45,108 +45,121 @@ fn told(messages: &[Message]) -> String {
     text
 }
 
-fn lines_of(turns: &[NativeTurn]) -> Vec<String> {
+fn format_turns(turns: &[NativeTurn]) -> Vec<String> {
     let line = |turn: &NativeTurn| {
         let compacted = if turn.compacted { " compacted" } else { "" };
-        format!("{:?}{compacted}{}", turn.state, told(&turn.messages))
+        format!(
+            "{:?}{compacted}{}",
+            turn.state,
+            format_messages(&turn.messages)
+        )
     };
     turns.iter().map(line).collect()
 }
 
 /// Expands an abbreviated line: `@7` is a time, `'` a quote.
-fn expand(line: &str) -> String {
+fn expand_line(line: &str) -> String {
     let mut text = String::new();
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once('@') {
+    let mut remainder = line;
+    while let Some((before, after)) = remainder.split_once('@') {
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (second, after) = after.split_at(digits);
         let _ = write!(
             text,
             "{before}'timestamp':'2026-11-16T00:00:{second:0>2}.000Z'"
         );
-        rest = after;
+        remainder = after;
     }
-    text.push_str(rest);
+    text.push_str(remainder);
     text.replace('\'', "\"")
 }
 
-const HEADER: &str = r"{'sessionId':'5e55-1','projectHash':'h','startTime':'2026-11-16T00:00:00Z','lastUpdated':'2026-11-16T00:00:00Z','kind':'main'}";
+const HEADER_LINE: &str = r"{'sessionId':'5e55-1','projectHash':'h','startTime':'2026-11-16T00:00:00Z','lastUpdated':'2026-11-16T00:00:00Z','kind':'main'}";
 const CONTEXT: &str =
     r"{'id':'ctx',@0,'type':'user','content':[{'text':'<session_context>\nhello'}]}";
 
-struct World {
-    home: tempfile::TempDir,
-    gemini: Gemini,
+struct GeminiTestHome {
+    directory: tempfile::TempDir,
+    reader: GeminiReader,
 }
 
-impl World {
+impl GeminiTestHome {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let gemini = Gemini::new(home.path());
-        Self { home, gemini }
+        let directory = tempfile::tempdir().unwrap();
+        let reader = GeminiReader::new(directory.path());
+        Self { directory, reader }
     }
 
-    fn write(&self, name: &str, text: &str) -> Found {
-        let path = self.home.path().join("tmp/proj/chats").join(name);
+    fn write_session(&self, name: &str, text: &str) -> SessionLocation {
+        let path = self.directory.path().join("tmp/proj/chats").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
-        let mut there = self.gemini.find().found.into_iter();
-        there.find(|found| found.path == path).unwrap()
+        let mut locations = self.reader.scan_sessions().locations.into_iter();
+        locations.find(|location| location.path == path).unwrap()
     }
 
-    fn log(&self, lines: &[&str]) -> Found {
-        let mut text = expand(HEADER) + "\n";
+    fn write_log(&self, lines: &[&str]) -> SessionLocation {
+        let mut text = expand_line(HEADER_LINE) + "\n";
         for line in lines {
-            text += &expand(line);
+            text += &expand_line(line);
             text.push('\n');
         }
-        self.write("session-2026-11-16T00-00-5e55-1.jsonl", &text)
+        self.write_session("session-2026-11-16T00-00-5e55-1.jsonl", &text)
     }
 
-    fn fold(&self, found: &Found) -> Fold {
-        let mut records = self.gemini.records(found, &Start::Beginning).unwrap();
-        let fold = conversation(records.as_mut()).unwrap();
-        assert!(records.skipped().is_nothing(), "{:?}", records.skipped());
-        fold
+    fn build_turns(&self, location: &SessionLocation) -> TurnBuilder {
+        let mut records = self
+            .reader
+            .open_records(location, &ReadStart::Beginning)
+            .unwrap();
+        let builder = read_turns(records.as_mut()).unwrap();
+        assert!(records.skipped().is_empty(), "{:?}", records.skipped());
+        builder
     }
 
     /// Returns the turns of a file, after checking that all methods of reading return the same.
-    fn turns(&self, found: &Found) -> Vec<String> {
-        let turns = self.fold(found).into_turns();
-        let mut records = self.gemini.records(found, &Start::Beginning).unwrap();
-        let outline = outline(records.as_mut()).unwrap();
-        for (outlined, whole) in outline.turns().iter().zip(&turns) {
-            let read = crate::turn(&self.gemini, found, outlined).unwrap();
-            assert_eq!(told(&read.messages), told(&whole.messages));
+    fn read_checked_turns(&self, location: &SessionLocation) -> Vec<String> {
+        let turns = self.build_turns(location).into_turns();
+        let mut records = self
+            .reader
+            .open_records(location, &ReadStart::Beginning)
+            .unwrap();
+        let outline = read_outline(records.as_mut()).unwrap();
+        for (outlined, full_turn) in outline.turns().iter().zip(&turns) {
+            let read = crate::read_turn(&self.reader, location, outlined).unwrap();
+            assert_eq!(
+                format_messages(&read.messages),
+                format_messages(&full_turn.messages)
+            );
             // Records after the end of a turn are new.
-            let start = Start::After(whole.until.clone());
-            let mut later = self.gemini.records(found, &start).unwrap();
-            let later = lines_of(conversation(later.as_mut()).unwrap().turns());
+            let start = ReadStart::After(full_turn.until.clone());
+            let mut later = self.reader.open_records(location, &start).unwrap();
+            let later = format_turns(read_turns(later.as_mut()).unwrap().turns());
             for line in later {
                 assert!(
-                    !line.contains(&told(&whole.messages)),
+                    !line.contains(&format_messages(&full_turn.messages)),
                     "{line} is told again"
                 );
             }
         }
         for last in 0..=turns.len() {
-            let (recent, all) = self.gemini.recent(found, last).unwrap();
-            let expected = lines_of(&turns).split_off(turns.len() - last);
-            assert_eq!(lines_of(&recent), expected);
-            assert!(!all || last == turns.len());
+            let (recent, is_complete) = self.reader.read_recent_turns(location, last).unwrap();
+            let expected = format_turns(&turns).split_off(turns.len() - last);
+            assert_eq!(format_turns(&recent), expected);
+            assert!(!is_complete || last == turns.len());
         }
-        lines_of(&turns)
+        format_turns(&turns)
     }
 }
 
-fn turns(lines: &[&str]) -> Vec<String> {
-    let world = World::new();
-    world.turns(&world.log(lines))
+fn read_log_turns(lines: &[&str]) -> Vec<String> {
+    let test_home = GeminiTestHome::new();
+    test_home.read_checked_turns(&test_home.write_log(lines))
 }
 
 #[test]
-fn a_message_that_is_written_again_tells_what_is_new_of_it() {
-    let found = turns(&[
+fn a_rewritten_message_emits_only_its_new_content() {
+    let turns = read_log_turns(&[
         r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':[{'text':'<session_context>x'}]}],'lastUpdated':'2026-11-16T00:00:00Z'}}",
         r"{'id':'u1',@1,'type':'user','content':[{'text':'go'},{'inlineData':{'mimeType':'image/png','data':'AA=='}}]}",
         r"{'$set':{'lastUpdated':'2026-11-16T00:00:01Z'}}",
@@ -156,7 +169,7 @@ fn a_message_that_is_written_again_tells_what_is_new_of_it() {
         r"{'id':'g2',@5,'type':'gemini','content':'Done.','thoughts':[],'tokens':{'input':200,'output':7,'cached':0,'thoughts':0,'tool':3,'total':210},'model':'m'}",
     ]);
     assert_eq!(
-        found,
+        turns,
         [
             "Finished | user go <image/png> | model thinks **Plan**\nrun it | model Running. | model c1=ls{\"a\":1} | model c2=rm{} | tool c1=ls:{\"output\":\"x\"} | tool c2=rm:{\"error\":\"no\"} failed | model Done."
         ]
@@ -164,16 +177,16 @@ fn a_message_that_is_written_again_tells_what_is_new_of_it() {
 }
 
 #[test]
-fn usage_counts_each_request_once_and_thoughts_among_the_output() {
-    let world = World::new();
+fn usage_counts_each_request_once_and_thoughts_as_output() {
+    let test_home = GeminiTestHome::new();
     let answer = r"{'id':'g1',@2,'type':'gemini','content':'A','tokens':{'input':100,'output':20,'cached':10,'thoughts':5,'tool':3,'total':128}}";
-    let found = world.log(&[
+    let location = test_home.write_log(&[
         r"{'id':'u1',@1,'type':'user','content':'go'}",
         answer,
         answer,
         r"{'id':'g2',@3,'type':'gemini','content':'B','tokens':{'input':200,'output':7,'cached':0,'thoughts':0,'tool':0,'total':207}}",
     ]);
-    let usage = world.fold(&found).turns()[0].usage;
+    let usage = test_home.build_turns(&location).turns()[0].usage;
     assert_eq!(usage.input_tokens, Some(303));
     assert_eq!(usage.output_tokens, Some(32));
     assert_eq!(usage.cached_tokens, Some(10));
@@ -183,7 +196,7 @@ fn usage_counts_each_request_once_and_thoughts_among_the_output() {
 
 /// Over ACP, a second recorder writes the calls of all turns into one message of its own.
 #[test]
-fn calls_of_all_turns_in_one_message_belong_to_the_turns_they_were_made_in() {
+fn calls_gathered_in_one_message_belong_to_their_own_turns() {
     let call = |id: &str, at: u32, output: &str| {
         format!(
             "{{'id':'{id}','name':'sh','args':{{}},'result':[{{'functionResponse':{{'id':'{id}','name':'sh','response':{{'output':'{output}'}}}}}}],'status':'success',@{at}}}"
@@ -193,27 +206,27 @@ fn calls_of_all_turns_in_one_message_belong_to_the_turns_they_were_made_in() {
         let calls = calls.join(",");
         format!("{{'id':'acp',@3,'type':'gemini','content':'','toolCalls':[{calls}]}}")
     };
-    let (one, two) = (call("c1", 3, "x"), call("c2", 4, "y"));
+    let (first_call, second_call) = (call("c1", 3, "x"), call("c2", 4, "y"));
     let stopped = call(
         "c3",
         9,
         "Command was cancelled by user before it could complete.",
     );
-    let found = turns(&[
+    let turns = read_log_turns(&[
         r"{'id':'u1',@1,'type':'user','content':[{'text':'first'}]}",
         r"{'id':'g1',@2,'type':'gemini','content':'Running.'}",
-        &calls(std::slice::from_ref(&one)),
-        &calls(&[one.clone(), two.clone()]),
+        &calls(std::slice::from_ref(&first_call)),
+        &calls(&[first_call.clone(), second_call.clone()]),
         r"{'id':'r1',@5,'type':'user','content':[{'functionResponse':{'id':'c1','name':'sh','response':{'output':'x'}}},{'functionResponse':{'id':'c2','name':'sh','response':{'output':'y'}}}]}",
         r"{'id':'g2',@6,'type':'gemini','content':'Done.'}",
         r"{'id':'u2',@7,'type':'user','content':[{'text':'second'}]}",
         r"{'id':'g3',@8,'type':'gemini','content':'Sleeping.'}",
-        &calls(&[one, two, stopped]),
+        &calls(&[first_call, second_call, stopped]),
         r"{'id':'u3',@10,'type':'user','content':[{'text':'third'}]}",
         r"{'id':'g4',@11,'type':'gemini','content':'Yes.'}",
     ]);
     assert_eq!(
-        found,
+        turns,
         [
             "Finished | user first | model Running. | model c1=sh{} | tool c1=sh:{\"output\":\"x\"} | model c2=sh{} | tool c2=sh:{\"output\":\"y\"} | model Done.",
             "Cancelled | user second | model Sleeping. | model c3=sh{} | tool c3=sh:{\"output\":\"Command was cancelled by user before it could complete.\"}",
@@ -223,13 +236,13 @@ fn calls_of_all_turns_in_one_message_belong_to_the_turns_they_were_made_in() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_loses_nothing() {
+fn a_clock_that_is_set_back_loses_no_messages() {
     let call = |at: u32| {
         format!(
             r"{{'id':'g1',@{at},'type':'gemini','content':'Running.','toolCalls':[{{'id':'c1','name':'ls','args':{{}},'result':[{{'functionResponse':{{'id':'c1','name':'ls','response':{{'output':'x'}}}}}}],'status':'success',@{at}}}]}}"
         )
     };
-    let found = turns(&[
+    let turns = read_log_turns(&[
         r"{'id':'u1',@20,'type':'user','content':'first'}",
         &call(3),
         r"{'id':'g2',@4,'type':'gemini','content':'Done.'}",
@@ -237,16 +250,16 @@ fn a_clock_that_is_set_back_loses_nothing() {
         r"{'id':'g3',@5,'type':'gemini','content':'Two.'}",
     ]);
     assert_eq!(
-        found,
+        turns,
         [
             "Finished | user first | model Running. | model c1=ls{} | tool c1=ls:{\"output\":\"x\"} | model Done.",
-            SECOND
+            SECOND_TURN
         ]
     );
 }
 
 #[test]
-fn a_command_that_failed_is_an_error_though_the_tool_succeeded() {
+fn a_failed_command_is_an_error_even_if_the_tool_succeeded() {
     let cases = [
         (r"Output: one\nExit Code: 3\nProcess Group PGID: 1", true),
         (r"Output: (empty)\nSignal: 9\nBackground PIDs: 2, 3", true),
@@ -270,7 +283,7 @@ fn a_command_that_failed_is_an_error_though_the_tool_succeeded() {
                 let line = format!(
                     "{{'id':'g1',@2,'type':'gemini','content':'','toolCalls':[{{'id':'c1','name':'{name}','args':{{}},'result':[{{'functionResponse':{{'id':'c1','name':'{name}','response':{{'output':'{output}'}}}}}}],'status':'success',@3}}]}}"
                 );
-                turns(&[r"{'id':'u1',@1,'type':'user','content':'go'}", &line])
+                read_log_turns(&[r"{'id':'u1',@1,'type':'user','content':'go'}", &line])
             };
             let [turn] = &result("run_shell_command")[..] else {
                 panic!("one turn")
@@ -289,16 +302,16 @@ const TWO_TURNS: &[&str] = &[
     r"{'id':'u2',@3,'type':'user','content':'second'}",
     r"{'id':'g2',@4,'type':'gemini','content':'Two.'}",
 ];
-const FIRST: &str = "Finished | user first | model One.";
-const SECOND: &str = "Finished | user second | model Two.";
+const FIRST_TURN: &str = "Finished | user first | model One.";
+const SECOND_TURN: &str = "Finished | user second | model Two.";
 
-fn after_two_turns(lines: &[&str]) -> Vec<String> {
-    turns(&[TWO_TURNS, lines].concat())
+fn read_after_two_turns(lines: &[&str]) -> Vec<String> {
+    read_log_turns(&[TWO_TURNS, lines].concat())
 }
 
 #[test]
-fn a_prompt_that_is_left_out_of_the_list_is_taken_back() {
-    let found = after_two_turns(&[
+fn a_prompt_that_the_list_omits_is_removed() {
+    let turns = read_after_two_turns(&[
         r"{'id':'u3',@5,'type':'user','content':'stopped'}",
         r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'},{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'One.'}]},{'id':'u2',@3,'type':'user','content':'second'},{'id':'g2',@4,'type':'gemini','content':'Two.'}]}}",
         // Notices after that do not concern the previous turn.
@@ -308,58 +321,62 @@ fn a_prompt_that_is_left_out_of_the_list_is_taken_back() {
         r"{'id':'g4',@8,'type':'gemini','content':'Four.'}",
     ]);
     assert_eq!(
-        found,
-        [FIRST, SECOND, "Finished | user fourth | model Four."]
+        turns,
+        [
+            FIRST_TURN,
+            SECOND_TURN,
+            "Finished | user fourth | model Four."
+        ]
     );
 }
 
 #[test]
-fn a_rewind_takes_back_the_message_it_names() {
-    let found = after_two_turns(&[
+fn a_rewind_removes_the_named_message() {
+    let turns = read_after_two_turns(&[
         r"{'$rewindTo':'u2'}",
         r"{'$set':{'messages':[{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'One.'}]}]}}",
         r"{'id':'u3',@5,'type':'user','content':'again'}",
     ]);
-    assert_eq!(found, [FIRST, "Running | user again"]);
+    assert_eq!(turns, [FIRST_TURN, "Running | user again"]);
 }
 
 #[test]
-fn a_resume_writes_everything_again_and_tells_nothing_new() {
-    let found = after_two_turns(&[
+fn a_resume_rewrites_all_messages_and_emits_none() {
+    let turns = read_after_two_turns(&[
         r"{'$set':{'sessionId':'5e55-1'}}",
         r"{'$set':{'messages':[{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'**Plan** x','thought':true},{'text':'One.'},{'functionCall':{'id':'c1','name':'sh','args':{}}}]},{'id':'g1_response',@9,'type':'user','content':[{'functionResponse':{'id':'c1','name':'sh','response':{'output':'x'}}}]},{'id':'u2',@3,'type':'user','content':[{'text':'second'}]},{'id':'g2',@4,'type':'gemini','content':[{'text':'Two.'}]}]}}",
         r"{'id':'u3',@10,'type':'user','content':'third'}",
     ]);
-    assert_eq!(found, [FIRST, SECOND, "Running | user third"]);
+    assert_eq!(turns, [FIRST_TURN, SECOND_TURN, "Running | user third"]);
 }
 
 #[test]
-fn a_summary_takes_nothing_back_and_its_copies_are_not_told() {
+fn a_summary_removes_no_messages_and_its_copies_are_not_emitted() {
     let compressed = r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'},{'id':'s1',@5,'type':'user','content':[{'text':'<state_snapshot>all of it</state_snapshot>'}]},{'id':'s2',@5,'type':'gemini','content':[{'text':'Got it. Thanks for the additional context!'}]},{'id':'u2b',@5,'type':'user','content':[{'text':'second'}]},{'id':'g2b',@5,'type':'gemini','content':[{'text':'Two.'}]}]}}";
     let third = r"{'id':'u3',@6,'type':'user','content':'third'}";
     assert_eq!(
-        after_two_turns(&[compressed, third]),
+        read_after_two_turns(&[compressed, third]),
         [
-            FIRST,
+            FIRST_TURN,
             "Finished compacted | user second | model Two.",
             "Running | user third"
         ]
     );
     // The list is written a second time, without the failed prompt.
-    let found = after_two_turns(&[compressed, third, compressed]);
+    let turns = read_after_two_turns(&[compressed, third, compressed]);
     assert_eq!(
-        found,
-        [FIRST, "Finished compacted | user second | model Two."]
+        turns,
+        [FIRST_TURN, "Finished compacted | user second | model Two."]
     );
     // A rewind to a copy is a rewind to its original.
-    let rewound = after_two_turns(&[compressed, third, r"{'$rewindTo':'u2b'}"]);
-    assert_eq!(rewound, [FIRST]);
+    let rewound = read_after_two_turns(&[compressed, third, r"{'$rewindTo':'u2b'}"]);
+    assert_eq!(rewound, [FIRST_TURN]);
 }
 
 #[test]
-fn a_history_that_is_written_anew_takes_the_place_of_the_old_one() {
-    let world = World::new();
-    let found = world.log(
+fn a_rewritten_history_replaces_the_old_one() {
+    let test_home = GeminiTestHome::new();
+    let location = test_home.write_log(
         &[
             TWO_TURNS,
             &[
@@ -372,7 +389,7 @@ fn a_history_that_is_written_anew_takes_the_place_of_the_old_one() {
         .concat(),
     );
     assert_eq!(
-        world.turns(&found),
+        test_home.read_checked_turns(&location),
         [
             "Finished | user first, shorter | model 1.",
             "Running | user third"
@@ -381,7 +398,7 @@ fn a_history_that_is_written_anew_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn turns_end_as_the_messages_tell() {
+fn turns_end_as_their_messages_report() {
     let cases: &[(&[&str], &str)] = &[
         (&[], "Running | user go"),
         (
@@ -422,13 +439,13 @@ fn turns_end_as_the_messages_tell() {
     ];
     for (lines, expected) in cases {
         let prompt: &[&str] = &[r"{'id':'u1',@1,'type':'user','content':'go'}"];
-        assert_eq!(turns(&[prompt, lines].concat()), [*expected]);
+        assert_eq!(read_log_turns(&[prompt, lines].concat()), [*expected]);
     }
 }
 
 #[test]
-fn content_comes_in_many_shapes() {
-    let found = turns(&[
+fn content_is_read_in_all_shapes() {
+    let turns = read_log_turns(&[
         r"{'id':'u1',@1,'type':'user','content':['go ',{'text':'on'},null,{'fileData':{'fileUri':'x'}}],'displayContent':[{'text':'go #x'}]}",
         r"{'id':'g1',@2,'type':'gemini','content':{'text':'One.'},'thoughts':null,'tokens':null,'toolCalls':[{'id':'c1','name':'a','args':{},'result':'plain','status':'success'},{'id':'c2','name':'b','result':{'functionResponse':{'name':'b','response':{'output':1},'parts':[{'inlineData':{'mimeType':'image/png','data':'AA'}}]}},'status':'success'},{'id':'c3','name':'c','args':{},'result':null,'status':'executing'}]}",
         r"{'id':'g2',@3,'type':'gemini','content':[{'text':'Binary content received. Proceeding with analysis.','thought':true,'thoughtSignature':'x'}]}",
@@ -436,7 +453,7 @@ fn content_comes_in_many_shapes() {
         r"{'id':'x1',@5,'type':'something new','content':'x'}",
     ]);
     assert_eq!(
-        found,
+        turns,
         [
             "Finished | user go #x ?{\"fileData\":{\"fileUri\":\"x\"}} | model One. | model c1=a{} | model c2=b{} | model c3=c{} | tool c1=a:\"plain\" | tool c2=b:{\"output\":1} <image/png> | model thinks hm | model Two. | model ?{\"executableCode\":{\"code\":\"1\"}}"
         ]
@@ -462,16 +479,16 @@ const DOCUMENT: &str = r#"{
 "#;
 
 #[test]
-fn an_older_document_tells_the_same_in_any_layout() {
-    let world = World::new();
+fn an_older_document_reads_the_same_in_any_layout() {
+    let test_home = GeminiTestHome::new();
     let mut value: serde_json::Value = serde_json::from_str(DOCUMENT).unwrap();
     let compact = value.to_string();
     // The order changes: the messages first.
     let messages = value.as_object_mut().unwrap().remove("messages").unwrap();
-    let rest = value.to_string();
+    let other_fields = value.to_string();
     let first = format!(
         "{{\"messages\":{messages},{}",
-        rest.strip_prefix('{').unwrap()
+        other_fields.strip_prefix('{').unwrap()
     );
     let layouts = [
         DOCUMENT.to_owned(),
@@ -481,20 +498,20 @@ fn an_older_document_tells_the_same_in_any_layout() {
     ];
     for (index, text) in layouts.iter().enumerate() {
         let name = format!("session-2025-11-16T00-0{index}-5e55-2.json");
-        let found = world.write(&name, text);
+        let location = test_home.write_session(&name, text);
         assert_eq!(
-            world.turns(&found),
+            test_home.read_checked_turns(&location),
             [
                 "Finished | user say \"]}\\ | model ]} | model c=sh{\"x\":[1,{}]} | tool c=sh:{\"output\":\"ok\"} | model Done.".replace("[1,{}]", if text.contains("[1, {}]") { "[1, {}]" } else { "[1,{}]" }).replace("{\"x\":", if text.contains("\"x\": ") { "{\"x\": " } else { "{\"x\":" }).replace("{\"output\":", if text.contains("\"output\": ") { "{\"output\": " } else { "{\"output\":" }),
                 "Finished | user second | model Two.".to_owned(),
             ],
             "{text}"
         );
-        let fold = world.fold(&found);
-        assert_eq!(fold.title().unwrap().as_str(), "What it is about");
-        let head = world.gemini.head(&found).unwrap();
+        let builder = test_home.build_turns(&location);
+        assert_eq!(builder.title().unwrap().as_str(), "What it is about");
+        let head = test_home.reader.read_head(&location).unwrap();
         assert_eq!(head.id.as_str(), "5e55-2");
-        assert_eq!(head.kind, Kind::Conversation);
+        assert_eq!(head.kind, NativeSessionKind::Conversation);
         assert_eq!(head.title.unwrap().as_str(), "What it is about");
         assert_eq!(head.updated_at, "2025-11-16T00:00:09Z".parse().unwrap());
         assert_eq!(head.created_at, "2025-11-16T00:00:00Z".parse().ok());
@@ -503,8 +520,8 @@ fn an_older_document_tells_the_same_in_any_layout() {
 }
 
 #[test]
-fn a_document_is_named_by_whatever_stands_behind_its_messages() {
-    let world = World::new();
+fn a_document_title_is_read_from_the_fields_after_its_messages() {
+    let test_home = GeminiTestHome::new();
     let long = DOCUMENT.replace("Two.", &"long ".repeat(20_000));
     for text in [DOCUMENT, &long] {
         for (fields, expected) in [
@@ -520,45 +537,51 @@ fn a_document_is_named_by_whatever_stands_behind_its_messages() {
             ),
         ] {
             let text = text.replace(r#""summary": "What it is about""#, fields);
-            let found = world.write("session-2025-11-16T00-00-5e55-2.json", &text);
-            let head = world.gemini.head(&found).unwrap();
+            let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", &text);
+            let head = test_home.reader.read_head(&location).unwrap();
             assert_eq!(head.title.unwrap().as_str(), expected);
         }
         // The order changes: the messages last.
         let text = text.replace("\n  ],\n  \"summary\": \"What it is about\"", "]");
-        let found = world.write("session-2025-11-16T00-00-5e55-2.json", &text);
-        let head = world.gemini.head(&found).unwrap();
+        let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", &text);
+        let head = test_home.reader.read_head(&location).unwrap();
         assert_eq!(head.title.unwrap().as_str(), r#"say "]}\"#);
     }
 }
 
 #[test]
-fn a_mark_that_is_gone_is_noticed() {
-    let world = World::new();
-    let found = world.write("session-2025-11-16T00-00-5e55-2.json", DOCUMENT);
-    for mark in [Mark::Id("nobody".into()), Mark::line(3, b"x")] {
-        let error = world.gemini.records(&found, &Start::After(mark)).err();
-        assert!(matches!(error, Some(ReadError::MarkLost { .. })));
+fn a_missing_mark_is_reported_as_lost() {
+    let test_home = GeminiTestHome::new();
+    let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", DOCUMENT);
+    for mark in [Mark::Id("nobody".into()), Mark::for_line(3, b"x")] {
+        let error = test_home
+            .reader
+            .open_records(&location, &ReadStart::After(mark))
+            .err();
+        assert!(matches!(error, Some(ReadError::MarkNotFound { .. })));
     }
 }
 
 #[test]
-fn a_torn_document_tells_what_is_there() {
-    let world = World::new();
+fn a_torn_document_is_read_up_to_its_end() {
+    let test_home = GeminiTestHome::new();
     let (torn, _) = DOCUMENT.split_at(DOCUMENT.find("second").unwrap());
-    let found = world.write("session-2025-11-16T00-00-5e55-2.json", torn);
-    let mut records = world.gemini.records(&found, &Start::Beginning).unwrap();
-    let fold = conversation(records.as_mut()).unwrap();
-    assert_eq!(fold.turns().len(), 1);
-    assert!(records.skipped().torn);
+    let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", torn);
+    let mut records = test_home
+        .reader
+        .open_records(&location, &ReadStart::Beginning)
+        .unwrap();
+    let builder = read_turns(records.as_mut()).unwrap();
+    assert_eq!(builder.turns().len(), 1);
+    assert!(records.skipped().truncated);
 }
 
 #[test]
-fn a_head_tells_what_a_session_is() {
-    let world = World::new();
+fn a_head_describes_its_session() {
+    let test_home = GeminiTestHome::new();
     let head = |lines: &[&str]| {
-        let found = world.log(lines);
-        let head = world.gemini.head(&found).unwrap();
+        let location = test_home.write_log(lines);
+        let head = test_home.reader.read_head(&location).unwrap();
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
         (head.kind, title.unwrap_or_default(), head.updated_at)
     };
@@ -568,28 +591,31 @@ fn a_head_tells_what_a_session_is() {
         &format!("{{'$set':{{'messages':[{CONTEXT}],'lastUpdated':'2026-11-16T00:00:00Z'}}}}");
     let command = r"{'id':'u0',@1,'type':'user','content':[{'text':'/stats'}]}";
     let prompt = r"{'id':'u1',@2,'type':'user','content':[{'text':'fix it'}]}";
-    let touched = r"{'$set':{'lastUpdated':'2026-11-16T00:00:05Z'}}";
-    let named = r"{'$set':{'summary':'A summary','memoryScratchpad':{'version':1}}}";
+    let time_update = r"{'$set':{'lastUpdated':'2026-11-16T00:00:05Z'}}";
+    let title_update = r"{'$set':{'summary':'A summary','memoryScratchpad':{'version':1}}}";
     assert_eq!(
-        head(&[context, HEADER, context]),
-        (Kind::Empty, String::new(), at(0))
+        head(&[context, HEADER_LINE, context]),
+        (NativeSessionKind::Empty, String::new(), at(0))
     );
     assert_eq!(
-        head(&[context, command, prompt, touched]),
-        (Kind::Conversation, "fix it".into(), at(5))
+        head(&[context, command, prompt, time_update]),
+        (NativeSessionKind::Conversation, "fix it".into(), at(5))
     );
     assert_eq!(
-        head(&[context, prompt, touched, named]),
-        (Kind::Conversation, "A summary".into(), at(5))
+        head(&[context, prompt, time_update, title_update]),
+        (NativeSessionKind::Conversation, "A summary".into(), at(5))
     );
     // The only prompt failed, or a load emptied the list. The prompt can still be read.
-    assert_eq!(head(&[context, prompt, context]).0, Kind::Conversation);
-    assert_eq!(head(&[context, command]).0, Kind::Conversation);
+    assert_eq!(
+        head(&[context, prompt, context]).0,
+        NativeSessionKind::Conversation
+    );
+    assert_eq!(head(&[context, command]).0, NativeSessionKind::Conversation);
 }
 
 #[test]
 fn a_prompt_behind_a_long_context_is_found() {
-    let world = World::new();
+    let test_home = GeminiTestHome::new();
     let context = format!(
         "{{'id':'ctx',@0,'type':'user','content':'<session_context>{}'}}",
         "x".repeat(40_000)
@@ -598,21 +624,21 @@ fn a_prompt_behind_a_long_context_is_found() {
         "{{'id':'g',@2,'type':'gemini','content':'{}'}}",
         "y".repeat(700_000)
     );
-    let found = world.log(&[
+    let location = test_home.write_log(&[
         &context,
         r"{'id':'u1',@1,'type':'user','content':'fix it'}",
         &tail,
         r"{'$set':{'summary':'A summary'}}",
     ]);
-    let head = world.gemini.head(&found).unwrap();
+    let head = test_home.reader.read_head(&location).unwrap();
     assert_eq!(head.first_prompt.as_deref(), Some("fix it"));
     assert_eq!(head.title.unwrap().as_str(), "A summary");
 }
 
 #[test]
-fn sessions_are_found_where_they_are() {
-    let world = World::new();
-    let chats = world.home.path().join("tmp/proj/chats");
+fn session_files_are_found_and_other_files_are_ignored() {
+    let test_home = GeminiTestHome::new();
+    let chats = test_home.directory.path().join("tmp/proj/chats");
     for name in [
         "session-2026-11-16T00-37-58be647e.jsonl",
         "session-2026-11-16T00-39-58be647e.jsonl",
@@ -630,48 +656,56 @@ fn sessions_are_found_where_they_are() {
         fs::write(path, "").unwrap();
     }
     fs::create_dir(chats.join("session-2025-11-16T00-40-dddddddd.jsonl")).unwrap();
-    fs::write(world.home.path().join("tmp/file"), "").unwrap();
-    let there = world.gemini.find();
-    assert!(there.unreadable.is_empty());
-    let mut found: Vec<_> = there
-        .found
+    fs::write(test_home.directory.path().join("tmp/file"), "").unwrap();
+    let scan = test_home.reader.scan_sessions();
+    assert!(scan.unreadable.is_empty());
+    let mut sessions: Vec<_> = scan
+        .locations
         .iter()
-        .map(|found| {
+        .map(|location| {
             (
-                found.path.strip_prefix(&chats).unwrap().to_str().unwrap(),
-                found.id.clone(),
+                location
+                    .path
+                    .strip_prefix(&chats)
+                    .unwrap()
+                    .to_str()
+                    .unwrap(),
+                location.id_hint.clone(),
             )
         })
         .collect();
-    found.sort_by_key(|(name, _)| *name);
-    let begins = |id: &str| IdHint::Begins(id.to_owned());
+    sessions.sort_by_key(|(name, _)| *name);
+    let id_prefix = |id: &str| IdHint::Prefix(id.to_owned());
     assert_eq!(
-        found,
+        sessions,
         [
             (
                 "58be647e-5946-4e56-b23e-74bb6814d03e/a12f66f8.jsonl",
-                IdHint::Whole("a12f66f8".into())
+                IdHint::Complete("a12f66f8".into())
             ),
-            ("session-2025-11-16T00-39-00000000.json", begins("00000000")),
+            (
+                "session-2025-11-16T00-39-00000000.json",
+                id_prefix("00000000")
+            ),
             (
                 "session-2025-11-16T00-40-aaaaaaaa.jsonl",
-                begins("aaaaaaaa")
+                id_prefix("aaaaaaaa")
             ),
             (
                 "session-2026-11-16T00-37-58be647e.jsonl",
-                begins("58be647e")
+                id_prefix("58be647e")
             ),
             (
                 "session-2026-11-16T00-39-58be647e.jsonl",
-                begins("58be647e")
+                id_prefix("58be647e")
             ),
         ]
     );
 }
 
 #[test]
-fn what_is_no_session_is_said_to_be_none() {
-    let world = World::new();
+fn files_without_a_session_are_rejected() {
+    let test_home = GeminiTestHome::new();
     for text in [
         "",
         "[]",
@@ -680,8 +714,8 @@ fn what_is_no_session_is_said_to_be_none() {
         "garbage\nmore",
         "{\"sessionId\":\"../../etc\",\"projectHash\":\"h\"}",
     ] {
-        let found = world.write("session-2026-11-16T00-00-5e551111.jsonl", text);
-        let head = world.gemini.head(&found);
+        let location = test_home.write_session("session-2026-11-16T00-00-5e551111.jsonl", text);
+        let head = test_home.reader.read_head(&location);
         assert!(
             matches!(head, Err(ReadError::NotASession { .. })),
             "{text}: {head:?}"
@@ -689,22 +723,26 @@ fn what_is_no_session_is_said_to_be_none() {
     }
 }
 
-fn read_all(world: &World, bytes: &[u8]) {
-    let path = world
-        .home
+fn read_all(test_home: &GeminiTestHome, bytes: &[u8]) {
+    let path = test_home
+        .directory
         .path()
         .join("tmp/proj/chats/session-2026-11-16T00-00-5e551111.jsonl");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, bytes).unwrap();
-    let found = world.gemini.find().found.pop().unwrap();
-    let _ = world.gemini.head(&found);
-    let mut records = world.gemini.records(&found, &Start::Beginning).unwrap();
-    let mut fold = Fold::whole();
+    let location = test_home.reader.scan_sessions().locations.pop().unwrap();
+    let _ = test_home.reader.read_head(&location);
+    let mut records = test_home
+        .reader
+        .open_records(&location, &ReadStart::Beginning)
+        .unwrap();
+    let mut builder = TurnBuilder::with_messages();
     while let Some(record) = records.next().unwrap() {
-        fold.add(record);
+        builder.add_record(record);
     }
-    let _ = world.gemini.recent(&found, 2).unwrap();
-    let mut records = document::DocumentRecords::open(&found.path, &Start::Beginning).unwrap();
+    let _ = test_home.reader.read_recent_turns(&location, 2).unwrap();
+    let mut records =
+        document::DocumentRecords::open(&location.path, &ReadStart::Beginning).unwrap();
     while records.next().unwrap().is_some() {}
 }
 
@@ -712,44 +750,44 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        read_all(&World::new(), &bytes);
+    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read_all(&GeminiTestHome::new(), &bytes);
     }
 
     #[test]
-    fn no_cut_and_no_swap_is_too_strange(from in 0usize..3000, to in 0usize..3000, byte in any::<u8>(), document in any::<bool>()) {
+    fn any_truncated_or_changed_file_is_read_without_panic(from in 0usize..3000, to in 0usize..3000, byte in any::<u8>(), document in any::<bool>()) {
         let text = if document {
             DOCUMENT.to_owned()
         } else {
-            [&[HEADER], TWO_TURNS].concat().iter().map(|line| expand(line) + "\n").collect()
+            [&[HEADER_LINE], TWO_TURNS].concat().iter().map(|line| expand_line(line) + "\n").collect()
         };
         let mut bytes = text.into_bytes();
         let from = from % bytes.len();
         bytes[from] = byte;
         bytes.truncate(to);
-        read_all(&World::new(), &bytes);
+        read_all(&GeminiTestHome::new(), &bytes);
     }
 
     /// Reads lines in any order, each any number of times.
     #[test]
-    fn no_order_is_too_strange(picks in prop::collection::vec(0usize..9, 0..30)) {
+    fn lines_in_any_order_are_read_without_error(picks in prop::collection::vec(0usize..9, 0..30)) {
         let mut lines = TWO_TURNS.to_vec();
         lines.extend([
-            HEADER,
+            HEADER_LINE,
             r"{'$rewindTo':'u1'}",
             r"{'$rewindTo':'nobody'}",
             r"{'$set':{'messages':[{'id':'u2',@3,'type':'user','content':'second'},{'id':'g2',@4,'type':'gemini','content':'Two.'}]}}",
         ]);
-        let mut log = Log::default();
-        let mut fold = Fold::whole();
+        let mut format = GeminiLineFormat::default();
+        let mut builder = TurnBuilder::with_messages();
         for pick in picks {
-            let mut told = Told::default();
-            let line = expand(lines[pick]);
-            prop_assert!(log.read(&line, &mut told).is_ok());
-            fold.add(Record { mark: Mark::Id(pick.to_string()), at: told.at, events: told.events });
+            let mut output = LineEvents::default();
+            let line = expand_line(lines[pick]);
+            prop_assert!(format.parse_line(&line, &mut output).is_ok());
+            builder.add_record(NativeRecord { mark: Mark::Id(pick.to_string()), at: output.at, events: output.events });
         }
-        for turn in fold.turns() {
-            prop_assert_eq!(turn.said as usize, turn.messages.len());
+        for turn in builder.turns() {
+            prop_assert_eq!(turn.message_count as usize, turn.messages.len());
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Folding of letters as in the full-text index: without diacritics, and in lower case.
 
-use super::texts::unspaced;
+use super::texts::is_unspaced;
 
 /// Lower-case Latin letters with diacritics, by their base letters.
-const MARKED: [(char, &str); 25] = [
+const LETTERS_WITH_DIACRITICS: [(char, &str); 25] = [
     ('a', "àáâãäåāăąǎǟǡǻȁȃȧḁạảấầẩẫậắằẳẵặ"),
     ('b', "ḃḅḇ"),
     ('c', "çćĉċčḉ"),
@@ -32,37 +32,39 @@ const MARKED: [(char, &str); 25] = [
 ];
 
 /// Returns the letters of a word, in lower case and without diacritics.
-pub(super) fn folded(word: &str) -> impl Iterator<Item = char> {
-    let small = word.chars().flat_map(char::to_lowercase);
-    small.filter(|&c| !is_mark(c)).map(bare)
+pub(super) fn fold_letters(word: &str) -> impl Iterator<Item = char> {
+    let lowercase = word.chars().flat_map(char::to_lowercase);
+    lowercase.filter(|&c| !is_diacritic(c)).map(base_letter)
 }
 
-fn bare(c: char) -> char {
+fn base_letter(c: char) -> char {
     if c.is_ascii() {
         return c;
     }
-    let found = MARKED.iter().find(|(_, marked)| marked.contains(c));
-    found.map_or(c, |(letter, _)| *letter)
+    let entry = LETTERS_WITH_DIACRITICS
+        .iter()
+        .find(|(_, letters)| letters.contains(c));
+    entry.map_or(c, |(letter, _)| *letter)
 }
 
 /// Returns `true` if a character is a diacritic of the letter before it.
-fn is_mark(c: char) -> bool {
+fn is_diacritic(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
 }
 
 /// Returns the words of a text with their offsets: runs of letters and digits, and single characters of a script that
 /// has no spaces between words.
-pub(super) fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn split_words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
     std::iter::from_fn(move || {
-        let rest = text.get(from..)?;
-        let start = rest.find(char::is_alphanumeric)?;
-        let run = rest.get(start..)?;
+        let remaining = text.get(from..)?;
+        let start = remaining.find(char::is_alphanumeric)?;
+        let run = remaining.get(start..)?;
         let mut characters = run.char_indices();
         let (_, first) = characters.next()?;
-        let goes_on = |c: char| (c.is_alphanumeric() || is_mark(c)) && !unspaced(c);
+        let continues_word = |c: char| (c.is_alphanumeric() || is_diacritic(c)) && !is_unspaced(c);
         let end = characters
-            .find(|&(_, c)| unspaced(first) || !goes_on(c))
+            .find(|&(_, c)| is_unspaced(first) || !continues_word(c))
             .map_or(run.len(), |(at, _)| at);
         let at = from + start;
         from = at + end;
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_are_compared_without_their_marks() {
+    fn letters_are_compared_without_diacritics() {
         for (word, expected) in [
             ("Café", "cafe"),
             ("cafe\u{301}", "cafe"),
@@ -85,20 +87,20 @@ mod tests {
             ("Größe", "große"),
             ("解析", "解析"),
         ] {
-            assert_eq!(folded(word).collect::<String>(), expected, "{word}");
+            assert_eq!(fold_letters(word).collect::<String>(), expected, "{word}");
         }
     }
 
     #[test]
-    fn words_end_where_the_index_ends_them() {
+    fn words_are_split_as_in_the_index() {
         for (text, expected) in [
             ("fix_login(now)", vec!["fix", "login", "now"]),
             ("cafe\u{301}s ok", vec!["cafe\u{301}s", "ok"]),
             ("the解析器v2", vec!["the", "解", "析", "器", "v2"]),
             ("", vec![]),
         ] {
-            let found: Vec<&str> = runs(text).map(|(_, run)| run).collect();
-            assert_eq!(found, expected, "{text}");
+            let words: Vec<&str> = split_words(text).map(|(_, run)| run).collect();
+            assert_eq!(words, expected, "{text}");
         }
     }
 }

@@ -8,11 +8,11 @@ use rusqlite::OptionalExtension;
 use segue_core::id::{NativeId, SessionId};
 use segue_core::session::{Message, Title};
 
-use super::read::{Passage, Placed};
-use super::texts::Texts;
-use super::write::{Writer, turn_id};
-use super::{Index, IndexError, OWN, State, schema};
-use crate::{Head, Kind, Mark};
+use super::read::{IndexedTurn, SourceHead};
+use super::texts::SearchableText;
+use super::write::{IndexWriter, turn_id};
+use super::{Index, IndexError, NativeStatus, OWN_PROVIDER_NAME, schema};
+use crate::{Mark, NativeSessionKind, SessionHead};
 
 /// A session of segue, with the data that a search needs.
 #[derive(Debug, Clone)]
@@ -34,14 +34,14 @@ pub struct OwnSession {
     /// Last turn of the session, also if it is still running.
     pub head: Option<i64>,
     /// Number of its turns that the index has and that are still valid.
-    pub keep: u32,
+    pub valid_turns: u32,
     /// Turns that follow the valid ones.
-    pub turns: Vec<OwnTurn>,
+    pub new_turns: Vec<OwnTurn>,
 }
 
 /// State of a session of segue in the index, which shows whether the index is up to date.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnMark {
+pub struct OwnSessionStamp {
     /// Id of the session.
     pub id: String,
     /// Time of its last change, in milliseconds.
@@ -65,13 +65,13 @@ pub struct OwnTurn {
 
 impl Index {
     /// Returns the state of segue's own sessions in the index. Empty if there is no index.
-    pub fn own_marks(&self) -> Result<Vec<OwnMark>, IndexError> {
-        let marks = self.reading(|db| {
+    pub fn own_session_stamps(&self) -> Result<Vec<OwnSessionStamp>, IndexError> {
+        let stamps = self.read_with(|db| {
             db.prepare_cached(
                 "SELECT native_id, updated_at, head, title FROM session WHERE provider = ?1",
             )?
-            .query_map([OWN], |row| {
-                Ok(OwnMark {
+            .query_map([OWN_PROVIDER_NAME], |row| {
+                Ok(OwnSessionStamp {
                     id: row.get(0)?,
                     updated_at: row.get(1)?,
                     head: row.get(2)?,
@@ -80,18 +80,18 @@ impl Index {
             })?
             .collect()
         });
-        match marks {
+        match stamps {
             Err(IndexError::Missing) => Ok(Vec::new()),
-            marks => marks,
+            stamps => stamps,
         }
     }
 
     /// Returns the ids of the turns of a session of segue that the index has, in order.
-    pub fn own_turns(&self, id: &SessionId) -> Result<Vec<String>, IndexError> {
-        let known = self.reading(|db| {
+    pub fn own_turn_ids(&self, id: &SessionId) -> Result<Vec<String>, IndexError> {
+        let turn_ids = self.read_with(|db| {
             let session: Option<i64> = db
                 .prepare_cached("SELECT id FROM session WHERE provider = ?1 AND native_id = ?2")?
-                .query_row([OWN, id.as_str()], |row| row.get(0))
+                .query_row([OWN_PROVIDER_NAME, id.as_str()], |row| row.get(0))
                 .optional()?;
             let Some(session) = session else {
                 return Ok(Vec::new());
@@ -100,115 +100,147 @@ impl Index {
             db.prepare_cached("SELECT after FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?
                 .query_map(range, |row| row.get::<_, Option<String>>(0))?
                 .map(|after| {
-                    after.map(|after| after.as_deref().and_then(own_id).unwrap_or_default())
+                    after.map(|after| {
+                        after
+                            .as_deref()
+                            .and_then(parse_own_turn_id)
+                            .unwrap_or_default()
+                    })
                 })
                 .collect()
         });
-        match known {
+        match turn_ids {
             Err(IndexError::Missing) => Ok(Vec::new()),
-            known => known,
+            turn_ids => turn_ids,
         }
     }
 
     /// Adds new turns of segue's own sessions. Returns `false` if another process is still writing to the index after
-    /// `patience`.
-    pub fn take_own(
+    /// `timeout`.
+    pub fn index_own_sessions(
         &self,
         sessions: &[OwnSession],
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<bool, IndexError> {
-        let Some(_lock) = self.lock(patience)? else {
+        let Some(_lock) = self.acquire_lock(timeout)? else {
             return Ok(false);
         };
-        let db = schema::open_to_write(&self.path)?;
-        let mut writer = Writer::new(&db)?;
-        for own in sessions {
-            let Some(placed) = own.placed() else { continue };
-            let there = writer.session(OWN, own.id.as_str())?;
+        let db = schema::open_for_writing(&self.path)?;
+        let mut writer = IndexWriter::new(&db)?;
+        for own_session in sessions {
+            let Some(source_head) = own_session.to_source_head() else {
+                continue;
+            };
+            let existing = writer.find_session(OWN_PROVIDER_NAME, own_session.id.as_str())?;
             // The index was emptied since the caller read it. The next refresh adds the complete session.
-            if there.is_none() && own.keep > 0 {
+            if existing.is_none() && own_session.valid_turns > 0 {
                 continue;
             }
-            let turns: Vec<Passage> = own.turns.iter().map(OwnTurn::passage).collect();
-            let session = if let Some(session) = there {
-                writer.append(session, &placed, State::Live, own.keep + 1, &turns)?;
+            let turns: Vec<IndexedTurn> = own_session
+                .new_turns
+                .iter()
+                .map(OwnTurn::to_indexed_turn)
+                .collect();
+            let session = if let Some(session) = existing {
+                writer.replace_turns_from(
+                    session,
+                    &source_head,
+                    NativeStatus::Live,
+                    own_session.valid_turns + 1,
+                    &turns,
+                )?;
                 session
             } else {
-                let mut growing = writer.grow();
-                writer.add(&mut growing, &turns)?;
-                writer.title(growing.id, &placed)?;
-                writer.replace(OWN, &growing, &placed, None, State::Live)?;
-                growing.id
+                let mut partial = writer.start_session();
+                writer.add_turns(&mut partial, &turns)?;
+                writer.insert_title(partial.id, &source_head)?;
+                writer.replace_session(
+                    OWN_PROVIDER_NAME,
+                    &partial,
+                    &source_head,
+                    None,
+                    NativeStatus::Live,
+                )?;
+                partial.id
             };
-            writer.ends_with(session, own.head)?;
+            writer.set_head(session, own_session.head)?;
         }
         writer.commit()?;
         Ok(true)
     }
 
     /// Removes a session of segue that no longer exists. Returns `false` if another process is still writing to the
-    /// index after `patience`.
-    pub fn forget_own(&self, id: &SessionId, patience: Duration) -> Result<bool, IndexError> {
-        self.forget_row(OWN, id.as_str(), patience)
+    /// index after `timeout`.
+    pub fn remove_own_session(
+        &self,
+        id: &SessionId,
+        timeout: Duration,
+    ) -> Result<bool, IndexError> {
+        self.remove_session(OWN_PROVIDER_NAME, id.as_str(), timeout)
     }
 
     /// Removes a native session. The next refresh restores it if it still exists. Returns `false` if another process is
-    /// still writing to the index after `patience`.
-    pub fn forget(
+    /// still writing to the index after `timeout`.
+    pub fn remove_native_session(
         &self,
         provider: &str,
         id: &NativeId,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<bool, IndexError> {
-        self.forget_row(provider, id.as_str(), patience)
+        self.remove_session(provider, id.as_str(), timeout)
     }
 
-    fn forget_row(&self, provider: &str, id: &str, patience: Duration) -> Result<bool, IndexError> {
-        let Some(_lock) = self.lock(patience)? else {
+    fn remove_session(
+        &self,
+        provider: &str,
+        id: &str,
+        timeout: Duration,
+    ) -> Result<bool, IndexError> {
+        let Some(_lock) = self.acquire_lock(timeout)? else {
             return Ok(false);
         };
-        let db = schema::open_to_write(&self.path)?;
-        let mut writer = Writer::new(&db)?;
-        if let Some(session) = writer.session(provider, id)? {
-            writer.forget(session)?;
+        let db = schema::open_for_writing(&self.path)?;
+        let mut writer = IndexWriter::new(&db)?;
+        if let Some(session) = writer.find_session(provider, id)? {
+            writer.remove_session(session)?;
         }
-        writer.forget_places(provider, id)?;
+        writer.remove_sources(provider, id)?;
         writer.commit()?;
         Ok(true)
     }
 }
 
 impl OwnSession {
-    fn placed(&self) -> Option<Placed> {
-        let head = Head {
-            kind: Kind::Conversation,
+    fn to_source_head(&self) -> Option<SourceHead> {
+        let head = SessionHead {
+            kind: NativeSessionKind::Conversation,
             cwd: Some(self.cwd.clone()),
             created_at: Some(self.created_at),
             title: Some(self.title.clone()),
-            version: Some(self.provider.clone()),
-            ..Head::new(NativeId::parse(self.id.as_str()).ok()?, self.updated_at)
+            agent_version: Some(self.provider.clone()),
+            ..SessionHead::new(NativeId::parse(self.id.as_str()).ok()?, self.updated_at)
         };
-        Some(Placed {
+        Some(SourceHead {
             head,
             project: Some(self.project.clone()),
-            bytes: 0,
+            bytes_read: 0,
         })
     }
 }
 
 impl OwnTurn {
-    fn passage(&self) -> Passage {
-        Passage {
+    fn to_indexed_turn(&self) -> IndexedTurn {
+        IndexedTurn {
             at: Some(self.at),
             after: Some(Mark::Id(self.id.clone())),
             messages: u32::try_from(self.messages.len()).unwrap_or(u32::MAX),
-            texts: Texts::bounded(&self.messages).spaced(),
-            ..Passage::default()
+            text: SearchableText::from_bounded_messages(&self.messages).into_fts_text(),
+            ..IndexedTurn::default()
         }
     }
 }
 
-fn own_id(mark: &str) -> Option<String> {
+fn parse_own_turn_id(mark: &str) -> Option<String> {
     match mark.parse() {
         Ok(Mark::Id(id)) => Some(id),
         _ => None,

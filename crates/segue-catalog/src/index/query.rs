@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use segue_core::session::Role;
 
-use super::texts::spaced;
+use super::texts::to_fts_text;
 
 /// An error in a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,37 +21,37 @@ pub enum QueryError {
     },
     /// The role does not exist.
     #[error("{0:?} says nothing in a session; role: takes user, assistant or tool")]
-    Role(String),
+    UnknownRole(String),
     /// A time can't be parsed.
-    #[error("{filter}: {why}")]
-    When {
+    #[error("{filter}: {reason}")]
+    InvalidTime {
         /// Name of the filter.
         filter: &'static str,
         /// Reason of the failure.
-        why: String,
+        reason: String,
     },
     /// A filter has no value.
     #[error("{0}: needs a value, as in {0}:NAME")]
-    NoValue(String),
+    MissingValue(String),
     /// The agent does not exist.
-    #[error("nobody here is called {name}; there are: {known}")]
-    Provider {
+    #[error("nobody here is called {name}; there are: {available}")]
+    UnknownProvider {
         /// Name in the query.
         name: String,
         /// Names of the available agents.
-        known: String,
+        available: String,
     },
     /// A filter is negated.
     #[error("-{0}: a filter can't be turned round; only words can be unwanted")]
-    Without(String),
+    NegatedFilter(String),
     /// All words are negated.
     #[error("a search needs a word that is there, not only words that are not")]
-    OnlyWithout,
+    OnlyExcludedWords,
 }
 
 /// Order of the hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum HitOrder {
     /// The newest sessions first.
     #[default]
     Newest,
@@ -61,9 +61,9 @@ pub enum Order {
 
 /// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct SearchQuery {
     /// Words, all of which must occur in a turn.
-    pub words: Words,
+    pub words: QueryWords,
     /// Agents to which the search is restricted. All agents if empty.
     pub providers: Vec<String>,
     /// Text that must occur in the path of the project.
@@ -80,7 +80,7 @@ pub struct Query {
 
 /// Words of a query, and the roles whose messages must contain them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct QueryWords {
     terms: Vec<Term>,
     /// Roles that are searched. All roles if empty.
     roles: Vec<Role>,
@@ -89,43 +89,43 @@ pub struct Words {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     text: String,
-    prefix: bool,
-    without: bool,
+    is_prefix: bool,
+    is_excluded: bool,
 }
 
-const LIMIT: usize = 500;
+const MAX_QUERY_CHARS: usize = 500;
 
-const FILTERS: [&str; 10] = [
+const FILTER_NAMES: [&str; 10] = [
     "provider", "agent", "project", "dir", "role", "after", "since", "before", "tag", "feature",
 ];
 
-impl Query {
-    /// Parses a query. `when` parses a time.
+impl SearchQuery {
+    /// Parses a query. `parse_time` parses a time.
     pub fn parse(
         text: &str,
-        when: &dyn Fn(&str) -> Result<Timestamp, String>,
+        parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
     ) -> Result<Self, QueryError> {
         let length = text.chars().count();
-        if length > LIMIT {
+        if length > MAX_QUERY_CHARS {
             return Err(QueryError::TooLong {
                 length,
-                limit: LIMIT,
+                limit: MAX_QUERY_CHARS,
             });
         }
         let mut query = Self::default();
-        let mut open = None;
-        for token in tokens(text) {
-            match token.after(open.take()) {
-                Ok(token) => query.take(token, when)?,
-                Err(filter) => open = Some(filter),
+        let mut open_filter = None;
+        for token in split_tokens(text) {
+            match token.resolve_filter(open_filter.take()) {
+                Ok(token) => query.apply_token(token, parse_time)?,
+                Err(filter) => open_filter = Some(filter),
             }
         }
-        if let Some(filter) = open {
-            return Err(QueryError::NoValue(filter.to_owned()));
+        if let Some(filter) = open_filter {
+            return Err(QueryError::MissingValue(filter.to_owned()));
         }
         let terms = &query.words.terms;
-        if !terms.is_empty() && terms.iter().all(|term| term.without) {
-            return Err(QueryError::OnlyWithout);
+        if !terms.is_empty() && terms.iter().all(|term| term.is_excluded) {
+            return Err(QueryError::OnlyExcludedWords);
         }
         if query == Self::default() {
             return Err(QueryError::Empty);
@@ -135,22 +135,28 @@ impl Query {
 
     /// Parses a query that is still being typed. The last word matches as a prefix, and errors are ignored.
     #[must_use]
-    pub fn typed(text: &str, when: &dyn Fn(&str) -> Result<Timestamp, String>) -> Self {
+    pub fn parse_partial(
+        text: &str,
+        parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
+    ) -> Self {
         let mut query = Self::default();
-        let mut open = None;
-        for token in tokens(text) {
-            match token.after(open.take()) {
+        let mut open_filter = None;
+        for token in split_tokens(text) {
+            match token.resolve_filter(open_filter.take()) {
                 // An incomplete filter is ignored.
-                Ok(token) => drop(query.take(token, when)),
-                Err(filter) => open = Some(filter),
+                Ok(token) => drop(query.apply_token(token, parse_time)),
+                Err(filter) => open_filter = Some(filter),
             }
         }
-        let finished = is_finished(text);
+        let is_complete = is_last_word_complete(text);
         let terms = &mut query.words.terms;
-        if let Some(last) = terms.last_mut().filter(|term| !finished && !term.without) {
-            last.prefix = true;
+        if let Some(last) = terms
+            .last_mut()
+            .filter(|term| !is_complete && !term.is_excluded)
+        {
+            last.is_prefix = true;
         }
-        if terms.iter().all(|term| term.without) {
+        if terms.iter().all(|term| term.is_excluded) {
             terms.clear();
         }
         query
@@ -159,77 +165,79 @@ impl Query {
     /// Returns the first error in a query that is still being typed. Ignores the last word, because it may be
     /// incomplete.
     #[must_use]
-    pub fn mistake(
+    pub fn find_partial_error(
         text: &str,
-        when: &dyn Fn(&str) -> Result<Timestamp, String>,
+        parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
     ) -> Option<QueryError> {
         let mut query = Self::default();
-        let mut open = None;
-        let mut mistakes = Vec::new();
-        for token in tokens(text) {
-            match token.after(open.take()) {
-                Ok(token) => mistakes.push(query.take(token, when).err()),
-                Err(filter) => open = Some(filter),
+        let mut open_filter = None;
+        let mut errors = Vec::new();
+        for token in split_tokens(text) {
+            match token.resolve_filter(open_filter.take()) {
+                Ok(token) => errors.push(query.apply_token(token, parse_time).err()),
+                Err(filter) => open_filter = Some(filter),
             }
         }
-        if !is_finished(text) && open.is_none() {
-            mistakes.pop();
+        if !is_last_word_complete(text) && open_filter.is_none() {
+            errors.pop();
         }
-        mistakes.into_iter().flatten().next()
+        errors.into_iter().flatten().next()
     }
 
-    fn take(
+    fn apply_token(
         &mut self,
         token: Token<'_>,
-        when: &dyn Fn(&str) -> Result<Timestamp, String>,
+        parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
     ) -> Result<(), QueryError> {
-        let time = |filter, text: &str| when(text).map_err(|why| QueryError::When { filter, why });
+        let time = |filter, text: &str| {
+            parse_time(text).map_err(|reason| QueryError::InvalidTime { filter, reason })
+        };
         let filter = token.filter.filter(|_| !token.text.is_empty());
         let value = token.text;
-        if let Some(filter) = filter.filter(|_| token.without) {
-            return Err(QueryError::Without(filter.to_owned()));
+        if let Some(filter) = filter.filter(|_| token.is_excluded) {
+            return Err(QueryError::NegatedFilter(filter.to_owned()));
         }
         match filter {
             Some("provider" | "agent") => self
                 .providers
                 .extend(value.split(',').map(str::to_lowercase)),
             Some("project" | "dir") => self.project = Some(value.to_owned()),
-            Some("role") => self.words.roles.extend(roles(value)?),
+            Some("role") => self.words.roles.extend(parse_roles(value)?),
             Some("after" | "since") => self.after = Some(time("after", value)?),
             Some("before") => self.before = Some(time("before", value)?),
             Some("tag") => self.tags.push(value.to_lowercase()),
             Some("feature") => self.feature = Some(value.to_owned()),
-            _ => self.words.add(&token),
+            _ => self.words.add_token(&token),
         }
         Ok(())
     }
 }
 
 /// Returns `true` if the last word is complete.
-fn is_finished(text: &str) -> bool {
+fn is_last_word_complete(text: &str) -> bool {
     text.ends_with(char::is_whitespace) || text.ends_with('"')
 }
 
 /// Parses role names that are separated by commas. Ignores empty names, because the user may still be typing them.
-fn roles(text: &str) -> Result<Vec<Role>, QueryError> {
+fn parse_roles(text: &str) -> Result<Vec<Role>, QueryError> {
     let names = text.split(',').filter(|name| !name.is_empty());
-    let roles: Vec<Role> = names.map(role).collect::<Result<_, _>>()?;
+    let roles: Vec<Role> = names.map(parse_role).collect::<Result<_, _>>()?;
     if roles.is_empty() {
-        return Err(QueryError::Role(text.to_owned()));
+        return Err(QueryError::UnknownRole(text.to_owned()));
     }
     Ok(roles)
 }
 
-fn role(text: &str) -> Result<Role, QueryError> {
+fn parse_role(text: &str) -> Result<Role, QueryError> {
     match text.to_lowercase().as_str() {
         "user" | "me" | "prompt" => Ok(Role::User),
         "assistant" | "agent" | "answer" => Ok(Role::Assistant),
         "tool" => Ok(Role::Tool),
-        _ => Err(QueryError::Role(text.to_owned())),
+        _ => Err(QueryError::UnknownRole(text.to_owned())),
     }
 }
 
-impl Words {
+impl QueryWords {
     /// Returns `true` if there are no words.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -238,63 +246,65 @@ impl Words {
 
     /// Returns `true` if messages of this role are searched.
     #[must_use]
-    pub fn may_be_said_by(&self, role: Role) -> bool {
+    pub fn should_search_role(&self, role: Role) -> bool {
         self.roles.is_empty() || self.roles.contains(&role)
     }
 
     /// Returns the columns of the full-text index that are searched. `None` if all are.
-    fn columns(&self) -> Option<String> {
-        let spoken = [
+    fn searched_columns(&self) -> Option<String> {
+        let columns_by_role = [
             (Role::User, "prompt"),
             (Role::Assistant, "answer"),
             (Role::Tool, "call output"),
         ];
-        let asked = spoken.iter().filter(|(role, _)| self.roles.contains(role));
-        let names: Vec<&str> = asked.map(|(_, columns)| *columns).collect();
+        let searched = columns_by_role
+            .iter()
+            .filter(|(role, _)| self.roles.contains(role));
+        let names: Vec<&str> = searched.map(|(_, columns)| *columns).collect();
         (!names.is_empty()).then(|| names.join(" "))
     }
 
-    fn add(&mut self, token: &Token<'_>) {
+    fn add_token(&mut self, token: &Token<'_>) {
         // A token that only looks like a filter, such as `http://…`, consists of words.
-        let whole = token.whole;
-        let (text, prefix) = match whole.strip_suffix('*') {
-            Some(text) if !token.quoted => (text, true),
-            _ => (whole, false),
+        let full_text = token.full_text;
+        let (text, is_prefix) = match full_text.strip_suffix('*') {
+            Some(text) if !token.is_quoted => (text, true),
+            _ => (full_text, false),
         };
         if text.chars().any(char::is_alphanumeric) {
             self.terms.push(Term {
                 text: text.to_owned(),
-                prefix,
-                without: token.without,
+                is_prefix,
+                is_excluded: token.is_excluded,
             });
         }
     }
 
     /// Returns the texts that must occur, as typed, each with `true` if it is a prefix.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = (&str, bool)> {
-        let wanted = self.terms.iter().filter(|term| !term.without);
-        wanted.map(|term| (term.text.as_str(), term.prefix))
+    pub(super) fn required_terms(&self) -> impl Iterator<Item = (&str, bool)> {
+        let wanted = self.terms.iter().filter(|term| !term.is_excluded);
+        wanted.map(|term| (term.text.as_str(), term.is_prefix))
     }
 
     /// Returns the words as an expression of the full-text index.
-    pub(super) fn expression(&self) -> String {
+    pub(super) fn to_fts_expression(&self) -> String {
         let quote = |term: &Term| {
-            let text = spaced(&term.text).replace('"', "\"\"");
-            format!("\"{text}\"{}", if term.prefix { "*" } else { "" })
+            let text = to_fts_text(&term.text).replace('"', "\"\"");
+            format!("\"{text}\"{}", if term.is_prefix { "*" } else { "" })
         };
-        let some = |without: bool| {
+        let quoted_terms = |excluded: bool| {
             let terms = self
                 .terms
                 .iter()
-                .filter(move |term| term.without == without);
+                .filter(move |term| term.is_excluded == excluded);
             terms.map(quote).collect::<Vec<_>>()
         };
-        let wanted = some(false).join(" AND ");
-        let mut all = match some(true).join(" OR ") {
+        let wanted = quoted_terms(false).join(" AND ");
+        let mut all = match quoted_terms(true).join(" OR ") {
             unwanted if unwanted.is_empty() => wanted,
             unwanted => format!("({wanted}) NOT ({unwanted})"),
         };
-        if let Some(columns) = self.columns() {
+        if let Some(columns) = self.searched_columns() {
             all = format!("{{{columns}}} : ({all})");
         }
         all
@@ -304,23 +314,23 @@ impl Words {
 /// A token of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token<'a> {
-    without: bool,
+    is_excluded: bool,
     filter: Option<&'static str>,
     /// Text after the filter, without its quotes.
     text: &'a str,
     /// Complete token, without the quotes around it.
-    whole: &'a str,
-    quoted: bool,
+    full_text: &'a str,
+    is_quoted: bool,
 }
 
 impl Token<'_> {
     /// Returns the token with the filter to which it belongs: a token after a filter without a value is its value.
     /// Fails with the filter if the token itself is a filter without a value.
-    fn after(self, open: Option<&'static str>) -> Result<Self, &'static str> {
-        match (open, self.filter) {
+    fn resolve_filter(self, open_filter: Option<&'static str>) -> Result<Self, &'static str> {
+        match (open_filter, self.filter) {
             (Some(filter), _) => Ok(Self {
                 filter: Some(filter),
-                text: self.whole,
+                text: self.full_text,
                 ..self
             }),
             (None, Some(filter)) if self.text.is_empty() => Err(filter),
@@ -329,42 +339,47 @@ impl Token<'_> {
     }
 }
 
-fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
-    let mut rest = text;
+fn split_tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut remaining = text;
     std::iter::from_fn(move || {
-        rest = rest.trim_start();
-        if rest.is_empty() {
+        remaining = remaining.trim_start();
+        if remaining.is_empty() {
             return None;
         }
-        let without = rest.len() > 1 && rest.starts_with('-') && !rest.starts_with("--");
-        let begin = rest.get(usize::from(without)..).unwrap_or_default();
-        let mut open = false;
+        let is_excluded =
+            remaining.len() > 1 && remaining.starts_with('-') && !remaining.starts_with("--");
+        let begin = remaining
+            .get(usize::from(is_excluded)..)
+            .unwrap_or_default();
+        let mut in_quotes = false;
         let end = begin.find(|c: char| {
-            open ^= c == '"';
-            c.is_whitespace() && !open
+            in_quotes ^= c == '"';
+            c.is_whitespace() && !in_quotes
         });
-        let (piece, after) = begin.split_at_checked(end.unwrap_or(begin.len()))?;
-        rest = after;
-        let named = piece.split_once(':');
-        let named = named.and_then(|(name, value)| Some((filter(name)?, value)));
-        let (filter, value) = named.map_or((None, piece), |(filter, value)| (Some(filter), value));
+        let (token, after) = begin.split_at_checked(end.unwrap_or(begin.len()))?;
+        remaining = after;
+        let filter_and_value = token.split_once(':');
+        let filter_and_value =
+            filter_and_value.and_then(|(name, value)| Some((find_filter(name)?, value)));
+        let (filter, value) =
+            filter_and_value.map_or((None, token), |(filter, value)| (Some(filter), value));
         Some(Token {
-            without,
+            is_excluded,
             filter,
-            text: unquoted(value),
-            whole: unquoted(piece),
-            quoted: piece.starts_with('"'),
+            text: strip_quotes(value),
+            full_text: strip_quotes(token),
+            is_quoted: token.starts_with('"'),
         })
     })
 }
 
 /// Returns the filter with this name, which may be in upper case.
-fn filter(name: &str) -> Option<&'static str> {
-    let mut all = FILTERS.into_iter();
+fn find_filter(name: &str) -> Option<&'static str> {
+    let mut all = FILTER_NAMES.into_iter();
     all.find(|filter| filter.eq_ignore_ascii_case(name))
 }
 
-fn unquoted(text: &str) -> &str {
+fn strip_quotes(text: &str) -> &str {
     let text = text.strip_prefix('"').unwrap_or(text);
     text.strip_suffix('"').unwrap_or(text)
 }
@@ -373,12 +388,12 @@ fn unquoted(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Query, QueryError> {
-        Query::parse(text, &|text| text.parse().map_err(|_| "no time".to_owned()))
+    fn parse_query(text: &str) -> Result<SearchQuery, QueryError> {
+        SearchQuery::parse(text, &|text| text.parse().map_err(|_| "no time".to_owned()))
     }
 
     #[test]
-    fn words_become_an_expression_that_nothing_can_break_out_of() {
+    fn words_become_an_expression_that_no_input_can_break() {
         let cases = [
             ("login", r#""login""#),
             ("fix login", r#""fix" AND "login""#),
@@ -403,37 +418,38 @@ mod tests {
             (r#"say "half a phrase"#, r#""say" AND "half a phrase""#),
         ];
         for (typed, expected) in cases {
-            let query = parse(typed).unwrap();
-            assert_eq!(query.words.expression(), expected, "{typed}");
+            let query = parse_query(typed).unwrap();
+            assert_eq!(query.words.to_fts_expression(), expected, "{typed}");
         }
     }
 
     #[test]
-    fn filters_are_told_from_words() {
-        let query =
-            parse("provider:Codex,claude project:\"my app\" after:2025-01-02T00:00:00Z tag:X x:y");
+    fn filters_are_distinguished_from_words() {
+        let query = parse_query(
+            "provider:Codex,claude project:\"my app\" after:2025-01-02T00:00:00Z tag:X x:y",
+        );
         let query = query.unwrap();
         assert_eq!(query.providers, ["codex", "claude"]);
         assert_eq!(query.project.as_deref(), Some("my app"));
         assert_eq!(query.after, "2025-01-02T00:00:00Z".parse().ok());
         assert_eq!(query.tags, ["x"]);
-        assert_eq!(query.words.expression(), r#""x:y""#);
+        assert_eq!(query.words.to_fts_expression(), r#""x:y""#);
         // A space after the colon is allowed.
-        let blank = parse("after: 2025-01-02T00:00:00Z provider: codex login").unwrap();
+        let blank = parse_query("after: 2025-01-02T00:00:00Z provider: codex login").unwrap();
         assert_eq!(
             (blank.after, &blank.providers),
             (query.after, &vec!["codex".to_owned()])
         );
-        assert_eq!(blank.words.expression(), r#""login""#);
+        assert_eq!(blank.words.to_fts_expression(), r#""login""#);
         // A filter in upper case is still a filter.
-        let loud = parse("PROVIDER:CLAUDE Tag:x Agent: codex login").unwrap();
-        assert_eq!(loud.providers, ["claude", "codex"]);
-        assert_eq!(loud.tags, ["x"]);
-        assert_eq!(loud.words.expression(), r#""login""#);
+        let upper_case = parse_query("PROVIDER:CLAUDE Tag:x Agent: codex login").unwrap();
+        assert_eq!(upper_case.providers, ["claude", "codex"]);
+        assert_eq!(upper_case.tags, ["x"]);
+        assert_eq!(upper_case.words.to_fts_expression(), r#""login""#);
     }
 
     #[test]
-    fn what_can_not_be_searched_for_is_refused() {
+    fn invalid_queries_are_rejected() {
         let long = "x".repeat(501);
         for (typed, expected) in [
             ("", "a search needs at least one word or filter"),
@@ -462,25 +478,25 @@ mod tests {
             ),
             (&long, "a search takes at most 500 characters, not 501"),
         ] {
-            let error = parse(typed).map_err(|error| error.to_string());
+            let error = parse_query(typed).map_err(|error| error.to_string());
             assert_eq!(error, Err(expected.to_owned()), "{typed:?}");
         }
     }
 
     #[test]
-    fn while_it_is_typed_the_last_word_may_go_on() {
-        let typed = |text: &str| {
-            let query = Query::typed(text, &|_| Err("no".into()));
-            query.words.expression()
+    fn the_last_word_of_a_partial_query_is_a_prefix() {
+        let expression = |text: &str| {
+            let query = SearchQuery::parse_partial(text, &|_| Err("no".into()));
+            query.words.to_fts_expression()
         };
-        assert_eq!(typed("fix log"), r#""fix" AND "log"*"#);
-        assert_eq!(typed("fix log "), r#""fix" AND "log""#);
-        assert_eq!(typed("fix after:19"), r#""fix"*"#);
-        assert_eq!(typed("-x"), "");
+        assert_eq!(expression("fix log"), r#""fix" AND "log"*"#);
+        assert_eq!(expression("fix log "), r#""fix" AND "log""#);
+        assert_eq!(expression("fix after:19"), r#""fix"*"#);
+        assert_eq!(expression("-x"), "");
     }
 
     #[test]
-    fn while_it_is_typed_only_what_is_whole_can_be_wrong() {
+    fn a_partial_query_reports_errors_in_complete_words_only() {
         for (typed, expected) in [
             ("fix role:ki", None),
             ("fix role:", None),
@@ -493,9 +509,9 @@ mod tests {
             ("after: soon ", Some("after: no")),
             ("fix -x", None),
         ] {
-            let mistake = Query::mistake(typed, &|_| Err("no".into()));
+            let partial_error = SearchQuery::find_partial_error(typed, &|_| Err("no".into()));
             assert_eq!(
-                mistake.map(|error| error.to_string()).as_deref(),
+                partial_error.map(|error| error.to_string()).as_deref(),
                 expected,
                 "{typed}"
             );

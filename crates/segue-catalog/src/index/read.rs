@@ -8,34 +8,35 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use segue_core::session::Usage;
 
-use super::texts::{Bounded, Texts};
-use crate::head::{head_of, nothing_said};
-use crate::record::Back;
+use super::texts::{BoundedRecords, SearchableText};
+use crate::head::{no_conversation_error, read_session_head};
+use crate::record::RewindTarget;
 use crate::{
-    Event, Fold, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Skipped,
-    Start, outline, project_key, replay,
+    Mark, NativeRecord, NativeSessionKind, NativeTurn, ReadError, ReadStart, Reader, RecordEvent,
+    Records, SessionHead, SessionLocation, SkippedContent, TurnBuilder, project_key, read_outline,
+    read_turns_from,
 };
 
 /// A turn, as the index stores it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Passage {
+pub(super) struct IndexedTurn {
     pub(super) at: Option<Timestamp>,
     pub(super) after: Option<Mark>,
     pub(super) messages: u32,
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
     /// Words of the turn, in the form of the full-text index.
-    pub(super) texts: Texts,
+    pub(super) text: SearchableText,
 }
 
-impl From<NativeTurn> for Passage {
+impl From<NativeTurn> for IndexedTurn {
     fn from(turn: NativeTurn) -> Self {
         Self {
             at: turn.ended_at.or(turn.started_at),
-            messages: turn.said,
+            messages: turn.message_count,
             usage: turn.usage,
             model: turn.model,
-            texts: Texts::of(&turn.messages).spaced(),
+            text: SearchableText::from_messages(&turn.messages).into_fts_text(),
             after: turn.after,
         }
     }
@@ -43,267 +44,286 @@ impl From<NativeTurn> for Passage {
 
 /// State of a session at its previous read.
 #[derive(Debug, Clone)]
-pub(super) struct Before {
+pub(super) struct PreviousRead {
     /// Number of its turns.
     pub(super) turns: u32,
     /// Mark after which its last turn begins.
-    pub(super) after: Option<Mark>,
+    pub(super) last_turn_mark: Option<Mark>,
     /// Size of its source in bytes.
     pub(super) size: u64,
 }
 
 /// Result of reading a source, which may consist of several of these values.
-pub(super) enum Told {
+pub(super) enum SourceUpdate {
     /// The next turns of a session that is read completely. More turns follow.
-    Turns(Vec<Passage>),
+    Turns(Vec<IndexedTurn>),
     /// The last, or all, turns of a session that was read completely.
-    Whole {
-        placed: Box<Placed>,
-        turns: Vec<Passage>,
+    Complete {
+        source_head: Box<SourceHead>,
+        turns: Vec<IndexedTurn>,
     },
     /// The changed last turn of a session, and the turns after it.
-    Grown {
-        placed: Box<Placed>,
-        first: u32,
-        turns: Vec<Passage>,
+    Appended {
+        source_head: Box<SourceHead>,
+        first_turn: u32,
+        turns: Vec<IndexedTurn>,
     },
     /// A source that is no conversation.
-    Other,
+    NotAConversation,
     /// A source that can't be read now.
     Failed(ReadError),
 }
 
 /// A head, and the project to which it belongs.
 #[derive(Debug)]
-pub(super) struct Placed {
-    pub(super) head: Head,
+pub(super) struct SourceHead {
+    pub(super) head: SessionHead,
     pub(super) project: Option<String>,
     /// Number of bytes of the source that were read.
-    pub(super) bytes: u64,
+    pub(super) bytes_read: u64,
 }
 
 /// Cache of the projects of directories.
 #[derive(Default)]
-pub(super) struct Projects(Mutex<HashMap<String, Option<String>>>);
+pub(super) struct ProjectCache(Mutex<HashMap<String, Option<String>>>);
 
-impl Projects {
-    fn of(&self, cwd: &str) -> Option<String> {
-        let known = |projects: &Self| {
-            let known = projects.0.lock().unwrap_or_else(PoisonError::into_inner);
-            known.get(cwd).cloned()
+impl ProjectCache {
+    fn resolve_project(&self, cwd: &str) -> Option<String> {
+        let cached = |projects: &Self| {
+            let cache = projects.0.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.get(cwd).cloned()
         };
-        known(self).unwrap_or_else(|| {
-            let key = project_of(cwd);
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            known.insert(cwd.to_owned(), key.clone());
+        cached(self).unwrap_or_else(|| {
+            let key = project_key_text(cwd);
+            let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.insert(cwd.to_owned(), key.clone());
             key
         })
     }
 }
 
 /// Returns the key of the project of a directory.
-pub(super) fn project_of(cwd: &str) -> Option<String> {
+pub(super) fn project_key_text(cwd: &str) -> Option<String> {
     project_key(Path::new(cwd)).to_str().map(str::to_owned)
 }
 
 /// Maximum size in bytes of a session that is read into memory. A larger one is read twice instead.
-const LARGE: u64 = 16 * 1024 * 1024;
+const MAX_IN_MEMORY_BYTES: u64 = 16 * 1024 * 1024;
 /// Number of bytes after which turns are passed on.
-const ENOUGH: usize = 1024 * 1024;
+const TURN_BATCH_BYTES: usize = 1024 * 1024;
 
 /// Reads a source: completely, or only its new turns.
-pub(super) fn read(
+pub(super) fn read_source(
     reader: &dyn Reader,
-    found: &Found,
-    before: Option<&Before>,
-    projects: &Projects,
-    tell: &mut dyn FnMut(Told),
+    location: &SessionLocation,
+    previous: Option<&PreviousRead>,
+    projects: &ProjectCache,
+    emit: &mut dyn FnMut(SourceUpdate),
 ) {
-    let outcome = head(reader, found, projects).and_then(|placed| {
-        let Some(mut placed) = placed else {
-            return Ok(Told::Other);
+    let outcome = read_source_head(reader, location, projects).and_then(|source_head| {
+        let Some(mut source_head) = source_head else {
+            return Ok(SourceUpdate::NotAConversation);
         };
-        if let Some(before) = before
-            && let Some((turns, bytes)) = grown(reader, found, before)?
+        if let Some(previous) = previous
+            && let Some((turns, bytes)) = read_appended_turns(reader, location, previous)?
         {
-            placed.bytes = bytes;
-            let first = before.turns.max(1);
-            return Ok(Told::Grown {
-                placed,
-                first,
+            source_head.bytes_read = bytes;
+            let first_turn = previous.turns.max(1);
+            return Ok(SourceUpdate::Appended {
+                source_head,
+                first_turn,
                 turns,
             });
         }
-        let (turns, all, skipped) = whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
+        let (turns, turn_count, skipped) = read_all_turns(reader, location, &mut |turns| {
+            emit(SourceUpdate::Turns(turns))
+        })?;
         // A file that ends in the middle, and has fewer turns than before, is being rewritten.
-        if skipped.torn && before.is_some_and(|before| all < before.turns) {
-            let why = "it ends in the middle, and has less than it had";
-            return Err(ReadError::not_a_session(&found.path, why));
+        if skipped.truncated && previous.is_some_and(|previous| turn_count < previous.turns) {
+            let reason = "it ends in the middle, and has less than it had";
+            return Err(ReadError::not_a_session(&location.path, reason));
         }
-        placed.bytes = found.size;
-        Ok(Told::Whole { placed, turns })
+        source_head.bytes_read = location.size;
+        Ok(SourceUpdate::Complete { source_head, turns })
     });
-    tell(match outcome {
-        Ok(told) => told,
+    emit(match outcome {
+        Ok(update) => update,
         // A file that never was a session is no error.
-        Err(ReadError::NotASession { .. }) if before.is_none() => Told::Other,
-        Err(error) => Told::Failed(error),
+        Err(ReadError::NotASession { .. }) if previous.is_none() => SourceUpdate::NotAConversation,
+        Err(error) => SourceUpdate::Failed(error),
     });
 }
 
-fn head(
+fn read_source_head(
     reader: &dyn Reader,
-    found: &Found,
-    projects: &Projects,
-) -> Result<Option<Box<Placed>>, ReadError> {
-    let head = head_of(reader, found)?;
+    location: &SessionLocation,
+    projects: &ProjectCache,
+) -> Result<Option<Box<SourceHead>>, ReadError> {
+    let head = read_session_head(reader, location)?;
     match head.kind {
-        Kind::Conversation => {}
-        Kind::Subagent => return Ok(None),
-        Kind::Empty => return Err(nothing_said(found)),
+        NativeSessionKind::Conversation => {}
+        NativeSessionKind::Subagent => return Ok(None),
+        NativeSessionKind::Empty => return Err(no_conversation_error(location)),
     }
-    let project = head.cwd.as_deref().and_then(|cwd| projects.of(cwd));
-    Ok(Some(Box::new(Placed {
+    let project = head
+        .cwd
+        .as_deref()
+        .and_then(|cwd| projects.resolve_project(cwd));
+    Ok(Some(Box::new(SourceHead {
         head,
         project,
-        bytes: 0,
+        bytes_read: 0,
     })))
 }
 
-/// Passes all turns to `tell`, except for the last ones. Returns these, the number of all turns, and the counts of
+/// Passes all turns to `emit`, except for the last ones. Returns these, the number of all turns, and the counts of
 /// content that could not be read.
-fn whole(
+fn read_all_turns(
     reader: &dyn Reader,
-    found: &Found,
-    tell: &mut dyn FnMut(Vec<Passage>),
-) -> Result<(Vec<Passage>, u32, Skipped), ReadError> {
-    let open = || reader.records(found, &Start::Beginning);
-    let mut passages = Vec::new();
-    let mut bytes = 0;
-    let mut all = 0;
+    location: &SessionLocation,
+    emit: &mut dyn FnMut(Vec<IndexedTurn>),
+) -> Result<(Vec<IndexedTurn>, u32, SkippedContent), ReadError> {
+    let open = || reader.open_records(location, &ReadStart::Beginning);
+    let mut batch = Vec::new();
+    let mut batch_bytes = 0;
+    let mut turn_count = 0;
     let mut add = |turn: NativeTurn| {
-        all += 1;
-        let passage = Passage::from(turn);
-        bytes += passage.texts.columns().map(str::len).iter().sum::<usize>();
-        if bytes >= ENOUGH {
-            tell(std::mem::take(&mut passages));
-            bytes = 0;
+        turn_count += 1;
+        let indexed_turn = IndexedTurn::from(turn);
+        batch_bytes += indexed_turn
+            .text
+            .columns()
+            .map(str::len)
+            .iter()
+            .sum::<usize>();
+        if batch_bytes >= TURN_BATCH_BYTES {
+            emit(std::mem::take(&mut batch));
+            batch_bytes = 0;
         }
-        passages.push(passage);
+        batch.push(indexed_turn);
     };
     let skipped;
-    if found.size > LARGE {
-        let turns = outline(open()?.as_mut())?.into_turns();
-        let mut records = Bounded(open()?);
-        replay(&mut records, &turns, 0, &mut |_, turn| {
+    if location.size > MAX_IN_MEMORY_BYTES {
+        let turns = read_outline(open()?.as_mut())?.into_turns();
+        let mut records = BoundedRecords(open()?);
+        read_turns_from(&mut records, &turns, 0, &mut |_, turn| {
             add(turn);
             ControlFlow::Continue(())
         })?;
         skipped = records.skipped();
     } else {
-        let mut fold = Fold::whole();
-        let mut records = Bounded(open()?);
+        let mut builder = TurnBuilder::with_messages();
+        let mut records = BoundedRecords(open()?);
         while let Some(record) = records.next()? {
-            fold.add(record);
+            builder.add_record(record);
         }
         skipped = records.skipped();
-        fold.into_turns().into_iter().for_each(&mut add);
+        builder.into_turns().into_iter().for_each(&mut add);
     }
-    Ok((passages, all, skipped))
+    Ok((batch, turn_count, skipped))
 }
 
 /// Returns the last known turn and those after it, and the number of bytes that were read for them. `None` if the
 /// session must be read completely, because earlier turns have changed or too much is new.
-fn grown(
+fn read_appended_turns(
     reader: &dyn Reader,
-    found: &Found,
-    before: &Before,
-) -> Result<Option<(Vec<Passage>, u64)>, ReadError> {
-    let Some(mark) = before.after.clone().filter(|_| found.size >= before.size) else {
+    location: &SessionLocation,
+    previous: &PreviousRead,
+) -> Result<Option<(Vec<IndexedTurn>, u64)>, ReadError> {
+    let Some(mark) = previous
+        .last_turn_mark
+        .clone()
+        .filter(|_| location.size >= previous.size)
+    else {
         return Ok(None);
     };
-    let from = match &mark {
+    let start_offset = match &mark {
         Mark::Line { end, .. } => *end,
         Mark::Id(_) => 0,
     };
-    if found.size.saturating_sub(from) > LARGE {
+    if location.size.saturating_sub(start_offset) > MAX_IN_MEMORY_BYTES {
         return Ok(None);
     }
-    let records = match reader.records(found, &Start::After(mark.clone())) {
-        Err(ReadError::MarkLost { .. }) => return Ok(None),
+    let records = match reader.open_records(location, &ReadStart::After(mark.clone())) {
+        Err(ReadError::MarkNotFound { .. }) => return Ok(None),
         records => records?,
     };
-    let mut records = Continued {
-        records: Bounded(records),
-        begun: false,
-        reset: false,
+    let mut records = ContinuedRecords {
+        records: BoundedRecords(records),
+        has_begun: false,
+        is_reset: false,
     };
-    let mut fold = Fold::whole();
+    let mut builder = TurnBuilder::with_messages();
     while let Some(record) = records.next()? {
-        fold.add(record);
+        builder.add_record(record);
     }
-    if records.reset || fold.is_unresolved() || fold.turns().is_empty() {
+    if records.is_reset || builder.is_unresolved() || builder.turns().is_empty() {
         return Ok(None);
     }
-    let mut turns: Vec<Passage> = fold.into_turns().into_iter().map(Passage::from).collect();
+    let mut turns: Vec<IndexedTurn> = builder
+        .into_turns()
+        .into_iter()
+        .map(IndexedTurn::from)
+        .collect();
     if let Some(first) = turns.first_mut() {
         first.after.get_or_insert(mark);
     }
-    Ok(Some((turns, found.size.saturating_sub(from))))
+    Ok(Some((turns, location.size.saturating_sub(start_offset))))
 }
 
 /// Maximum number of records of a turn that are read for a snippet. Later records of a longer turn are ignored.
-const LOOK: usize = 20_000;
+const MAX_SNIPPET_RECORDS: usize = 20_000;
 
 /// Reads the words of the turn that begins after a mark.
-pub(crate) fn texts_after(
+pub(crate) fn read_turn_text(
     reader: &dyn Reader,
-    found: &Found,
+    location: &SessionLocation,
     after: Option<&Mark>,
-) -> Result<Texts, ReadError> {
-    let start = after.map_or(Start::Beginning, |mark| Start::After(mark.clone()));
-    let mut records = Bounded(reader.records(found, &start)?);
-    let mut fold = Fold::whole();
-    for _ in 0..LOOK {
+) -> Result<SearchableText, ReadError> {
+    let start = after.map_or(ReadStart::Beginning, |mark| ReadStart::After(mark.clone()));
+    let mut records = BoundedRecords(reader.open_records(location, &start)?);
+    let mut builder = TurnBuilder::with_messages();
+    for _ in 0..MAX_SNIPPET_RECORDS {
         let Some(record) = records.next()? else { break };
-        let prompts = |event: &Event| matches!(event, Event::Prompt(_));
-        if fold.turns().len() == 1 && record.events.iter().any(prompts) {
+        let is_prompt = |event: &RecordEvent| matches!(event, RecordEvent::Prompt(_));
+        if builder.turns().len() == 1 && record.events.iter().any(is_prompt) {
             break;
         }
-        fold.add(record);
+        builder.add_record(record);
     }
-    let turn = fold.into_turns().into_iter().next();
+    let turn = builder.into_turns().into_iter().next();
     Ok(turn
-        .map(|turn| Texts::of(&turn.messages))
+        .map(|turn| SearchableText::from_messages(&turn.messages))
         .unwrap_or_default())
 }
 
 /// Records from the beginning of a turn on. Omits a rewind at the beginning of that turn, because the index already
 /// reflects it.
-struct Continued {
-    records: Bounded,
-    begun: bool,
+struct ContinuedRecords {
+    records: BoundedRecords,
+    has_begun: bool,
     /// Whether the conversation restarted, so that earlier turns no longer count.
-    reset: bool,
+    is_reset: bool,
 }
 
-impl Records for Continued {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+impl Records for ContinuedRecords {
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         let Some(mut record) = self.records.next()? else {
             return Ok(None);
         };
-        if !self.begun {
+        if !self.has_begun {
             record
                 .events
-                .retain(|event| !matches!(event, Event::Rewind(_)));
+                .retain(|event| !matches!(event, RecordEvent::Rewind(_)));
         }
-        self.begun = true;
-        let anew = |event: &Event| matches!(event, Event::Rewind(Back::ToTheBeginning));
-        self.reset |= record.events.iter().any(anew);
+        self.has_begun = true;
+        let is_restart =
+            |event: &RecordEvent| matches!(event, RecordEvent::Rewind(RewindTarget::Beginning));
+        self.is_reset |= record.events.iter().any(is_restart);
         Ok(Some(record))
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedContent {
         self.records.skipped()
     }
 }

@@ -15,35 +15,35 @@ use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 use segue_core::id::ProviderId;
 
-use self::bring::{Bringing, fetch};
-use self::copies::take_copy;
-use self::walk::{Walked, known};
-use super::write::Writer;
+use self::bring::{Ingest, read_changes};
+use self::copies::index_archived_copy;
+use self::walk::{SourceScan, load_indexed_sources};
+use super::write::IndexWriter;
 use super::{Index, IndexError, schema};
 use crate::{Catalog, ReadError, Reader};
 
 /// Work that a refresh has done.
 #[derive(Debug, Default)]
-pub struct Work {
+pub struct RefreshStats {
     /// Number of sources that were found.
-    pub places: usize,
+    pub sources: usize,
     /// Number of sources that were read, completely or in part.
-    pub read: usize,
+    pub sources_read: usize,
     /// Number of bytes that were read.
-    pub bytes: u64,
+    pub bytes_read: u64,
     /// Number of rows that were changed.
-    pub rows: u64,
+    pub rows_changed: u64,
     /// Number of sources that no longer exist.
-    pub gone: usize,
+    pub sources_missing: usize,
     /// Read errors, each with its agent.
     pub unreadable: Vec<(ProviderId, ReadError)>,
 }
 
 /// Outcome of a refresh.
 #[derive(Debug)]
-pub enum Refreshed {
+pub enum RefreshOutcome {
     /// The index is up to date with the sources that were found.
-    Done(Work),
+    Completed(RefreshStats),
     /// The index was locked for longer than the caller waits. It is in the state in which the other process left it.
     Busy,
 }
@@ -54,66 +54,66 @@ pub struct Progress {
     /// Number of sources that were read.
     pub done: usize,
     /// Number of sources that are to be read.
-    pub all: usize,
+    pub total: usize,
 }
 
 /// Interval between two attempts to acquire the lock.
-const RETRY: Duration = Duration::from_millis(10);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of changes for which words are merged while they are written.
-const MANY: usize = 200;
+const MAX_CHANGES_WITH_AUTOMERGE: usize = 200;
 
 impl Index {
-    /// Updates the index with everything that agents have written so far. Waits up to `patience` if another process is
+    /// Updates the index with everything that agents have written so far. Waits up to `timeout` if another process is
     /// writing to it.
     pub fn refresh(
         &self,
         catalog: &Catalog,
         now: Timestamp,
-        patience: Duration,
-        tell: &dyn Fn(Progress),
-    ) -> Result<Refreshed, IndexError> {
-        let walked = Walked::over(catalog);
-        if self.saw(walked.print)? {
-            return Ok(Refreshed::Done(walked.nothing_to_do()));
+        timeout: Duration,
+        on_progress: &dyn Fn(Progress),
+    ) -> Result<RefreshOutcome, IndexError> {
+        let scan = SourceScan::from_catalog(catalog);
+        if self.is_fingerprint_current(scan.fingerprint)? {
+            return Ok(RefreshOutcome::Completed(scan.into_unchanged_stats()));
         }
-        let Some(mut lock) = self.lock(patience)? else {
-            return Ok(Refreshed::Busy);
+        let Some(mut lock) = self.acquire_lock(timeout)? else {
+            return Ok(RefreshOutcome::Busy);
         };
-        self.check_once_a_boot(&mut lock)?;
+        self.check_once_per_boot(&mut lock)?;
         // The process that had the lock may have done this work, or may have done it for older sources.
-        let walked = Walked::over(catalog);
-        if self.saw(walked.print)? {
-            return Ok(Refreshed::Done(walked.nothing_to_do()));
+        let scan = SourceScan::from_catalog(catalog);
+        if self.is_fingerprint_current(scan.fingerprint)? {
+            return Ok(RefreshOutcome::Completed(scan.into_unchanged_stats()));
         }
-        match self.catch_up(catalog, &walked, now, tell) {
+        match self.apply_changes(catalog, &scan, now, on_progress) {
             Err(error) if error.is_damage() => {
                 self.clear()?;
-                self.catch_up(catalog, &walked, now, tell)
+                self.apply_changes(catalog, &scan, now, on_progress)
             }
             outcome => outcome,
         }
-        .map(|mut work| {
-            work.unreadable.extend(walked.unreadable);
-            Refreshed::Done(work)
+        .map(|mut stats| {
+            stats.unreadable.extend(scan.unreadable);
+            RefreshOutcome::Completed(stats)
         })
     }
 
-    /// Acquires the lock for writing to the index. `None` if another process still has it after `patience`.
-    pub(super) fn lock(&self, patience: Duration) -> Result<Option<File>, IndexError> {
+    /// Acquires the lock for writing to the index. `None` if another process still has it after `timeout`.
+    pub(super) fn acquire_lock(&self, timeout: Duration) -> Result<Option<File>, IndexError> {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .read(true)
             .write(true)
             .mode(0o600)
-            .open(self.beside("lock"))
+            .open(self.sibling_path("lock"))
             .map_err(|error| IndexError::io(&self.path, error))?;
-        let since = Instant::now();
+        let started = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(file)),
-                Err(std::fs::TryLockError::WouldBlock) if since.elapsed() < patience => {
-                    thread::sleep(RETRY);
+                Err(std::fs::TryLockError::WouldBlock) if started.elapsed() < timeout => {
+                    thread::sleep(LOCK_RETRY_INTERVAL);
                 }
                 Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
                 Err(std::fs::TryLockError::Error(error)) => {
@@ -125,33 +125,33 @@ impl Index {
 
     /// Checks the index for damage once per boot, because a machine that was switched off during a write may have left
     /// any content. The lock file contains the id of the last boot.
-    fn check_once_a_boot(&self, lock: &mut File) -> Result<(), IndexError> {
+    fn check_once_per_boot(&self, lock: &mut File) -> Result<(), IndexError> {
         // Without a boot id, damage is detected only when it causes an error.
-        let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else {
+        let Ok(boot_id) = std::fs::read("/proc/sys/kernel/random/boot_id") else {
             return Ok(());
         };
-        let mut known = Vec::new();
-        let outcome = lock.read_to_end(&mut known).and_then(|_| {
-            if known == boot {
+        let mut saved_boot_id = Vec::new();
+        let outcome = lock.read_to_end(&mut saved_boot_id).and_then(|_| {
+            if saved_boot_id == boot_id {
                 return Ok(());
             }
-            if !known.is_empty() && !schema::is_sound(&self.path) {
+            if !saved_boot_id.is_empty() && !schema::is_intact(&self.path) {
                 self.clear().map_err(std::io::Error::other)?;
             }
             lock.set_len(0)?;
             lock.rewind()?;
-            lock.write_all(&boot)
+            lock.write_all(&boot_id)
         });
         outcome.map_err(|error| IndexError::io(&self.path, error))
     }
 
-    fn saw(&self, print: i64) -> Result<bool, IndexError> {
-        self.reading(|db| {
-            let seen: Option<i64> = db
+    fn is_fingerprint_current(&self, fingerprint: i64) -> Result<bool, IndexError> {
+        self.read_with(|db| {
+            let saved: Option<i64> = db
                 .prepare_cached("SELECT value FROM seen WHERE what = 'walk'")?
                 .query_row([], |row| row.get(0))
                 .optional()?;
-            Ok(seen == Some(print))
+            Ok(saved == Some(fingerprint))
         })
         .or_else(|error| match error {
             IndexError::Missing => Ok(false),
@@ -160,57 +160,57 @@ impl Index {
         })
     }
 
-    fn catch_up(
+    fn apply_changes(
         &self,
         catalog: &Catalog,
-        walked: &Walked,
+        scan: &SourceScan,
         now: Timestamp,
-        tell: &dyn Fn(Progress),
-    ) -> Result<Work, IndexError> {
-        let db = schema::open_to_write(&self.path)?;
-        let known = known(&db)?;
-        let changes = walked.compare(catalog, known);
-        let mut work = Work {
-            places: walked.found.len(),
-            gone: changes.gone.len(),
-            ..Work::default()
+        on_progress: &dyn Fn(Progress),
+    ) -> Result<RefreshStats, IndexError> {
+        let db = schema::open_for_writing(&self.path)?;
+        let indexed_sources = load_indexed_sources(&db)?;
+        let changes = scan.compare_with_index(catalog, indexed_sources);
+        let mut stats = RefreshStats {
+            sources: scan.locations.len(),
+            sources_missing: changes.missing.len(),
+            ..RefreshStats::default()
         };
-        let mut writer = Writer::new(&db)?;
-        for &source in &changes.gone {
-            writer.lose(source)?;
+        let mut writer = IndexWriter::new(&db)?;
+        for &source in &changes.missing {
+            writer.mark_source_missing(source)?;
         }
         let readers: HashMap<&str, &dyn Reader> = catalog.readers().collect();
-        let mut bringing = Bringing {
+        let mut ingest = Ingest {
             writer: &mut writer,
             changes: &changes.changed,
             now,
-            growing: HashMap::new(),
-            rest: Vec::new(),
-            settled: true,
-            work: &mut work,
+            partial_sessions: HashMap::new(),
+            deferred: Vec::new(),
+            is_final: true,
+            stats: &mut stats,
         };
         // With many changes, FTS5 merges words only after all are written.
-        schema::for_many(&db, changes.changed.len() > MANY)?;
-        fetch(&readers, &changes.changed, |index, told| {
-            bringing.take(index, told)?;
-            tell(Progress {
-                done: bringing.work.read,
-                all: changes.changed.len(),
+        schema::set_bulk_mode(&db, changes.changed.len() > MAX_CHANGES_WITH_AUTOMERGE)?;
+        read_changes(&readers, &changes.changed, |index, update| {
+            ingest.apply_update(index, update)?;
+            on_progress(Progress {
+                done: ingest.stats.sources_read,
+                total: changes.changed.len(),
             });
             Ok(())
         })?;
-        bringing.commit()?;
-        let settled = bringing.settled;
+        ingest.commit()?;
+        let is_final = ingest.is_final;
         for copy in &changes.copies {
-            take_copy(catalog, copy, &mut writer, &mut work)?;
+            index_archived_copy(catalog, copy, &mut writer, &mut stats)?;
         }
-        if settled {
-            writer.remember("walk", walked.print)?;
+        if is_final {
+            writer.save_value("walk", scan.fingerprint)?;
         }
-        writer.remember("whole", 1)?;
+        writer.save_value("whole", 1)?;
         writer.commit()?;
-        schema::for_many(&db, false)?;
-        work.rows = writer.rows;
-        Ok(work)
+        schema::set_bulk_mode(&db, false)?;
+        stats.rows_changed = writer.rows_changed;
+        Ok(stats)
     }
 }

@@ -9,29 +9,29 @@ use rusqlite::{Connection, OptionalExtension};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Title, TitleSource, Usage};
 
-use super::read::project_of;
-use super::{Index, IndexError, OWN, schema};
-use crate::{Found, Head, IdHint, Kind, NativeSession};
+use super::read::project_key_text;
+use super::{Index, IndexError, OWN_PROVIDER_NAME, schema};
+use crate::{IdHint, NativeSession, NativeSessionKind, SessionHead, SessionLocation};
 
 /// Existence of a session in its agent's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum NativeStatus {
     /// The session exists.
     Live,
     /// The agent archived the session, or the agent deleted it and segue has a copy.
     Archived,
     /// The session no longer exists.
-    Gone,
+    Missing,
 }
 
-impl State {
+impl NativeStatus {
     /// Returns the name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::Archived => "archived",
-            Self::Gone => "gone",
+            Self::Missing => "gone",
         }
     }
 
@@ -39,22 +39,22 @@ impl State {
         match self {
             Self::Live => 0,
             Self::Archived => 1,
-            Self::Gone => 2,
+            Self::Missing => 2,
         }
     }
 
-    fn of(code: i64) -> Self {
+    fn from_code(code: i64) -> Self {
         match code {
             0 => Self::Live,
             1 => Self::Archived,
-            _ => Self::Gone,
+            _ => Self::Missing,
         }
     }
 }
 
 /// A native session, as the index stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct IndexedSession {
     /// The session: its location and its head.
     pub session: NativeSession,
     /// Key of its project. `None` if the agent does not record the working directory.
@@ -70,12 +70,12 @@ pub struct Row {
     /// Model of the last answer.
     pub model: Option<String>,
     /// Existence of the session.
-    pub state: State,
+    pub status: NativeStatus,
 }
 
 /// Filter of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Which {
+pub struct IndexFilter {
     /// Agent of the sessions. All agents if `None`.
     pub provider: Option<ProviderId>,
     /// Key of the project of the sessions. All projects if `None`.
@@ -83,69 +83,79 @@ pub struct Which {
     /// Earliest time of the last activity.
     pub since: Option<Timestamp>,
     /// Whether sessions that no longer exist are included.
-    pub gone: bool,
+    pub include_missing: bool,
 }
 
-pub(super) const COLUMNS: &str = "session.id, session.provider, session.native_id, state, project, cwd, branch, title,
+pub(super) const SESSION_COLUMNS: &str = "session.id, session.provider, session.native_id, state, project, cwd, branch, title,
     title_from, first_prompt, last_prompt, forked_from, version, model, created_at, updated_at, turns, messages,
     input, output, cached, total, context, path, part, size, modified";
 
-pub(super) const TABLES: &str = "session LEFT JOIN source ON source.id = session.source";
+pub(super) const SESSION_TABLES: &str = "session LEFT JOIN source ON source.id = session.source";
 
 impl Index {
-    /// Returns the native sessions that match, the newest first: at most `limit` of them, after the first `after`.
+    /// Returns the native sessions that match, the newest first: at most `limit` of them, after the first `offset`.
     /// Fails with [`IndexError::Missing`] before the first refresh has completed, because the list would be incomplete.
-    pub fn list(&self, which: &Which, limit: u32, after: u32) -> Result<Vec<Row>, IndexError> {
-        let (condition, mut values) = which.sql();
+    pub fn list_sessions(
+        &self,
+        filter: &IndexFilter,
+        limit: u32,
+        offset: u32,
+    ) -> Result<Vec<IndexedSession>, IndexError> {
+        let (condition, mut values) = filter.to_sql();
         // The table has an index by time, so SQLite reads only as many rows as requested.
         let sql = format!(
-            "SELECT {COLUMNS} FROM {TABLES} WHERE {condition}
+            "SELECT {SESSION_COLUMNS} FROM {SESSION_TABLES} WHERE {condition}
              ORDER BY updated_at DESC, session.id DESC LIMIT ? OFFSET ?"
         );
-        values.extend([Value::from(limit), Value::from(after)]);
-        let listed = self.reading(|db| {
-            if !is_whole(db)? {
+        values.extend([Value::from(limit), Value::from(offset)]);
+        let sessions = self.read_with(|db| {
+            if !has_completed_refresh(db)? {
                 return Ok(None);
             }
             let mut statement = db.prepare_cached(&sql)?;
-            let rows = statement.query_map(rusqlite::params_from_iter(values), row)?;
-            let rows: rusqlite::Result<Vec<Row>> = rows.filter_map(Result::transpose).collect();
+            let rows = statement.query_map(rusqlite::params_from_iter(values), read_session_row)?;
+            let rows: rusqlite::Result<Vec<IndexedSession>> =
+                rows.filter_map(Result::transpose).collect();
             rows.map(Some)
         });
-        listed?.ok_or(IndexError::Missing)
+        sessions?.ok_or(IndexError::Missing)
     }
 
     /// Returns `true` if a refresh has completed, so that only new sessions are missing.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.reading(is_whole).unwrap_or(false)
+    pub fn has_completed_refresh(&self) -> bool {
+        self.read_with(has_completed_refresh).unwrap_or(false)
     }
 
     /// Returns the number of native sessions that match.
-    pub fn count(&self, which: &Which) -> Result<u64, IndexError> {
-        let (condition, values) = which.sql();
+    pub fn count_sessions(&self, filter: &IndexFilter) -> Result<u64, IndexError> {
+        let (condition, values) = filter.to_sql();
         let sql = format!("SELECT count(*) FROM session WHERE {condition}");
-        self.reading(|db| {
+        self.read_with(|db| {
             let values = rusqlite::params_from_iter(values);
             db.prepare_cached(&sql)?.query_row(values, |row| row.get(0))
         })
     }
 
     /// Returns a native session. `None` if the index does not have it.
-    pub fn row(&self, provider: &ProviderId, id: &NativeId) -> Result<Option<Row>, IndexError> {
-        self.reading(|db| row_of(db, provider.as_str(), id.as_str()))
+    pub fn find_session(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<IndexedSession>, IndexError> {
+        self.read_with(|db| find_session_row(db, provider.as_str(), id.as_str()))
     }
 
     /// Returns the sources that could not be read in the last refresh.
-    pub fn failures(&self) -> Result<Vec<Failure>, IndexError> {
-        self.reading(|db| {
+    pub fn unreadable_sources(&self) -> Result<Vec<UnreadableSource>, IndexError> {
+        self.read_with(|db| {
             db.prepare_cached("SELECT provider, coalesce(why, '') FROM source WHERE verdict = 3")?
                 .query_map([], |row| {
                     let provider: String = row.get(0)?;
-                    let why = row.get(1)?;
+                    let reason = row.get(1)?;
                     Ok(ProviderId::parse(&provider)
                         .ok()
-                        .map(|provider| Failure { provider, why }))
+                        .map(|provider| UnreadableSource { provider, reason }))
                 })?
                 .filter_map(Result::transpose)
                 .collect()
@@ -153,48 +163,53 @@ impl Index {
     }
 
     /// Updates the projects of all directories if the project of this one has changed, because the user created or
-    /// moved a repository. Does nothing if another process is still writing to the index after `patience`.
-    pub fn place(&self, cwd: &str, project: &str, patience: Duration) -> Result<(), IndexError> {
-        let moved: bool = self.reading(|db| {
+    /// moved a repository. Does nothing if another process is still writing to the index after `timeout`.
+    pub fn update_project(
+        &self,
+        cwd: &str,
+        project: &str,
+        timeout: Duration,
+    ) -> Result<(), IndexError> {
+        let has_moved: bool = self.read_with(|db| {
             db.prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM session WHERE cwd = ?1 AND project IS NOT ?2 AND provider <> ?3)",
             )?
-            .query_row([cwd, project, OWN], |row| row.get(0))
+            .query_row([cwd, project, OWN_PROVIDER_NAME], |row| row.get(0))
         })?;
-        if !moved {
+        if !has_moved {
             return Ok(());
         }
-        let Some(_lock) = self.lock(patience)? else {
+        let Some(_lock) = self.acquire_lock(timeout)? else {
             return Ok(());
         };
-        let mut db = schema::open_to_write(self.path())?;
-        let change = db.transaction()?;
-        let cwds: Vec<String> = change
+        let mut db = schema::open_for_writing(self.path())?;
+        let transaction = db.transaction()?;
+        let cwds: Vec<String> = transaction
             .prepare("SELECT DISTINCT cwd FROM session WHERE cwd IS NOT NULL AND provider <> ?1")?
-            .query_map([OWN], |row| row.get(0))?
+            .query_map([OWN_PROVIDER_NAME], |row| row.get(0))?
             .collect::<rusqlite::Result<_>>()?;
         for cwd in cwds {
-            change.execute(
+            transaction.execute(
                 "UPDATE session SET project = ?2 WHERE cwd = ?1 AND project IS NOT ?2 AND provider <> ?3",
-                rusqlite::params![cwd, project_of(&cwd), OWN],
+                rusqlite::params![cwd, project_key_text(&cwd), OWN_PROVIDER_NAME],
             )?;
         }
-        Ok(change.commit()?)
+        Ok(transaction.commit()?)
     }
 }
 
 /// A source that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct UnreadableSource {
     /// Agent of the source.
     pub provider: ProviderId,
     /// Description of the failure.
-    pub why: String,
+    pub reason: String,
 }
 
-impl Which {
-    fn sql(&self) -> (String, Vec<Value>) {
-        let mut conditions = vec![format!("session.provider <> '{OWN}'")];
+impl IndexFilter {
+    fn to_sql(&self) -> (String, Vec<Value>) {
+        let mut conditions = vec![format!("session.provider <> '{OWN_PROVIDER_NAME}'")];
         let mut values = Vec::new();
         let mut add = |condition: &str, value: Value| {
             conditions.push(condition.to_owned());
@@ -209,75 +224,83 @@ impl Which {
         if let Some(since) = self.since {
             add("updated_at >= ?", since.as_millisecond().into());
         }
-        if !self.gone {
-            add("state <> ?", State::Gone.code().into());
+        if !self.include_missing {
+            add("state <> ?", NativeStatus::Missing.code().into());
         }
         (conditions.join(" AND "), values)
     }
 }
 
 /// Returns `true` if a refresh has completed.
-fn is_whole(db: &Connection) -> rusqlite::Result<bool> {
+fn has_completed_refresh(db: &Connection) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE what = 'whole')")?
         .query_row([], |row| row.get(0))
 }
 
-fn row_of(db: &Connection, provider: &str, id: &str) -> rusqlite::Result<Option<Row>> {
+fn find_session_row(
+    db: &Connection,
+    provider: &str,
+    id: &str,
+) -> rusqlite::Result<Option<IndexedSession>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM {TABLES} WHERE session.provider = ?1 AND session.native_id = ?2"
+        "SELECT {SESSION_COLUMNS} FROM {SESSION_TABLES} WHERE session.provider = ?1 AND session.native_id = ?2"
     );
-    let found = db.prepare_cached(&sql)?.query_row([provider, id], row);
-    Ok(found.optional()?.flatten())
+    let session = db
+        .prepare_cached(&sql)?
+        .query_row([provider, id], read_session_row);
+    Ok(session.optional()?.flatten())
 }
 
 /// Converts a row. `None` if its ids are not valid.
-pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Row>> {
-    let moment = |at: Option<i64>| at.and_then(|at| Timestamp::from_millisecond(at).ok());
+pub(super) fn read_session_row(
+    row: &rusqlite::Row<'_>,
+) -> rusqlite::Result<Option<IndexedSession>> {
+    let to_timestamp = |at: Option<i64>| at.and_then(|at| Timestamp::from_millisecond(at).ok());
     let provider: String = row.get(1)?;
     let id: String = row.get(2)?;
     let (Ok(provider), Ok(id)) = (ProviderId::parse(&provider), NativeId::parse(&id)) else {
         return Ok(None);
     };
-    let updated_at = moment(row.get(15)?).unwrap_or(Timestamp::UNIX_EPOCH);
+    let updated_at = to_timestamp(row.get(15)?).unwrap_or(Timestamp::UNIX_EPOCH);
     let title = match (
         row.get::<_, Option<String>>(7)?,
         row.get::<_, Option<String>>(8)?,
     ) {
         (Some(title), Some(source)) => {
             let source = TitleSource::from_name(&source).unwrap_or(TitleSource::Prompt);
-            Title::given(&title, source).ok()
+            Title::new(&title, source).ok()
         }
         _ => None,
     };
-    let state = State::of(row.get(3)?);
+    let status = NativeStatus::from_code(row.get(3)?);
     let path: Option<Vec<u8>> = row.get(23)?;
     let modified: Option<i64> = row.get(26)?;
     let modified = modified.and_then(|at| Timestamp::from_nanosecond(at.into()).ok());
-    let found = Found {
+    let location = SessionLocation {
         path: path.map_or_else(PathBuf::new, |path| {
             use std::os::unix::ffi::OsStringExt;
             std::ffi::OsString::from_vec(path).into()
         }),
-        id: IdHint::Whole(id.to_string()),
+        id_hint: IdHint::Complete(id.to_string()),
         size: row.get::<_, Option<u64>>(25)?.unwrap_or(0),
         modified: modified.unwrap_or(updated_at),
-        archived: state == State::Archived,
+        archived: status == NativeStatus::Archived,
     };
-    let head = Head {
-        kind: Kind::Conversation,
+    let head = SessionHead {
+        kind: NativeSessionKind::Conversation,
         cwd: row.get(5)?,
         branch: row.get(6)?,
-        created_at: moment(row.get(14)?),
+        created_at: to_timestamp(row.get(14)?),
         title,
         first_prompt: row.get(9)?,
         forked_from: row.get(11)?,
-        version: row.get(12)?,
-        ..Head::new(id, updated_at)
+        agent_version: row.get(12)?,
+        ..SessionHead::new(id, updated_at)
     };
-    Ok(Some(Row {
+    Ok(Some(IndexedSession {
         session: NativeSession {
             provider,
-            found,
+            location,
             head,
         },
         project: row.get(4)?,
@@ -293,6 +316,6 @@ pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Row>> {
             context_window: None,
         },
         model: row.get(13)?,
-        state,
+        status,
     }))
 }

@@ -12,21 +12,21 @@ const SCHEMA: &str = include_str!("schema.sql");
 
 /// Version of the index. It changes with the schema, and if segue reads other content from sessions. An older index is
 /// rebuilt.
-const VERSION: i64 = 5;
+const INDEX_VERSION: i64 = 5;
 
 /// Id that identifies the file as an index of segue, for `file` and similar programs.
-const APPLICATION: i64 = 0x5365_6769;
+const SQLITE_APPLICATION_ID: i64 = 0x5365_6769;
 
 /// Time to wait for another process that is committing.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the index is no store: it has pragmas of its own, and this is where they are set"
 )]
-fn open(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
+fn open_connection(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
     let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(BUSY)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     // The `-wal` and `-shm` files stay, because creating and removing them takes a reader longer than the read itself.
     db.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;
     db.execute_batch("PRAGMA journal_size_limit = 0")?;
@@ -34,46 +34,46 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
 }
 
 /// Opens the index for reading.
-pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
+pub(super) fn open_for_reading(path: &Path) -> Result<Connection, IndexError> {
     if !path.exists() {
         return Err(IndexError::Missing);
     }
     // Only a connection with write access can repair the files that a killed writer left.
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let db = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16000")?;
-    match version(&db)? {
-        VERSION => Ok(db),
-        newer if newer > VERSION => Err(IndexError::Newer),
+    match read_version(&db)? {
+        INDEX_VERSION => Ok(db),
+        newer if newer > INDEX_VERSION => Err(IndexError::Newer),
         _ => Err(IndexError::Missing),
     }
 }
 
 /// Opens the index for writing. The caller must have acquired the lock.
-pub(super) fn open_to_write(path: &Path) -> Result<Connection, IndexError> {
-    let db = connect(path)?;
-    match version(&db)? {
-        VERSION => return Ok(db),
+pub(super) fn open_for_writing(path: &Path) -> Result<Connection, IndexError> {
+    let db = open_or_create(path)?;
+    match read_version(&db)? {
+        INDEX_VERSION => return Ok(db),
         0 => {}
-        newer if newer > VERSION => return Err(IndexError::Newer),
+        newer if newer > INDEX_VERSION => return Err(IndexError::Newer),
         _ => {
             drop(db);
-            empty(path)?;
-            return open_to_write(path);
+            clear_file(path)?;
+            return open_for_writing(path);
         }
     }
     db.execute_batch(&format!(
         "BEGIN IMMEDIATE; {SCHEMA}
-         PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT"
+         PRAGMA application_id = {SQLITE_APPLICATION_ID}; PRAGMA user_version = {INDEX_VERSION}; COMMIT"
     ))?;
     Ok(db)
 }
 
-fn connect(path: &Path) -> Result<Connection, IndexError> {
+fn open_or_create(path: &Path) -> Result<Connection, IndexError> {
     if let Some(home) = path.parent() {
         std::fs::create_dir_all(home).map_err(|error| IndexError::io(path, error))?;
     }
-    private(path)?;
-    let db = open(
+    create_private_file(path)?;
+    let db = open_connection(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     )?;
@@ -86,64 +86,66 @@ fn connect(path: &Path) -> Result<Connection, IndexError> {
 }
 
 /// Creates the file with access for the owner only, because conversations are private.
-fn private(path: &Path) -> Result<(), IndexError> {
+fn create_private_file(path: &Path) -> Result<(), IndexError> {
     use std::os::unix::fs::OpenOptionsExt;
-    let made = std::fs::OpenOptions::new()
+    let created = std::fs::OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .mode(0o600)
         .open(path);
-    made.map(drop).map_err(|error| IndexError::io(path, error))
+    created
+        .map(drop)
+        .map_err(|error| IndexError::io(path, error))
 }
 
 /// Returns `true` if the file passes SQLite's quick check, or does not exist.
-pub(super) fn is_sound(path: &Path) -> bool {
+pub(super) fn is_intact(path: &Path) -> bool {
     if !path.exists() {
         return true;
     }
     let check = || -> Result<bool, IndexError> {
-        let db = connect(path)?;
-        let checked: String = db.pragma_query_value(None, "quick_check", |row| row.get(0))?;
-        Ok(checked == "ok")
+        let db = open_or_create(path)?;
+        let result: String = db.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+        Ok(result == "ok")
     };
     check().unwrap_or(false)
 }
 
 /// Returns `true` if the index has content of the current version.
-pub(super) fn is_made(db: &Connection) -> Result<bool, IndexError> {
-    Ok(version(db)? == VERSION)
+pub(super) fn is_current_version(db: &Connection) -> Result<bool, IndexError> {
+    Ok(read_version(db)? == INDEX_VERSION)
 }
 
-fn version(db: &Connection) -> Result<i64, IndexError> {
+fn read_version(db: &Connection) -> Result<i64, IndexError> {
     Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
 /// Sets how FTS5 collects words: in a large buffer and without merging, or by the defaults. A killed process may have
 /// left either setting.
-pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
-    let (hash, merge) = if many { (16 << 20, 0) } else { (1 << 20, 4) };
-    let set = "INSERT INTO text (text, rank) VALUES (?1, ?2)";
-    db.execute(set, rusqlite::params!["hashsize", hash])?;
-    db.execute(set, rusqlite::params!["automerge", merge])?;
+pub(super) fn set_bulk_mode(db: &Connection, is_bulk: bool) -> rusqlite::Result<()> {
+    let (hash, merge) = if is_bulk { (16 << 20, 0) } else { (1 << 20, 4) };
+    let sql = "INSERT INTO text (text, rank) VALUES (?1, ?2)";
+    db.execute(sql, rusqlite::params!["hashsize", hash])?;
+    db.execute(sql, rusqlite::params!["automerge", merge])?;
     Ok(())
 }
 
 /// Empties the index, regardless of its content. Removes the file only if it can't be emptied, because removing it
 /// causes errors in processes that are reading it.
-pub(super) fn empty(path: &Path) -> Result<(), IndexError> {
-    let emptied = || -> Result<(), IndexError> {
-        let db = connect(path)?;
+pub(super) fn clear_file(path: &Path) -> Result<(), IndexError> {
+    let clear = || -> Result<(), IndexError> {
+        let db = open_or_create(path)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
         db.execute_batch("VACUUM")?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
         Ok(())
     };
-    emptied().or_else(|_| remove(path))
+    clear().or_else(|_| remove_files(path))
 }
 
 /// Removes the index and its accompanying files.
-fn remove(path: &Path) -> Result<(), IndexError> {
+fn remove_files(path: &Path) -> Result<(), IndexError> {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

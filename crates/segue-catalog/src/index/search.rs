@@ -5,19 +5,19 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{COLUMNS, Row, TABLES, row};
-use super::write::{TITLE, place_of, turn_id};
-use super::{Index, IndexError, OWN, Order, Query};
+use super::rows::{IndexedSession, SESSION_COLUMNS, SESSION_TABLES, read_session_row};
+use super::write::{TITLE_TURN_NUMBER, decode_turn_id, turn_id};
+use super::{HitOrder, Index, IndexError, OWN_PROVIDER_NAME, SearchQuery};
 use crate::Mark;
 
 /// A session that matches a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit {
+pub struct IndexHit {
     /// The session.
-    pub of: Of,
+    pub source: HitSource,
     /// Matching turns: the newest or best first, at most as many as requested. Empty if only the title or the filters
     /// match.
-    pub turns: Vec<HitTurn>,
+    pub turns: Vec<IndexHitTurn>,
     /// Number of matching turns.
     pub count: usize,
     /// Score of the match, higher is better. `None` unless the hits are ordered by score.
@@ -26,9 +26,9 @@ pub struct Hit {
 
 /// A turn that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HitTurn {
+pub struct IndexHitTurn {
     /// Number of the turn.
-    pub n: u32,
+    pub number: u32,
     /// Time at which the turn ended.
     pub at: Option<Timestamp>,
     /// Record before the turn. In a session of segue, the id of the turn.
@@ -37,64 +37,64 @@ pub struct HitTurn {
 
 /// Session of a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Of {
+pub enum HitSource {
     /// A native session.
-    Native(Box<Row>),
+    Native(Box<IndexedSession>),
     /// A session of segue, with its id and the time of its last change.
     Own(String, Timestamp),
 }
 
 /// Result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Hits {
+pub struct IndexHits {
     /// Matching sessions, in the requested order.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<IndexHit>,
     /// Whether more sessions match.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// A search request.
 #[derive(Debug, Clone)]
-pub struct Ask<'a> {
+pub struct IndexQuery<'a> {
     /// Query to search for.
-    pub query: &'a Query,
+    pub query: &'a SearchQuery,
     /// Order of the hits.
-    pub order: Order,
+    pub order: HitOrder,
     /// Maximum number of sessions.
     pub limit: usize,
     /// Number of sessions to skip.
     pub skip: usize,
     /// Maximum number of turns per session.
-    pub each: usize,
+    pub max_turns: usize,
     /// Key of the project to which the search is restricted.
     pub project: Option<&'a str>,
     /// Sessions of segue to which the search is restricted. If present, native sessions do not match.
-    pub own: Option<&'a HashSet<String>>,
+    pub own_sessions: Option<&'a HashSet<String>>,
 }
 
-impl Ask<'_> {
-    fn is_timed(&self) -> bool {
+impl IndexQuery<'_> {
+    fn has_time_filter(&self) -> bool {
         self.query.after.is_some() || self.query.before.is_some()
     }
 
     /// Returns `true` if some sessions can't match because of a filter.
-    fn is_narrow(&self) -> bool {
-        let Query {
+    fn has_session_filter(&self) -> bool {
+        let SearchQuery {
             providers, project, ..
         } = self.query;
-        self.is_timed()
+        self.has_time_filter()
             || !providers.is_empty()
             || project.is_some()
             || self.project.is_some()
-            || self.own.is_some()
+            || self.own_sessions.is_some()
     }
 
     /// Returns the number of turns per session that are read: all if the search is restricted by time.
-    fn looked_at(&self) -> usize {
-        if self.is_timed() {
+    fn turn_limit(&self) -> usize {
+        if self.has_time_filter() {
             usize::MAX
         } else {
-            self.each
+            self.max_turns
         }
     }
 }
@@ -102,15 +102,15 @@ impl Ask<'_> {
 /// Maximum number of turns that are read by score, because users do not read further and common words occur in all
 /// turns. If the search is restricted to some sessions, all turns are read, because the turns of these sessions may
 /// have the lowest scores.
-const BEST: i64 = 2000;
+const MAX_SCORED_TURNS: i64 = 2000;
 /// Maximum number of sessions that are looked up one by one. If more match, all sessions are read, the newest first.
-const FEW: usize = 300;
+const MAX_SINGLE_LOOKUPS: usize = 300;
 /// Weights of the columns. A word counts more in titles and prompts, because it is rarer in them.
-const BY_WEIGHT: &str = "bm25(4.0, 2.0, 1.0, 0.5, 8.0)";
+const COLUMN_WEIGHTS: &str = "bm25(4.0, 2.0, 1.0, 0.5, 8.0)";
 
 /// Matching turns of a session.
 #[derive(Debug, Default, Clone)]
-struct Fitting {
+struct MatchingTurns {
     numbers: Vec<u32>,
     count: usize,
     score: Option<f64>,
@@ -118,280 +118,309 @@ struct Fitting {
 
 impl Index {
     /// Returns the sessions in which a turn contains all words of a query.
-    pub fn search(&self, ask: &Ask<'_>) -> Result<Hits, IndexError> {
-        self.reading(|db| {
-            if ask.query.words.is_empty() {
-                return by_time(db, ask, None);
+    pub fn search(&self, request: &IndexQuery<'_>) -> Result<IndexHits, IndexError> {
+        self.read_with(|db| {
+            if request.query.words.is_empty() {
+                return search_by_time(db, request, None);
             }
-            let expression = ask.query.words.expression();
-            match ask.order {
-                Order::Newest => {
-                    let fitting = all(db, &expression, ask.looked_at())?;
-                    by_time(db, ask, Some(&fitting))
+            let expression = request.query.words.to_fts_expression();
+            match request.order {
+                HitOrder::Newest => {
+                    let matches = find_matching_turns(db, &expression, request.turn_limit())?;
+                    search_by_time(db, request, Some(&matches))
                 }
-                Order::Best => by_score(db, ask, &expression),
+                HitOrder::Best => search_by_score(db, request, &expression),
             }
         })
     }
 }
 
 /// Returns all matching turns, by session.
-fn all(db: &Connection, expression: &str, each: usize) -> rusqlite::Result<HashMap<i64, Fitting>> {
-    let mut fitting: HashMap<i64, Fitting> = HashMap::new();
+fn find_matching_turns(
+    db: &Connection,
+    expression: &str,
+    turn_limit: usize,
+) -> rusqlite::Result<HashMap<i64, MatchingTurns>> {
+    let mut matches: HashMap<i64, MatchingTurns> = HashMap::new();
     let mut statement = db.prepare_cached("SELECT rowid FROM text WHERE text MATCH ?1")?;
     let mut rows = statement.query([expression])?;
     while let Some(row) = rows.next()? {
-        let (session, number) = place_of(row.get(0)?);
-        let fits = fitting.entry(session).or_default();
-        fits.add(number, each);
+        let (session, number) = decode_turn_id(row.get(0)?);
+        let matching_turns = matches.entry(session).or_default();
+        matching_turns.add_turn(number, turn_limit);
     }
-    Ok(fitting)
+    Ok(matches)
 }
 
-impl Fitting {
-    /// Adds the next turn. Drops the earliest one if there are more than `each`.
-    fn add(&mut self, number: u32, each: usize) {
-        if number == TITLE {
+impl MatchingTurns {
+    /// Adds the next turn. Drops the earliest one if there are more than `turn_limit`.
+    fn add_turn(&mut self, number: u32, turn_limit: usize) {
+        if number == TITLE_TURN_NUMBER {
             return;
         }
         self.count += 1;
         self.numbers.push(number);
-        if self.numbers.len() > each {
+        if self.numbers.len() > turn_limit {
             self.numbers.remove(0);
         }
     }
 }
 
-fn by_time(
+fn search_by_time(
     db: &Connection,
-    ask: &Ask<'_>,
-    fitting: Option<&HashMap<i64, Fitting>>,
-) -> rusqlite::Result<Hits> {
-    let mut taking = Taking::new(db, ask);
-    let few = fitting.filter(|fitting| fitting.len() <= FEW);
-    if let Some(fitting) = few {
-        let mut found = Vec::new();
-        for (&session, fits) in fitting {
-            if let Some(candidate) = candidate(db, session)? {
-                found.push((candidate, fits));
+    request: &IndexQuery<'_>,
+    matches: Option<&HashMap<i64, MatchingTurns>>,
+) -> rusqlite::Result<IndexHits> {
+    let mut collector = HitCollector::new(db, request);
+    let few_matches = matches.filter(|matches| matches.len() <= MAX_SINGLE_LOOKUPS);
+    if let Some(matches) = few_matches {
+        let mut candidates = Vec::new();
+        for (&session, matching_turns) in matches {
+            if let Some(candidate) = load_candidate(db, session)? {
+                candidates.push((candidate, matching_turns));
             }
         }
-        found.sort_by_key(|(candidate, _)| {
+        candidates.sort_by_key(|(candidate, _)| {
             std::cmp::Reverse((candidate.updated_at(), candidate.id))
         });
-        for (candidate, fits) in found {
-            if taking.take(candidate, newest_first(fits))? {
+        for (candidate, matching_turns) in candidates {
+            if collector.add_candidate(candidate, reverse_turns(matching_turns))? {
                 break;
             }
         }
-        return Ok(taking.hits);
+        return Ok(collector.hits);
     }
-    let sql = format!("SELECT {COLUMNS} FROM {TABLES} ORDER BY updated_at DESC, session.id DESC");
+    let sql = format!(
+        "SELECT {SESSION_COLUMNS} FROM {SESSION_TABLES} ORDER BY updated_at DESC, session.id DESC"
+    );
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
-    let nothing = Fitting::default();
+    let no_turns = MatchingTurns::default();
     while let Some(row) = rows.next()? {
-        let fits = match fitting {
-            None => Some(&nothing),
-            Some(fitting) => fitting.get(&row.get(0)?),
+        let matching_turns = match matches {
+            None => Some(&no_turns),
+            Some(matches) => matches.get(&row.get(0)?),
         };
-        if let Some(fits) = fits
-            && let Some(candidate) = Candidate::of(row)?
-            && taking.take(candidate, newest_first(fits))?
+        if let Some(matching_turns) = matching_turns
+            && let Some(candidate) = HitCandidate::from_row(row)?
+            && collector.add_candidate(candidate, reverse_turns(matching_turns))?
         {
             break;
         }
     }
-    Ok(taking.hits)
+    Ok(collector.hits)
 }
 
-fn newest_first(fits: &Fitting) -> Fitting {
-    let mut fits = fits.clone();
-    fits.numbers.reverse();
-    fits
+fn reverse_turns(matching_turns: &MatchingTurns) -> MatchingTurns {
+    let mut matching_turns = matching_turns.clone();
+    matching_turns.numbers.reverse();
+    matching_turns
 }
 
-fn by_score(db: &Connection, ask: &Ask<'_>, expression: &str) -> rusqlite::Result<Hits> {
+fn search_by_score(
+    db: &Connection,
+    request: &IndexQuery<'_>,
+    expression: &str,
+) -> rusqlite::Result<IndexHits> {
     let mut statement = db.prepare_cached(
         "SELECT rowid, rank FROM text WHERE text MATCH ?1 AND rank MATCH ?2 ORDER BY rank LIMIT ?3",
     )?;
-    let most = if ask.is_narrow() { -1 } else { BEST };
-    let mut rows = statement.query(rusqlite::params![expression, BY_WEIGHT, most])?;
-    let mut order = Vec::new();
-    let mut fitting: HashMap<i64, Fitting> = HashMap::new();
+    let limit = if request.has_session_filter() {
+        -1
+    } else {
+        MAX_SCORED_TURNS
+    };
+    let mut rows = statement.query(rusqlite::params![expression, COLUMN_WEIGHTS, limit])?;
+    let mut session_order = Vec::new();
+    let mut matches: HashMap<i64, MatchingTurns> = HashMap::new();
     while let Some(row) = rows.next()? {
-        let (session, number) = place_of(row.get(0)?);
-        let fits = fitting.entry(session).or_insert_with(|| {
-            order.push(session);
-            Fitting::default()
+        let (session, number) = decode_turn_id(row.get(0)?);
+        let matching_turns = matches.entry(session).or_insert_with(|| {
+            session_order.push(session);
+            MatchingTurns::default()
         });
-        if fits.score.is_none() {
+        if matching_turns.score.is_none() {
             // SQLite's rank is lower for better matches.
-            fits.score = row.get::<_, Option<f64>>(1)?.map(|rank| -rank);
+            matching_turns.score = row.get::<_, Option<f64>>(1)?.map(|rank| -rank);
         }
-        if number != TITLE {
-            fits.count += 1;
-            if fits.numbers.len() < ask.looked_at() {
-                fits.numbers.push(number);
+        if number != TITLE_TURN_NUMBER {
+            matching_turns.count += 1;
+            if matching_turns.numbers.len() < request.turn_limit() {
+                matching_turns.numbers.push(number);
             }
         }
     }
-    let mut taking = Taking::new(db, ask);
-    for session in order {
-        if let Some(candidate) = candidate(db, session)?
-            && let Some(fits) = fitting.remove(&session)
-            && taking.take(candidate, fits)?
+    let mut collector = HitCollector::new(db, request);
+    for session in session_order {
+        if let Some(candidate) = load_candidate(db, session)?
+            && let Some(matching_turns) = matches.remove(&session)
+            && collector.add_candidate(candidate, matching_turns)?
         {
             break;
         }
     }
-    Ok(taking.hits)
+    Ok(collector.hits)
 }
 
 /// A session that may be a hit.
-struct Candidate {
+struct HitCandidate {
     id: i64,
-    of: Of,
+    source: HitSource,
     provider: String,
     project: Option<String>,
     cwd: Option<String>,
 }
 
-impl Candidate {
-    fn of(found: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Self>> {
-        let provider: String = found.get(1)?;
-        let id: String = found.get(2)?;
-        let Some(native) = row(found)? else {
+impl HitCandidate {
+    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Self>> {
+        let provider: String = row.get(1)?;
+        let id: String = row.get(2)?;
+        let Some(native) = read_session_row(row)? else {
             return Ok(None);
         };
-        let own = provider == OWN;
+        let is_own = provider == OWN_PROVIDER_NAME;
         Ok(Some(Self {
-            id: found.get(0)?,
+            id: row.get(0)?,
             // For a session of segue, the column of the version contains the provider.
-            provider: if own {
-                native.session.head.version.clone().unwrap_or_default()
+            provider: if is_own {
+                native
+                    .session
+                    .head
+                    .agent_version
+                    .clone()
+                    .unwrap_or_default()
             } else {
                 provider
             },
             project: native.project.clone(),
             cwd: native.session.head.cwd.clone(),
-            of: if own {
-                Of::Own(id, native.session.head.updated_at)
+            source: if is_own {
+                HitSource::Own(id, native.session.head.updated_at)
             } else {
-                Of::Native(Box::new(native))
+                HitSource::Native(Box::new(native))
             },
         }))
     }
 
     fn updated_at(&self) -> Timestamp {
-        match &self.of {
-            Of::Native(row) => row.session.head.updated_at,
-            Of::Own(_, at) => *at,
+        match &self.source {
+            HitSource::Native(row) => row.session.head.updated_at,
+            HitSource::Own(_, at) => *at,
         }
     }
 
-    fn fits(&self, ask: &Ask<'_>) -> bool {
-        let query = ask.query;
-        let within = |path: &Option<String>, part: &str| {
+    fn is_match(&self, request: &IndexQuery<'_>) -> bool {
+        let query = request.query;
+        let path_contains = |path: &Option<String>, part: &str| {
             let path = path.as_deref().unwrap_or_default().to_lowercase();
             path.contains(part)
         };
-        let named = |part: &String| {
+        let is_in_project = |part: &String| {
             let part = part.to_lowercase();
-            within(&self.project, &part) || within(&self.cwd, &part)
+            path_contains(&self.project, &part) || path_contains(&self.cwd, &part)
         };
-        let own = |own: &HashSet<String>| matches!(&self.of, Of::Own(id, _) if own.contains(id));
+        let is_selected = |own_sessions: &HashSet<String>| matches!(&self.source, HitSource::Own(id, _) if own_sessions.contains(id));
         (query.providers.is_empty() || query.providers.contains(&self.provider))
-            && query.project.as_ref().is_none_or(named)
+            && query.project.as_ref().is_none_or(is_in_project)
             && query.after.is_none_or(|after| self.updated_at() >= after)
-            && ask
+            && request
                 .project
                 .is_none_or(|key| self.project.as_deref() == Some(key))
-            && ask.own.is_none_or(own)
+            && request.own_sessions.is_none_or(is_selected)
     }
 }
 
-fn candidate(db: &Connection, session: i64) -> rusqlite::Result<Option<Candidate>> {
-    let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE session.id = ?1");
-    let found = db.prepare_cached(&sql)?.query_row([session], Candidate::of);
-    Ok(found.optional()?.flatten())
+fn load_candidate(db: &Connection, session: i64) -> rusqlite::Result<Option<HitCandidate>> {
+    let sql = format!("SELECT {SESSION_COLUMNS} FROM {SESSION_TABLES} WHERE session.id = ?1");
+    let candidate = db
+        .prepare_cached(&sql)?
+        .query_row([session], HitCandidate::from_row);
+    Ok(candidate.optional()?.flatten())
 }
 
 /// Collector of hits, up to the requested number.
-struct Taking<'a> {
+struct HitCollector<'a> {
     db: &'a Connection,
-    ask: &'a Ask<'a>,
-    skip: usize,
-    hits: Hits,
+    request: &'a IndexQuery<'a>,
+    remaining_skips: usize,
+    hits: IndexHits,
 }
 
-impl<'a> Taking<'a> {
-    fn new(db: &'a Connection, ask: &'a Ask<'a>) -> Self {
+impl<'a> HitCollector<'a> {
+    fn new(db: &'a Connection, request: &'a IndexQuery<'a>) -> Self {
         Self {
             db,
-            ask,
-            skip: ask.skip,
-            hits: Hits::default(),
+            request,
+            remaining_skips: request.skip,
+            hits: IndexHits::default(),
         }
     }
 
     /// Adds a candidate if it matches. Returns `true` if there are enough hits.
-    fn take(&mut self, candidate: Candidate, fits: Fitting) -> rusqlite::Result<bool> {
-        if !candidate.fits(self.ask) {
+    fn add_candidate(
+        &mut self,
+        candidate: HitCandidate,
+        matching_turns: MatchingTurns,
+    ) -> rusqlite::Result<bool> {
+        if !candidate.is_match(self.request) {
             return Ok(false);
         }
-        let query = self.ask.query;
-        let mut turns = Vec::with_capacity(fits.numbers.len());
-        for n in fits.numbers {
-            turns.extend(turn(self.db, candidate.id, n)?);
+        let query = self.request.query;
+        let mut turns = Vec::with_capacity(matching_turns.numbers.len());
+        for number in matching_turns.numbers {
+            turns.extend(load_hit_turn(self.db, candidate.id, number)?);
         }
-        let mut count = fits.count;
-        if self.ask.is_timed() && fits.count > 0 {
-            let inside = |turn: &HitTurn| {
+        let mut count = matching_turns.count;
+        if self.request.has_time_filter() && matching_turns.count > 0 {
+            let is_in_range = |turn: &IndexHitTurn| {
                 turn.at.is_none_or(|at| {
                     query.after.is_none_or(|after| at >= after)
                         && query.before.is_none_or(|before| at < before)
                 })
             };
-            turns.retain(inside);
+            turns.retain(is_in_range);
             count = turns.len();
-            turns.truncate(self.ask.each);
+            turns.truncate(self.request.max_turns);
             if turns.is_empty() {
                 return Ok(false);
             }
         }
-        if fits.count == 0
+        if matching_turns.count == 0
             && query
                 .before
                 .is_some_and(|before| candidate.updated_at() >= before)
         {
             return Ok(false);
         }
-        if self.skip > 0 {
-            self.skip -= 1;
+        if self.remaining_skips > 0 {
+            self.remaining_skips -= 1;
             return Ok(false);
         }
-        if self.hits.hits.len() >= self.ask.limit {
-            self.hits.more = true;
+        if self.hits.hits.len() >= self.request.limit {
+            self.hits.has_more = true;
             return Ok(true);
         }
-        self.hits.hits.push(Hit {
-            of: candidate.of,
+        self.hits.hits.push(IndexHit {
+            source: candidate.source,
             turns,
             count,
-            score: fits.score,
+            score: matching_turns.score,
         });
         Ok(false)
     }
 }
 
-fn turn(db: &Connection, session: i64, n: u32) -> rusqlite::Result<Option<HitTurn>> {
+fn load_hit_turn(
+    db: &Connection,
+    session: i64,
+    number: u32,
+) -> rusqlite::Result<Option<IndexHitTurn>> {
     db.prepare_cached("SELECT at, after FROM turn WHERE id = ?1")?
-        .query_row([turn_id(session, n)], |row| {
+        .query_row([turn_id(session, number)], |row| {
             let at: Option<i64> = row.get(0)?;
             let after: Option<String> = row.get(1)?;
-            Ok(HitTurn {
-                n,
+            Ok(IndexHitTurn {
+                number,
                 at: at.and_then(|at| Timestamp::from_millisecond(at).ok()),
                 after: after.and_then(|mark| mark.parse().ok()),
             })

@@ -7,11 +7,11 @@ use segue_core::json::Json;
 use segue_core::session::{Message, Part, Role};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::{Event, ReadError, Record, Records, Skipped};
+use crate::{NativeRecord, ReadError, RecordEvent, Records, SkippedContent};
 
 /// Words of a turn, by role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Texts {
+pub struct SearchableText {
     /// Prompt of the user.
     pub prompt: String,
     /// Answer of the agent.
@@ -23,54 +23,54 @@ pub struct Texts {
 }
 
 /// Maximum number of bytes of a message. The user may paste a book, but not a disk.
-const WORDS: usize = 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 /// Limit of the arguments of a tool, which contain the complete file if a tool writes one.
-const CALL: Bound = Bound {
-    head: 3000,
-    tail: 1000,
+const CALL_TEXT_LIMIT: TextLimit = TextLimit {
+    head_bytes: 3000,
+    tail_bytes: 1000,
 };
 /// Limit of the output of a tool.
-const OUTPUT: Bound = Bound {
-    head: 600,
-    tail: 300,
+const OUTPUT_TEXT_LIMIT: TextLimit = TextLimit {
+    head_bytes: 600,
+    tail_bytes: 300,
 };
 
 /// Tools by which an agent searches other sessions. Their arguments and outputs are not indexed, because a search would
 /// find all earlier searches.
-const ASKING: [&str; 2] = ["session_history", "session_search"];
+const SEARCH_TOOL_NAMES: [&str; 2] = ["session_history", "session_search"];
 
-impl Texts {
+impl SearchableText {
     /// Collects the words of messages.
-    pub fn of<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let mut texts = Self::default();
+    pub fn from_messages<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        let mut turn_text = Self::default();
         for message in messages {
             for part in &message.parts {
-                texts.add(message.role, part);
+                turn_text.add_part(message.role, part);
             }
         }
-        texts
+        turn_text
     }
 
     /// Converts the words to the form of the full-text index.
-    pub(super) fn spaced(mut self) -> Self {
+    pub(super) fn into_fts_text(mut self) -> Self {
         for text in [
             &mut self.prompt,
             &mut self.answer,
             &mut self.call,
             &mut self.output,
         ] {
-            if let Cow::Owned(spaced) = spaced(text) {
-                *text = spaced;
+            if let Cow::Owned(fts_text) = to_fts_text(text) {
+                *text = fts_text;
             }
         }
         self
     }
 
     /// Collects the words of messages, after limiting the length of each message.
-    pub(super) fn bounded(messages: &[Message]) -> Self {
+    pub(super) fn from_bounded_messages(messages: &[Message]) -> Self {
         let mut messages = messages.to_vec();
-        messages.iter_mut().for_each(bound);
-        Self::of(&messages)
+        messages.iter_mut().for_each(bound_message);
+        Self::from_messages(&messages)
     }
 
     /// Returns the texts in the order of the columns in the index.
@@ -79,25 +79,28 @@ impl Texts {
         [&self.prompt, &self.answer, &self.call, &self.output]
     }
 
-    fn add(&mut self, role: Role, part: &Part) {
-        let asking = |name: &str| ASKING.iter().any(|asking| name.contains(asking));
+    fn add_part(&mut self, role: Role, part: &Part) {
+        let is_search_tool = |name: &str| SEARCH_TOOL_NAMES.iter().any(|tool| name.contains(tool));
         match part {
             Part::Text(text) => {
-                let to = match role {
+                let target = match role {
                     Role::User => &mut self.prompt,
                     Role::Assistant => &mut self.answer,
                     Role::Tool | Role::System => &mut self.output,
                 };
-                line(to, text);
+                append_line(target, text);
             }
             Part::FunctionCall { name, args, .. } => {
-                line(&mut self.call, name);
-                if !asking(name) {
-                    line(&mut self.call, &words_of(args, CALL));
+                append_line(&mut self.call, name);
+                if !is_search_tool(name) {
+                    append_line(&mut self.call, &extract_json_words(args, CALL_TEXT_LIMIT));
                 }
             }
-            Part::FunctionResponse { name, response, .. } if !asking(name) => {
-                line(&mut self.output, &words_of(response, OUTPUT));
+            Part::FunctionResponse { name, response, .. } if !is_search_tool(name) => {
+                append_line(
+                    &mut self.output,
+                    &extract_json_words(response, OUTPUT_TEXT_LIMIT),
+                );
             }
             Part::Thought(_)
             | Part::FunctionResponse { .. }
@@ -107,60 +110,60 @@ impl Texts {
     }
 }
 
-fn line(to: &mut String, text: &str) {
-    if !to.is_empty() {
-        to.push('\n');
+fn append_line(target: &mut String, text: &str) {
+    if !target.is_empty() {
+        target.push('\n');
     }
-    to.push_str(text);
+    target.push_str(text);
 }
 
 /// Number of bytes that a long text retains at its beginning and its end.
 #[derive(Debug, Clone, Copy)]
-struct Bound {
-    head: usize,
-    tail: usize,
+struct TextLimit {
+    head_bytes: usize,
+    tail_bytes: usize,
 }
 
-impl Bound {
+impl TextLimit {
     /// Cuts a text to its beginning and its end.
-    fn cut(self, text: &mut String) {
-        if text.len() <= self.head + self.tail {
+    fn truncate(self, text: &mut String) {
+        if text.len() <= self.head_bytes + self.tail_bytes {
             return;
         }
-        let head = text.floor_char_boundary(self.head);
-        let tail = text.ceil_char_boundary(text.len() - self.tail);
+        let head = text.floor_char_boundary(self.head_bytes);
+        let tail = text.ceil_char_boundary(text.len() - self.tail_bytes);
         text.replace_range(head..tail, " … ");
     }
 }
 
 /// Returns the strings and numbers in JSON, one per line, without quotes and escapes, because a search does not find
 /// words with these characters.
-fn words_of(json: &Json, bound: Bound) -> String {
-    let mut words = Words {
+fn extract_json_words(json: &Json, limit: TextLimit) -> String {
+    let mut collector = JsonWordCollector {
         text: String::new(),
-        bound,
+        limit,
     };
     let mut reader = serde_json::Deserializer::from_str(json.as_str());
-    let _ = reader.deserialize_any(&mut words);
-    words.text
+    let _ = reader.deserialize_any(&mut collector);
+    collector.text
 }
 
-struct Words {
+struct JsonWordCollector {
     text: String,
-    bound: Bound,
+    limit: TextLimit,
 }
 
-impl Words {
-    fn add(&mut self, text: &str) {
+impl JsonWordCollector {
+    fn add_line(&mut self, text: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
         self.text.push_str(text);
-        self.bound.cut(&mut self.text);
+        self.limit.truncate(&mut self.text);
     }
 }
 
-impl<'de> Visitor<'de> for &mut Words {
+impl<'de> Visitor<'de> for &mut JsonWordCollector {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,7 +171,7 @@ impl<'de> Visitor<'de> for &mut Words {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.add(text);
+        self.add_line(text);
         Ok(())
     }
 
@@ -177,17 +180,17 @@ impl<'de> Visitor<'de> for &mut Words {
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.add(&number.to_string());
+        self.add_line(&number.to_string());
         Ok(())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.add(&number.to_string());
+        self.add_line(&number.to_string());
         Ok(())
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.add(&number.to_string());
+        self.add_line(&number.to_string());
         Ok(())
     }
 
@@ -196,21 +199,21 @@ impl<'de> Visitor<'de> for &mut Words {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Inner(self))?.is_some() {}
+        while items.next_element_seed(JsonWordSeed(self))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while fields.next_key::<serde::de::IgnoredAny>()?.is_some() {
-            fields.next_value_seed(Inner(self))?;
+            fields.next_value_seed(JsonWordSeed(self))?;
         }
         Ok(())
     }
 }
 
-struct Inner<'a>(&'a mut Words);
+struct JsonWordSeed<'a>(&'a mut JsonWordCollector);
 
-impl<'de> serde::de::DeserializeSeed<'de> for Inner<'_> {
+impl<'de> serde::de::DeserializeSeed<'de> for JsonWordSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -219,51 +222,54 @@ impl<'de> serde::de::DeserializeSeed<'de> for Inner<'_> {
 }
 
 /// Records without the content that no search needs, so that a complete session fits into memory.
-pub(super) struct Bounded(pub(super) Box<dyn Records>);
+pub(super) struct BoundedRecords(pub(super) Box<dyn Records>);
 
-impl Records for Bounded {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+impl Records for BoundedRecords {
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         let Some(mut record) = self.0.next()? else {
             return Ok(None);
         };
         for event in &mut record.events {
             match event {
-                Event::Prompt(said) | Event::Said(said) => bound(&mut said.message),
-                Event::Compacted(summary) => *summary = None,
-                Event::Step(_)
-                | Event::Rewind(_)
-                | Event::Used { .. }
-                | Event::Ended(_)
-                | Event::Titled { .. } => {}
+                RecordEvent::Prompt(keyed_message) | RecordEvent::Message(keyed_message) => {
+                    bound_message(&mut keyed_message.message)
+                }
+                RecordEvent::Compacted(summary) => *summary = None,
+                RecordEvent::Anchor(_)
+                | RecordEvent::Rewind(_)
+                | RecordEvent::RequestUsage { .. }
+                | RecordEvent::TurnEnded(_)
+                | RecordEvent::TitleChanged { .. } => {}
             }
         }
         Ok(Some(record))
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedContent {
         self.0.skipped()
     }
 }
 
-fn bound(message: &mut Message) {
+fn bound_message(message: &mut Message) {
     message.parts.retain_mut(|part| match part {
         Part::Text(text) => {
-            let words = Bound {
-                head: WORDS,
-                tail: 0,
+            let limit = TextLimit {
+                head_bytes: MAX_MESSAGE_BYTES,
+                tail_bytes: 0,
             };
-            words.cut(text);
+            limit.truncate(text);
             true
         }
         Part::FunctionCall { args, .. } => {
-            if args.as_str().len() > CALL.head + CALL.tail {
-                *args = Json::string(&words_of(args, CALL));
+            if args.as_str().len() > CALL_TEXT_LIMIT.head_bytes + CALL_TEXT_LIMIT.tail_bytes {
+                *args = Json::string(&extract_json_words(args, CALL_TEXT_LIMIT));
             }
             true
         }
         Part::FunctionResponse { response, .. } => {
-            if response.as_str().len() > OUTPUT.head + OUTPUT.tail {
-                *response = Json::string(&words_of(response, OUTPUT));
+            if response.as_str().len() > OUTPUT_TEXT_LIMIT.head_bytes + OUTPUT_TEXT_LIMIT.tail_bytes
+            {
+                *response = Json::string(&extract_json_words(response, OUTPUT_TEXT_LIMIT));
             }
             true
         }
@@ -273,25 +279,25 @@ fn bound(message: &mut Message) {
 
 /// Converts a text to the form of the index. In scripts without spaces between words, each character is surrounded by
 /// spaces, so that any sequence of characters is found as a phrase. Queries are converted in the same form.
-pub(super) fn spaced(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() || !text.chars().any(unspaced) {
+pub(super) fn to_fts_text(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !text.chars().any(is_unspaced) {
         return text.into();
     }
-    let mut spaced = String::with_capacity(text.len() * 2);
+    let mut fts_text = String::with_capacity(text.len() * 2);
     for character in text.chars() {
-        if unspaced(character) {
-            spaced.push(' ');
-            spaced.push(character);
-            spaced.push(' ');
+        if is_unspaced(character) {
+            fts_text.push(' ');
+            fts_text.push(character);
+            fts_text.push(' ');
         } else {
-            spaced.push(character);
+            fts_text.push(character);
         }
     }
-    spaced.into()
+    fts_text.into()
 }
 
 /// Returns `true` if a character belongs to a script without spaces: Han, Kana, Thai, Lao, Khmer, Myanmar.
-pub(super) fn unspaced(character: char) -> bool {
+pub(super) fn is_unspaced(character: char) -> bool {
     matches!(character,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
@@ -304,12 +310,12 @@ mod tests {
 
     use super::*;
 
-    fn json(text: &str) -> Json {
+    fn parse_json(text: &str) -> Json {
         Json::parse(text).unwrap()
     }
 
     #[test]
-    fn texts_in_json_are_found_without_their_escapes() {
+    fn json_strings_are_indexed_without_escapes() {
         let cases = [
             (r#""a\nb""#, "a\nb"),
             (
@@ -318,56 +324,63 @@ mod tests {
             ),
             ("[]", ""),
         ];
-        for (given, expected) in cases {
-            assert_eq!(words_of(&json(given), CALL), expected, "{given}");
+        for (json, expected) in cases {
+            assert_eq!(
+                extract_json_words(&parse_json(json), CALL_TEXT_LIMIT),
+                expected,
+                "{json}"
+            );
         }
     }
 
     #[test]
-    fn of_a_long_text_the_beginning_and_the_end_are_kept() {
+    fn a_long_text_retains_its_beginning_and_end() {
         let long = format!("begin{}end", "ü".repeat(5000));
-        let kept = words_of(&Json::string(&long), OUTPUT);
-        assert!(kept.starts_with("begin") && kept.ends_with("end"));
+        let truncated = extract_json_words(&Json::string(&long), OUTPUT_TEXT_LIMIT);
+        assert!(truncated.starts_with("begin") && truncated.ends_with("end"));
         assert!(
-            kept.len() < OUTPUT.head + OUTPUT.tail + 10,
+            truncated.len() < OUTPUT_TEXT_LIMIT.head_bytes + OUTPUT_TEXT_LIMIT.tail_bytes + 10,
             "{}",
-            kept.len()
+            truncated.len()
         );
     }
 
     #[test]
-    fn words_go_where_their_speaker_is() {
+    fn text_is_collected_by_role() {
         let at = Timestamp::UNIX_EPOCH;
         let call = Part::FunctionCall {
             id: "1".into(),
             name: "Bash".into(),
-            args: json(r#"{"command":"make"}"#),
+            args: parse_json(r#"{"command":"make"}"#),
         };
-        let answer = |name: &str| Part::FunctionResponse {
+        let tool_response = |name: &str| Part::FunctionResponse {
             call_id: "1".into(),
             name: name.into(),
-            response: json(r#""built""#),
+            response: parse_json(r#""built""#),
             is_error: false,
         };
-        let recall = answer("mcp__segue__session_search");
+        let search_response = tool_response("mcp__segue__session_search");
         let thought = Part::Thought("hm".into());
         let messages = [
-            Message::text(Role::User, "build it", at),
+            Message::from_text(Role::User, "build it", at),
             Message::new(
                 Role::Assistant,
                 vec![thought, Part::Text("I do".into()), call],
                 at,
             ),
-            Message::new(Role::Tool, vec![answer("Bash"), recall], at),
+            Message::new(Role::Tool, vec![tool_response("Bash"), search_response], at),
         ];
-        let texts = Texts::of(&messages);
-        assert_eq!(texts.columns(), ["build it", "I do", "Bash\nmake", "built"]);
+        let turn_text = SearchableText::from_messages(&messages);
+        assert_eq!(
+            turn_text.columns(),
+            ["build it", "I do", "Bash\nmake", "built"]
+        );
     }
 
     #[test]
-    fn characters_without_blanks_between_them_are_words() {
-        assert_eq!(spaced("plain"), "plain");
-        assert_eq!(spaced("größer"), "größer");
-        assert_eq!(spaced("a函数b"), "a 函  数 b");
+    fn characters_of_unspaced_scripts_are_words() {
+        assert_eq!(to_fts_text("plain"), "plain");
+        assert_eq!(to_fts_text("größer"), "größer");
+        assert_eq!(to_fts_text("a函数b"), "a 函  数 b");
     }
 }

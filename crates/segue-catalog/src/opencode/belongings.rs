@@ -14,90 +14,106 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use segue_core::id::NativeId;
 
-use super::Opencode;
-use super::database::Database;
+use super::OpencodeReader;
+use super::database::OpencodeDatabase;
 use super::store::is_database;
-use crate::belongings::{Gathering, entries};
-use crate::{Belongings, Found, KeepError, Keeping, Reader, Role};
+use crate::belongings::{ArtifactCollector, list_directory};
+use crate::{
+    ArchiveError, ArtifactRole, Reader, SessionArtifacts, SessionLocation, SessionStorage,
+};
 
 /// Maximum nesting of sub-agents, which also ends a cycle.
-const DEEPEST: usize = 8;
+const MAX_SUBAGENT_DEPTH: usize = 8;
 
-impl Keeping for Opencode {
+impl SessionStorage for OpencodeReader {
     fn home(&self) -> &Path {
-        &self.data
+        &self.data_dir
     }
 
-    fn belongings(&self, found: &Found, id: &NativeId) -> Result<Belongings, KeepError> {
-        let mut all = Gathering::new(&self.data)?;
-        if is_database(&found.path) {
-            let database = Database::open(&found.path)?;
-            all.rows(id.as_str(), found.modified);
-            for (helper, modified) in helpers(&database, id.as_str(), DEEPEST)? {
-                all.rows(&helper, modified);
+    fn collect_artifacts(
+        &self,
+        location: &SessionLocation,
+        id: &NativeId,
+    ) -> Result<SessionArtifacts, ArchiveError> {
+        let mut artifacts = ArtifactCollector::new(&self.data_dir)?;
+        if is_database(&location.path) {
+            let database = OpencodeDatabase::open(&location.path)?;
+            artifacts.add_rows(id.as_str(), location.modified);
+            for (subagent_id, modified) in
+                list_subagent_sessions(&database, id.as_str(), MAX_SUBAGENT_DEPTH)?
+            {
+                artifacts.add_rows(&subagent_id, modified);
             }
-            return Ok(all.done());
+            return Ok(artifacts.finish());
         }
-        all.main(&found.path)?;
-        let storage = self.data.join("storage");
+        artifacts.add_main_file(&location.path)?;
+        let storage = self.data_dir.join("storage");
         let messages = storage.join("message").join(id.as_str());
-        for path in entries(&messages) {
+        for path in list_directory(&messages) {
             let message = path.file_stem().and_then(|name| name.to_str());
             if let Some(message) = message.filter(|message| NativeId::parse(message).is_ok()) {
-                all.tree(&storage.join("part").join(message));
+                artifacts.add_directory(&storage.join("part").join(message));
             }
         }
-        all.tree(&messages);
+        artifacts.add_directory(&messages);
         for kind in ["todo", "session_diff"] {
-            all.file(&storage.join(format!("{kind}/{id}.json")), Role::Side);
+            artifacts.add_file(
+                &storage.join(format!("{kind}/{id}.json")),
+                ArtifactRole::Side,
+            );
         }
-        Ok(all.done())
+        Ok(artifacts.finish())
     }
 
-    fn export(&self, found: &Found, id: &str, to: &mut dyn Write) -> Result<(), KeepError> {
-        let database = Database::open(&found.path)?;
-        if database.at_rest.is_none() {
+    fn export_session(
+        &self,
+        location: &SessionLocation,
+        id: &str,
+        to: &mut dyn Write,
+    ) -> Result<(), ArchiveError> {
+        let database = OpencodeDatabase::open(&location.path)?;
+        if database.idle_state.is_none() {
             // A transaction reads one state, even if opencode writes concurrently.
-            database.ask(|connection| connection.execute_batch("BEGIN"))?;
+            database.query(|connection| connection.execute_batch("BEGIN"))?;
         }
-        export::write(&database, id, to)
+        export::write_export(&database, id, to)
     }
 
-    fn lay_out(&self, export: &Path, home: &Path) -> Result<(), KeepError> {
-        let file = File::open(export).map_err(|error| KeepError::io("read", export, error))?;
-        layout::write(BufReader::new(file), &home.join("storage"))
-            .map_err(|error| KeepError::io("lay out", export, error))
+    fn unpack_export(&self, export: &Path, home: &Path) -> Result<(), ArchiveError> {
+        let file = File::open(export).map_err(|error| ArchiveError::io("read", export, error))?;
+        layout::write_layout(BufReader::new(file), &home.join("storage"))
+            .map_err(|error| ArchiveError::io("lay out", export, error))
     }
 
-    fn elsewhere(&self, home: PathBuf) -> Arc<dyn Reader> {
+    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {
         Arc::new(Self::new(home))
     }
 }
 
 /// Returns the sessions of sub-agents of this one, which are deleted with it.
-fn helpers(
-    database: &Database,
+fn list_subagent_sessions(
+    database: &OpencodeDatabase,
     id: &str,
     depth: usize,
-) -> Result<Vec<(String, Timestamp)>, KeepError> {
+) -> Result<Vec<(String, Timestamp)>, ArchiveError> {
     if depth == 0 {
         return Ok(Vec::new());
     }
-    let direct: Vec<(String, i64)> = database.ask(|connection| {
+    let direct: Vec<(String, i64)> = database.query(|connection| {
         let mut statement = connection
             .prepare("SELECT id, time_updated FROM session WHERE parent_id = ?1 ORDER BY id")?;
         let rows = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
     })?;
-    let mut all = Vec::new();
-    for (helper, at) in direct {
-        if NativeId::parse(&helper).is_err() {
+    let mut sessions = Vec::new();
+    for (subagent_id, at) in direct {
+        if NativeId::parse(&subagent_id).is_err() {
             continue;
         }
         let at = Timestamp::from_millisecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
-        let theirs = helpers(database, &helper, depth - 1)?;
-        all.push((helper, at));
-        all.extend(theirs);
+        let nested = list_subagent_sessions(database, &subagent_id, depth - 1)?;
+        sessions.push((subagent_id, at));
+        sessions.extend(nested);
     }
-    Ok(all)
+    Ok(sessions)
 }

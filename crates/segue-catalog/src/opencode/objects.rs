@@ -8,91 +8,93 @@ use serde::Deserialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use crate::dialect::{Malformed, Told};
-use crate::injected::{BY_OPENCODE, begins_with};
-use crate::json::Text;
-use crate::{Event, Said};
+use crate::dialect::{LineEvents, MalformedLine};
+use crate::injected::{OPENCODE_INJECTED_PREFIXES, has_any_prefix};
+use crate::json::JsonText;
+use crate::{KeyedMessage, RecordEvent};
 
 /// A session, with the fields that segue reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Session<'a> {
+pub(super) struct OpencodeFileSession<'a> {
     #[serde(borrow, default, rename = "parentID")]
-    pub(super) parent: Option<Text<'a>>,
+    pub(super) parent_id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) directory: Option<Text<'a>>,
+    pub(super) directory: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) title: Option<Text<'a>>,
+    pub(super) title: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) version: Option<Text<'a>>,
+    pub(super) version: Option<JsonText<'a>>,
     #[serde(default)]
-    pub(super) time: Times,
+    pub(super) time: OpencodeFileTimes,
     #[serde(borrow, default)]
-    pub(super) revert: Option<Revert<'a>>,
+    pub(super) revert: Option<OpencodeFileRevert<'a>>,
 }
 
-impl Session<'_> {
+impl OpencodeFileSession<'_> {
     /// Returns the title. `None` if it is the default title of a new session.
     pub(super) fn title(&self) -> Option<Title> {
         let title = self.title.as_deref()?;
-        let begins = ["New session - ", "Child session - "];
-        let time = begins.iter().find_map(|begin| title.strip_prefix(begin));
-        let default = time.and_then(|time| time.get(..24)?.parse::<Timestamp>().ok());
-        if default.is_some() {
+        let default_prefixes = ["New session - ", "Child session - "];
+        let time = default_prefixes
+            .iter()
+            .find_map(|prefix| title.strip_prefix(prefix));
+        let default_time = time.and_then(|time| time.get(..24)?.parse::<Timestamp>().ok());
+        if default_time.is_some() {
             return None;
         }
         // opencode does not record whether the user chose the title.
-        Title::given(title, TitleSource::Model).ok()
+        Title::new(title, TitleSource::Model).ok()
     }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Revert<'a> {
+pub(super) struct OpencodeFileRevert<'a> {
     #[serde(borrow, rename = "messageID")]
-    pub(super) message: Text<'a>,
+    pub(super) message_id: JsonText<'a>,
     #[serde(borrow, default, rename = "partID")]
-    pub(super) part: Option<Text<'a>>,
+    pub(super) part_id: Option<JsonText<'a>>,
 }
 
 /// Times in milliseconds. The object to which they belong determines which of them exist.
 #[derive(Deserialize, Default)]
-pub(super) struct Times {
+pub(super) struct OpencodeFileTimes {
     pub(super) created: Option<Number>,
     pub(super) completed: Option<Number>,
     pub(super) start: Option<Number>,
     pub(super) end: Option<Number>,
 }
 
-pub(super) fn moment(time: Option<&Number>) -> Option<Timestamp> {
+pub(super) fn parse_timestamp(time: Option<&Number>) -> Option<Timestamp> {
     Timestamp::from_millisecond(time?.as_i64()?).ok()
 }
 
 /// A message without its parts.
 #[derive(Deserialize)]
-pub(super) struct Info<'a> {
+pub(super) struct OpencodeFileMessageInfo<'a> {
     #[serde(borrow)]
-    pub(super) role: Text<'a>,
+    pub(super) role: JsonText<'a>,
     #[serde(default)]
-    pub(super) time: Times,
+    pub(super) time: OpencodeFileTimes,
     #[serde(borrow, default)]
-    pub(super) finish: Option<Text<'a>>,
+    pub(super) finish: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) error: Option<Fault<'a>>,
+    pub(super) error: Option<OpencodeFileError<'a>>,
     /// Flag that an answer is a summary, or the changes that resulted from a prompt.
     #[serde(borrow, default)]
     pub(super) summary: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "modelID")]
-    pub(super) model: Option<Text<'a>>,
+    pub(super) model: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Fault<'a> {
+pub(super) struct OpencodeFileError<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<JsonText<'a>>,
 }
 
-impl Info<'_> {
-    pub(super) fn end(&self) -> Option<TurnState> {
+impl OpencodeFileMessageInfo<'_> {
+    pub(super) fn end_state(&self) -> Option<TurnState> {
         if let Some(error) = &self.error {
             let aborted = error.name.as_deref() == Some("MessageAbortedError");
             return Some(if aborted {
@@ -103,43 +105,43 @@ impl Info<'_> {
         }
         self.time.completed.as_ref()?;
         // In these cases opencode sends another request to the model.
-        let goes_on = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
-        (!goes_on).then_some(TurnState::Finished)
+        let is_continued = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
+        (!is_continued).then_some(TurnState::Finished)
     }
 }
 
 /// A part of a message. Its type determines which fields it has.
 #[derive(Deserialize)]
-pub(super) struct Piece<'a> {
+pub(super) struct OpencodeFilePart<'a> {
     #[serde(borrow)]
-    pub(super) r#type: Text<'a>,
+    pub(super) r#type: JsonText<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Option<Text<'a>>,
+    pub(super) text: Option<JsonText<'a>>,
     #[serde(default)]
     pub(super) synthetic: Option<bool>,
     #[serde(default)]
     pub(super) ignored: Option<bool>,
     #[serde(default)]
-    pub(super) time: Option<Times>,
+    pub(super) time: Option<OpencodeFileTimes>,
     #[serde(borrow, default)]
-    pub(super) tool: Option<Text<'a>>,
+    pub(super) tool: Option<JsonText<'a>>,
     #[serde(borrow, default, rename = "callID")]
-    pub(super) call: Option<Text<'a>>,
+    pub(super) call_id: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) state: Option<State<'a>>,
+    pub(super) state: Option<OpencodeFileToolState<'a>>,
     #[serde(borrow, default)]
-    pub(super) mime: Option<Text<'a>>,
+    pub(super) mime: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) url: Option<Text<'a>>,
+    pub(super) url: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    pub(super) prompt: Option<Text<'a>>,
+    pub(super) prompt: Option<JsonText<'a>>,
     #[serde(default)]
-    pub(super) tokens: Option<Tokens>,
+    pub(super) tokens: Option<OpencodeFileTokens>,
     #[serde(default)]
     pub(super) cost: Option<Number>,
 }
 
-impl Piece<'_> {
+impl OpencodeFilePart<'_> {
     /// Returns the cost. `None` if it is 0, because opencode writes 0 if it has no price.
     fn cost(&self) -> Option<Cost> {
         let cost = Cost::from_dollars(self.cost.as_ref()?.as_f64()?)?;
@@ -149,9 +151,9 @@ impl Piece<'_> {
 
 /// State of a tool call.
 #[derive(Deserialize)]
-pub(super) struct State<'a> {
+pub(super) struct OpencodeFileToolState<'a> {
     #[serde(borrow, default)]
-    pub(super) status: Option<Text<'a>>,
+    pub(super) status: Option<JsonText<'a>>,
     #[serde(borrow, default)]
     pub(super) input: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -159,40 +161,40 @@ pub(super) struct State<'a> {
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
     #[serde(default)]
-    pub(super) time: Option<Times>,
+    pub(super) time: Option<OpencodeFileTimes>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Tokens {
+pub(super) struct OpencodeFileTokens {
     pub(super) total: Option<Number>,
     pub(super) input: Option<Number>,
     pub(super) output: Option<Number>,
     pub(super) reasoning: Option<Number>,
     #[serde(default)]
-    pub(super) cache: Cached,
+    pub(super) cache: OpencodeFileCacheTokens,
 }
 
 #[derive(Deserialize, Default)]
-pub(super) struct Cached {
+pub(super) struct OpencodeFileCacheTokens {
     pub(super) read: Option<Number>,
     pub(super) write: Option<Number>,
 }
 
-impl From<&Tokens> for Usage {
-    fn from(tokens: &Tokens) -> Self {
+impl From<&OpencodeFileTokens> for Usage {
+    fn from(tokens: &OpencodeFileTokens) -> Self {
         let count = |number: &Option<Number>| number.as_ref().and_then(Number::as_u64);
-        let plus = |a: Option<u64>, b: &Option<Number>| {
+        let add = |a: Option<u64>, b: &Option<Number>| {
             a.map(|a| a.saturating_add(count(b).unwrap_or_default()))
         };
         let mut output = count(&tokens.output);
         // Since opencode writes a total, it counts thoughts separately from the output.
         if tokens.total.is_some() {
-            output = plus(output, &tokens.reasoning);
+            output = add(output, &tokens.reasoning);
         }
-        let input = plus(count(&tokens.input), &tokens.cache.read);
-        let input = plus(input, &tokens.cache.write);
-        let both = input.map(|input| input.saturating_add(output.unwrap_or_default()));
-        let total = count(&tokens.total).or(both);
+        let input = add(count(&tokens.input), &tokens.cache.read);
+        let input = add(input, &tokens.cache.write);
+        let sum = input.map(|input| input.saturating_add(output.unwrap_or_default()));
+        let total = count(&tokens.total).or(sum);
         Self {
             input_tokens: input,
             output_tokens: output,
@@ -206,79 +208,89 @@ impl From<&Tokens> for Usage {
 
 /// Events and content of a message, collected from its parts.
 #[derive(Default)]
-pub(super) struct Telling {
+pub(super) struct OpencodeEventCollector {
     pub(super) at: Option<Timestamp>,
-    pub(super) by_user: bool,
+    pub(super) is_user: bool,
     pub(super) model: Option<String>,
-    pub(super) asked: Vec<Part>,
+    pub(super) prompt_parts: Vec<Part>,
     pub(super) summary: Option<String>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<RecordEvent>,
 }
 
-impl Telling {
-    pub(super) fn new(info: &Info<'_>) -> Self {
-        let by_user = &*info.role == "user";
-        let summary = info.summary.is_some_and(|summary| summary.get() == "true");
+impl OpencodeEventCollector {
+    pub(super) fn new(info: &OpencodeFileMessageInfo<'_>) -> Self {
+        let is_user = &*info.role == "user";
+        let is_summary = info.summary.is_some_and(|summary| summary.get() == "true");
         Self {
-            at: moment(info.time.created.as_ref()),
-            by_user,
+            at: parse_timestamp(info.time.created.as_ref()),
+            is_user,
             model: info.model.as_deref().map(str::to_owned),
-            summary: (summary && !by_user).then(String::new),
+            summary: (is_summary && !is_user).then(String::new),
             ..Self::default()
         }
     }
 
-    pub(super) fn take(&mut self, id: &str, part: &str) -> Result<(), Malformed> {
-        let piece: Piece<'_> = serde_json::from_str(part)?;
-        if self.by_user {
-            self.asked.extend(asked(&piece));
+    pub(super) fn add_part(&mut self, id: &str, part: &str) -> Result<(), MalformedLine> {
+        let file_part: OpencodeFilePart<'_> = serde_json::from_str(part)?;
+        if self.is_user {
+            self.prompt_parts.extend(user_part(&file_part));
             return Ok(());
         }
-        match &*piece.r#type {
+        match &*file_part.r#type {
             "text" | "reasoning" => {
-                let text = piece.text.as_deref().unwrap_or_default();
+                let text = file_part.text.as_deref().unwrap_or_default();
                 if let Some(summary) = &mut self.summary {
-                    if &*piece.r#type == "text" {
+                    if &*file_part.r#type == "text" {
                         summary.push_str(text);
                     }
                 } else if !text.is_empty() {
-                    let thought = &*piece.r#type == "reasoning";
-                    let part = if thought { Part::Thought } else { Part::Text };
-                    self.say(Role::Assistant, part(text.to_owned()), piece.time.as_ref());
+                    let is_thought = &*file_part.r#type == "reasoning";
+                    let part = if is_thought {
+                        Part::Thought
+                    } else {
+                        Part::Text
+                    };
+                    self.add_message(
+                        Role::Assistant,
+                        part(text.to_owned()),
+                        file_part.time.as_ref(),
+                    );
                 }
             }
-            "tool" => self.tool(&piece),
-            "file" => self.say(Role::Assistant, inline(&piece), None),
+            "tool" => self.add_tool_call(&file_part),
+            "file" => self.add_message(Role::Assistant, inline_data_part(&file_part), None),
             "step-finish" => {
-                let usage = piece.tokens.as_ref().map(Usage::from);
-                self.events.extend(usage.map(|usage| Event::Used {
-                    request: Some(id.to_owned()),
-                    usage,
-                    model: self.model.clone(),
-                    cost: piece.cost(),
-                }));
+                let usage = file_part.tokens.as_ref().map(Usage::from);
+                self.events
+                    .extend(usage.map(|usage| RecordEvent::RequestUsage {
+                        request_id: Some(id.to_owned()),
+                        usage,
+                        model: self.model.clone(),
+                        cost: file_part.cost(),
+                    }));
             }
             "step-start" | "snapshot" | "patch" | "retry" | "agent" | "compaction" | "subtask" => {}
             _ => {
-                let part = Part::Unknown(Json::parse(part).map_err(|_| Malformed)?);
-                self.say(Role::Assistant, part, None);
+                let part = Part::Unknown(Json::parse(part).map_err(|_| MalformedLine)?);
+                self.add_message(Role::Assistant, part, None);
             }
         }
         Ok(())
     }
 
-    pub(super) fn tool(&mut self, piece: &Piece<'_>) {
-        let filled = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
-        let state = piece.state.as_ref();
+    pub(super) fn add_tool_call(&mut self, file_part: &OpencodeFilePart<'_>) {
+        let owned_or_empty =
+            |text: &Option<JsonText<'_>>| text.as_deref().unwrap_or_default().to_owned();
+        let state = file_part.state.as_ref();
         let args = state.and_then(|state| state.input);
         let time = state.and_then(|state| state.time.as_ref());
         let call = Part::FunctionCall {
-            id: filled(&piece.call),
-            name: filled(&piece.tool),
+            id: owned_or_empty(&file_part.call_id),
+            name: owned_or_empty(&file_part.tool),
             args: args.map_or_else(Json::empty_object, Json::from),
         };
-        let at = moment(time.and_then(|time| time.start.as_ref())).or(self.at);
-        self.push(Role::Assistant, call, at, true);
+        let at = parse_timestamp(time.and_then(|time| time.start.as_ref())).or(self.at);
+        self.push_message(Role::Assistant, call, at, true);
         let Some(state) = state else { return };
         let (response, is_error) = match state.status.as_deref() {
             Some("completed") => (state.output, false),
@@ -286,46 +298,55 @@ impl Telling {
             _ => return,
         };
         let result = Part::FunctionResponse {
-            call_id: filled(&piece.call),
-            name: filled(&piece.tool),
+            call_id: owned_or_empty(&file_part.call_id),
+            name: owned_or_empty(&file_part.tool),
             response: response.map_or_else(|| Json::string(""), Json::from),
             is_error,
         };
-        self.say(Role::Tool, result, time);
+        self.add_message(Role::Tool, result, time);
     }
 
-    pub(super) fn say(&mut self, role: Role, part: Part, time: Option<&Times>) {
-        let end = time.and_then(|time| moment(time.end.as_ref()));
-        let start = time.and_then(|time| moment(time.start.as_ref()));
+    pub(super) fn add_message(&mut self, role: Role, part: Part, time: Option<&OpencodeFileTimes>) {
+        let end = time.and_then(|time| parse_timestamp(time.end.as_ref()));
+        let start = time.and_then(|time| parse_timestamp(time.start.as_ref()));
         // A part with a start and no end was interrupted, or is being written.
         let complete = start.is_none() || end.is_some();
-        self.push(role, part, end.or(start).or(self.at), complete);
+        self.push_message(role, part, end.or(start).or(self.at), complete);
     }
 
-    pub(super) fn push(&mut self, role: Role, part: Part, at: Option<Timestamp>, complete: bool) {
+    pub(super) fn push_message(
+        &mut self,
+        role: Role,
+        part: Part,
+        at: Option<Timestamp>,
+        complete: bool,
+    ) {
         let mut message = Message::new(role, vec![part], at.unwrap_or(Timestamp::UNIX_EPOCH));
         message.complete = complete;
-        self.events.push(Event::Said(Said { key: None, message }));
+        self.events
+            .push(RecordEvent::Message(KeyedMessage { key: None, message }));
     }
 
-    pub(super) fn finish(mut self, info: &Info<'_>) -> Told {
-        if self.by_user {
-            if !self.asked.is_empty() {
+    pub(super) fn finish(mut self, info: &OpencodeFileMessageInfo<'_>) -> LineEvents {
+        if self.is_user {
+            if !self.prompt_parts.is_empty() {
                 let at = self.at.unwrap_or(Timestamp::UNIX_EPOCH);
-                let message = Message::new(Role::User, self.asked, at);
-                self.events.push(Event::Prompt(Said { key: None, message }));
+                let message = Message::new(Role::User, self.prompt_parts, at);
+                self.events
+                    .push(RecordEvent::Prompt(KeyedMessage { key: None, message }));
             }
         } else if let Some(summary) = self.summary {
             // A summary does not end a turn: an interrupted turn continues after it.
             if info.error.is_none() {
                 let summary = (!summary.is_empty()).then_some(summary);
-                self.events.push(Event::Compacted(summary));
+                self.events.push(RecordEvent::Compacted(summary));
             }
         } else {
-            self.events.extend(info.end().map(Event::Ended));
+            self.events
+                .extend(info.end_state().map(RecordEvent::TurnEnded));
         }
-        let completed = moment(info.time.completed.as_ref());
-        Told {
+        let completed = parse_timestamp(info.time.completed.as_ref());
+        LineEvents {
             at: completed.or(self.at),
             events: self.events,
         }
@@ -333,24 +354,29 @@ impl Telling {
 }
 
 /// Returns the user's content of a prompt. Omits the content of files that the user named, because opencode adds it.
-pub(super) fn asked(piece: &Piece<'_>) -> Option<Part> {
-    let text = match &*piece.r#type {
-        "file" => return Some(inline(piece)),
-        "text" if piece.synthetic == Some(true) || piece.ignored == Some(true) => None,
-        "text" => piece.text.as_deref(),
-        "subtask" => piece.prompt.as_deref(),
+pub(super) fn user_part(file_part: &OpencodeFilePart<'_>) -> Option<Part> {
+    let text = match &*file_part.r#type {
+        "file" => return Some(inline_data_part(file_part)),
+        "text" if file_part.synthetic == Some(true) || file_part.ignored == Some(true) => None,
+        "text" => file_part.text.as_deref(),
+        "subtask" => file_part.prompt.as_deref(),
         _ => None,
     };
-    let text = text.filter(|text| !text.trim().is_empty() && !begins_with(text, BY_OPENCODE));
+    let text = text.filter(|text| {
+        !text.trim().is_empty() && !has_any_prefix(text, OPENCODE_INJECTED_PREFIXES)
+    });
     text.map(|text| Part::Text(text.to_owned()))
 }
 
-pub(super) fn inline(piece: &Piece<'_>) -> Part {
-    let url = piece.url.as_deref().unwrap_or_default();
+pub(super) fn inline_data_part(file_part: &OpencodeFilePart<'_>) -> Part {
+    let url = file_part.url.as_deref().unwrap_or_default();
     let data = url
         .strip_prefix("data:")
         .and_then(|data| data.split_once(";base64,"));
-    let mime = piece.mime.as_deref().unwrap_or("application/octet-stream");
+    let mime = file_part
+        .mime
+        .as_deref()
+        .unwrap_or("application/octet-stream");
     Part::InlineData(InlineData {
         mime_type: mime.to_owned(),
         data: data.map(|(_, data)| data.to_owned()),

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::database::Database;
-use super::{Kept, keep};
-use crate::lines::LONGEST;
-use crate::{ReadError, Whereabouts};
+use super::database::OpencodeDatabase;
+use super::{DatabaseCache, cache_database};
+use crate::lines::MAX_LINE_BYTES;
+use crate::{ReadError, SessionScan};
 
 /// Returns `true` if a path is a database of opencode. There is one for each release channel that the user has
 /// installed.
@@ -17,38 +17,38 @@ pub(super) fn is_database(path: &Path) -> bool {
 }
 
 /// Replacement of an object that is too long. It is not a valid object.
-pub(super) const TOO_LONG: &str = "too long";
+pub(super) const OVERSIZED_PLACEHOLDER: &str = "too long";
 
 /// Storage of the objects.
-pub(super) enum Store {
-    Database(Database),
+pub(super) enum OpencodeStore {
+    Database(OpencodeDatabase),
     /// Directory of all objects, and the file of the session itself.
     Files(PathBuf, PathBuf),
 }
 
 /// A storage that is being read. Its database returns to the cache when the read ends.
-pub(super) struct Lent {
-    pub(super) store: Store,
-    pub(super) kept: Kept,
+pub(super) struct StoreGuard {
+    pub(super) store: OpencodeStore,
+    pub(super) cache: DatabaseCache,
 }
 
-impl Drop for Lent {
+impl Drop for StoreGuard {
     fn drop(&mut self) {
-        let nothing = Store::Files(PathBuf::new(), PathBuf::new());
-        if let Store::Database(database) = std::mem::replace(&mut self.store, nothing) {
-            keep(&self.kept, database);
+        let placeholder = OpencodeStore::Files(PathBuf::new(), PathBuf::new());
+        if let OpencodeStore::Database(database) = std::mem::replace(&mut self.store, placeholder) {
+            cache_database(&self.cache, database);
         }
     }
 }
 
 /// Range of the messages of a session, from one message to another, both included. `None` means no limit.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Span<'a> {
+pub(super) struct MessageRange<'a> {
     pub(super) from: Option<&'a str>,
     pub(super) to: Option<&'a str>,
 }
 
-impl Store {
+impl OpencodeStore {
     /// Reopens the database if another process has written to it.
     pub(super) fn refresh(&mut self) -> Result<(), ReadError> {
         match self {
@@ -58,11 +58,11 @@ impl Store {
     }
 
     /// Returns the session itself. `None` if it no longer exists.
-    pub(super) fn session(&self, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+    pub(super) fn read_session(&self, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
         match self {
             Self::Database(database) => {
                 // The row is converted to the format of the files, so that one type reads both.
-                database.one(
+                database.query_value(
                     "SELECT json_object('parentID', parent_id, 'directory', directory, 'title', title,
                         'version', version, 'time', json_object('created', time_created),
                         'revert', CASE WHEN json_valid(revert) THEN json(revert) END)
@@ -70,73 +70,79 @@ impl Store {
                     [id],
                 )
             }
-            Self::Files(_, path) => read(path),
+            Self::Files(_, path) => read_object(path),
         }
     }
 
-    /// Returns the ids of the messages, in order. A database returns at most `most` of them, because a query for all
+    /// Returns the ids of the messages, in order. A database returns at most `limit` of them, because a query for all
     /// would take longer.
-    pub(super) fn ids(
+    pub(super) fn message_ids(
         &self,
         session: &str,
-        span: Span<'_>,
-        most: u32,
+        range: MessageRange<'_>,
+        limit: u32,
     ) -> Result<Vec<String>, ReadError> {
         match self {
-            Self::Database(database) => database.ids(session, span, most),
+            Self::Database(database) => database.message_ids(session, range, limit),
             Self::Files(storage, _) => {
-                let mut ids = names(&storage.join("message").join(session))?;
-                let inside = |id: &str| {
-                    span.from.is_none_or(|from| id >= from) && span.to.is_none_or(|to| id <= to)
+                let mut ids = list_object_names(&storage.join("message").join(session))?;
+                let is_in_range = |id: &str| {
+                    range.from.is_none_or(|from| id >= from) && range.to.is_none_or(|to| id <= to)
                 };
-                ids.retain(|id| inside(id));
+                ids.retain(|id| is_in_range(id));
                 Ok(ids)
             }
         }
     }
 
-    /// Returns the id and the content of the message at index `nth`. `None` if there are fewer messages.
-    pub(super) fn nth(
+    /// Returns the id and the content of the message at index `index`. `None` if there are fewer messages.
+    pub(super) fn nth_message(
         &self,
         session: &str,
-        nth: u32,
+        index: u32,
     ) -> Result<Option<(String, Vec<u8>)>, ReadError> {
         match self {
-            Self::Database(database) => database.nth(session, nth),
+            Self::Database(database) => database.nth_message(session, index),
             Self::Files(..) => {
-                let ids = self.ids(session, Span::default(), u32::MAX)?;
-                let Some(id) = ids.into_iter().nth(nth as usize) else {
+                let ids = self.message_ids(session, MessageRange::default(), u32::MAX)?;
+                let Some(id) = ids.into_iter().nth(index as usize) else {
                     return Ok(None);
                 };
-                let message = self.message(session, &id)?;
+                let message = self.read_message(session, &id)?;
                 Ok(message.map(|message| (id, message)))
             }
         }
     }
 
-    pub(super) fn message(&self, session: &str, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+    pub(super) fn read_message(
+        &self,
+        session: &str,
+        id: &str,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
         match self {
             Self::Database(database) => {
                 let query = "SELECT CASE WHEN octet_length(data) <= ?2 THEN data ELSE ?3 END
                     FROM message WHERE id = ?1";
-                database.one(query, (id, LONGEST, TOO_LONG))
+                database.query_value(query, (id, MAX_LINE_BYTES, OVERSIZED_PLACEHOLDER))
             }
-            Self::Files(storage, _) => read(&storage.join(format!("message/{session}/{id}.json"))),
+            Self::Files(storage, _) => {
+                read_object(&storage.join(format!("message/{session}/{id}.json")))
+            }
         }
     }
 
     /// Passes the parts of a message to `each`, in order, with their ids.
-    pub(super) fn parts(
+    pub(super) fn for_each_part(
         &self,
         message: &str,
         each: &mut dyn FnMut(&str, &[u8]),
     ) -> Result<(), ReadError> {
         match self {
-            Self::Database(database) => database.parts(message, each),
+            Self::Database(database) => database.for_each_part(message, each),
             Self::Files(storage, _) => {
                 let directory = storage.join("part").join(message);
-                for id in names(&directory)? {
-                    if let Some(part) = read(&directory.join(format!("{id}.json")))? {
+                for id in list_object_names(&directory)? {
+                    if let Some(part) = read_object(&directory.join(format!("{id}.json")))? {
                         each(&id, &part);
                     }
                 }
@@ -147,26 +153,26 @@ impl Store {
 }
 
 /// Returns the names of the objects in a directory, sorted. This is the order of time, because ids begin with the time.
-pub(super) fn names(directory: &Path) -> Result<Vec<String>, ReadError> {
-    let mut there = Whereabouts::default();
+pub(super) fn list_object_names(directory: &Path) -> Result<Vec<String>, ReadError> {
+    let mut scan = SessionScan::default();
     let mut names: Vec<String> = Vec::new();
-    for entry in there.entries(directory) {
+    for entry in scan.read_entries(directory) {
         let name = entry.file_name();
         let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         names.extend(id.filter(|_| is_file).map(str::to_owned));
     }
     names.sort_unstable();
-    there.unreadable.pop().map_or(Ok(names), Err)
+    scan.unreadable.pop().map_or(Ok(names), Err)
 }
 
 /// Reads an object from a file. `None` if the file no longer exists.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+pub(super) fn read_object(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
     let mut bytes = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(LONGEST as u64 + 1).read_to_end(&mut bytes));
+    let read = File::open(path)
+        .and_then(|file| file.take(MAX_LINE_BYTES as u64 + 1).read_to_end(&mut bytes));
     match read {
-        Ok(length) if length > LONGEST => Ok(Some(TOO_LONG.into())),
+        Ok(length) if length > MAX_LINE_BYTES => Ok(Some(OVERSIZED_PLACEHOLDER.into())),
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ReadError::io(path, error)),

@@ -3,24 +3,24 @@
 use segue_core::id::{NativeId, ProviderId};
 
 use super::*;
-use crate::{Found, Head, IdHint};
+use crate::{IdHint, SessionHead, SessionLocation};
 
 /// Returns the retention of an agent with these settings in `home`, `project` and `root`.
-fn kept(provider: &str, files: &[(&str, &str)]) -> Retention {
+fn retention_with_settings(provider: &str, files: &[(&str, &str)]) -> Retention {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let place = |name: &str| directory.path().join(name);
-    let places = Places {
-        home: place("home"),
-        project: place("project"),
-        root: place("root"),
+    let subdirectory = |name: &str| directory.path().join(name);
+    let dirs = SettingsDirs {
+        home: subdirectory("home"),
+        project: subdirectory("project"),
+        root: subdirectory("root"),
     };
-    match of(provider, &places).unwrap() {
-        Retention::Limited(limits) => Retention::Limited(Limits {
+    match provider_retention(provider, &dirs).unwrap() {
+        Retention::Limited(limits) => Retention::Limited(RetentionLimits {
             path: limits
                 .path
                 .map(|path| path.strip_prefix(directory.path()).unwrap().to_owned()),
@@ -31,21 +31,24 @@ fn kept(provider: &str, files: &[(&str, &str)]) -> Retention {
 }
 
 /// Returns the period in days, the maximum number, and the path of the settings.
-fn limits(provider: &str, files: &[(&str, &str)]) -> Option<(Option<i64>, Option<usize>, String)> {
-    match kept(provider, files) {
+fn limits_with_settings(
+    provider: &str,
+    files: &[(&str, &str)],
+) -> Option<(Option<i64>, Option<usize>, String)> {
+    match retention_with_settings(provider, files) {
         Retention::Limited(limits) => Some((
             limits.period.map(|period| period.as_hours() / 24),
-            limits.most,
+            limits.max_sessions,
             limits
                 .path
                 .map_or(String::new(), |path| path.display().to_string()),
         )),
-        Retention::Never | Retention::Paused { .. } => None,
+        Retention::Unlimited | Retention::Paused { .. } => None,
     }
 }
 
 #[test]
-fn claude_code_keeps_as_long_as_the_first_file_says() {
+fn claude_code_uses_the_period_of_the_first_settings_file() {
     let days = |days: i64, path: &str| Some((Some(days), None, path.to_owned()));
     let user = ("home/settings.json", "{\"cleanupPeriodDays\": 90} // long");
     let project = (
@@ -60,38 +63,38 @@ fn claude_code_keeps_as_long_as_the_first_file_says() {
         "root/etc/claude-code/managed-settings.json",
         "{\"cleanupPeriodDays\": 365}",
     );
-    let dropped = (
+    let drop_in = (
         "root/etc/claude-code/managed-settings.d/10.json",
         "{\"cleanupPeriodDays\": 1}",
     );
-    let other = (
+    let unrelated = (
         "home/settings.json",
         "{\"model\": \"//\", \"x\": \"\\\"/*\"}",
     );
     for (files, expected) in [
         (&[][..], days(30, "")),
-        (&[other], days(30, "")),
+        (&[unrelated], days(30, "")),
         (&[("home/settings.json", "not json")], days(30, "")),
         (&[user], days(90, "home/settings.json")),
         (&[user, project], days(7, project.0)),
         (&[user, project, local], days(8, local.0)),
         (&[user, project, local, managed], days(365, managed.0)),
-        (&[managed, dropped], days(1, dropped.0)),
+        (&[managed, drop_in], days(1, drop_in.0)),
     ] {
-        assert_eq!(limits("claude", files), expected, "{files:?}");
+        assert_eq!(limits_with_settings("claude", files), expected, "{files:?}");
     }
     for bad in ["0", "-1", "1.5", "\"30\"", "null"] {
         let text = format!("{{\"cleanupPeriodDays\": {bad}}}");
-        let kept = kept("claude", &[("home/settings.json", &text)]);
-        assert!(matches!(kept, Retention::Paused { .. }), "{bad}");
+        let retention = retention_with_settings("claude", &[("home/settings.json", &text)]);
+        assert!(matches!(retention, Retention::Paused { .. }), "{bad}");
     }
 }
 
 #[test]
-fn gemini_cli_keeps_thirty_days_unless_told() {
+fn gemini_cli_retains_sessions_for_thirty_days_by_default() {
     let set = |text: &str| format!("{{\"general\":{{\"sessionRetention\":{text}}}}}");
     let from = "home/settings.json";
-    for (said, expected) in [
+    for (setting, expected) in [
         ("{}", Some((Some(30), None, ""))),
         ("{\"enabled\":true}", Some((Some(30), None, ""))),
         ("{\"enabled\":false,\"maxAge\":\"7d\"}", None),
@@ -115,8 +118,13 @@ fn gemini_cli_keeps_thirty_days_unless_told() {
         ("{\"maxAge\":\"0d\"}", None),
         ("{\"maxCount\":0}", None),
     ] {
-        let expected = expected.map(|(days, most, path)| (days, most, path.to_owned()));
-        assert_eq!(limits("gemini", &[(from, &set(said))]), expected, "{said}");
+        let expected =
+            expected.map(|(days, max_sessions, path)| (days, max_sessions, path.to_owned()));
+        assert_eq!(
+            limits_with_settings("gemini", &[(from, &set(setting))]),
+            expected,
+            "{setting}"
+        );
     }
     let project = set("{\"maxAge\":\"9d\"}");
     let user = set("{\"maxAge\":\"8d\",\"maxCount\":3}");
@@ -125,37 +133,43 @@ fn gemini_cli_keeps_thirty_days_unless_told() {
         (from, &user),
     ];
     assert_eq!(
-        limits("gemini", &both),
+        limits_with_settings("gemini", &both),
         Some((Some(9), Some(3), from.to_owned()))
     );
-    assert_eq!(limits("gemini", &[]), Some((Some(30), None, String::new())));
+    assert_eq!(
+        limits_with_settings("gemini", &[]),
+        Some((Some(30), None, String::new()))
+    );
 }
 
 #[test]
-fn others_delete_nothing() {
-    assert_eq!(kept("codex", &[]), Retention::Never);
-    assert_eq!(kept("opencode", &[]), Retention::Never);
-    let places = Places {
+fn other_agents_delete_no_sessions() {
+    assert_eq!(retention_with_settings("codex", &[]), Retention::Unlimited);
+    assert_eq!(
+        retention_with_settings("opencode", &[]),
+        Retention::Unlimited
+    );
+    let dirs = SettingsDirs {
         home: "/".into(),
         project: "/".into(),
         root: "/".into(),
     };
-    assert_eq!(of("somebody", &places), None);
+    assert_eq!(provider_retention("somebody", &dirs), None);
 }
 
 #[test]
-fn what_is_old_or_one_too_many_is_due() {
+fn old_and_surplus_sessions_are_due() {
     let at = |day: i64| Timestamp::from_second(day * 86_400).unwrap();
     let session = |id: &str, directory: &str, file: i64, record: i64| NativeSession {
         provider: ProviderId::claude(),
-        found: Found {
+        location: SessionLocation {
             path: Path::new(directory).join(id),
-            id: IdHint::Whole(id.to_owned()),
+            id_hint: IdHint::Complete(id.to_owned()),
             size: 1,
             modified: at(file),
             archived: false,
         },
-        head: Head::new(NativeId::parse(id).unwrap(), at(record)),
+        head: SessionHead::new(NativeId::parse(id).unwrap(), at(record)),
     };
     let sessions = [
         session("a", "/p", 100, 60),
@@ -163,22 +177,22 @@ fn what_is_old_or_one_too_many_is_due() {
         session("c", "/q", 69, 100),
         session("d", "/p", 71, 95),
     ];
-    let limits = |period: Option<i64>, most, by| Limits {
+    let limits = |period: Option<i64>, max_sessions, age_source| RetentionLimits {
         period: period.map(|days| SignedDuration::from_hours(days * 24)),
-        most,
+        max_sessions,
         path: None,
-        by,
+        age_source,
     };
     for (limits, by, expected) in [
-        (limits(Some(30), None, Age::File), 100, "bc"),
-        (limits(Some(30), None, Age::File), 101, "dbc"),
-        (limits(Some(30), None, Age::File), 98, ""),
-        (limits(Some(30), None, Age::Record), 100, "a"),
-        (limits(None, Some(2), Age::Record), 100, "ba"),
-        (limits(None, Some(3), Age::Record), 100, "a"),
-        (limits(None, Some(1), Age::Record), 100, "cdba"),
+        (limits(Some(30), None, AgeSource::File), 100, "bc"),
+        (limits(Some(30), None, AgeSource::File), 101, "dbc"),
+        (limits(Some(30), None, AgeSource::File), 98, ""),
+        (limits(Some(30), None, AgeSource::Record), 100, "a"),
+        (limits(None, Some(2), AgeSource::Record), 100, "ba"),
+        (limits(None, Some(3), AgeSource::Record), 100, "a"),
+        (limits(None, Some(1), AgeSource::Record), 100, "cdba"),
     ] {
-        let due = limits.due(&sessions, at(by));
+        let due = limits.list_due_sessions(&sessions, at(by));
         let due: Vec<&str> = due
             .iter()
             .map(|(session, _)| session.head.id.as_str())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{Claude, Codex, Found, Gemini, Reader};
+use segue_catalog::{ClaudeReader, CodexReader, SessionLocation, GeminiReader, Reader};
 
 /// An agent's reader, a format that it reads, and the path at which it finds a session.
 pub(crate) struct Agent {
@@ -21,27 +21,27 @@ pub(crate) struct Agent {
 pub(crate) const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 fn gemini(home: &Path) -> Box<dyn Reader> {
-    Box::new(Gemini::new(home).knowing(["/w".to_owned()]))
+    Box::new(GeminiReader::new(home).with_known_directories(["/w".to_owned()]))
 }
 
 pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "claude",
-        reader: |home| Box::new(Claude::new(home)),
+        reader: |home| Box::new(ClaudeReader::new(home)),
         place: "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl",
         sample: include_str!("samples/claude.jsonl"),
         lines: true,
     },
     Agent {
         name: "codex",
-        reader: |home| Box::new(Codex::new(home)),
+        reader: |home| Box::new(CodexReader::new(home)),
         place: "sessions/2026/01/02/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
         sample: include_str!("samples/codex.jsonl"),
         lines: true,
     },
     Agent {
         name: "codex-legacy",
-        reader: |home| Box::new(Codex::new(home)),
+        reader: |home| Box::new(CodexReader::new(home)),
         place: "archived_sessions/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
         sample: include_str!("samples/codex-legacy.jsonl"),
         lines: true,
@@ -77,9 +77,9 @@ impl Agent {
     }
 
     /// Returns the only session in a home.
-    pub(crate) fn only(&self, home: &Path) -> Found {
-        let mut there = (self.reader)(home).find();
-        assert_eq!(there.found.len(), 1, "{}: {:?}", self.name, there.found);
-        there.found.remove(0)
+    pub(crate) fn only(&self, home: &Path) -> SessionLocation {
+        let mut there = (self.reader)(home).scan_sessions();
+        assert_eq!(there.locations.len(), 1, "{}: {:?}", self.name, there.locations);
+        there.locations.remove(0)
     }
 }

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
-use segue_catalog::{Catalog, Kind, NativeTurn, Skipped, Start, conversation};
+use segue_catalog::{Catalog, NativeSessionKind, NativeTurn, SkippedContent, ReadStart, read_turns};
 
 use crate::agents::{AGENTS, Agent, of_lines};
 
 /// Reads a session by all methods.
-fn read(agent: &Agent, home: &Path) -> (Vec<NativeTurn>, Skipped) {
+fn read(agent: &Agent, home: &Path) -> (Vec<NativeTurn>, SkippedContent) {
     let reader = (agent.reader)(home);
     let found = agent.only(home);
-    let _ = reader.head(&found);
-    let _ = reader.recent(&found, 3);
-    let mut records = reader.records(&found, &Start::Beginning).unwrap();
-    let turns = conversation(records.as_mut()).unwrap().into_turns();
+    let _ = reader.read_head(&found);
+    let _ = reader.read_recent_turns(&found, 3);
+    let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+    let turns = read_turns(records.as_mut()).unwrap().into_turns();
     (turns, records.skipped())
 }
 
-fn read_bytes(agent: &Agent, bytes: &[u8]) -> (Vec<NativeTurn>, Skipped) {
+fn read_bytes(agent: &Agent, bytes: &[u8]) -> (Vec<NativeTurn>, SkippedContent) {
     let home = tempfile::tempdir().unwrap();
     agent.put(home.path(), bytes);
     read(agent, home.path())
@@ -49,7 +49,7 @@ fn an_empty_file_says_nothing() {
         for nothing in [&b""[..], b"\n\n\n", b"   \n"] {
             let (turns, skipped) = read_bytes(agent, nothing);
             assert!(
-                turns.is_empty() && skipped.is_nothing(),
+                turns.is_empty() && skipped.is_empty(),
                 "{}: {skipped:?}",
                 agent.name
             );
@@ -98,7 +98,7 @@ fn broken_characters_are_replaced_and_counted() {
             .map(|b| if b == 1 { 0xff } else { b })
             .collect();
         let (turns, skipped) = read_bytes(agent, &broken);
-        assert_eq!(skipped.mended, 1, "{}: {skipped:?}", agent.name);
+        assert_eq!(skipped.repaired, 1, "{}: {skipped:?}", agent.name);
         assert!(format!("{turns:?}").contains('\u{fffd}'), "{}", agent.name);
     }
 }
@@ -129,9 +129,9 @@ fn a_directory_in_the_place_of_a_file_is_no_session() {
     for agent in AGENTS {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir_all(home.path().join(agent.place)).unwrap();
-        let there = (agent.reader)(home.path()).find();
+        let there = (agent.reader)(home.path()).scan_sessions();
         assert!(
-            there.found.is_empty() && there.unreadable.is_empty(),
+            there.locations.is_empty() && there.unreadable.is_empty(),
             "{}",
             agent.name
         );
@@ -147,9 +147,9 @@ fn a_file_in_the_place_of_a_directory_is_passed_by() {
             let file = home.path().join(above);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             File::create(&file).unwrap();
-            let there = (agent.reader)(home.path()).find();
+            let there = (agent.reader)(home.path()).scan_sessions();
             assert!(
-                there.found.is_empty(),
+                there.locations.is_empty(),
                 "{}: {}",
                 agent.name,
                 above.display()
@@ -161,9 +161,9 @@ fn a_file_in_the_place_of_a_directory_is_passed_by() {
 #[test]
 fn no_home_at_all_is_no_sessions() {
     for agent in AGENTS {
-        let there = (agent.reader)(Path::new("/nowhere/at/all")).find();
+        let there = (agent.reader)(Path::new("/nowhere/at/all")).scan_sessions();
         assert!(
-            there.found.is_empty() && there.unreadable.is_empty(),
+            there.locations.is_empty() && there.unreadable.is_empty(),
             "{}",
             agent.name
         );
@@ -201,13 +201,13 @@ fn a_clock_in_the_future_changes_nothing_else() {
         let future = agent.sample.replace("2026-01", "2199-01");
         agent.put(home.path(), future.as_bytes());
         let reader = (agent.reader)(home.path());
-        let head = reader.head(&agent.only(home.path())).unwrap();
+        let head = reader.read_head(&agent.only(home.path())).unwrap();
         assert!(
             head.updated_at.to_string().starts_with("2199-01"),
             "{}",
             agent.name
         );
-        assert_eq!(head.kind, Kind::Conversation);
+        assert_eq!(head.kind, NativeSessionKind::Conversation);
     }
 }
 
@@ -219,7 +219,7 @@ fn an_id_that_is_a_path_is_no_id() {
             let bytes = agent.sample.replace(crate::agents::ID, evil);
             agent.put(home.path(), bytes.as_bytes());
             let catalog = Catalog::new(vec![(agent.reader)(home.path()).into()]);
-            for session in catalog.sessions(None, None).sessions {
+            for session in catalog.list_sessions(None, None).sessions {
                 // If the name of the file is the id, the id inside of it does not matter.
                 assert_eq!(
                     session.head.id.as_str(),

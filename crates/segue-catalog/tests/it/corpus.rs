@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{NativeTurn, Originals, Reader, Start, Tally, conversation, outline, replay};
+use segue_catalog::{NativeTurn, RequestDeduplicator, Reader, ReadStart, RequestCounter, read_turns, read_outline, read_turns_from};
 
 use crate::agents::{AGENTS, Agent};
 use crate::story::story;
@@ -44,11 +44,11 @@ fn scenarios(agent: &Agent) -> Vec<(String, PathBuf)> {
 
 /// Formats everything that is read from a home. Ids and times are those of the day on which the corpus was created.
 fn told(reader: &dyn Reader, home: &Path) -> String {
-    let mut there = reader.find();
-    there.found.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut there = reader.scan_sessions();
+    there.locations.sort_by(|a, b| a.path.cmp(&b.path));
     let mut text = String::new();
-    for found in &there.found {
-        let head = reader.head(found).unwrap();
+    for found in &there.locations {
+        let head = reader.read_head(found).unwrap();
         let path = found.path.strip_prefix(home).unwrap();
         let _ = writeln!(text, "## {}", path.display());
         let _ = writeln!(
@@ -58,7 +58,7 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
             head.id,
             head.cwd.as_deref().unwrap_or("-"),
             head.branch.as_deref().unwrap_or("-"),
-            head.version.as_deref().unwrap_or("-"),
+            head.agent_version.as_deref().unwrap_or("-"),
             head.created_at.map_or("-".to_owned(), |at| at.to_string()),
             head.updated_at,
         );
@@ -73,8 +73,8 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
             head.forked_from.as_deref().unwrap_or("-"),
             if found.archived { "; archived" } else { "" },
         );
-        let mut records = reader.records(found, &Start::Beginning).unwrap();
-        let fold = conversation(records.as_mut()).unwrap();
+        let mut records = reader.open_records(found, &ReadStart::Beginning).unwrap();
+        let fold = read_turns(records.as_mut()).unwrap();
         let turns = fold.turns();
         text.push_str(&story(turns));
         for (n, turn) in (1..).zip(turns) {
@@ -90,7 +90,7 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
                 usage.context_tokens
             );
         }
-        if !records.skipped().is_nothing() {
+        if !records.skipped().is_empty() {
             let _ = writeln!(text, "{:?}", records.skipped());
         }
         let _ = writeln!(text);
@@ -149,14 +149,14 @@ fn every_request_of_the_corpus_is_counted_once() {
     for agent in AGENTS {
         for (name, home) in scenarios(agent) {
             let reader = (agent.reader)(&home);
-            let mut originals = Originals::default();
+            let mut originals = RequestDeduplicator::default();
             let mut sums = [0; 5];
-            let mut there = reader.find().found;
+            let mut there = reader.scan_sessions().locations;
             there.sort_by(|a, b| a.path.cmp(&b.path));
             for found in there {
-                let mut records = reader.records(&found, &Start::Beginning).unwrap();
-                let requests = Tally::of(records.as_mut()).unwrap().into_requests();
-                for request in originals.among(requests) {
+                let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+                let requests = RequestCounter::from_records(records.as_mut()).unwrap().into_requests();
+                for request in originals.remove_copies(requests) {
                     let usage = request.usage;
                     let figures = [
                         Some(1),
@@ -193,7 +193,7 @@ fn detail(turns: &[NativeTurn]) -> String {
     let known = turns.iter().map(|turn| {
         let times = (turn.started_at, turn.ended_at);
         let spent = (turn.usage, &turn.model, turn.cost);
-        format!("{spent:?} {times:?} {} {}\n", turn.said, turn.until)
+        format!("{spent:?} {times:?} {} {}\n", turn.message_count, turn.until)
     });
     story(turns) + &known.collect::<String>()
 }
@@ -207,10 +207,10 @@ fn however_it_is_read_it_is_the_same() {
         let sample = (agent.name.to_owned(), directory.path().to_owned());
         for (name, home) in scenarios(agent).into_iter().chain([sample]) {
             let reader = (agent.reader)(&home);
-            for found in reader.find().found {
-                let records = || reader.records(&found, &Start::Beginning).unwrap();
-                let whole = conversation(records().as_mut()).unwrap().into_turns();
-                let outlined = outline(records().as_mut()).unwrap().into_turns();
+            for found in reader.scan_sessions().locations {
+                let records = || reader.open_records(&found, &ReadStart::Beginning).unwrap();
+                let whole = read_turns(records().as_mut()).unwrap().into_turns();
+                let outlined = read_outline(records().as_mut()).unwrap().into_turns();
                 assert_eq!(outlined.len(), whole.len(), "{name}");
                 for from in 0..=whole.len() {
                     let mut again = Vec::new();
@@ -219,11 +219,11 @@ fn however_it_is_read_it_is_the_same() {
                         again.push(turn);
                         ControlFlow::Continue(())
                     };
-                    replay(records().as_mut(), &outlined, from, &mut tell).unwrap();
+                    read_turns_from(records().as_mut(), &outlined, from, &mut tell).unwrap();
                     assert_eq!(detail(&again), detail(&whole[from..]), "{name} from {from}");
                 }
                 for count in 0..=whole.len() + 1 {
-                    let (last, all) = reader.recent(&found, count).unwrap();
+                    let (last, all) = reader.read_recent_turns(&found, count).unwrap();
                     let expected = &whole[whole.len().saturating_sub(count)..];
                     assert_eq!(detail(&last), detail(expected), "{name}, last {count}");
                     assert!(!all || count >= whole.len(), "{name}, last {count}");

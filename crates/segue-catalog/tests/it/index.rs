@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use segue_catalog::index::{Refreshed, Row, Which, Work};
+use segue_catalog::index::{RefreshOutcome, IndexedSession, IndexFilter, RefreshStats};
 use segue_catalog::{Catalog, Index, Reader};
 
 use crate::agents::{AGENTS, Agent};
@@ -32,22 +32,22 @@ fn one_each() -> Vec<&'static Agent> {
     AGENTS.iter().filter(first).collect()
 }
 
-fn refresh(index: &Index, catalog: &Catalog) -> Work {
+fn refresh(index: &Index, catalog: &Catalog) -> RefreshStats {
     match index
         .refresh(catalog, Timestamp::now(), Duration::from_secs(10), &|_| ())
         .unwrap()
     {
-        Refreshed::Done(work) => work,
-        Refreshed::Busy => panic!("somebody else is at it"),
+        RefreshOutcome::Completed(work) => work,
+        RefreshOutcome::Busy => panic!("somebody else is at it"),
     }
 }
 
-fn listed(index: &Index, gone: bool) -> Vec<Row> {
-    let which = Which {
-        gone,
-        ..Which::default()
+fn listed(index: &Index, gone: bool) -> Vec<IndexedSession> {
+    let which = IndexFilter {
+        include_missing: gone,
+        ..IndexFilter::default()
     };
-    index.list(&which, 1000, 0).unwrap()
+    index.list_sessions(&which, 1000, 0).unwrap()
 }
 
 /// Returns the complete content of an index, without the ids of its rows.
@@ -97,8 +97,8 @@ fn a_second_refresh_reads_nothing_and_writes_nothing() {
     let catalog = catalog(home.path(), &agents);
     let index = Index::new(place.path());
     let first = refresh(&index, &catalog);
-    assert_eq!((first.read, first.places), (agents.len(), agents.len()));
-    assert!(first.bytes > 0 && first.rows > 0);
+    assert_eq!((first.sources_read, first.sources), (agents.len(), agents.len()));
+    assert!(first.bytes_read > 0 && first.rows_changed > 0);
     assert_eq!(listed(&index, false).len(), agents.len());
 
     let state = || {
@@ -117,7 +117,7 @@ fn a_second_refresh_reads_nothing_and_writes_nothing() {
     };
     let before = state();
     let second = refresh(&Index::new(place.path()), &catalog);
-    assert_eq!((second.read, second.bytes, second.rows), (0, 0, 0));
-    assert_eq!(second.places, agents.len());
+    assert_eq!((second.sources_read, second.bytes_read, second.rows_changed), (0, 0, 0));
+    assert_eq!(second.sources, agents.len());
     assert!(state() == before, "a file was written");
 }

@@ -1,6 +1,6 @@
 //! Tests of a long first prompt, such as one with a brief: readers find it, and the user's text in it.
 
-use segue_catalog::Kind;
+use segue_catalog::NativeSessionKind;
 use segue_core::brief::END_OF_RECORD;
 use serde_json::json;
 
@@ -54,7 +54,7 @@ fn a_long_first_prompt_is_found_and_told_without_its_brief() {
                 beginning_with(agent, &briefed(bytes)).as_bytes(),
             );
             let reader = (agent.reader)(home.path());
-            let head = reader.head(&agent.only(home.path())).unwrap();
+            let head = reader.read_head(&agent.only(home.path())).unwrap();
             let case = format!("{} with {bytes} bytes", agent.name);
             let prompt = head.first_prompt.as_deref();
             assert_eq!(
@@ -62,7 +62,7 @@ fn a_long_first_prompt_is_found_and_told_without_its_brief() {
                 Some("[Feature: auth]\n\nWhat is in the cellar?"),
                 "{case}"
             );
-            assert_eq!(head.kind, Kind::Conversation, "{case}");
+            assert_eq!(head.kind, NativeSessionKind::Conversation, "{case}");
             // Legacy sessions do not contain the working directory, and Gemini CLI stores it in another file.
             if agent.name == "claude" || agent.name == "codex" {
                 assert_eq!(head.cwd.as_deref(), Some("/w"), "{case}");
@@ -78,7 +78,7 @@ fn no_more_than_a_list_needs_is_kept_of_a_first_prompt() {
         let prompt = "ü".repeat(1_000_000);
         agent.put(home.path(), beginning_with(agent, &prompt).as_bytes());
         let reader = (agent.reader)(home.path());
-        let head = reader.head(&agent.only(home.path())).unwrap();
+        let head = reader.read_head(&agent.only(home.path())).unwrap();
         let kept = head.first_prompt.unwrap();
         assert!(prompt.starts_with(&kept), "{}", agent.name);
         assert_eq!(kept.len(), 64 << 10, "{}", agent.name);

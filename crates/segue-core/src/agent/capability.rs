@@ -4,7 +4,7 @@ use crate::enum_names::names;
 
 /// Method by which an agent offers an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum CapabilitySource {
     /// A method of the agent's protocol.
     Protocol,
     /// A flag on the agent's command line.
@@ -13,7 +13,7 @@ pub enum How {
     Files,
 }
 
-names!(How {
+names!(CapabilitySource {
     Protocol => "protocol",
     Flag => "flag",
     Files => "files",
@@ -23,33 +23,33 @@ names!(How {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Lists native sessions.
-    pub list: Option<How>,
+    pub list: Option<CapabilitySource>,
     /// Resumes a native session and replays its messages.
-    pub load: Option<How>,
+    pub load: Option<CapabilitySource>,
     /// Resumes a native session without a replay.
-    pub resume: Option<How>,
+    pub resume: Option<CapabilitySource>,
     /// Resumes the newest native session of a directory.
-    pub continue_last: Option<How>,
+    pub continue_last: Option<CapabilitySource>,
     /// Forks a native session.
-    pub fork: Option<How>,
+    pub fork: Option<CapabilitySource>,
     /// Deletes a native session.
-    pub delete: Option<How>,
+    pub delete: Option<CapabilitySource>,
     /// Stops a turn.
-    pub cancel: Option<How>,
+    pub cancel: Option<CapabilitySource>,
     /// Works in a mode that the caller chooses.
-    pub modes: Option<How>,
+    pub modes: Option<CapabilitySource>,
     /// Uses a model that the caller chooses.
-    pub models: Option<How>,
+    pub models: Option<CapabilitySource>,
     /// Reports the usage of a turn.
-    pub usage: Option<How>,
+    pub usage: Option<CapabilitySource>,
     /// Accepts MCP servers.
-    pub mcp: Option<How>,
+    pub mcp: Option<CapabilitySource>,
 }
 
 impl Capabilities {
     /// Returns each capability with its name, in the order of the documentation.
     #[must_use]
-    pub fn each(&self) -> [(&'static str, Option<How>); 11] {
+    pub fn entries(&self) -> [(&'static str, Option<CapabilitySource>); 11] {
         [
             ("list", self.list),
             ("load", self.load),

@@ -6,12 +6,12 @@ pub struct McpServer {
     /// Name of the server. The agent prefixes the names of its tools with it.
     pub name: String,
     /// Method to connect to the server.
-    pub reach: McpReach,
+    pub endpoint: McpEndpoint,
 }
 
 /// Method to connect to an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum McpReach {
+pub enum McpEndpoint {
     /// The agent starts a program and communicates with it over standard input and output.
     Program {
         /// Absolute path of the program.

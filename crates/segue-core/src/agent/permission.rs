@@ -40,7 +40,7 @@ pub struct PermissionRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionAnswer {
     /// Chooses the option with this id.
-    Choose(String),
+    Selected(String),
     /// Gives no answer, because the turn is being stopped.
     Cancelled,
 }
@@ -63,10 +63,10 @@ pub enum PermissionPolicy {
 
 /// Decision of a policy on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum PermissionVerdict {
     Allow,
-    Refuse,
-    AskPerson,
+    Reject,
+    AskUser,
 }
 
 names!(PermissionPolicy {
@@ -78,30 +78,30 @@ names!(PermissionPolicy {
 });
 
 impl PermissionPolicy {
-    fn verdict(self, tool_kind: &str) -> Verdict {
-        let reads = matches!(tool_kind, "read" | "search" | "think");
-        let edits = tool_kind == "edit";
+    fn verdict(self, tool_kind: &str) -> PermissionVerdict {
+        let is_read = matches!(tool_kind, "read" | "search" | "think");
+        let is_edit = tool_kind == "edit";
         match self {
-            Self::AllowAll => Verdict::Allow,
-            Self::Deny => Verdict::Refuse,
-            Self::AllowReads if reads => Verdict::Allow,
-            Self::AllowEdits if reads || edits => Verdict::Allow,
-            Self::Ask | Self::AllowReads | Self::AllowEdits => Verdict::AskPerson,
+            Self::AllowAll => PermissionVerdict::Allow,
+            Self::Deny => PermissionVerdict::Reject,
+            Self::AllowReads if is_read => PermissionVerdict::Allow,
+            Self::AllowEdits if is_read || is_edit => PermissionVerdict::Allow,
+            Self::Ask | Self::AllowReads | Self::AllowEdits => PermissionVerdict::AskUser,
         }
     }
 
     /// Returns the policy that allows less.
     #[must_use]
-    pub fn narrower(self, other: Self) -> Self {
-        let width = |policy| match policy {
+    pub fn restrict_to(self, limit: Self) -> Self {
+        let permissiveness = |policy| match policy {
             Self::Deny => 0,
             Self::Ask => 1,
             Self::AllowReads => 2,
             Self::AllowEdits => 3,
             Self::AllowAll => 4,
         };
-        if width(other) < width(self) {
-            other
+        if permissiveness(limit) < permissiveness(self) {
+            limit
         } else {
             self
         }
@@ -111,9 +111,9 @@ impl PermissionPolicy {
     #[must_use]
     pub fn answer(self, request: &PermissionRequest) -> Option<PermissionAnswer> {
         match self.verdict(&request.call.kind) {
-            Verdict::Allow => Some(request.allow_once()),
-            Verdict::Refuse => Some(request.reject()),
-            Verdict::AskPerson => None,
+            PermissionVerdict::Allow => Some(request.allow_answer()),
+            PermissionVerdict::Reject => Some(request.reject_answer()),
+            PermissionVerdict::AskUser => None,
         }
     }
 }
@@ -121,22 +121,22 @@ impl PermissionPolicy {
 impl PermissionRequest {
     /// Returns the narrowest answer that allows the call.
     #[must_use]
-    pub fn allow_once(&self) -> PermissionAnswer {
-        self.first_of([PermissionKind::AllowOnce, PermissionKind::AllowAlways])
+    pub fn allow_answer(&self) -> PermissionAnswer {
+        self.choose_option([PermissionKind::AllowOnce, PermissionKind::AllowAlways])
     }
 
     /// Returns the narrowest answer that refuses the call.
     #[must_use]
-    pub fn reject(&self) -> PermissionAnswer {
-        self.first_of([PermissionKind::RejectOnce, PermissionKind::RejectAlways])
+    pub fn reject_answer(&self) -> PermissionAnswer {
+        self.choose_option([PermissionKind::RejectOnce, PermissionKind::RejectAlways])
     }
 
     /// Returns `true` if `answer` allows the call.
     #[must_use]
-    pub fn allows(&self, answer: &PermissionAnswer) -> bool {
+    pub fn is_allowed_by(&self, answer: &PermissionAnswer) -> bool {
         match answer {
             PermissionAnswer::Cancelled => false,
-            PermissionAnswer::Choose(id) => self.options.iter().any(|option| {
+            PermissionAnswer::Selected(id) => self.options.iter().any(|option| {
                 option.id == *id
                     && matches!(
                         option.kind,
@@ -146,12 +146,12 @@ impl PermissionRequest {
         }
     }
 
-    fn first_of(&self, kinds: [PermissionKind; 2]) -> PermissionAnswer {
+    fn choose_option(&self, kinds: [PermissionKind; 2]) -> PermissionAnswer {
         kinds
             .into_iter()
             .find_map(|kind| self.options.iter().find(|option| option.kind == kind))
             .map_or(PermissionAnswer::Cancelled, |option| {
-                PermissionAnswer::Choose(option.id.clone())
+                PermissionAnswer::Selected(option.id.clone())
             })
     }
 }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_answers_what_it_may() {
+    fn each_policy_answers_only_the_kinds_it_covers() {
         use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
         let cases = [
             (Ask, "read", None),
@@ -201,28 +201,28 @@ mod tests {
         ];
         for (policy, kind, expected) in cases {
             let answer = policy.answer(&request(kind));
-            let expected = expected.map(|id| PermissionAnswer::Choose(id.into()));
+            let expected = expected.map(|id| PermissionAnswer::Selected(id.into()));
             assert_eq!(answer, expected, "{policy:?} on {kind}");
         }
     }
 
     #[test]
-    fn of_two_policies_the_one_that_allows_less_is_narrower() {
+    fn restrict_to_returns_the_policy_that_allows_less() {
         use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
-        let from_narrow_to_wide = [Deny, Ask, AllowReads, AllowEdits, AllowAll];
-        for (place, narrow) in from_narrow_to_wide.into_iter().enumerate() {
-            for &wide in &from_narrow_to_wide[place..] {
-                assert_eq!(narrow.narrower(wide), narrow);
-                assert_eq!(wide.narrower(narrow), narrow);
+        let policies_by_width = [Deny, Ask, AllowReads, AllowEdits, AllowAll];
+        for (index, narrow) in policies_by_width.into_iter().enumerate() {
+            for &wide in &policies_by_width[index..] {
+                assert_eq!(narrow.restrict_to(wide), narrow);
+                assert_eq!(wide.restrict_to(narrow), narrow);
             }
         }
     }
 
     #[test]
-    fn without_a_fitting_option_nothing_is_chosen() {
+    fn a_request_without_a_matching_option_is_cancelled() {
         let mut request = request("edit");
         request.options.retain(|option| option.id == "no");
-        assert_eq!(request.allow_once(), PermissionAnswer::Cancelled);
-        assert!(!request.allows(&PermissionAnswer::Choose("no".into())));
+        assert_eq!(request.allow_answer(), PermissionAnswer::Cancelled);
+        assert!(!request.is_allowed_by(&PermissionAnswer::Selected("no".into())));
     }
 }

@@ -2,11 +2,11 @@
 
 /// Identity of a process, distinct from a later process with the same pid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessMark {
+pub struct ProcessIdentity {
     /// Machine on which the process runs.
     pub host: String,
     /// Pid on that machine.
     pub pid: u32,
     /// Start time, in a form that only the same machine can compare.
-    pub started: String,
+    pub start_time: String,
 }

@@ -12,7 +12,7 @@ pub struct RoleDescription {
     /// Name of the role.
     pub name: RoleName,
     /// Description of the role, in one or two sentences.
-    pub role: String,
+    pub description: String,
     /// Rules that the agent follows.
     pub instructions: Vec<String>,
     /// Tools that the agent may use, by the names of Claude Code's tools or by the agent's own names. `None` allows all
@@ -23,21 +23,21 @@ pub struct RoleDescription {
 }
 
 /// Tools that read and search, which every built-in role may use.
-const READING: [&str; 3] = ["Read", "Glob", "Grep"];
+const READ_TOOLS: [&str; 3] = ["Read", "Glob", "Grep"];
 
 /// A role that is built into segue.
-struct BuiltIn {
+struct BuiltInRole {
     name: &'static str,
-    role: &'static str,
+    description: &'static str,
     instructions: &'static [&'static str],
-    more_tools: &'static [&'static str],
+    extra_tools: &'static [&'static str],
     tool_instructions: &'static str,
 }
 
-const BUILT_IN: [BuiltIn; 5] = [
-    BuiltIn {
+const BUILT_IN_ROLES: [BuiltInRole; 5] = [
+    BuiltInRole {
         name: "pm",
-        role: "You are the project manager of a feature: you find out what is wanted, write it down so that others can \
+        description: "You are the project manager of a feature: you find out what is wanted, write it down so that others can \
                build it, and split it into tasks.",
         instructions: &[
             "Ask when something is unclear, one question at a time, and propose an answer with each.",
@@ -45,53 +45,53 @@ const BUILT_IN: [BuiltIn; 5] = [
             "Split the work into tasks that one developer can finish and somebody else can check, and name what each depends on.",
             "Do not change the code.",
         ],
-        more_tools: &[],
+        extra_tools: &[],
         tool_instructions: "Read the project to know what is there before you ask or propose.",
     },
-    BuiltIn {
+    BuiltInRole {
         name: "dev",
-        role: "You are a developer: you carry one task to its end, in the style of the code that is there.",
+        description: "You are a developer: you carry one task to its end, in the style of the code that is there.",
         instructions: &[
             "Do what the task says and nothing beside it; what else you notice, say at the end.",
             "Read what you change before you change it, and what calls it.",
             "Add or change tests with the code, and run the project's own checks before you say that something works.",
             "If a check fails twice for the same reason, say what you tried and try another way.",
         ],
-        more_tools: &["Edit", "Write", "Bash"],
+        extra_tools: &["Edit", "Write", "Bash"],
         tool_instructions: "Change files with the tools for that, and run commands for building and testing.",
     },
-    BuiltIn {
+    BuiltInRole {
         name: "qa",
-        role: "You are the tester: you find out whether the work does what was asked, and say so plainly.",
+        description: "You are the tester: you find out whether the work does what was asked, and say so plainly.",
         instructions: &[
             "Check against what was asked, point by point, by running it and not by reading it alone.",
             "Try what nobody thought of: empty, huge, twice, interrupted.",
             "Report each fault with what you did, what happened and what should have; then say passed or failed.",
             "Do not repair anything.",
         ],
-        more_tools: &["Bash"],
+        extra_tools: &["Bash"],
         tool_instructions: "Run commands to build, test and try out; change no file of the project.",
     },
-    BuiltIn {
+    BuiltInRole {
         name: "harness",
-        role: "You watch over work that others do: you answer whether its goal is met, and what should happen next.",
+        description: "You watch over work that others do: you answer whether its goal is met, and what should happen next.",
         instructions: &[
             "Judge by evidence: what checks said, what is in the files; not by what somebody claims.",
             "Answer in the form that is asked for and with nothing around it.",
             "If you can't tell, say what is missing in order to tell.",
         ],
-        more_tools: &[],
+        extra_tools: &[],
         tool_instructions: "Read what you need for your answer, and nothing more.",
     },
-    BuiltIn {
+    BuiltInRole {
         name: "merge",
-        role: "You bring finished work together: you merge branches, resolve conflicts, and leave everything working.",
+        description: "You bring finished work together: you merge branches, resolve conflicts, and leave everything working.",
         instructions: &[
             "Understand both sides of a conflict before you resolve it, and keep what each of them meant.",
             "Run the project's checks after the merge; if they fail, say which side they fail for.",
             "Never drop work of others, and never rewrite history that is shared.",
         ],
-        more_tools: &["Edit", "Write", "Bash"],
+        extra_tools: &["Edit", "Write", "Bash"],
         tool_instructions: "Use git by commands; edit files only to resolve conflicts.",
     },
 ];
@@ -99,17 +99,19 @@ const BUILT_IN: [BuiltIn; 5] = [
 impl RoleDescription {
     /// Returns the names of the built-in roles.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
-        BUILT_IN.iter().map(|role| role.name)
+        BUILT_IN_ROLES.iter().map(|role| role.name)
     }
 
     /// Returns the built-in role with this name. `None` if it does not exist.
     #[must_use]
-    pub fn built_in(name: &RoleName) -> Option<Self> {
-        let role = BUILT_IN.iter().find(|role| role.name == name.as_str())?;
-        let tools = READING.iter().chain(role.more_tools);
+    pub fn find_built_in(name: &RoleName) -> Option<Self> {
+        let role = BUILT_IN_ROLES
+            .iter()
+            .find(|role| role.name == name.as_str())?;
+        let tools = READ_TOOLS.iter().chain(role.extra_tools);
         Some(Self {
             name: name.clone(),
-            role: role.role.to_owned(),
+            description: role.description.to_owned(),
             instructions: role
                 .instructions
                 .iter()
@@ -122,8 +124,8 @@ impl RoleDescription {
 
     /// Renders the role as text for the brief.
     #[must_use]
-    pub fn written(&self) -> String {
-        let mut text = format!("{}\n", self.role.trim_end());
+    pub fn render(&self) -> String {
+        let mut text = format!("{}\n", self.description.trim_end());
         for instruction in &self.instructions {
             let _ = writeln!(text, "- {instruction}");
         }
@@ -136,85 +138,85 @@ impl RoleDescription {
             }
         }
         // Instructions for using tools are useless to an agent without tools.
-        if let (false, Some(how)) = (tools == Some(&[]), &self.tool_instructions) {
-            let _ = writeln!(text, "{}", how.trim_end());
+        if let (false, Some(tool_instructions)) = (tools == Some(&[]), &self.tool_instructions) {
+            let _ = writeln!(text, "{}", tool_instructions.trim_end());
         }
         text
     }
 
     /// Returns `true` if the role may use the tool of `call`.
     #[must_use]
-    pub fn allows(&self, call: &ToolCall) -> bool {
+    pub fn can_make_call(&self, call: &ToolCall) -> bool {
         // A call that contains diffs changes files, whatever its name and kind are. A command is covered by its kind.
-        let changes = !call.diffs.is_empty() && call.kind != "execute";
-        self.allows_named(&call.name, &call.kind) && (!changes || self.allows_kind("edit"))
+        let changes_files = !call.diffs.is_empty() && call.kind != "execute";
+        self.can_use_tool(&call.name, &call.kind) && (!changes_files || self.can_use_kind("edit"))
     }
 
     /// Returns `true` if the role may use a tool with this name and kind.
     #[must_use]
-    pub fn allows_named(&self, name: &str, kind: &str) -> bool {
+    pub fn can_use_tool(&self, name: &str, kind: &str) -> bool {
         let Some(tools) = &self.allowed_tools else {
             return true;
         };
         // Thinking and planning have no effects.
-        kind == "think" || tools.iter().any(|tool| is_of(tool, name, kind))
+        kind == "think" || tools.iter().any(|tool| is_call_of_tool(tool, name, kind))
     }
 
     /// Returns `true` if the role may use some tool of a kind, such as `edit` or `execute`.
     #[must_use]
-    pub fn allows_kind(&self, kind: &str) -> bool {
+    pub fn can_use_kind(&self, kind: &str) -> bool {
         let Some(tools) = &self.allowed_tools else {
             return true;
         };
-        kind == "think" || tools.iter().any(|tool| kinds(tool).contains(&kind))
+        kind == "think" || tools.iter().any(|tool| tool_kinds(tool).contains(&kind))
     }
 
     /// Returns `true` if an agent in this role must request permission for tool calls, because without requests it
     /// could do more than the role allows.
     #[must_use]
-    pub fn must_ask(&self) -> bool {
-        !(self.allows_kind("edit") && self.allows_kind("execute"))
+    pub fn needs_permission_requests(&self) -> bool {
+        !(self.can_use_kind("edit") && self.can_use_kind("execute"))
     }
 
     /// Returns the widest policy for an agent that cannot request permission in this role: no wider than `policy`, and
     /// without anything that the role does not allow.
     #[must_use]
-    pub fn at_most(&self, policy: PermissionPolicy) -> PermissionPolicy {
-        let most = match (self.allows_kind("edit"), self.allows_kind("execute")) {
+    pub fn restrict_policy(&self, policy: PermissionPolicy) -> PermissionPolicy {
+        let widest = match (self.can_use_kind("edit"), self.can_use_kind("execute")) {
             (true, true) => PermissionPolicy::AllowAll,
             (true, false) => PermissionPolicy::AllowEdits,
             (false, _) => PermissionPolicy::AllowReads,
         };
-        policy.narrower(most)
+        policy.restrict_to(widest)
     }
 
     /// Returns `true` if the role may use all of `tools`.
     #[must_use]
-    pub fn covers(&self, tools: &[String]) -> bool {
-        let covers = |tool: &String| {
-            let of_kind = kinds(tool);
+    pub fn can_use_all(&self, tools: &[String]) -> bool {
+        let can_use = |tool: &String| {
+            let kinds = tool_kinds(tool);
             self.allowed_tools.is_none()
-                || self.allows_named(tool, "other")
-                || !of_kind.is_empty() && of_kind.iter().all(|kind| self.allows_kind(kind))
+                || self.can_use_tool(tool, "other")
+                || !kinds.is_empty() && kinds.iter().all(|kind| self.can_use_kind(kind))
         };
-        tools.iter().all(covers)
+        tools.iter().all(can_use)
     }
 }
 
 /// Returns `true` if a call uses `tool`.
 ///
-/// A tool of Claude Code that [`kinds`] lists matches every agent's tools of the same kinds; any other tool matches by
+/// A tool of Claude Code that [`tool_kinds`] lists matches every agent's tools of the same kinds; any other tool matches by
 /// name. A name also matches if the kind is `other`, but not for a different kind, because some agents use the text of
 /// a command as the name of a call, and that text may be equal to the name of a tool.
-fn is_of(tool: &str, name: &str, kind: &str) -> bool {
-    match kinds(tool) {
+fn is_call_of_tool(tool: &str, name: &str, kind: &str) -> bool {
+    match tool_kinds(tool) {
         [] => tool.eq_ignore_ascii_case(name),
-        of_kind => of_kind.contains(&kind) || kind == "other" && tool.eq_ignore_ascii_case(name),
+        kinds => kinds.contains(&kind) || kind == "other" && tool.eq_ignore_ascii_case(name),
     }
 }
 
 /// Returns the kinds of calls that belong to a tool. Empty for a tool that only its agent defines.
-fn kinds(tool: &str) -> &'static [&'static str] {
+fn tool_kinds(tool: &str) -> &'static [&'static str] {
     match tool.to_ascii_lowercase().as_str() {
         "read" => &["read"],
         "glob" | "grep" => &["search"],
@@ -244,8 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn a_role_uses_its_tools_whatever_an_agent_calls_them() {
-        let role = |name: &str| RoleDescription::built_in(&RoleName::parse(name).unwrap()).unwrap();
+    fn a_role_allows_its_tools_under_the_names_of_any_agent() {
+        let role =
+            |name: &str| RoleDescription::find_built_in(&RoleName::parse(name).unwrap()).unwrap();
         for (name, tool, kind, allowed) in [
             ("pm", "Read", "read", true),
             ("pm", "read_file", "read", true),
@@ -262,45 +265,45 @@ mod tests {
             ("merge", "apply_patch", "edit", true),
         ] {
             assert_eq!(
-                role(name).allows(&call(tool, kind)),
+                role(name).can_make_call(&call(tool, kind)),
                 allowed,
                 "{name} {tool}"
             );
         }
-        let mut own = role("pm");
-        own.allowed_tools = Some(vec!["mcp__jira__create".into()]);
-        assert!(own.allows(&call("mcp__jira__create", "other")));
-        assert!(!own.allows(&call("Read", "read")));
+        let mut custom_role = role("pm");
+        custom_role.allowed_tools = Some(vec!["mcp__jira__create".into()]);
+        assert!(custom_role.can_make_call(&call("mcp__jira__create", "other")));
+        assert!(!custom_role.can_make_call(&call("Read", "read")));
         // The text of a command may be equal to the name of a tool, but the call is still a command.
-        own.allowed_tools = Some(vec!["Grep".into()]);
-        assert!(!own.allows(&call("grep", "execute")));
-        assert!(own.allows(&call("grep", "other")));
-        own.allowed_tools = None;
-        assert!(own.allows(&call("anything", "execute")));
+        custom_role.allowed_tools = Some(vec!["Grep".into()]);
+        assert!(!custom_role.can_make_call(&call("grep", "execute")));
+        assert!(custom_role.can_make_call(&call("grep", "other")));
+        custom_role.allowed_tools = None;
+        assert!(custom_role.can_make_call(&call("anything", "execute")));
         // A call that changes a file is neither a thought nor a read.
         for kind in ["think", "read"] {
             let mut call = call("Read", kind);
-            assert!(role("pm").allows(&call), "{kind}");
+            assert!(role("pm").can_make_call(&call), "{kind}");
             call.diffs.push(Diff {
                 path: "src/a.rs".into(),
                 patch: String::new(),
             });
-            assert!(!role("pm").allows(&call), "{kind}");
-            assert!(role("dev").allows(&call), "{kind}");
+            assert!(!role("pm").can_make_call(&call), "{kind}");
+            assert!(role("dev").can_make_call(&call), "{kind}");
         }
     }
 
     #[test]
-    fn who_can_not_ask_may_do_no_more_than_the_role() {
+    fn an_agent_that_cannot_ask_is_limited_to_what_its_role_allows() {
         use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
-        let with = |tools: Option<&[&str]>| RoleDescription {
+        let role_with_tools = |tools: Option<&[&str]>| RoleDescription {
             allowed_tools: tools.map(|tools| tools.iter().map(|&tool| tool.to_owned()).collect()),
-            ..RoleDescription::built_in(&RoleName::parse("pm").unwrap()).unwrap()
+            ..RoleDescription::find_built_in(&RoleName::parse("pm").unwrap()).unwrap()
         };
         let all = [AllowAll, AllowEdits, AllowReads, Ask, Deny];
         let reads = [AllowReads, AllowReads, AllowReads, Ask, Deny];
         let edits = [AllowEdits, AllowEdits, AllowReads, Ask, Deny];
-        for (tools, most) in [
+        for (tools, expected) in [
             (None, all),
             (Some(&["Read"][..]), reads),
             (Some(&[]), reads),
@@ -309,33 +312,41 @@ mod tests {
             // A tool that runs commands can change files, but the role does not allow changing them by other tools.
             (Some(&["Bash"]), reads),
         ] {
-            let role = with(tools);
-            assert_eq!(all.map(|policy| role.at_most(policy)), most, "{tools:?}");
-            assert_eq!(role.must_ask(), most != all, "{tools:?}");
+            let role = role_with_tools(tools);
+            assert_eq!(
+                all.map(|policy| role.restrict_policy(policy)),
+                expected,
+                "{tools:?}"
+            );
+            assert_eq!(
+                role.needs_permission_requests(),
+                expected != all,
+                "{tools:?}"
+            );
         }
     }
 
     #[test]
-    fn who_has_no_tools_is_told_so_and_not_how_to_use_them() {
-        let mut role = RoleDescription::built_in(&RoleName::parse("qa").unwrap()).unwrap();
+    fn a_role_without_tools_omits_the_tool_instructions() {
+        let mut role = RoleDescription::find_built_in(&RoleName::parse("qa").unwrap()).unwrap();
         role.allowed_tools = Some(Vec::new());
-        let (text, how) = (role.written(), role.tool_instructions.unwrap());
+        let (text, tool_instructions) = (role.render(), role.tool_instructions.unwrap());
         assert!(text.ends_with("You may use no tools.\n"), "{text}");
-        assert!(!text.contains(how.trim_end()), "{text}");
+        assert!(!text.contains(tool_instructions.trim_end()), "{text}");
     }
 
     #[test]
-    fn every_role_tells_what_it_is() {
+    fn every_built_in_role_renders_its_description_and_tools() {
         for name in RoleDescription::built_in_names() {
-            let role = RoleDescription::built_in(&RoleName::parse(name).unwrap()).unwrap();
-            let text = role.written();
+            let role = RoleDescription::find_built_in(&RoleName::parse(name).unwrap()).unwrap();
+            let text = role.render();
             assert!(
                 text.starts_with("You ") && text.contains("Tools you may use: Read"),
                 "{text}"
             );
         }
         assert_eq!(
-            RoleDescription::built_in(&RoleName::parse("cook").unwrap()),
+            RoleDescription::find_built_in(&RoleName::parse("cook").unwrap()),
             None
         );
     }

@@ -10,13 +10,13 @@ const ALL_TOOLS: &str = "*";
 
 /// All roles, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roles(BTreeMap<RoleName, RoleDescription>);
+pub struct RoleRegistry(BTreeMap<RoleName, RoleDescription>);
 
 /// A change to a role. Fields that are `None` stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RoleChange {
+pub struct RoleOverride {
     /// Description of the role.
-    pub role: Option<String>,
+    pub description: Option<String>,
     /// Rules that the agent follows.
     pub instructions: Option<Vec<String>>,
     /// Tools that the agent may use; `*` allows all tools.
@@ -26,19 +26,19 @@ pub struct RoleChange {
 }
 
 /// Returns the built-in roles.
-impl Default for Roles {
+impl Default for RoleRegistry {
     fn default() -> Self {
         let names = RoleDescription::built_in_names();
         let roles = names.filter_map(|name| {
             let name = RoleName::parse(name).ok()?;
-            let role = RoleDescription::built_in(&name)?;
+            let role = RoleDescription::find_built_in(&name)?;
             Some((name, role))
         });
         Self(roles.collect())
     }
 }
 
-impl Roles {
+impl RoleRegistry {
     /// Returns the role with this name. `None` if it does not exist.
     #[must_use]
     pub fn get(&self, name: &RoleName) -> Option<&RoleDescription> {
@@ -50,33 +50,34 @@ impl Roles {
         self.0.values()
     }
 
-    /// Changes a role, or adds a role if `change` has a description. Returns `true` if the role exists afterwards. A
+    /// Changes a role, or adds a role if `role_override` has a description. Returns `true` if the role exists afterwards. A
     /// new role without a list of tools may use all tools, like an agent without a role.
-    pub fn change(&mut self, name: &RoleName, change: RoleChange) -> bool {
-        let new = || {
+    pub fn apply_override(&mut self, name: &RoleName, role_override: RoleOverride) -> bool {
+        let new_role = || {
             Some(RoleDescription {
                 name: name.clone(),
-                role: change.role.clone()?,
+                description: role_override.description.clone()?,
                 instructions: Vec::new(),
                 allowed_tools: None,
                 tool_instructions: None,
             })
         };
-        let Some(mut role) = self.0.get(name).cloned().or_else(new) else {
+        let Some(mut role) = self.0.get(name).cloned().or_else(new_role) else {
             return false;
         };
-        if let Some(text) = change.role {
-            role.role = text;
+        if let Some(text) = role_override.description {
+            role.description = text;
         }
-        if let Some(instructions) = change.instructions {
+        if let Some(instructions) = role_override.instructions {
             role.instructions = instructions;
         }
-        if let Some(tools) = change.allowed_tools {
-            let all = tools.iter().any(|tool| tool == ALL_TOOLS);
-            role.allowed_tools = (!all).then_some(tools);
+        if let Some(tools) = role_override.allowed_tools {
+            let allows_all = tools.iter().any(|tool| tool == ALL_TOOLS);
+            role.allowed_tools = (!allows_all).then_some(tools);
         }
-        if let Some(how) = change.tool_instructions {
-            role.tool_instructions = Some(how).filter(|how| !how.trim().is_empty());
+        if let Some(tool_instructions) = role_override.tool_instructions {
+            role.tool_instructions = Some(tool_instructions)
+                .filter(|tool_instructions| !tool_instructions.trim().is_empty());
         }
         self.0.insert(name.clone(), role);
         true
@@ -85,8 +86,8 @@ impl Roles {
     /// Returns `true` if a role could do more with `tools` than now. `false` for a role that does not exist yet,
     /// because it cannot do more than an agent without a role.
     #[must_use]
-    pub fn widens(&self, name: &RoleName, tools: &[String]) -> bool {
-        self.get(name).is_some_and(|role| !role.covers(tools))
+    pub fn is_tool_expansion(&self, name: &RoleName, tools: &[String]) -> bool {
+        self.get(name).is_some_and(|role| !role.can_use_all(tools))
     }
 }
 
@@ -94,7 +95,7 @@ impl Roles {
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> RoleName {
+    fn role_name(text: &str) -> RoleName {
         RoleName::parse(text).unwrap()
     }
 
@@ -103,41 +104,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_of_a_role_stays() {
-        let mut roles = Roles::default();
-        let before = roles.get(&name("pm")).unwrap().clone();
-        let change = RoleChange {
+    fn fields_missing_from_an_override_stay_unchanged() {
+        let mut roles = RoleRegistry::default();
+        let before = roles.get(&role_name("pm")).unwrap().clone();
+        let role_override = RoleOverride {
             instructions: Some(texts(&["Speak French."])),
             tool_instructions: Some(String::new()),
-            ..RoleChange::default()
+            ..RoleOverride::default()
         };
-        assert!(roles.change(&name("pm"), change));
-        let after = roles.get(&name("pm")).unwrap();
-        assert_eq!(after.role, before.role);
+        assert!(roles.apply_override(&role_name("pm"), role_override));
+        let after = roles.get(&role_name("pm")).unwrap();
+        assert_eq!(after.description, before.description);
         assert_eq!(after.allowed_tools, before.allowed_tools);
         assert_eq!(after.instructions, ["Speak French."]);
         assert_eq!(after.tool_instructions, None, "an empty text takes it away");
     }
 
     #[test]
-    fn a_role_of_ones_own_says_what_it_is() {
-        let mut roles = Roles::default();
-        assert!(!roles.change(&name("cook"), RoleChange::default()));
-        assert_eq!(roles.get(&name("cook")), None);
-        let change = RoleChange {
-            role: Some("You cook.".into()),
-            ..RoleChange::default()
+    fn a_custom_role_needs_a_description() {
+        let mut roles = RoleRegistry::default();
+        assert!(!roles.apply_override(&role_name("cook"), RoleOverride::default()));
+        assert_eq!(roles.get(&role_name("cook")), None);
+        let role_override = RoleOverride {
+            description: Some("You cook.".into()),
+            ..RoleOverride::default()
         };
-        assert!(roles.change(&name("cook"), change));
-        assert_eq!(roles.get(&name("cook")).unwrap().written(), "You cook.\n");
+        assert!(roles.apply_override(&role_name("cook"), role_override));
+        assert_eq!(
+            roles.get(&role_name("cook")).unwrap().render(),
+            "You cook.\n"
+        );
         let names: Vec<_> = roles.iter().map(|role| role.name.as_str()).collect();
         assert_eq!(names, ["cook", "dev", "harness", "merge", "pm", "qa"]);
     }
 
     #[test]
-    fn more_tools_than_before_are_more() {
-        let mut roles = Roles::default();
-        for (role, tools, widens) in [
+    fn a_tool_list_is_an_expansion_if_it_adds_tools() {
+        let mut roles = RoleRegistry::default();
+        for (role, tools, expected) in [
             ("pm", &["Read"][..], false),
             ("pm", &[], false),
             ("pm", &["read", "grep"], false),
@@ -151,17 +155,17 @@ mod tests {
         ] {
             let tools = texts(tools);
             assert_eq!(
-                roles.widens(&name(role), &tools),
-                widens,
+                roles.is_tool_expansion(&role_name(role), &tools),
+                expected,
                 "{role} {tools:?}"
             );
         }
-        let all = RoleChange {
+        let all_tools = RoleOverride {
             allowed_tools: Some(texts(&["*"])),
-            ..RoleChange::default()
+            ..RoleOverride::default()
         };
-        assert!(roles.change(&name("pm"), all));
-        assert_eq!(roles.get(&name("pm")).unwrap().allowed_tools, None);
-        assert!(!roles.widens(&name("pm"), &texts(&["Bash", "*"])));
+        assert!(roles.apply_override(&role_name("pm"), all_tools));
+        assert_eq!(roles.get(&role_name("pm")).unwrap().allowed_tools, None);
+        assert!(!roles.is_tool_expansion(&role_name("pm"), &texts(&["Bash", "*"])));
     }
 }

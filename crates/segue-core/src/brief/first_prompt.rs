@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{CHECKPOINT, CONVERSATION, FRAMES, prompt_after_brief};
-use crate::scope::{Purpose, Tagged};
+use super::{CHECKPOINT_FRAME, CONVERSATION_FRAME, SECTION_FRAMES, prompt_after_brief};
+use crate::scope::{Purpose, TaggedPrompt};
 
 /// A first prompt, split into its tags, its brief and the user's prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sent<'a> {
+pub struct FirstPrompt<'a> {
     /// Purpose in the tags; `None` if the text begins with no tags.
     pub purpose: Option<Purpose>,
     /// The tags, with the whitespace after them.
@@ -18,26 +18,26 @@ pub struct Sent<'a> {
     pub prompt: &'a str,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> FirstPrompt<'a> {
     /// Parses a first prompt. Only text that begins with a frame line counts as a brief, because a user may quote the
     /// other lines.
     #[must_use]
-    pub fn read(sent: &'a str) -> Self {
-        let tagged = Tagged::read(sent);
-        let said = tagged.as_ref().map_or(sent, |tagged| tagged.rest);
-        let framed = FRAMES
+    pub fn parse(sent: &'a str) -> Self {
+        let tagged = TaggedPrompt::parse(sent);
+        let untagged = tagged.as_ref().map_or(sent, |tagged| tagged.text);
+        let has_frame = SECTION_FRAMES
             .iter()
-            .any(|frame| said.trim_start().starts_with(frame));
-        let asked = framed.then(|| prompt_after_brief(said)).flatten();
-        let prompt = [asked, Some(said)]
+            .any(|frame| untagged.trim_start().starts_with(frame));
+        let after_brief = has_frame.then(|| prompt_after_brief(untagged)).flatten();
+        let prompt = [after_brief, Some(untagged)]
             .into_iter()
             .flatten()
-            .find(|words| !words.trim().is_empty())
+            .find(|text| !text.trim().is_empty())
             .unwrap_or(sent);
-        // `prompt` is a suffix of `said` or of `sent`, and `said` is a suffix of `sent`.
+        // `prompt` is a suffix of `untagged` or of `sent`, and `untagged` is a suffix of `sent`.
         let (before, _) = sent.split_at(sent.len() - prompt.len());
-        let heading = sent.len() - said.len();
-        let (heading, brief) = before.split_at(heading.min(before.len()));
+        let heading_len = sent.len() - untagged.len();
+        let (heading, brief) = before.split_at(heading_len.min(before.len()));
         Self {
             purpose: tagged.map(|tagged| tagged.purpose),
             heading,
@@ -48,26 +48,26 @@ impl<'a> Sent<'a> {
 
     /// Returns `true` if the brief contains a checkpoint or messages, not only a role and a project context.
     #[must_use]
-    pub fn tells_of_more(&self) -> bool {
+    pub fn has_history(&self) -> bool {
         let mut lines = self.brief.lines();
-        lines.any(|line| line == CHECKPOINT || line == CONVERSATION)
+        lines.any(|line| line == CHECKPOINT_FRAME || line == CONVERSATION_FRAME)
     }
 
     /// Returns the user's prompt in a first prompt.
     #[must_use]
-    pub fn words(sent: &'a str) -> &'a str {
-        Self::read(sent).prompt
+    pub fn user_prompt(sent: &'a str) -> &'a str {
+        Self::parse(sent).prompt
     }
 
     /// Removes the brief from a first prompt. The tags stay.
     #[must_use]
-    pub fn without_brief(sent: &'a str) -> Cow<'a, str> {
+    pub fn strip_brief(sent: &'a str) -> Cow<'a, str> {
         let Self {
             heading,
             brief,
             prompt,
             ..
-        } = Self::read(sent);
+        } = Self::parse(sent);
         if brief.is_empty() {
             return Cow::Borrowed(sent);
         }
@@ -78,53 +78,60 @@ impl<'a> Sent<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brief::{END_OF_RECORD, Story, compose};
+    use crate::brief::{BriefInput, END_OF_RECORD, compose_brief};
 
     #[test]
-    fn a_first_prompt_is_taken_apart() {
-        let told = format!("[Your role, which you act by]\n> a tester\n\n{END_OF_RECORD}\n\n");
+    fn a_first_prompt_splits_into_heading_brief_and_prompt() {
+        let role_brief =
+            format!("[Your role, which you act by]\n> a tester\n\n{END_OF_RECORD}\n\n");
         let (tag, short) = ("[Feature: auth]\n\n", "[Feature: auth]");
         // The sent text; its heading, its brief and its prompt.
         let cases = [
             ("fix it".to_owned(), ["", "", "fix it"]),
             (format!("{tag}fix it"), [tag, "", "fix it"]),
-            (format!("{told}fix it"), ["", &told, "fix it"]),
-            (format!("{tag}{told}fix it"), [tag, &told, "fix it"]),
+            (format!("{role_brief}fix it"), ["", &role_brief, "fix it"]),
+            (
+                format!("{tag}{role_brief}fix it"),
+                [tag, &role_brief, "fix it"],
+            ),
             // Text that no prompt follows is the prompt.
             (String::new(), ["", "", ""]),
             (short.to_owned(), ["", "", short]),
             (tag.to_owned(), ["", "", tag]),
-            (format!("{tag}{told}"), [tag, "", &told]),
+            (format!("{tag}{role_brief}"), [tag, "", &role_brief]),
             // A user may quote a brief, or write a prompt that begins like one.
             (
-                format!("what is\n{told}?"),
-                ["", "", &format!("what is\n{told}?")],
+                format!("what is\n{role_brief}?"),
+                ["", "", &format!("what is\n{role_brief}?")],
             ),
             (
                 "[Your role, which you act by] what?".to_owned(),
                 ["", "", "[Your role, which you act by] what?"],
             ),
             (
-                format!("{told}see\n{told}"),
-                ["", &told, &format!("see\n{told}")],
+                format!("{role_brief}see\n{role_brief}"),
+                ["", &role_brief, &format!("see\n{role_brief}")],
             ),
         ];
         for (sent, [heading, brief, prompt]) in &cases {
-            let read = Sent::read(sent);
-            let apart = (read.heading, read.brief, read.prompt);
-            assert_eq!(apart, (*heading, *brief, *prompt), "{sent:?}");
-            let purpose = Tagged::read(sent).map(|tagged| tagged.purpose);
-            assert_eq!(read.purpose, purpose, "{sent:?}");
+            let parsed = FirstPrompt::parse(sent);
+            let parts = (parsed.heading, parsed.brief, parsed.prompt);
+            assert_eq!(parts, (*heading, *brief, *prompt), "{sent:?}");
+            let purpose = TaggedPrompt::parse(sent).map(|tagged| tagged.purpose);
+            assert_eq!(parsed.purpose, purpose, "{sent:?}");
         }
-        let whole = format!("{tag}{told}fix it");
-        assert_eq!(Sent::without_brief(&whole), "[Feature: auth]\n\nfix it");
+        let tagged_prompt = format!("{tag}{role_brief}fix it");
+        assert_eq!(
+            FirstPrompt::strip_brief(&tagged_prompt),
+            "[Feature: auth]\n\nfix it"
+        );
     }
 
     #[test]
-    fn whatever_a_brief_consists_of_comes_off() {
-        let turns = [crate::brief::ToldTurn {
+    fn every_combination_of_sections_is_stripped() {
+        let turns = [crate::brief::BriefTurn {
             n: 1,
-            messages: vec![crate::session::Message::text(
+            messages: vec![crate::session::Message::from_text(
                 crate::session::Role::User,
                 "hello",
                 jiff::Timestamp::UNIX_EPOCH,
@@ -132,21 +139,25 @@ mod tests {
         }];
         for parts in 1..16_u8 {
             let part = |bit: u8, text| (parts & bit != 0).then_some(text);
-            let story = Story {
+            let input = BriefInput {
                 heading: Some("[Feature: auth] [Role: qa]"),
                 role: part(1, "a tester"),
                 context: part(2, "it is a shop"),
                 checkpoint: part(4, "much was done"),
                 turns: if parts & 8 == 0 { &[] } else { &turns },
-                look_up: None,
+                lookup_session_id: None,
                 prompt: "fix it",
             };
-            let brief = compose(&story, 100_000, &|text| text.len() as u64).unwrap();
-            let sent = brief.with("fix it");
-            assert_eq!(Sent::words(&sent), "fix it", "{sent}");
-            assert_eq!(Sent::read(&sent).tells_of_more(), parts >= 4, "{sent}");
-            let bare = Sent::without_brief(&sent);
-            assert_eq!(bare, "[Feature: auth] [Role: qa]\n\nfix it");
+            let brief = compose_brief(&input, 100_000, &|text| text.len() as u64).unwrap();
+            let sent = brief.prepend_to("fix it");
+            assert_eq!(FirstPrompt::user_prompt(&sent), "fix it", "{sent}");
+            assert_eq!(
+                FirstPrompt::parse(&sent).has_history(),
+                parts >= 4,
+                "{sent}"
+            );
+            let stripped = FirstPrompt::strip_brief(&sent);
+            assert_eq!(stripped, "[Feature: auth] [Role: qa]\n\nfix it");
         }
     }
 }

@@ -1,35 +1,36 @@
 //! Prompts that include piped input.
 
 /// Info string and line end that follow the opening fence of the block of piped input.
-const CAPTION: &str = "stdin\n";
+const STDIN_BLOCK_CAPTION: &str = "stdin\n";
 
 /// Appends piped input to a prompt as a code block, so that a model and a later compaction can distinguish the user's
 /// text from the output of a program. The fence is longer than any run of backticks in the input, so that the input
 /// cannot end the block.
 #[must_use]
-pub fn with_piped(prompt: &str, piped: &str) -> String {
+pub fn prompt_with_piped_input(prompt: &str, piped: &str) -> String {
     if piped.trim().is_empty() {
         return prompt.to_owned();
     }
-    let fence = "`".repeat(longest_run(piped, '`').saturating_add(1).max(3));
+    let fence = "`".repeat(longest_run_len(piped, '`').saturating_add(1).max(3));
     let prompt = prompt.trim_end();
     let end = if piped.ends_with('\n') { "" } else { "\n" };
-    format!("{prompt}\n\n{fence}{CAPTION}{piped}{end}{fence}\n")
+    format!("{prompt}\n\n{fence}{STDIN_BLOCK_CAPTION}{piped}{end}{fence}\n")
 }
 
 /// Returns a prompt without its piped input.
-pub(crate) fn without_piped(prompt: &str) -> &str {
-    let mut captions = prompt.match_indices(CAPTION).map(|(at, _)| at);
-    let said = captions.find_map(|at| {
+pub(crate) fn prompt_without_piped_input(prompt: &str) -> &str {
+    let mut captions = prompt.match_indices(STDIN_BLOCK_CAPTION).map(|(at, _)| at);
+    let user_text = captions.find_map(|at| {
         let before = prompt.get(..at)?;
-        let said = before.trim_end_matches('`');
-        (before.len() - said.len() >= 3 && said.ends_with("\n\n")).then(|| said.trim_end())
+        let before_fence = before.trim_end_matches('`');
+        (before.len() - before_fence.len() >= 3 && before_fence.ends_with("\n\n"))
+            .then(|| before_fence.trim_end())
     });
-    said.unwrap_or(prompt)
+    user_text.unwrap_or(prompt)
 }
 
 /// Returns the length of the longest run of a character.
-fn longest_run(text: &str, wanted: char) -> usize {
+fn longest_run_len(text: &str, wanted: char) -> usize {
     let runs = text.split(|c| c != wanted).map(str::len);
     runs.max().unwrap_or(0)
 }
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_piped_stands_apart_after_the_prompt() {
+    fn piped_input_follows_the_prompt_in_its_own_block() {
         let cases = [
             ("why?", "", "why?"),
             ("why?", " \n\n", "why?"),
@@ -53,15 +54,15 @@ mod tests {
             ),
         ];
         for (prompt, piped, expected) in cases {
-            let all = with_piped(prompt, piped);
-            assert_eq!(all, expected, "{prompt:?} {piped:?}");
-            assert_eq!(without_piped(&all), prompt.trim_end());
+            let combined = prompt_with_piped_input(prompt, piped);
+            assert_eq!(combined, expected, "{prompt:?} {piped:?}");
+            assert_eq!(prompt_without_piped_input(&combined), prompt.trim_end());
         }
-        for alone in [
+        for prompt_alone in [
             "what is `stdin\n` in C?",
             "read from stdin\n\n```sh\nls\n```",
         ] {
-            assert_eq!(without_piped(alone), alone);
+            assert_eq!(prompt_without_piped_input(prompt_alone), prompt_alone);
         }
     }
 }

@@ -9,9 +9,9 @@ pub use encoding::{ContextError, decode_context, encode_context};
 
 /// Information on a project and on the work in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Context {
+pub struct ProjectContext {
     /// Layout of the project.
-    pub structure: Structure,
+    pub structure: ProjectStructure,
     /// Documents that people wrote for agents and for each other, such as `CLAUDE.md`.
     pub documents: Vec<Document>,
     /// The newest commits, newest first.
@@ -26,7 +26,7 @@ pub struct Context {
 
 /// Layout of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Structure {
+pub struct ProjectStructure {
     /// Directories with sources.
     pub src_dirs: Vec<String>,
     /// Files that configure the project and its tools.
@@ -51,8 +51,8 @@ pub struct Document {
 impl Document {
     /// Returns `true` if the text is only the beginning of the file.
     #[must_use]
-    pub fn is_cut(&self) -> bool {
-        u64::try_from(self.text.len()).is_ok_and(|told| told < self.size)
+    pub fn is_truncated(&self) -> bool {
+        u64::try_from(self.text.len()).is_ok_and(|len| len < self.size)
     }
 }
 
@@ -110,7 +110,7 @@ pub struct TaskContext {
 
 /// A source of a context, with a stamp that shows whether it has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct ContextSource {
     /// Name or short description of the source.
     pub name: String,
     /// Value that stays equal as long as the source is unchanged.
@@ -119,11 +119,11 @@ pub struct Source {
 
 /// A gathered context, as it is cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptContext {
+pub struct CachedContext {
     /// The context.
-    pub context: Context,
+    pub context: ProjectContext,
     /// Sources of the context.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ContextSource>,
     /// Size of the rendered context, in tokens.
     pub tokens: u64,
     /// Time at which the context was gathered.
@@ -132,13 +132,14 @@ pub struct KeptContext {
 
 /// Returns the names of the sources that were changed, added or removed.
 #[must_use]
-pub fn changed_sources(before: &[Source], now: &[Source]) -> Vec<String> {
-    let differs =
-        |source: &&Source, others: &[Source]| !others.iter().any(|other| other == *source);
+pub fn changed_sources(before: &[ContextSource], now: &[ContextSource]) -> Vec<String> {
+    let is_missing_in = |source: &&ContextSource, sources: &[ContextSource]| {
+        !sources.iter().any(|candidate| candidate == *source)
+    };
     let mut names: Vec<String> = Vec::new();
-    let news = now.iter().filter(|source| differs(source, before));
-    let gone = before.iter().filter(|source| differs(source, now));
-    for source in news.chain(gone) {
+    let new_or_changed = now.iter().filter(|source| is_missing_in(source, before));
+    let removed_or_changed = before.iter().filter(|source| is_missing_in(source, now));
+    for source in new_or_changed.chain(removed_or_changed) {
         if !names.contains(&source.name) {
             names.push(source.name.clone());
         }
@@ -146,17 +147,17 @@ pub fn changed_sources(before: &[Source], now: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the beginning of a text, at most `most` bytes. Cuts after a complete line if that leaves more than half of
-/// `most`.
+/// Returns the beginning of a text, at most `max_bytes` bytes. Cuts after a complete line if that leaves more than half of
+/// `max_bytes`.
 #[must_use]
-pub fn excerpt(text: &str, most: usize) -> &str {
-    if text.len() <= most {
+pub fn excerpt(text: &str, max_bytes: usize) -> &str {
+    if text.len() <= max_bytes {
         return text;
     }
-    let begin = &text[..text.floor_char_boundary(most)];
-    match begin.rfind('\n') {
-        Some(end) if end > most / 2 => &begin[..=end],
-        _ => begin,
+    let beginning = &text[..text.floor_char_boundary(max_bytes)];
+    match beginning.rfind('\n') {
+        Some(end) if end > max_bytes / 2 => &beginning[..=end],
+        _ => beginning,
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::json::Json;
 
 /// Keys of a call's main argument, by precedence: a command to run, a text to search for, or a file to open.
-const MAIN: [&str; 14] = [
+const MAIN_ARGUMENT_KEYS: [&str; 14] = [
     "command",
     "cmd",
     "pattern",
@@ -25,7 +25,7 @@ const MAIN: [&str; 14] = [
 ];
 
 /// Keys of the text in a response, by precedence.
-const WORDS: [&str; 10] = [
+const RESULT_TEXT_KEYS: [&str; 10] = [
     "output",
     "error",
     "text",
@@ -40,57 +40,59 @@ const WORDS: [&str; 10] = [
 
 /// Maximum length in bytes of an argument that is shown in full. The main argument has no limit; any other argument
 /// that is longer, or has several lines, is shown by its name and size.
-const SHORT: usize = 120;
+const MAX_ARGUMENT_BYTES: usize = 120;
 
 /// Renders a call: the tool's name, its main argument, and the other arguments in short.
 #[must_use]
-pub fn noted_call(name: &str, args: &Json) -> String {
+pub fn describe_tool_call(name: &str, args: &Json) -> String {
     let fields = match serde_json::from_str(args.as_str()) {
         Ok(Value::Object(fields)) => fields,
         Ok(Value::Null) | Err(_) => return name.to_owned(),
-        Ok(Value::String(text)) => return titled(name, &text),
+        Ok(Value::String(text)) => return join_name_and_argument(name, &text),
         Ok(Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
-            return titled(name, args.as_str());
+            return join_name_and_argument(name, args.as_str());
         }
     };
-    let main = MAIN.into_iter().find_map(|key| {
+    let main = MAIN_ARGUMENT_KEYS.into_iter().find_map(|key| {
         let value = fields.get(key)?;
-        Some((key, line(value)?))
+        Some((key, inline_text(value)?))
     });
-    let mut noted = match &main {
-        Some((_, value)) => titled(name, value),
+    let mut description = match &main {
+        Some((_, value)) => join_name_and_argument(name, value),
         None => name.to_owned(),
     };
     let main = main.map(|(key, _)| key);
-    for (key, value) in rest(&fields, |key| Some(key) == main) {
-        let value = match line(value).filter(|text| is_short(text)) {
+    for (key, value) in other_fields(&fields, |key| Some(key) == main) {
+        let value = match inline_text(value).filter(|text| is_short_argument(text)) {
             Some(text) => format!(": {text}"),
-            None => format!(" ({} bytes)", size(value)),
+            None => format!(" ({} bytes)", value_bytes(value)),
         };
-        let _ = write!(noted, "; {key}{value}");
+        let _ = write!(description, "; {key}{value}");
     }
-    noted
+    description
 }
 
 /// Renders a response: its text, its diffs, and its other fields. If it contains no text, renders the JSON on one line.
 #[must_use]
-pub fn noted_answer(response: &Json) -> String {
+pub fn describe_tool_result(response: &Json) -> String {
     let value = serde_json::from_str(response.as_str()).unwrap_or_default();
-    words(&value).unwrap_or_else(|| response.on_one_line())
+    render_result_value(&value).unwrap_or_else(|| response.to_single_line())
 }
 
 /// Returns all text in a response, without its other fields.
-pub(crate) fn words_in_answer(answer: &Value) -> String {
-    match answer {
+pub(crate) fn collect_result_text(result: &Value) -> String {
+    match result {
         Value::String(text) => text.clone(),
         Value::Array(values) => {
-            let texts: Vec<String> = values.iter().map(words_in_answer).collect();
+            let texts: Vec<String> = values.iter().map(collect_result_text).collect();
             texts.join("\n")
         }
         Value::Object(fields) => {
-            let keys = WORDS.iter().chain(&["stderr"]);
+            let keys = RESULT_TEXT_KEYS.iter().chain(&["stderr"]);
             let texts = keys.filter_map(|key| fields.get(*key));
-            let texts = texts.map(words_in_answer).filter(|text| !text.is_empty());
+            let texts = texts
+                .map(collect_result_text)
+                .filter(|text| !text.is_empty());
             texts.collect::<Vec<String>>().join("\n")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
@@ -98,24 +100,24 @@ pub(crate) fn words_in_answer(answer: &Value) -> String {
 }
 
 /// Joins a tool's name and its main argument. Some agents derive one from the other; then only the longer text is used.
-fn titled(name: &str, about: &str) -> String {
-    if about.is_empty() || name.contains(about) {
+fn join_name_and_argument(name: &str, argument: &str) -> String {
+    if argument.is_empty() || name.contains(argument) {
         name.to_owned()
-    } else if name.contains(' ') && about.contains(name) {
-        about.to_owned()
+    } else if name.contains(' ') && argument.contains(name) {
+        argument.to_owned()
     } else {
-        format!("{name}: {about}")
+        format!("{name}: {argument}")
     }
 }
 
 /// Returns a value as a single text: a string, a number, a boolean, the path of an object, or a list of these. `None`
 /// for other values.
-fn line(value: &Value) -> Option<String> {
+fn inline_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         Value::Array(values) => {
-            let values: Option<Vec<String>> = values.iter().map(line).collect();
+            let values: Option<Vec<String>> = values.iter().map(inline_text).collect();
             values.map(|values| values.join(" "))
         }
         Value::Object(fields) => match fields.get("path")? {
@@ -126,48 +128,48 @@ fn line(value: &Value) -> Option<String> {
     }
 }
 
-fn is_short(text: &str) -> bool {
-    text.len() <= SHORT && !text.contains('\n')
+fn is_short_argument(text: &str) -> bool {
+    text.len() <= MAX_ARGUMENT_BYTES && !text.contains('\n')
 }
 
-fn size(value: &Value) -> usize {
+fn value_bytes(value: &Value) -> usize {
     value
         .as_str()
         .map_or_else(|| value.to_string().len(), str::len)
 }
 
-/// Returns the fields that are not empty and that `told` does not exclude.
-fn rest(
+/// Returns the fields that are not empty and that `is_excluded` does not exclude.
+fn other_fields(
     fields: &Map<String, Value>,
-    told: impl Fn(&str) -> bool,
+    is_excluded: impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = (&String, &Value)> {
     fields.iter().filter(move |(key, value)| {
-        let says = match value {
+        let has_content = match value {
             Value::Null => false,
             Value::String(text) => !text.is_empty(),
             Value::Array(values) => !values.is_empty(),
             Value::Object(fields) => !fields.is_empty(),
             Value::Bool(_) | Value::Number(_) => true,
         };
-        says && !told(key)
+        has_content && !is_excluded(key)
     })
 }
 
-fn words(value: &Value) -> Option<String> {
+fn render_result_value(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Array(blocks) if !blocks.is_empty() => {
-            let texts: Option<Vec<String>> = blocks.iter().map(words).collect();
+            let texts: Option<Vec<String>> = blocks.iter().map(render_result_value).collect();
             texts.map(|texts| texts.join("\n"))
         }
-        Value::Object(fields) => words_in(fields),
+        Value::Object(fields) => render_result_fields(fields),
         Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
-fn words_in(fields: &Map<String, Value>) -> Option<String> {
-    let main = WORDS.into_iter().find_map(|key| {
-        let text = words(fields.get(key)?)?;
+fn render_result_fields(fields: &Map<String, Value>) -> Option<String> {
+    let main = RESULT_TEXT_KEYS.into_iter().find_map(|key| {
+        let text = render_result_value(fields.get(key)?)?;
         Some((key, text))
     });
     let diffs = fields.get("diffs").and_then(Value::as_array);
@@ -182,17 +184,17 @@ fn words_in(fields: &Map<String, Value>) -> Option<String> {
     }
     // `content` repeats for the screen what another field has for the model, and `type` only states that a block is
     // text.
-    let told = |key: &str| {
+    let is_excluded = |key: &str| {
         Some(key) == main || key == "diffs" || key == "type" || (key == "content" && main.is_some())
     };
-    let others: Vec<String> = rest(fields, told)
+    let remaining_fields: Vec<String> = other_fields(fields, is_excluded)
         .map(|(key, value)| match value {
             Value::String(text) => format!("{key}: {text}"),
-            other => format!("{key}: {other}"),
+            json_value => format!("{key}: {json_value}"),
         })
         .collect();
-    if !others.is_empty() {
-        parts.push(format!("({})", others.join(", ")));
+    if !remaining_fields.is_empty() {
+        parts.push(format!("({})", remaining_fields.join(", ")));
     }
     Some(parts.join("\n"))
 }
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_its_name_and_its_main_argument() {
+    fn a_call_is_described_by_its_name_and_main_argument() {
         let long = "x".repeat(1_000);
         let cases = [
             ("Bash", json!({"command": "ls"}), "Bash: ls"),
@@ -261,12 +263,16 @@ mod tests {
         ];
         for (name, args, expected) in cases {
             let case = format!("{name} {args}");
-            assert_eq!(noted_call(name, &Json::from(args)), expected, "{case}");
+            assert_eq!(
+                describe_tool_call(name, &Json::from(args)),
+                expected,
+                "{case}"
+            );
         }
     }
 
     #[test]
-    fn an_answer_is_its_words_and_what_else_it_tells() {
+    fn a_result_is_described_by_its_text_and_other_fields() {
         let text = |text: &str| json!({"type": "text", "text": text});
         let diff = json!({"path": "/p/a", "patch": "@@ -1 +1 @@\n-a\n+b"});
         let cases = [
@@ -303,11 +309,15 @@ mod tests {
             (json!([]), "[]"),
             (json!(null), "null"),
         ];
-        for (answer, expected) in cases {
-            let case = answer.to_string();
-            assert_eq!(noted_answer(&Json::from(answer)), expected, "{case}");
+        for (result, expected) in cases {
+            let case = result.to_string();
+            assert_eq!(
+                describe_tool_result(&Json::from(result)),
+                expected,
+                "{case}"
+            );
         }
-        let spread = Json::parse("{\"code\":\n1}").unwrap();
-        assert_eq!(noted_answer(&spread), r#"{"code":1}"#);
+        let multi_line = Json::parse("{\"code\":\n1}").unwrap();
+        assert_eq!(describe_tool_result(&multi_line), r#"{"code":1}"#);
     }
 }

@@ -10,72 +10,76 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::ToldTurn;
-use super::message_text::{both_ends, ends_of, is_tool_talk, quoted, told};
+use super::BriefTurn;
+use super::message_text::{
+    is_tool_message, message_text, push_quoted_lines, shorten_to_bytes, shorten_to_tokens,
+};
 use crate::session::{Message, Part};
 
 /// Bytes of a tool message that are shown in an older turn.
-const SHORT: usize = 600;
+const SHORT_TOOL_MESSAGE_BYTES: usize = 600;
 
-/// Divisors of the available tokens: the quotient is the maximum of a text message (`WORDS_SHARE`) or of a tool message
-/// (`TOOL_SHARE`).
-const WORDS_SHARE: u64 = 4;
-const TOOL_SHARE: u64 = 16;
+/// Divisors of the available tokens: the quotient is the maximum of a text message (`TEXT_MESSAGE_DIVISOR`) or of a tool message
+/// (`TOOL_MESSAGE_DIVISOR`).
+const TEXT_MESSAGE_DIVISOR: u64 = 4;
+const TOOL_MESSAGE_DIVISOR: u64 = 16;
 
-/// Tokens that a line costs beyond its text (`LINE`), and that a message or a turn costs (`FRAME`).
-const LINE: u64 = 2;
-const FRAME: u64 = 8;
+/// Tokens that a line costs beyond its text (`LINE_OVERHEAD_TOKENS`), and that a message or a turn costs (`FRAME_OVERHEAD_TOKENS`).
+const LINE_OVERHEAD_TOKENS: u64 = 2;
+const FRAME_OVERHEAD_TOKENS: u64 = 8;
 
 /// Returns the minimum number of tokens that a message needs in a brief of `budget` tokens. With it, a caller can load
 /// only as many messages as fit.
 #[must_use]
-pub fn least_tokens(message: &Message, budget: u64) -> u64 {
-    let shortest = u64::try_from(SHORT / 2).unwrap_or(u64::MAX);
-    let tools = is_tool_talk(message);
-    let guess = || u64::try_from(told(message).len() / 4).unwrap_or(u64::MAX);
-    let tokens = message.tokens.unwrap_or_else(guess);
-    if tools {
-        tokens.min(shortest).min(budget / TOOL_SHARE)
+pub fn min_brief_tokens(message: &Message, budget: u64) -> u64 {
+    let short_tool_tokens = u64::try_from(SHORT_TOOL_MESSAGE_BYTES / 2).unwrap_or(u64::MAX);
+    let is_tool = is_tool_message(message);
+    let estimate = || u64::try_from(message_text(message).len() / 4).unwrap_or(u64::MAX);
+    let tokens = message.tokens.unwrap_or_else(estimate);
+    if is_tool {
+        tokens
+            .min(short_tool_tokens)
+            .min(budget / TOOL_MESSAGE_DIVISOR)
     } else {
-        tokens.min(budget / WORDS_SHARE)
+        tokens.min(budget / TEXT_MESSAGE_DIVISOR)
     }
 }
 
 /// Omissions within the turns that a brief shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Missing {
+pub struct Omissions {
     /// Number of messages that are cut to their beginning and end: tool messages in older turns, and messages that
     /// exceed the maximum of a single message.
-    pub shortened: u32,
+    pub shortened_messages: u32,
     /// Number of bytes by which those messages are shorter.
-    pub bytes: u64,
+    pub cut_bytes: u64,
     /// Number of messages that are omitted from a turn that is too long to be shown completely.
-    pub messages: u32,
+    pub omitted_messages: u32,
 }
 
-impl Missing {
-    fn and(self, other: Self) -> Self {
+impl Omissions {
+    fn combine(self, other: Self) -> Self {
         Self {
-            shortened: self.shortened + other.shortened,
-            bytes: self.bytes + other.bytes,
-            messages: self.messages + other.messages,
+            shortened_messages: self.shortened_messages + other.shortened_messages,
+            cut_bytes: self.cut_bytes + other.cut_bytes,
+            omitted_messages: self.omitted_messages + other.omitted_messages,
         }
     }
 }
 
 /// The turns that a brief shows.
-pub(super) struct Chosen {
+pub(super) struct TurnSelection {
     /// Number of the first turn; `None` if no turn fits.
-    pub(super) first: Option<u32>,
+    pub(super) first_turn: Option<u32>,
     /// Omissions within the turns.
-    pub(super) missing: Missing,
+    pub(super) omissions: Omissions,
     /// Rendered text of all turns.
     pub(super) text: String,
 }
 
 /// Level of detail of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum DetailLevel {
     Full,
     /// Tool messages are shortened.
     Short,
@@ -83,24 +87,28 @@ enum Form {
 
 /// A rendered turn or message.
 #[derive(Default)]
-struct Told {
+struct RenderedText {
     text: String,
     tokens: u64,
-    missing: Missing,
+    omissions: Omissions,
 }
 
-struct Scribe<'a> {
+struct TurnRenderer<'a> {
     room: u64,
     count: &'a dyn Fn(&str) -> u64,
 }
 
 /// Selects from consecutive turns, oldest first, those that fit into `room` tokens.
-pub(super) fn choose(turns: &[ToldTurn], room: u64, count: &dyn Fn(&str) -> u64) -> Chosen {
-    let scribe = Scribe { room, count };
-    let mut full = scribe.newest(turns, Form::Full, room);
-    let begins = turns.first().is_none_or(|turn| turn.n == 1);
-    if begins && full.len() == turns.len() {
-        return chosen(turns, Vec::new(), full);
+pub(super) fn select_turns(
+    turns: &[BriefTurn],
+    room: u64,
+    count: &dyn Fn(&str) -> u64,
+) -> TurnSelection {
+    let renderer = TurnRenderer { room, count };
+    let mut full = renderer.render_newest_turns(turns, DetailLevel::Full, room);
+    let includes_first_turn = turns.first().is_none_or(|turn| turn.n == 1);
+    if includes_first_turn && full.len() == turns.len() {
+        return join_turns(turns, Vec::new(), full);
     }
     let half = full.iter().scan(0, |used, turn| {
         *used += turn.tokens;
@@ -108,172 +116,197 @@ pub(super) fn choose(turns: &[ToldTurn], room: u64, count: &dyn Fn(&str) -> u64)
     });
     let half = half.take_while(|fits| *fits).count();
     // The newest turn may use more than half, if it fits at all.
-    full.truncate(coarse(turns, half).max(1));
+    full.truncate(round_turn_count(turns, half).max(1));
     let used: u64 = full.iter().map(|turn| turn.tokens).sum();
     let older = turns.get(..turns.len() - full.len()).unwrap_or_default();
-    let mut short = scribe.newest(older, Form::Short, room.saturating_sub(used));
-    let shown = coarse(turns, full.len() + short.len());
-    short.truncate(shown.saturating_sub(full.len()));
+    let mut short =
+        renderer.render_newest_turns(older, DetailLevel::Short, room.saturating_sub(used));
+    let shown_count = round_turn_count(turns, full.len() + short.len());
+    short.truncate(shown_count.saturating_sub(full.len()));
     match turns.last() {
         // Even with shortened tool messages, the newest turn does not fit completely.
         Some(newest) if full.is_empty() && short.is_empty() && room > 0 => {
-            let part = scribe.part_of(newest);
-            chosen(turns, Vec::new(), vec![part])
+            let partial_turn = renderer.render_partial_turn(newest);
+            join_turns(turns, Vec::new(), vec![partial_turn])
         }
-        _ => chosen(turns, short, full),
+        _ => join_turns(turns, short, full),
     }
 }
 
 /// Joins the selected turns; both lists are newest first.
-fn chosen(turns: &[ToldTurn], short: Vec<Told>, full: Vec<Told>) -> Chosen {
-    let shown = short.len() + full.len();
-    let first = turns.len().checked_sub(shown).and_then(|at| turns.get(at));
+fn join_turns(
+    turns: &[BriefTurn],
+    short: Vec<RenderedText>,
+    full: Vec<RenderedText>,
+) -> TurnSelection {
+    let shown_count = short.len() + full.len();
+    let first = turns
+        .len()
+        .checked_sub(shown_count)
+        .and_then(|at| turns.get(at));
     let newest_first = full.into_iter().chain(short);
-    let mut all: Vec<Told> = newest_first.collect();
+    let mut all: Vec<RenderedText> = newest_first.collect();
     all.reverse();
-    Chosen {
-        first: first.map(|turn| turn.n),
-        missing: all
-            .iter()
-            .fold(Missing::default(), |sum, turn| sum.and(turn.missing)),
+    TurnSelection {
+        first_turn: first.map(|turn| turn.n),
+        omissions: all.iter().fold(Omissions::default(), |total, turn| {
+            total.combine(turn.omissions)
+        }),
         text: all.iter().map(|turn| turn.text.as_str()).collect(),
     }
 }
 
 /// Reduces the number of newest turns to show, so that the first of them stays the same for several turns: its number
 /// is one more than a multiple of a power of two, which is an eighth to a quarter of `count`.
-fn coarse(turns: &[ToldTurn], count: usize) -> usize {
+fn round_turn_count(turns: &[BriefTurn], count: usize) -> usize {
     let Some(first) = turns.len().checked_sub(count).and_then(|at| turns.get(at)) else {
         return count;
     };
     let quarter = u32::try_from(count / 4).unwrap_or(u32::MAX);
-    let Some(step) = quarter.checked_ilog2().map(|power| 1_u32 << power) else {
+    let Some(increment) = quarter.checked_ilog2().map(|power| 1_u32 << power) else {
         return count;
     };
     let before = first.n.saturating_sub(1);
-    let skipped = before.next_multiple_of(step) - before;
+    let skipped = before.next_multiple_of(increment) - before;
     count.saturating_sub(skipped as usize)
 }
 
-impl Scribe<'_> {
+impl TurnRenderer<'_> {
     /// Renders the newest turns that fit into `room` tokens, newest first.
-    fn newest(&self, turns: &[ToldTurn], form: Form, room: u64) -> Vec<Told> {
+    fn render_newest_turns(
+        &self,
+        turns: &[BriefTurn],
+        detail: DetailLevel,
+        room: u64,
+    ) -> Vec<RenderedText> {
         let mut used = 0;
-        let told = turns.iter().rev().map(|turn| self.turn(turn, form));
-        let fits = |turn: &Told| {
+        let rendered = turns
+            .iter()
+            .rev()
+            .map(|turn| self.render_turn(turn, detail));
+        let fits = |turn: &RenderedText| {
             used += turn.tokens;
             used <= room
         };
-        told.take_while(fits).collect()
+        rendered.take_while(fits).collect()
     }
 
-    fn turn(&self, turn: &ToldTurn, form: Form) -> Told {
+    fn render_turn(&self, turn: &BriefTurn, detail: DetailLevel) -> RenderedText {
         let messages = turn.messages.iter();
-        let told = messages.map(|message| self.message(message, form));
-        headed(turn.n, 0, told.collect())
+        let rendered = messages.map(|message| self.render_message(message, detail));
+        assemble_turn(turn.n, 0, rendered.collect())
     }
 
     /// Renders the prompt and the last messages of a turn that is too long to be shown completely. A tool result is
     /// shown only with its call.
-    fn part_of(&self, turn: &ToldTurn) -> Told {
-        let Some((prompt, rest)) = turn.messages.split_first() else {
-            return Told::default();
+    fn render_partial_turn(&self, turn: &BriefTurn) -> RenderedText {
+        let Some((prompt, later_messages)) = turn.messages.split_first() else {
+            return RenderedText::default();
         };
-        let prompt = self.message(prompt, Form::Short);
-        let mut used = prompt.tokens + 2 * FRAME;
-        let fits = |told: &Told| {
-            used += told.tokens;
+        let prompt = self.render_message(prompt, DetailLevel::Short);
+        let mut used = prompt.tokens + 2 * FRAME_OVERHEAD_TOKENS;
+        let fits = |rendered: &RenderedText| {
+            used += rendered.tokens;
             used <= self.room
         };
-        let newest_first = rest
+        let newest_first = later_messages
             .iter()
             .rev()
-            .map(|said| self.message(said, Form::Short));
-        let mut ends: Vec<Told> = newest_first.take_while(fits).collect();
-        ends.reverse();
-        let shown = rest.get(rest.len() - ends.len()..).unwrap_or_default();
-        let calls: HashSet<&str> = shown.iter().flat_map(calls).collect();
-        let answered = |message: &Message| answers(message).all(|call| calls.contains(call));
-        let kept: Vec<Told> = ends
+            .map(|later_message| self.render_message(later_message, DetailLevel::Short));
+        let mut last_messages: Vec<RenderedText> = newest_first.take_while(fits).collect();
+        last_messages.reverse();
+        let shown_messages = later_messages
+            .get(later_messages.len() - last_messages.len()..)
+            .unwrap_or_default();
+        let calls: HashSet<&str> = shown_messages.iter().flat_map(call_ids).collect();
+        let has_call =
+            |message: &Message| answered_call_ids(message).all(|call| calls.contains(call));
+        let retained: Vec<RenderedText> = last_messages
             .into_iter()
-            .zip(shown)
-            .filter(|(_, message)| answered(message))
-            .map(|(told, _)| told)
+            .zip(shown_messages)
+            .filter(|(_, message)| has_call(message))
+            .map(|(rendered_message, _)| rendered_message)
             .collect();
-        let missing = u32::try_from(rest.len() - kept.len()).unwrap_or(u32::MAX);
-        let mut parts = vec![prompt];
-        parts.extend(kept);
-        headed(turn.n, missing, parts)
+        let omitted = u32::try_from(later_messages.len() - retained.len()).unwrap_or(u32::MAX);
+        let mut rendered_messages = vec![prompt];
+        rendered_messages.extend(retained);
+        assemble_turn(turn.n, omitted, rendered_messages)
     }
 
-    fn message(&self, message: &Message, form: Form) -> Told {
-        let text = told(message);
+    fn render_message(&self, message: &Message, detail: DetailLevel) -> RenderedText {
+        let text = message_text(message);
         let text = text.trim_end_matches('\n');
         if text.trim().is_empty() {
-            return Told::default();
+            return RenderedText::default();
         }
         let tokens = message.tokens.unwrap_or_else(|| (self.count)(text));
-        let tools = is_tool_talk(message);
-        let share = if tools { TOOL_SHARE } else { WORDS_SHARE };
-        let shown = if tools && form == Form::Short && text.len() > 2 * SHORT {
-            ends_of(text, SHORT).into()
+        let is_tool = is_tool_message(message);
+        let divisor = if is_tool {
+            TOOL_MESSAGE_DIVISOR
         } else {
-            both_ends(text, tokens, self.room / share)
+            TEXT_MESSAGE_DIVISOR
         };
-        let mut missing = Missing::default();
+        let shown_text =
+            if is_tool && detail == DetailLevel::Short && text.len() > 2 * SHORT_TOOL_MESSAGE_BYTES
+            {
+                shorten_to_bytes(text, SHORT_TOOL_MESSAGE_BYTES).into()
+            } else {
+                shorten_to_tokens(text, tokens, self.room / divisor)
+            };
+        let mut omissions = Omissions::default();
         let mut tokens = tokens;
-        if let Cow::Owned(cut) = &shown {
+        if let Cow::Owned(cut) = &shown_text {
             tokens = (self.count)(cut);
-            missing.shortened = 1;
+            omissions.shortened_messages = 1;
             let bytes = text.len().saturating_sub(cut.len());
-            missing.bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            omissions.cut_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         }
-        let cut_off = if message.complete { "" } else { " (cut off)" };
-        let mut out = format!("{}{cut_off}:\n", message.role.as_str());
-        quoted(&shown, &mut out);
+        let incomplete_mark = if message.complete { "" } else { " (cut off)" };
+        let mut out = format!("{}{incomplete_mark}:\n", message.role.as_str());
+        push_quoted_lines(&shown_text, &mut out);
         out.push('\n');
-        let lines = u64::try_from(shown.lines().count()).unwrap_or(u64::MAX);
-        Told {
+        let lines = u64::try_from(shown_text.lines().count()).unwrap_or(u64::MAX);
+        RenderedText {
             text: out,
-            tokens: tokens + LINE * lines + FRAME,
-            missing,
+            tokens: tokens + LINE_OVERHEAD_TOKENS * lines + FRAME_OVERHEAD_TOKENS,
+            omissions,
         }
     }
 }
 
-/// Renders a turn of these messages. If `missing` messages are omitted, a note after the prompt states it.
-fn headed(n: u32, missing: u32, messages: Vec<Told>) -> Told {
-    let mut turn = Told {
+/// Renders a turn of these messages. If `omitted` messages are omitted, a note after the prompt states it.
+fn assemble_turn(n: u32, omitted: u32, messages: Vec<RenderedText>) -> RenderedText {
+    let mut turn = RenderedText {
         text: format!("[Turn {n}]\n"),
-        tokens: FRAME,
-        missing: Missing {
-            messages: missing,
-            ..Missing::default()
+        tokens: FRAME_OVERHEAD_TOKENS,
+        omissions: Omissions {
+            omitted_messages: omitted,
+            ..Omissions::default()
         },
     };
-    for (place, message) in messages.into_iter().enumerate() {
-        if place == 1 && missing > 0 {
+    for (index, message) in messages.into_iter().enumerate() {
+        if index == 1 && omitted > 0 {
             let _ = write!(
                 turn.text,
-                "({missing} messages of this turn are not shown)\n\n"
+                "({omitted} messages of this turn are not shown)\n\n"
             );
-            turn.tokens += FRAME;
+            turn.tokens += FRAME_OVERHEAD_TOKENS;
         }
         turn.text.push_str(&message.text);
         turn.tokens += message.tokens;
-        turn.missing = turn.missing.and(message.missing);
+        turn.omissions = turn.omissions.combine(message.omissions);
     }
     turn
 }
 
-fn calls(message: &Message) -> impl Iterator<Item = &str> {
+fn call_ids(message: &Message) -> impl Iterator<Item = &str> {
     message.parts.iter().filter_map(|part| match part {
         Part::FunctionCall { id, .. } => Some(id.as_str()),
         _ => None,
     })
 }
 
-fn answers(message: &Message) -> impl Iterator<Item = &str> {
+fn answered_call_ids(message: &Message) -> impl Iterator<Item = &str> {
     message.parts.iter().filter_map(|part| match part {
         Part::FunctionResponse { call_id, .. } => Some(call_id.as_str()),
         _ => None,

@@ -1,7 +1,7 @@
 //! The phrases by which a sentence shows what it is.
 //!
 //! They decide where a sentence is told, and that it goes before those without any; what has none is still kept as far
-//! as there is room. Each stands for whole words, as they are written in a [`Unit`].
+//! as there is room. Each stands for whole words, as they are written in a [`TextUnit`].
 
 mod asked;
 mod east;
@@ -19,7 +19,7 @@ use self::phrases::{
     UNDER_WAY, WISHES, WORKS,
 };
 use super::ItemKind;
-use super::text_units::Unit;
+use super::text_units::TextUnit;
 use crate::session::Role;
 
 /// What a sentence is, and how plainly it says so.
@@ -107,7 +107,7 @@ static BY_FIRST_WORD: LazyLock<HashMap<&str, Vec<Rest>>> = LazyLock::new(|| {
 });
 
 /// What a sentence is, as far as it shows.
-pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
+pub(super) fn sense(unit: &TextUnit, role: Role) -> Option<Sense> {
     if role == Role::User && east::is_rule(&unit.text) {
         return Some(Sense::plainly(ItemKind::Directive));
     }
@@ -169,7 +169,7 @@ pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
 }
 
 /// How many words a sentence has, be there blanks between them or not.
-pub(super) fn length(unit: &Unit) -> usize {
+pub(super) fn length(unit: &TextUnit) -> usize {
     unit.words().count().max(east::words(&unit.text))
 }
 
@@ -237,20 +237,20 @@ const BACK: [&str; 26] = [
 ];
 
 /// Whether a sentence speaks of what was said right before it.
-pub(super) fn refers_back(unit: &Unit) -> bool {
+pub(super) fn refers_back(unit: &TextUnit) -> bool {
     unit.words().any(|word| BACK.contains(&word))
 }
 
 /// Whether a sentence can't be told without what was said right before it: it begins with that, or names it by a word
 /// that means nothing else.
-pub(super) fn leans_back(unit: &Unit) -> bool {
+pub(super) fn leans_back(unit: &TextUnit) -> bool {
     let stands_for = ["it", "its", "they", "them", "those", "these", "both"];
     unit.words().take(2).any(|word| BACK.contains(&word))
         || unit.words().any(|word| stands_for.contains(&word))
 }
 
 /// Whether a sentence is of the moment alone by its form: a question of the user, a step that the agent announces.
-pub(super) fn is_routine(unit: &Unit, role: Role) -> bool {
+pub(super) fn is_routine(unit: &TextUnit, role: Role) -> bool {
     let mut words = unit.words();
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();

@@ -2,52 +2,60 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Checkpoint, Item, LoopState};
+use super::{Checkpoint, CheckpointItem, LoopState};
 
 /// The difference between two checkpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Delta {
+pub struct CheckpointDelta {
     /// Ids of the removed items.
-    pub gone: Vec<u32>,
+    pub removed_ids: Vec<u32>,
     /// New and changed items, complete.
-    pub set: Vec<Item>,
+    pub changed_items: Vec<CheckpointItem>,
     /// New state of the loop of checks; `None` if it did not change, `Some(None)` if the loop ended.
     pub loop_state: Option<Option<LoopState>>,
 }
 
-impl Delta {
+impl CheckpointDelta {
     /// Computes the difference from one checkpoint to another.
     #[must_use]
     pub fn between(from: &Checkpoint, to: &Checkpoint) -> Self {
-        let before: HashMap<u32, &Item> = from.items.iter().map(|item| (item.id, item)).collect();
+        let before: HashMap<u32, &CheckpointItem> =
+            from.items.iter().map(|item| (item.id, item)).collect();
         let after: HashSet<u32> = to.items.iter().map(|item| item.id).collect();
-        let gone = from.items.iter().map(|item| item.id);
-        let gone = gone.filter(|id| !after.contains(id));
-        let set = to.items.iter();
-        let set = set.filter(|item| before.get(&item.id) != Some(item));
+        let removed = from.items.iter().map(|item| item.id);
+        let removed = removed.filter(|id| !after.contains(id));
+        let changed = to.items.iter();
+        let changed = changed.filter(|item| before.get(&item.id) != Some(item));
         Self {
-            gone: gone.collect(),
-            set: set.cloned().collect(),
+            removed_ids: removed.collect(),
+            changed_items: changed.cloned().collect(),
             loop_state: (from.loop_state != to.loop_state).then(|| to.loop_state.clone()),
         }
     }
 
-    /// Returns the checkpoint `to` with the difference applied.
+    /// Returns the checkpoint `base` with the difference applied.
     #[must_use]
-    pub fn apply(&self, to: &Checkpoint) -> Checkpoint {
-        let set = self.set.iter().map(|item| item.id);
-        let touched: HashSet<u32> = self.gone.iter().copied().chain(set).collect();
-        let stays = |item: &&Item| !touched.contains(&item.id);
-        let kept = to.items.iter().filter(stays).cloned();
+    pub fn apply(&self, base: &Checkpoint) -> Checkpoint {
+        let changed_ids = self.changed_items.iter().map(|item| item.id);
+        let replaced_ids: HashSet<u32> = self
+            .removed_ids
+            .iter()
+            .copied()
+            .chain(changed_ids)
+            .collect();
+        let is_unchanged = |item: &&CheckpointItem| !replaced_ids.contains(&item.id);
+        let unchanged = base.items.iter().filter(is_unchanged).cloned();
         let loop_state = match &self.loop_state {
             Some(state) => state.clone(),
-            None => to.loop_state.clone(),
+            None => base.loop_state.clone(),
         };
         Checkpoint {
-            items: kept.chain(self.set.iter().cloned()).collect(),
+            items: unchanged
+                .chain(self.changed_items.iter().cloned())
+                .collect(),
             loop_state,
         }
-        .in_order()
+        .into_sorted()
     }
 
     /// Returns `true` if the checkpoints do not differ.

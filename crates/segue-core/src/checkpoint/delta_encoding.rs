@@ -2,18 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Author, Delta, Item, ItemKind, LoopState};
+use super::{CheckpointDelta, CheckpointItem, ItemAuthor, ItemKind, LoopState};
 
 /// Format version that this build writes and reads.
-const VERSION: u32 = 1;
+const DELTA_FORMAT_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Shape {
+struct DeltaShape {
     v: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    gone: Vec<u32>,
+    #[serde(rename = "gone")]
+    removed_ids: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    set: Vec<ItemShape>,
+    #[serde(rename = "set")]
+    changed_items: Vec<ItemShape>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "loop")]
     loop_state: Option<LoopShape>,
     /// Whether the loop of checks has ended.
@@ -30,7 +32,8 @@ struct ItemShape {
     subject: Option<String>,
     turn: u32,
     message: u32,
-    by: String,
+    #[serde(rename = "by")]
+    author: String,
     weight: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pinned: bool,
@@ -52,23 +55,23 @@ pub struct DeltaError(String);
 
 /// Encodes a difference as JSON.
 #[must_use]
-pub fn encode_delta(delta: &Delta) -> String {
-    let item = |item: &Item| ItemShape {
+pub fn encode_delta(delta: &CheckpointDelta) -> String {
+    let item = |item: &CheckpointItem| ItemShape {
         id: item.id,
         kind: item.kind.as_str().to_owned(),
         text: item.text.clone(),
         subject: item.subject.clone(),
         turn: item.turn,
-        message: item.message,
-        by: item.by.as_str().to_owned(),
+        message: item.message_index,
+        author: item.author.as_str().to_owned(),
         weight: item.weight,
         pinned: item.pinned,
     };
     let state = delta.loop_state.as_ref();
-    let shape = Shape {
-        v: VERSION,
-        gone: delta.gone.clone(),
-        set: delta.set.iter().map(item).collect(),
+    let shape = DeltaShape {
+        v: DELTA_FORMAT_VERSION,
+        removed_ids: delta.removed_ids.clone(),
+        changed_items: delta.changed_items.iter().map(item).collect(),
         loop_state: state.cloned().flatten().map(|state| LoopShape {
             iteration: state.iteration,
             passed: state.passed,
@@ -83,21 +86,22 @@ pub fn encode_delta(delta: &Delta) -> String {
 
 /// Decodes a difference. Fails if the text is not valid JSON of this format, or if its version, the kind or the author
 /// of an item is unknown.
-pub fn decode_delta(text: &str) -> Result<Delta, DeltaError> {
-    let shape: Shape = serde_json::from_str(text).map_err(|error| DeltaError(error.to_string()))?;
-    if shape.v != VERSION {
+pub fn decode_delta(text: &str) -> Result<CheckpointDelta, DeltaError> {
+    let shape: DeltaShape =
+        serde_json::from_str(text).map_err(|error| DeltaError(error.to_string()))?;
+    if shape.v != DELTA_FORMAT_VERSION {
         return Err(DeltaError(format!("its version is {}", shape.v)));
     }
-    let item = |item: ItemShape| -> Result<Item, DeltaError> {
-        let unknown = |what: &str| DeltaError(format!("{what:?} is unknown"));
-        Ok(Item {
+    let item = |item: ItemShape| -> Result<CheckpointItem, DeltaError> {
+        let unknown = |name: &str| DeltaError(format!("{name:?} is unknown"));
+        Ok(CheckpointItem {
             id: item.id,
             kind: ItemKind::from_name(&item.kind).ok_or_else(|| unknown(&item.kind))?,
             text: item.text,
             subject: item.subject,
             turn: item.turn,
-            message: item.message,
-            by: Author::from_name(&item.by).ok_or_else(|| unknown(&item.by))?,
+            message_index: item.message,
+            author: ItemAuthor::from_name(&item.author).ok_or_else(|| unknown(&item.author))?,
             weight: item.weight,
             pinned: item.pinned,
         })
@@ -108,9 +112,13 @@ pub fn decode_delta(text: &str) -> Result<Delta, DeltaError> {
         failed: state.failed,
         last_error: state.last_error,
     });
-    Ok(Delta {
-        gone: shape.gone,
-        set: shape.set.into_iter().map(item).collect::<Result<_, _>>()?,
+    Ok(CheckpointDelta {
+        removed_ids: shape.removed_ids,
+        changed_items: shape
+            .changed_items
+            .into_iter()
+            .map(item)
+            .collect::<Result<_, _>>()?,
         loop_state: match (loop_state, shape.no_loop) {
             (None, false) => None,
             (state, _) => Some(state),

@@ -4,40 +4,40 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::render::on_one_line;
-use super::{Author, Checkpoint, Item, ItemKind, headed};
+use super::render::replace_line_breaks;
+use super::{Checkpoint, CheckpointItem, ItemAuthor, ItemKind, kind_heading};
 
 /// Maximum characters of an item.
-const LONGEST: usize = 2_000;
+const MAX_ITEM_CHARS: usize = 2_000;
 
 /// Weight of an item that the user wrote. It has no effect, because such items are always retained.
-const WEIGHT: u32 = 100;
+const USER_ITEM_WEIGHT: u32 = 100;
 
 /// An error in an edited form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slip {
+pub struct EditFormError {
     /// Line number, from 1; 0 if the error concerns the complete text.
     pub line: usize,
     /// Description of the error.
-    pub what: String,
+    pub message: String,
 }
 
 /// Renders a checkpoint for editing. The parser ignores lines that begin with `#`.
 #[must_use]
-pub fn form(checkpoint: &Checkpoint) -> String {
+pub fn render_edit_form(checkpoint: &Checkpoint) -> String {
     let mut text = String::new();
     for kind in ItemKind::ALL {
-        let mut items = checkpoint.of(kind).peekable();
+        let mut items = checkpoint.items_of_kind(kind).peekable();
         if items.peek().is_none() {
             continue;
         }
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "{}:", headed(kind));
+        let _ = writeln!(text, "{}:", kind_heading(kind));
         for item in items {
             let pinned = if item.pinned { " pinned" } else { "" };
-            let _ = writeln!(text, "- [{}{pinned}] {}", item.id, words(item));
+            let _ = writeln!(text, "- [{}{pinned}] {}", item.id, item_line_text(item));
         }
     }
     text
@@ -45,164 +45,170 @@ pub fn form(checkpoint: &Checkpoint) -> String {
 
 /// Parses an edited form into a checkpoint, or returns all errors in it. The user becomes the author of new and changed
 /// items; new items belong to the turn with the number `turn`.
-pub fn formed(text: &str, before: &Checkpoint, turn: u32) -> Result<Checkpoint, Vec<Slip>> {
-    let mut reading = Reading {
+pub fn parse_edit_form(
+    text: &str,
+    before: &Checkpoint,
+    turn: u32,
+) -> Result<Checkpoint, Vec<EditFormError>> {
+    let mut parser = EditFormParser {
         before,
         turn,
-        next: before.next_id(),
+        next_id: before.next_item_id(),
         items: Vec::new(),
-        seen: HashSet::new(),
+        seen_ids: HashSet::new(),
     };
-    let mut slips = Vec::new();
+    let mut errors = Vec::new();
     let mut kind = None;
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let read = match (text.strip_prefix('-'), kind) {
-            (None, _) => heading(text).map(|found| kind = Some(found)),
+        let result = match (text.strip_prefix('-'), kind) {
+            (None, _) => parse_heading(text).map(|parsed_kind| kind = Some(parsed_kind)),
             (Some(_), None) => Err("it is under no heading".to_owned()),
-            (Some(item), Some(kind)) => reading.item(kind, item.trim()),
+            (Some(item), Some(kind)) => parser.parse_item(kind, item.trim()),
         };
-        if let Err(what) = read {
-            slips.push(Slip { line, what });
+        if let Err(message) = result {
+            errors.push(EditFormError { line, message });
         }
     }
-    if slips.is_empty() && reading.items.is_empty() {
-        let what = "nothing is left of it".to_owned();
-        slips.push(Slip { line: 0, what });
+    if errors.is_empty() && parser.items.is_empty() {
+        let message = "nothing is left of it".to_owned();
+        errors.push(EditFormError { line: 0, message });
     }
-    if !slips.is_empty() {
-        return Err(slips);
+    if !errors.is_empty() {
+        return Err(errors);
     }
     Ok(Checkpoint {
-        items: reading.items,
+        items: parser.items,
         loop_state: before.loop_state.clone(),
     }
-    .in_order())
+    .into_sorted())
 }
 
-/// Applies the user's edits of the version `before`, which resulted in `made`, to the active version `now`. Items that
-/// only `now` contains stay. If both changed an item, both variants are retained: an item counts as unchanged only if
+/// Applies the user's edits of the version `base`, which resulted in `edited`, to the active version `current`. Items that
+/// only `current` contains stay. If both changed an item, both variants are retained: an item counts as unchanged only if
 /// its kind and text are equal.
 #[must_use]
-pub fn carried_over(before: &Checkpoint, made: &Checkpoint, now: &Checkpoint) -> Checkpoint {
-    let same = |item: &Item| {
-        let old = before.item(item.id);
-        old.is_some_and(|old| old.kind == item.kind && words(old) == words(item))
+pub fn rebase_edits(base: &Checkpoint, edited: &Checkpoint, current: &Checkpoint) -> Checkpoint {
+    let is_unchanged = |item: &CheckpointItem| {
+        let old = base.find_item(item.id);
+        old.is_some_and(|old| old.kind == item.kind && item_line_text(old) == item_line_text(item))
     };
-    let mut items: Vec<Item> = Vec::new();
-    for item in &now.items {
-        match made.item(item.id) {
-            Some(wanted) if same(item) => {
-                let is_as_before = before.item(item.id) == Some(wanted);
-                items.push(if is_as_before { item } else { wanted }.clone());
+    let mut items: Vec<CheckpointItem> = Vec::new();
+    for item in &current.items {
+        match edited.find_item(item.id) {
+            Some(edited_item) if is_unchanged(item) => {
+                let is_unedited = base.find_item(item.id) == Some(edited_item);
+                items.push(if is_unedited { item } else { edited_item }.clone());
             }
-            None if same(item) => {}
+            None if is_unchanged(item) => {}
             _ => items.push(item.clone()),
         }
     }
-    let mut next = now.next_id();
-    for wanted in &made.items {
-        let found = now.item(wanted.id).is_some_and(same);
-        if before.item(wanted.id) == Some(wanted) || found {
+    let mut next_id = current.next_item_id();
+    for edited_item in &edited.items {
+        let is_present = current.find_item(edited_item.id).is_some_and(is_unchanged);
+        if base.find_item(edited_item.id) == Some(edited_item) || is_present {
             continue;
         }
-        items.push(Item {
-            id: next,
-            ..wanted.clone()
+        items.push(CheckpointItem {
+            id: next_id,
+            ..edited_item.clone()
         });
-        next = next.saturating_add(1);
+        next_id = next_id.saturating_add(1);
     }
     Checkpoint {
         items,
-        loop_state: now.loop_state.clone(),
+        loop_state: current.loop_state.clone(),
     }
-    .in_order()
+    .into_sorted()
 }
 
-fn heading(text: &str) -> Result<ItemKind, String> {
+fn parse_heading(text: &str) -> Result<ItemKind, String> {
     let name = text.strip_suffix(':').unwrap_or(text);
     let mut kinds = ItemKind::ALL.into_iter();
-    let found = kinds.find(|kind| headed(*kind).eq_ignore_ascii_case(name));
+    let found = kinds.find(|kind| kind_heading(*kind).eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
         format!("{text:?} is neither a heading nor an item, which begins with \"- \"")
     })
 }
 
 /// Returns `true` if the line of an item contains its subject.
-fn tells_subject(kind: ItemKind) -> bool {
+fn has_subject_in_line(kind: ItemKind) -> bool {
     matches!(kind, ItemKind::File | ItemKind::Command | ItemKind::Check)
 }
 
-fn words(item: &Item) -> String {
-    let words = match &item.subject {
-        Some(subject) if tells_subject(item.kind) => format!("{subject}: {}", item.text),
+fn item_line_text(item: &CheckpointItem) -> String {
+    let text = match &item.subject {
+        Some(subject) if has_subject_in_line(item.kind) => format!("{subject}: {}", item.text),
         _ => item.text.clone(),
     };
-    on_one_line(words.trim()).replace(char::is_control, " ")
+    replace_line_breaks(text.trim()).replace(char::is_control, " ")
 }
 
-struct Reading<'a> {
+struct EditFormParser<'a> {
     before: &'a Checkpoint,
     turn: u32,
-    next: u32,
-    items: Vec<Item>,
-    seen: HashSet<u32>,
+    next_id: u32,
+    items: Vec<CheckpointItem>,
+    seen_ids: HashSet<u32>,
 }
 
-impl Reading<'_> {
-    fn item(&mut self, kind: ItemKind, line: &str) -> Result<(), String> {
-        let (id, pinned, said) = marked(line);
-        let said = said.replace(char::is_control, " ");
-        let said = said.trim();
-        if said.is_empty() {
+impl EditFormParser<'_> {
+    fn parse_item(&mut self, kind: ItemKind, line: &str) -> Result<(), String> {
+        let (id, pinned, content) = split_item_mark(line);
+        let content = content.replace(char::is_control, " ");
+        let content = content.trim();
+        if content.is_empty() {
             return Err("it says nothing".to_owned());
         }
-        if said.chars().count() > LONGEST {
-            return Err(format!("it has more than {LONGEST} characters"));
+        if content.chars().count() > MAX_ITEM_CHARS {
+            return Err(format!("it has more than {MAX_ITEM_CHARS} characters"));
         }
-        let before = match id {
+        let existing = match id {
             None => None,
-            Some(id) if !self.seen.insert(id) => {
+            Some(id) if !self.seen_ids.insert(id) => {
                 return Err(format!("item {id} is there twice"));
             }
             Some(id) => Some(
                 self.before
-                    .item(id)
+                    .find_item(id)
                     .ok_or_else(|| format!("there is no item {id}; a new one has no number"))?,
             ),
         };
-        self.items.push(match before {
-            Some(before) if before.kind == kind && words(before) == said => Item {
-                pinned,
-                ..before.clone()
-            },
-            Some(before) => {
-                let (subject, text) = apart(kind, said, before.subject.as_deref());
-                Item {
+        self.items.push(match existing {
+            Some(existing) if existing.kind == kind && item_line_text(existing) == content => {
+                CheckpointItem {
+                    pinned,
+                    ..existing.clone()
+                }
+            }
+            Some(existing) => {
+                let (subject, text) = split_subject(kind, content, existing.subject.as_deref());
+                CheckpointItem {
                     kind,
                     text,
                     subject,
-                    by: Author::Person,
+                    author: ItemAuthor::User,
                     pinned,
-                    ..before.clone()
+                    ..existing.clone()
                 }
             }
             None => {
-                let (subject, text) = apart(kind, said, None);
-                let id = self.next;
-                self.next = self.next.saturating_add(1);
-                Item {
+                let (subject, text) = split_subject(kind, content, None);
+                let id = self.next_id;
+                self.next_id = self.next_id.saturating_add(1);
+                CheckpointItem {
                     id,
                     kind,
                     text,
                     subject,
                     turn: self.turn,
-                    message: 0,
-                    by: Author::Person,
-                    weight: WEIGHT,
+                    message_index: 0,
+                    author: ItemAuthor::User,
+                    weight: USER_ITEM_WEIGHT,
                     pinned,
                 }
             }
@@ -212,36 +218,44 @@ impl Reading<'_> {
 }
 
 /// Splits a line into its id, its pin and its text. Any other bracket belongs to the text.
-fn marked(line: &str) -> (Option<u32>, bool, &str) {
-    let nothing = (None, false, line);
-    let Some((mark, said)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
-        return nothing;
+fn split_item_mark(line: &str) -> (Option<u32>, bool, &str) {
+    let unmarked = (None, false, line);
+    let Some((mark, text)) = line
+        .strip_prefix('[')
+        .and_then(|after_bracket| after_bracket.split_once(']'))
+    else {
+        return unmarked;
     };
     let words: Vec<&str> = mark.split_whitespace().collect();
     match words.as_slice() {
-        ["pinned"] => (None, true, said),
+        ["pinned"] => (None, true, text),
         [number] => match number.parse() {
-            Ok(id) => (Some(id), false, said),
-            Err(_) => nothing,
+            Ok(id) => (Some(id), false, text),
+            Err(_) => unmarked,
         },
         [number, "pinned"] => match number.parse() {
-            Ok(id) => (Some(id), true, said),
-            Err(_) => nothing,
+            Ok(id) => (Some(id), true, text),
+            Err(_) => unmarked,
         },
-        _ => nothing,
+        _ => unmarked,
     }
 }
 
 /// Splits the text of a line into the subject and the text of an item.
-fn apart(kind: ItemKind, said: &str, before: Option<&str>) -> (Option<String>, String) {
-    if !tells_subject(kind) {
-        return (before.map(str::to_owned), said.to_owned());
+fn split_subject(
+    kind: ItemKind,
+    content: &str,
+    old_subject: Option<&str>,
+) -> (Option<String>, String) {
+    if !has_subject_in_line(kind) {
+        return (old_subject.map(str::to_owned), content.to_owned());
     }
-    let same = before.and_then(|subject| Some((subject, said.strip_prefix(subject)?)));
-    let same = same.and_then(|(subject, rest)| Some((subject, rest.strip_prefix(": ")?)));
-    match same.or_else(|| said.split_once(": ")) {
+    let unchanged = old_subject.and_then(|subject| Some((subject, content.strip_prefix(subject)?)));
+    let unchanged =
+        unchanged.and_then(|(subject, remainder)| Some((subject, remainder.strip_prefix(": ")?)));
+    match unchanged.or_else(|| content.split_once(": ")) {
         Some((subject, text)) => (Some(subject.to_owned()), text.trim().to_owned()),
-        None => (None, said.to_owned()),
+        None => (None, content.to_owned()),
     }
 }
 
@@ -249,15 +263,15 @@ fn apart(kind: ItemKind, said: &str, before: Option<&str>) -> (Option<String>, S
 mod tests {
     use super::*;
 
-    fn item(id: u32, kind: ItemKind, text: &str, subject: Option<&str>) -> Item {
-        Item {
+    fn item(id: u32, kind: ItemKind, text: &str, subject: Option<&str>) -> CheckpointItem {
+        CheckpointItem {
             id,
             kind,
             text: text.to_owned(),
             subject: subject.map(str::to_owned),
             turn: id,
-            message: 1,
-            by: Author::Record,
+            message_index: 1,
+            author: ItemAuthor::Extraction,
             weight: 3,
             pinned: id == 2,
         }
@@ -275,7 +289,7 @@ mod tests {
         }
     }
 
-    const FORM: &str = "\
+    const FORM_TEXT: &str = "\
 Goal:
 - [1] ship it
 
@@ -290,25 +304,26 @@ Still to do:
 ";
 
     #[test]
-    fn what_was_made_of_an_earlier_version_takes_nothing_from_the_one_in_force() {
-        let before = checkpoint();
+    fn edits_of_an_earlier_version_remove_nothing_from_the_active_one() {
+        let base = checkpoint();
         // Item 1 is changed, item 3 is removed, and one item is added.
         let text = "Goal:\n- [1] ship the form\nRules of the user:\n- [2 pinned] [x] never push\n\
                     Still to do:\n- [7] docs\n- ask Ada\n";
-        let made = formed(text, &before, 9).unwrap();
-        assert_eq!(carried_over(&before, &made, &before), made);
+        let edited = parse_edit_form(text, &base, 9).unwrap();
+        assert_eq!(rebase_edits(&base, &edited, &base), edited);
 
-        let mut now = before.clone();
-        now.items[3].text = "docs and tests".to_owned();
-        now.items
+        let mut current = base.clone();
+        current.items[3].text = "docs and tests".to_owned();
+        current
+            .items
             .push(item(8, ItemKind::Decision, "tokens, not cookies", None));
-        let told = |checkpoint: &Checkpoint| {
+        let item_texts = |checkpoint: &Checkpoint| {
             let items = checkpoint.items.iter();
             items.map(|item| item.text.clone()).collect::<Vec<_>>()
         };
-        let carried = carried_over(&before, &made, &now);
+        let rebased = rebase_edits(&base, &edited, &current);
         assert_eq!(
-            told(&carried),
+            item_texts(&rebased),
             [
                 "ship the form",
                 "[x] never push",
@@ -317,74 +332,90 @@ Still to do:
                 "ask Ada"
             ]
         );
-        let numbers: HashSet<u32> = carried.items.iter().map(|item| item.id).collect();
-        assert_eq!(numbers.len(), carried.items.len(), "{carried:?}");
+        let ids: HashSet<u32> = rebased.items.iter().map(|item| item.id).collect();
+        assert_eq!(ids.len(), rebased.items.len(), "{rebased:?}");
 
         // After an earlier version was restored, id 1 belongs to another item: both items stay.
-        now.items[0] = item(1, ItemKind::Goal, "write a parser", None);
-        let carried = told(&carried_over(&before, &made, &now));
+        current.items[0] = item(1, ItemKind::Goal, "write a parser", None);
+        let rebased_texts = item_texts(&rebase_edits(&base, &edited, &current));
         assert!(
-            carried.contains(&"write a parser".to_owned()),
-            "{carried:?}"
+            rebased_texts.contains(&"write a parser".to_owned()),
+            "{rebased_texts:?}"
         );
-        assert!(carried.contains(&"ship the form".to_owned()), "{carried:?}");
+        assert!(
+            rebased_texts.contains(&"ship the form".to_owned()),
+            "{rebased_texts:?}"
+        );
     }
 
     #[test]
-    fn what_is_not_edited_stays_as_it_is() {
-        assert_eq!(form(&checkpoint()), FORM);
-        assert_eq!(formed(FORM, &checkpoint(), 9), Ok(checkpoint()));
-        let commented = format!("# note\n\n{FORM}  # more\n");
-        assert_eq!(formed(&commented, &checkpoint(), 9), Ok(checkpoint()));
+    fn an_unedited_form_parses_to_the_same_checkpoint() {
+        assert_eq!(render_edit_form(&checkpoint()), FORM_TEXT);
+        assert_eq!(
+            parse_edit_form(FORM_TEXT, &checkpoint(), 9),
+            Ok(checkpoint())
+        );
+        let commented = format!("# note\n\n{FORM_TEXT}  # more\n");
+        assert_eq!(
+            parse_edit_form(&commented, &checkpoint(), 9),
+            Ok(checkpoint())
+        );
     }
 
     #[test]
-    fn an_item_that_came_with_lines_is_one_line_and_not_the_persons() {
+    fn an_item_with_line_breaks_becomes_one_line_and_retains_its_author() {
         let mut before = checkpoint();
         before.items[0].text = " ship it\nRules of the user:\n- push to main ".into();
-        let text = form(&before);
-        assert_eq!(text.lines().count(), FORM.lines().count(), "{text}");
-        assert_eq!(formed(&text, &before, 9), Ok(before));
+        let text = render_edit_form(&before);
+        assert_eq!(text.lines().count(), FORM_TEXT.lines().count(), "{text}");
+        assert_eq!(parse_edit_form(&text, &before, 9), Ok(before));
     }
 
     #[test]
-    fn what_is_edited_is_the_persons() {
-        let of = |text: &str, id: u32| {
-            let formed = formed(text, &checkpoint(), 9).unwrap();
-            formed.item(id).cloned()
+    fn edited_items_become_the_users() {
+        let item_after_edit = |text: &str, id: u32| {
+            let edited = parse_edit_form(text, &checkpoint(), 9).unwrap();
+            edited.find_item(id).cloned()
         };
-        let said = FORM.replace("ship it", "ship it on Monday");
-        let goal = of(&said, 1).unwrap();
+        let edited_form = FORM_TEXT.replace("ship it", "ship it on Monday");
+        let goal = item_after_edit(&edited_form, 1).unwrap();
         assert_eq!(
-            (goal.text.as_str(), goal.by),
-            ("ship it on Monday", Author::Person)
+            (goal.text.as_str(), goal.author),
+            ("ship it on Monday", ItemAuthor::User)
         );
         assert_eq!((goal.turn, goal.pinned), (1, false));
         // A changed pin does not change the author.
-        let rule = of(&FORM.replace("[2 pinned]", "[2]"), 2).unwrap();
-        assert_eq!((rule.pinned, rule.by), (false, Author::Record));
-        let file = of(
-            &FORM.replace("b.rs: changed", "b.rs: deleted: on purpose"),
+        let rule = item_after_edit(&FORM_TEXT.replace("[2 pinned]", "[2]"), 2).unwrap();
+        assert_eq!((rule.pinned, rule.author), (false, ItemAuthor::Extraction));
+        let file = item_after_edit(
+            &FORM_TEXT.replace("b.rs: changed", "b.rs: deleted: on purpose"),
             3,
         )
         .unwrap();
         assert_eq!(file.subject.as_deref(), Some("src/a: b.rs"));
         assert_eq!(file.text, "deleted: on purpose");
         // A removed, a moved and a new item.
-        assert_eq!(of(&FORM.replace("- [1] ship it\n", ""), 1), None);
-        let moved = of(&FORM.replace("Still to do:", "Done:"), 7).unwrap();
-        assert_eq!((moved.kind, moved.by), (ItemKind::Done, Author::Person));
+        assert_eq!(
+            item_after_edit(&FORM_TEXT.replace("- [1] ship it\n", ""), 1),
+            None
+        );
+        let moved = item_after_edit(&FORM_TEXT.replace("Still to do:", "Done:"), 7).unwrap();
+        assert_eq!(
+            (moved.kind, moved.author),
+            (ItemKind::Done, ItemAuthor::User)
+        );
         assert_eq!(moved.subject.as_deref(), Some("plan: docs"));
-        let added = of(&format!("{FORM}-[pinned] also\u{7} this\n"), 8).unwrap();
+        let added = item_after_edit(&format!("{FORM_TEXT}-[pinned] also\u{7} this\n"), 8).unwrap();
         assert_eq!((added.text.as_str(), added.turn), ("also  this", 9));
-        assert!(added.pinned && added.by == Author::Person);
-        let file = of(&format!("{FORM}files:\n- src/c.rs: half done\n"), 8).unwrap();
+        assert!(added.pinned && added.author == ItemAuthor::User);
+        let file =
+            item_after_edit(&format!("{FORM_TEXT}files:\n- src/c.rs: half done\n"), 8).unwrap();
         assert_eq!(file.subject.as_deref(), Some("src/c.rs"));
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_line() {
-        let long = format!("Goal:\n- {}\n", "x".repeat(LONGEST + 1));
+    fn errors_name_their_line() {
+        let long = format!("Goal:\n- {}\n", "x".repeat(MAX_ITEM_CHARS + 1));
         let cases = [
             ("", &[(0, "nothing is left of it")][..]),
             ("# only this\nGoal:\n", &[(0, "nothing is left of it")]),
@@ -403,12 +434,12 @@ Still to do:
             (long.as_str(), &[(2, "more than 2000 characters")]),
         ];
         for (text, expected) in cases {
-            let slips = formed(text, &checkpoint(), 9).unwrap_err();
-            let told: Vec<_> = slips.iter().map(|slip| slip.line).collect();
+            let errors = parse_edit_form(text, &checkpoint(), 9).unwrap_err();
+            let error_lines: Vec<_> = errors.iter().map(|error| error.line).collect();
             let lines: Vec<_> = expected.iter().map(|(line, _)| *line).collect();
-            assert_eq!(told, lines, "{text:?}: {slips:?}");
-            for (slip, (_, what)) in slips.iter().zip(expected) {
-                assert!(slip.what.contains(what), "{text:?}: {slips:?}");
+            assert_eq!(error_lines, lines, "{text:?}: {errors:?}");
+            for (error, (_, message)) in errors.iter().zip(expected) {
+                assert!(error.message.contains(message), "{text:?}: {errors:?}");
             }
         }
     }

@@ -2,30 +2,30 @@
 
 /// A move or a removal of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(super) enum FileMove {
     /// The file was moved or renamed.
-    To { from: String, to: String },
+    Moved { from: String, to: String },
     /// The file was removed.
-    Away(String),
+    Removed(String),
 }
 
-impl Moved {
+impl FileMove {
     /// Returns the original path of the file.
-    pub(super) fn from(&self) -> &str {
+    pub(super) fn old_path(&self) -> &str {
         match self {
-            Self::To { from, .. } | Self::Away(from) => from,
+            Self::Moved { from, .. } | Self::Removed(from) => from,
         }
     }
 }
 
 /// Returns the files that the commands in a line moved or removed. Skips commands with a pattern or a variable in a
 /// path, because its value is unknown.
-pub(super) fn moved(line: &str) -> Vec<Moved> {
+pub(super) fn parse_file_moves(line: &str) -> Vec<FileMove> {
     let commands = line.split([';', '&', '|']);
-    commands.flat_map(by_one).collect()
+    commands.flat_map(parse_command).collect()
 }
 
-fn by_one(command: &str) -> Vec<Moved> {
+fn parse_command(command: &str) -> Vec<FileMove> {
     let mut words = command.split_whitespace().peekable();
     words.next_if_eq(&"git");
     let verb = words.next().unwrap_or_default();
@@ -34,40 +34,44 @@ fn by_one(command: &str) -> Vec<Moved> {
         return Vec::new();
     }
     let paths = words.into_iter().filter(|word| !word.starts_with('-'));
-    let paths: Option<Vec<&str>> = paths.map(plain).collect();
+    let paths: Option<Vec<&str>> = paths.map(literal_path).collect();
     match (verb, paths.unwrap_or_default().as_slice()) {
-        ("mv", [from, to]) if is_file(from) => {
+        ("mv", [from, to]) if has_extension(from) => {
             let name = from.rsplit('/').next().unwrap_or(from);
             let to = match to.trim_end_matches('/') {
                 "." => name.to_owned(),
-                directory if *to != directory || !is_file(to) => format!("{directory}/{name}"),
+                directory if *to != directory || !has_extension(to) => {
+                    format!("{directory}/{name}")
+                }
                 file => file.to_owned(),
             };
             let from = (*from).to_owned();
-            vec![Moved::To { from, to }]
+            vec![FileMove::Moved { from, to }]
         }
         ("rm", files) => {
-            let files = files.iter().filter(|path| is_file(path));
-            files.map(|path| Moved::Away((*path).to_owned())).collect()
+            let files = files.iter().filter(|path| has_extension(path));
+            files
+                .map(|path| FileMove::Removed((*path).to_owned()))
+                .collect()
         }
         _ => Vec::new(),
     }
 }
 
 /// Returns a path without quotation marks and without `./`; `None` if the shell would expand it.
-fn plain(word: &str) -> Option<&str> {
-    let quoted = |mark: char| word.strip_prefix(mark)?.strip_suffix(mark);
-    let word = quoted('\'').or_else(|| quoted('"')).unwrap_or(word);
+fn literal_path(word: &str) -> Option<&str> {
+    let unquoted = |mark: char| word.strip_prefix(mark)?.strip_suffix(mark);
+    let word = unquoted('\'').or_else(|| unquoted('"')).unwrap_or(word);
     let word = word.strip_prefix("./").unwrap_or(word);
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@~".contains(c);
-    (!word.is_empty() && word.chars().all(is_plain)).then_some(word)
+    let is_literal = |c: char| c.is_alphanumeric() || "/._-+@~".contains(c);
+    (!word.is_empty() && word.chars().all(is_literal)).then_some(word)
 }
 
 /// Returns `true` if a path has a file extension.
-fn is_file(path: &str) -> bool {
+fn has_extension(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    let ending = name.trim_start_matches('.').rsplit_once('.');
-    ending.is_some_and(|(_, ending)| !ending.is_empty())
+    let extension = name.trim_start_matches('.').rsplit_once('.');
+    extension.is_some_and(|(_, extension)| !extension.is_empty())
 }
 
 #[cfg(test)]
@@ -75,25 +79,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_tells_what_it_moved() {
-        let to = |from: &str, to: &str| Moved::To {
+    fn file_moves_are_parsed_from_commands() {
+        let file_move = |from: &str, to: &str| FileMove::Moved {
             from: from.into(),
             to: to.into(),
         };
-        let away = |path: &str| Moved::Away(path.into());
+        let removal = |path: &str| FileMove::Removed(path.into());
         for (line, expected) in [
-            ("git mv a.py b/c.py", vec![to("a.py", "b/c.py")]),
+            ("git mv a.py b/c.py", vec![file_move("a.py", "b/c.py")]),
             (
                 "mv -f ./src/a.rs src/old/",
-                vec![to("src/a.rs", "src/old/a.rs")],
+                vec![file_move("src/a.rs", "src/old/a.rs")],
             ),
-            ("mv a.rs old", vec![to("a.rs", "old/a.rs")]),
-            ("mv x/a.rs .", vec![to("x/a.rs", "a.rs")]),
+            ("mv a.rs old", vec![file_move("a.rs", "old/a.rs")]),
+            ("mv x/a.rs .", vec![file_move("x/a.rs", "a.rs")]),
             (
                 "mkdir b && git mv 'a.py' b/a.py; rm -f c.py d.py",
-                vec![to("a.py", "b/a.py"), away("c.py"), away("d.py")],
+                vec![
+                    file_move("a.py", "b/a.py"),
+                    removal("c.py"),
+                    removal("d.py"),
+                ],
             ),
-            ("git rm -q a.rs", vec![away("a.rs")]),
+            ("git rm -q a.rs", vec![removal("a.rs")]),
             // A file that git no longer tracks still exists.
             ("git rm --cached a.rs", vec![]),
             ("rm -rf target", vec![]),
@@ -103,7 +111,7 @@ mod tests {
             ("git commit -m 'mv a.rs b.rs'", vec![]),
             ("echo mv a.rs b.rs", vec![]),
         ] {
-            assert_eq!(moved(line), expected, "{line}");
+            assert_eq!(parse_file_moves(line), expected, "{line}");
         }
     }
 }

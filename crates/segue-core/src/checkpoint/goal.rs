@@ -2,9 +2,9 @@
 
 use super::cues::asks;
 use super::everyday::is_common;
-use super::extract::base;
-use super::text_units::Unit;
-use super::{Author, Checkpoint, Item, ItemKind};
+use super::extract::base_weight;
+use super::text_units::TextUnit;
+use super::{Checkpoint, CheckpointItem, ItemAuthor, ItemKind};
 
 /// Up to which turn what is asked for first is what all is for: later there was something before, and it is forgotten.
 const LATEST: u32 = 3;
@@ -33,13 +33,16 @@ const GREETINGS: [&str; 19] = [
 ];
 
 /// Whether a sentence says nothing but that somebody is there.
-pub(super) fn is_greeting(unit: &Unit) -> bool {
+pub(super) fn is_greeting(unit: &TextUnit) -> bool {
     let is_nothing = |word: &str| is_common(word) || GREETINGS.contains(&word);
     !asks(unit) && !unit.text.ends_with(['?', '？']) && unit.words().all(is_nothing)
 }
 
 /// What was found, in which the first request is the goal if there was none before.
-pub(super) fn with_goal(before: &Checkpoint, mut found: Vec<Item>) -> Vec<Item> {
+pub(super) fn with_goal(
+    before: &Checkpoint,
+    mut found: Vec<CheckpointItem>,
+) -> Vec<CheckpointItem> {
     let is_known = before.items.iter().chain(&found);
     if is_known.clone().any(|item| item.kind == ItemKind::Goal) || before.items.iter().any(is_task)
     {
@@ -53,16 +56,16 @@ pub(super) fn with_goal(before: &Checkpoint, mut found: Vec<Item>) -> Vec<Item> 
     for item in &mut found {
         if Some(item.turn) == first && is_task(item) {
             item.kind = ItemKind::Goal;
-            item.weight += base(ItemKind::Goal) - base(ItemKind::Request);
+            item.weight += base_weight(ItemKind::Goal) - base_weight(ItemKind::Request);
         }
     }
     found
 }
 
 /// Whether the user asks for something in it.
-fn is_task(item: &Item) -> bool {
+fn is_task(item: &CheckpointItem) -> bool {
     item.kind == ItemKind::Request
-        && item.message == 0
-        && item.by == Author::Record
-        && !is_greeting(&Unit::new(&item.text))
+        && item.message_index == 0
+        && item.author == ItemAuthor::Extraction
+        && !is_greeting(&TextUnit::new(&item.text))
 }

@@ -4,12 +4,12 @@
 use super::chat::{is_chat, is_chat_head};
 
 /// Levels of log lines.
-const LEVELS: [&str; 8] = [
+const LOG_LEVELS: [&str; 8] = [
     "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE", "FATAL", "PANIC",
 ];
 
 /// Prefixes of lines in stack traces, compiler output and diffs.
-const BEGINNINGS: [&str; 24] = [
+const PASTED_LINE_PREFIXES: [&str; 24] = [
     "Traceback (most recent call last)",
     "File \"",
     "Caused by:",
@@ -37,7 +37,7 @@ const BEGINNINGS: [&str; 24] = [
 ];
 
 /// Prefixes of lines that tools print and agents do not write.
-const OUTPUT: [&str; 25] = [
+const TOOL_OUTPUT_PREFIXES: [&str; 25] = [
     "npm warn",
     "npm WARN",
     "npm notice",
@@ -66,44 +66,44 @@ const OUTPUT: [&str; 25] = [
 ];
 
 /// Labels of advice that tools print. Some users write them as well.
-const LABELS: [&str; 6] = ["note", "hint", "help", "warning", "tip", "info"];
+const ADVICE_LABELS: [&str; 6] = ["note", "hint", "help", "warning", "tip", "info"];
 
 /// Kind of a line, judged without its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looks {
+pub(super) enum LineKind {
     /// Machine output.
     Machine,
     /// Possibly machine output.
-    Likely,
+    LikelyMachine,
     /// A command at a shell prompt, or the start of a diff. The lines after it are output or more of the diff.
     Shell,
     /// Name and time in a chat. The lines after it are the message.
-    Head,
+    ChatHeader,
     /// Name, time and message in a chat.
     Chat,
     /// A quoted line.
     Quote,
     /// Any other line.
-    Plain,
+    Other,
 }
 
 /// Classifies a line of a prompt.
-pub(super) fn looks(line: &str) -> Looks {
+pub(super) fn classify_line(line: &str) -> LineKind {
     let line = line.trim();
-    if is_typed(line) {
-        Looks::Shell
+    if is_shell_prompt(line) {
+        LineKind::Shell
     } else if line.starts_with('>') || is_in_quotes(line) {
-        Looks::Quote
-    } else if is_pasted(line) || is_output(line) {
-        Looks::Machine
+        LineKind::Quote
+    } else if is_pasted(line) || is_tool_output(line) {
+        LineKind::Machine
     } else if is_chat_head(line) {
-        Looks::Head
+        LineKind::ChatHeader
     } else if is_chat(line) {
-        Looks::Chat
+        LineKind::Chat
     } else if is_labelled(line) || is_aligned(line) {
-        Looks::Likely
+        LineKind::LikelyMachine
     } else {
-        Looks::Plain
+        LineKind::Other
     }
 }
 
@@ -121,8 +121,8 @@ fn is_in_quotes(line: &str) -> bool {
 
 /// Returns `true` if a line is a command at a prompt, such as `$ make`, `mia@host:~/w$ make` or `>>> import os`, or
 /// starts a diff.
-fn is_typed(line: &str) -> bool {
-    let begins = [
+fn is_shell_prompt(line: &str) -> bool {
+    let prefixes = [
         "$ ",
         "❯ ",
         "➜ ",
@@ -134,23 +134,25 @@ fn is_typed(line: &str) -> bool {
     ];
     let first = line.split_whitespace().next().unwrap_or_default();
     let at_host = first.contains('@') && first.contains(':') && first.ends_with(['$', '#', '%']);
-    at_host || begins.iter().any(|begins| line.starts_with(begins))
+    at_host || prefixes.iter().any(|prefix| line.starts_with(prefix))
 }
 
 /// Returns `true` if tools print a line like this and people do not write one.
-fn is_output(line: &str) -> bool {
-    let begins = OUTPUT.iter().any(|begins| line.starts_with(begins));
-    begins
-        || is_data(line)
+fn is_tool_output(line: &str) -> bool {
+    let has_prefix = TOOL_OUTPUT_PREFIXES
+        .iter()
+        .any(|prefix| line.starts_with(prefix));
+    has_prefix
+        || is_structured_data(line)
         || is_code(line)
-        || is_gutter(line)
-        || is_failure(line)
-        || is_counted(line)
+        || is_source_excerpt(line)
+        || is_error_message(line)
+        || is_count_or_log(line)
         || line.starts_with("● ") && line.contains(" › ")
 }
 
 /// Returns `true` if a line is structured data, such as `{"level":"error"}`, `"name": "x",` or `level=error msg="x"`.
-fn is_data(line: &str) -> bool {
+fn is_structured_data(line: &str) -> bool {
     let object = line.starts_with(['{', '[']) && line.ends_with(['}', ']', ',']);
     let field = line.starts_with('"') && line.contains("\": ");
     let is_pair = |word: &str| {
@@ -164,18 +166,18 @@ fn is_data(line: &str) -> bool {
 
 /// Returns `true` if a line is source code, such as `return x;`, `if x {` or `}`.
 fn is_code(line: &str) -> bool {
-    let marks = !line.is_empty() && line.chars().all(|c| "{}[](),;".contains(c));
+    let only_marks = !line.is_empty() && line.chars().all(|c| "{}[](),;".contains(c));
     // Some users end list entries with a semicolon.
-    let is_marked = line.contains(['(', '=']) || line.contains("::") || !line.contains(' ');
-    line.ends_with('{') || line.ends_with(';') && is_marked || marks
+    let has_code_marks = line.contains(['(', '=']) || line.contains("::") || !line.contains(' ');
+    line.ends_with('{') || line.ends_with(';') && has_code_marks || only_marks
 }
 
 /// Returns `true` if a line belongs to a source excerpt of a compiler, such as `12 | let x`, `|`, `| ^^^ help: …` or
 /// `^^^ …`.
-fn is_gutter(line: &str) -> bool {
+fn is_source_excerpt(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let shown = line.get(digits..).unwrap_or_default();
-    let numbered = digits > 0 && (shown.starts_with(" |") || shown.starts_with(" │"));
+    let after_digits = line.get(digits..).unwrap_or_default();
+    let numbered = digits > 0 && (after_digits.starts_with(" |") || after_digits.starts_with(" │"));
     let row = line.strip_prefix('|');
     // A table row ends with `|` or has more than one column.
     let is_row = row.is_some_and(|row| row.contains('|'));
@@ -184,7 +186,7 @@ fn is_gutter(line: &str) -> bool {
 
 /// Returns `true` if a line is an error message, such as `ValueError: …`, `java.io.IOException: …` or
 /// `failed to solve: …`.
-fn is_failure(line: &str) -> bool {
+fn is_error_message(line: &str) -> bool {
     let Some((before, _)) = line.split_once(": ") else {
         return false;
     };
@@ -192,26 +194,30 @@ fn is_failure(line: &str) -> bool {
         && ["Error", "Exception"]
             .iter()
             .any(|end| before.ends_with(end));
-    let fails = ["failed to ", "unable to ", "could not ", "cannot "];
+    let failure_prefixes = ["failed to ", "unable to ", "could not ", "cannot "];
     let words = before.split(' ').count();
-    is_class || words <= 5 && fails.iter().any(|begins| before.starts_with(begins))
+    is_class
+        || words <= 5
+            && failure_prefixes
+                .iter()
+                .any(|prefix| before.starts_with(prefix))
 }
 
 /// Returns `true` if a line is a result count or a log line, such as `Plan: 1 to add, …`, `Tests: 2 failed, …`,
 /// `Nov 12 10:14:03 host …` or `10.0.0.1 - - …`.
-fn is_counted(line: &str) -> bool {
+fn is_count_or_log(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let (first, second) = (
         words.next().unwrap_or_default(),
         words.next().unwrap_or_default(),
     );
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-    let summed =
+    let is_result_count =
         ["Plan:", "Tests:", "Test"].contains(&first) && (is_number(second) || second == "Suites:");
     let is_address = first.split('.').count() == 4 && first.split('.').all(is_number);
     let third = words.next().unwrap_or_default();
-    let in_syslog = is_number(second) && is_timed(third);
-    summed || is_address || in_syslog
+    let in_syslog = is_number(second) && has_timestamp(third);
+    is_result_count || is_address || in_syslog
 }
 
 /// Returns `true` if a line begins with a label, such as `Note: …` or `hint: …`.
@@ -220,7 +226,7 @@ pub(super) fn is_labelled(line: &str) -> bool {
         .trim()
         .split_once(": ")
         .map(|(label, _)| label.to_lowercase());
-    label.is_some_and(|label| LABELS.contains(&label.as_str()))
+    label.is_some_and(|label| ADVICE_LABELS.contains(&label.as_str()))
 }
 
 /// Returns `true` if a line has columns with more than one space between them, contains a tab, or is a markup tag.
@@ -236,16 +242,18 @@ fn is_aligned(line: &str) -> bool {
 
 /// Returns `true` if a line belongs to a log, a stack trace, compiler output or a diff. The line must be trimmed.
 pub(super) fn is_pasted(line: &str) -> bool {
-    BEGINNINGS.iter().any(|begins| line.starts_with(begins))
-        || is_timed(line)
-        || is_levelled(line)
-        || is_frame(line)
-        || is_placed(line)
+    PASTED_LINE_PREFIXES
+        .iter()
+        .any(|prefix| line.starts_with(prefix))
+        || has_timestamp(line)
+        || has_log_level(line)
+        || is_stack_frame(line)
+        || has_source_position(line)
 }
 
 /// Returns `true` if a line begins with a timestamp, such as `2026-11-02T10:14:03Z …`, `[2026/11/02 …` or
 /// `10:14:03.120 …`.
-fn is_timed(line: &str) -> bool {
+fn has_timestamp(line: &str) -> bool {
     let line = line.trim_start_matches(['[', '(']);
     if !line.starts_with(|c: char| c.is_ascii_digit()) {
         return false;
@@ -261,43 +269,50 @@ fn is_timed(line: &str) -> bool {
 
 /// Returns `true` if a line begins with a log level, such as `[ERROR] …`, `WARN: …` or `ERROR  pool: …`. A level needs
 /// a mark or alignment after it, because users also write words in capitals.
-fn is_levelled(line: &str) -> bool {
+fn has_log_level(line: &str) -> bool {
     let in_brackets = line.strip_prefix('[');
-    let from = in_brackets.unwrap_or(line);
-    let letters = from.bytes().take_while(u8::is_ascii_uppercase).count();
-    let Some((level, rest)) = from.split_at_checked(letters) else {
+    let unbracketed = in_brackets.unwrap_or(line);
+    let letters = unbracketed
+        .bytes()
+        .take_while(u8::is_ascii_uppercase)
+        .count();
+    let Some((level, remainder)) = unbracketed.split_at_checked(letters) else {
         return false;
     };
-    let set_off = match in_brackets {
-        Some(_) => rest.starts_with(']'),
-        None => rest.starts_with("  ") || rest.starts_with(": ") || rest.starts_with(" ["),
+    let has_delimiter = match in_brackets {
+        Some(_) => remainder.starts_with(']'),
+        None => {
+            remainder.starts_with("  ")
+                || remainder.starts_with(": ")
+                || remainder.starts_with(" [")
+        }
     };
-    LEVELS.contains(&level) && set_off
+    LOG_LEVELS.contains(&level) && has_delimiter
 }
 
 /// Returns `true` if a line is a stack frame, such as `at fetch (src/app.js:10:3)`, `0: std::panicking::begin` or
 /// `#3 0x7f in main`.
-fn is_frame(line: &str) -> bool {
-    let called = line
+fn is_stack_frame(line: &str) -> bool {
+    let is_call = line
         .strip_prefix("at ")
-        .is_some_and(|rest| rest.contains(':') && rest.contains(['(', '/', '\\']));
+        .is_some_and(|location| location.contains(':') && location.contains(['(', '/', '\\']));
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = line.get(digits..).unwrap_or_default();
-    let counted = digits > 0
-        && rest
+    let after_digits = line.get(digits..).unwrap_or_default();
+    let is_numbered = digits > 0
+        && after_digits
             .strip_prefix(": ")
-            .is_some_and(|rest| rest.contains("::"));
+            .is_some_and(|symbol| symbol.contains("::"));
     let address = line.starts_with('#') && line.contains(" 0x");
-    called || counted || address
+    is_call || is_numbered || address
 }
 
 /// Returns `true` if a line begins with a source position, such as `src/pool.rs:88:17: …`.
-fn is_placed(line: &str) -> bool {
-    let place = line.split_whitespace().next().unwrap_or_default();
-    if !place.ends_with(':') {
+fn has_source_position(line: &str) -> bool {
+    let position = line.split_whitespace().next().unwrap_or_default();
+    if !position.ends_with(':') {
         return false;
     }
-    let mut parts = place.trim_end_matches(':').split(':');
+    let mut parts = position.trim_end_matches(':').split(':');
     let file = parts.next().unwrap_or_default();
     let numbers: Vec<&str> = parts.collect();
     file.contains('.')
@@ -312,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_machine_wrote_is_told_from_what_a_person_says() {
+    fn machine_output_is_distinguished_from_user_text() {
         for (line, pasted) in [
             ("2026-11-02T10:14:03Z WARN pool: must not be reused", true),
             ("[2026/11/02 10:14] always retrying", true),
@@ -346,8 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_prompt_looks_like_what_wrote_it() {
-        use Looks::{Chat, Head, Likely, Machine, Plain, Quote, Shell};
+    fn prompt_lines_are_classified_by_their_author() {
+        use LineKind::{Chat, ChatHeader, LikelyMachine, Machine, Other, Quote, Shell};
         for (line, expected) in [
             ("$ kubectl get pods", Shell),
             ("mia@host:~/w$ make", Shell),
@@ -363,31 +378,31 @@ mod tests {
             ("npm warn must not be used", Machine),
             ("Nov 12 10:14:03 host sshd: never", Machine),
             ("\"You must always do it.\"", Quote),
-            ("bob 10:14 AM", Head),
+            ("bob 10:14 AM", ChatHeader),
             (
                 "slack thread: bob 10:14 AM we should never ship alice 10:15 AM agreed",
                 Chat,
             ),
-            ("Mia Lang  10:14", Head),
+            ("Mia Lang  10:14", ChatHeader),
             ("bob 10:14 AM we should never ship", Chat),
             ("[10:14] bob: never", Chat),
-            ("Note: never push", Likely),
-            ("NAME    READY   STATUS", Likely),
+            ("Note: never push", LikelyMachine),
+            ("NAME    READY   STATUS", LikelyMachine),
             // Lines that users write.
-            ("Deploy at 10:14 AM must never happen", Plain),
-            ("by 10:00 all tests must pass", Plain),
-            ("$HOME must never be set", Plain),
-            ("| a.rs | never touch |", Plain),
-            ("Never push.  Ask first.  Always test.", Plain),
-            ("we failed to ship it: never again", Plain),
-            ("Rules: never push", Plain),
-            ("use {name} and never {id}", Plain),
-            ("set debug=1 always", Plain),
-            ("never log passwords; always mask them;", Plain),
-            ("\"main\" is closed, never push to \"prod\"", Plain),
-            ("call bob at 10:14 AM and never before", Plain),
+            ("Deploy at 10:14 AM must never happen", Other),
+            ("by 10:00 all tests must pass", Other),
+            ("$HOME must never be set", Other),
+            ("| a.rs | never touch |", Other),
+            ("Never push.  Ask first.  Always test.", Other),
+            ("we failed to ship it: never again", Other),
+            ("Rules: never push", Other),
+            ("use {name} and never {id}", Other),
+            ("set debug=1 always", Other),
+            ("never log passwords; always mask them;", Other),
+            ("\"main\" is closed, never push to \"prod\"", Other),
+            ("call bob at 10:14 AM and never before", Other),
         ] {
-            assert_eq!(looks(line), expected, "{line}");
+            assert_eq!(classify_line(line), expected, "{line}");
         }
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::{HashMap, HashSet};
 
 use super::everyday::is_common;
-use super::extract::{WORTH_A_NOTE, base};
+use super::extract::{MIN_NOTE_WEIGHT, base_weight};
 use super::goal::with_goal;
 use super::settled::settled;
-use super::text_units::plain;
-use super::tool_actions::STEP;
+use super::text_units::normalise_text;
+use super::tool_actions::PLAN_STEP_PREFIX;
 use super::withdrawn::taken_back;
-use super::{Author, Checkpoint, Item, ItemKind, render};
+use super::{Checkpoint, CheckpointItem, ItemAuthor, ItemKind, render};
 
 /// Returns the percentage of the budget that is reserved for a kind. The unused remainder goes to the items with the
 /// highest weight.
-fn share(kind: ItemKind) -> u64 {
+fn reserved_percent(kind: ItemKind) -> u64 {
     match kind {
         ItemKind::Directive => 16,
         ItemKind::Pending | ItemKind::File => 14,
@@ -30,7 +30,7 @@ fn share(kind: ItemKind) -> u64 {
 }
 
 /// Returns the maximum number of items of a kind; older ones are of no use.
-fn most(kind: ItemKind) -> usize {
+fn max_items(kind: ItemKind) -> usize {
     match kind {
         ItemKind::Command => 20,
         ItemKind::Check => 10,
@@ -39,10 +39,10 @@ fn most(kind: ItemKind) -> usize {
 }
 
 /// Number of newest turns in which work in progress and next steps are still current.
-const NOW: u32 = 2;
+const CURRENT_TURN_COUNT: u32 = 2;
 
 /// Number of items that may exceed the remaining budget before the search for a smaller one stops.
-const MISSES: usize = 100;
+const MAX_FIT_MISSES: usize = 100;
 
 /// Merges a checkpoint and the items found since then, oldest first, into about `room` tokens.
 ///
@@ -51,100 +51,106 @@ const MISSES: usize = 100;
 #[must_use]
 pub fn merge(
     before: &Checkpoint,
-    found: Vec<Item>,
+    new_items: Vec<CheckpointItem>,
     room: u64,
     count: &dyn Fn(&str) -> u64,
 ) -> Checkpoint {
-    let mut next = before.next_id();
-    let found = with_goal(before, found);
-    let mut items: Vec<Item> = before.items.clone();
-    items.extend(found.into_iter().map(|item| {
-        let id = next;
-        next = next.saturating_add(1);
-        Item { id, ..item }
+    let mut next_id = before.next_item_id();
+    let new_items = with_goal(before, new_items);
+    let mut items: Vec<CheckpointItem> = before.items.clone();
+    items.extend(new_items.into_iter().map(|item| {
+        let id = next_id;
+        next_id = next_id.saturating_add(1);
+        CheckpointItem { id, ..item }
     }));
-    let items = newest_of_each(replanned(items));
-    let items = distinct(aged(settled(taken_back(items))));
-    let items = chosen(items, room, count);
+    let items = merge_same_subject(drop_superseded_steps(items));
+    let items = drop_duplicates(expire_items(settled(taken_back(items))));
+    let items = select_fitting_items(items, room, count);
     Checkpoint {
         items,
         loop_state: before.loop_state.clone(),
     }
-    .in_order()
+    .into_sorted()
 }
 
 /// Removes the open steps of plans that a newer plan replaced.
-fn replanned(items: Vec<Item>) -> Vec<Item> {
-    let is_step = |item: &Item| {
+fn drop_superseded_steps(items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
+    let is_step = |item: &CheckpointItem| {
         let subject = item.subject.as_deref();
-        subject.is_some_and(|subject| subject.starts_with(STEP))
+        subject.is_some_and(|subject| subject.starts_with(PLAN_STEP_PREFIX))
     };
     let steps = items.iter().filter(|item| is_step(item));
-    let newest = steps.map(|item| (item.turn, item.message)).max();
-    let stays = |item: &Item| {
+    let newest = steps.map(|item| (item.turn, item.message_index)).max();
+    let is_current = |item: &CheckpointItem| {
         !is_step(item)
-            || is_of_person(item)
+            || is_user_owned(item)
             || item.kind == ItemKind::Done
-            || Some((item.turn, item.message)) == newest
+            || Some((item.turn, item.message_index)) == newest
     };
-    items.into_iter().filter(stays).collect()
+    items.into_iter().filter(is_current).collect()
 }
 
 /// Returns `true` if the user pinned or wrote the item.
-fn is_of_person(item: &Item) -> bool {
-    item.pinned || item.by == Author::Person
+fn is_user_owned(item: &CheckpointItem) -> bool {
+    item.pinned || item.author == ItemAuthor::User
 }
 
 /// Merges items with the same subject into the newest one.
-fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
-    let mut kept: Vec<Option<Item>> = Vec::with_capacity(items.len());
-    let mut places: HashMap<String, usize> = HashMap::new();
+fn merge_same_subject(items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
+    let mut merged: Vec<Option<CheckpointItem>> = Vec::with_capacity(items.len());
+    let mut positions: HashMap<String, usize> = HashMap::new();
     for mut item in items {
         let Some(subject) = item.subject.clone() else {
-            kept.push(Some(item));
+            merged.push(Some(item));
             continue;
         };
-        let before = places.insert(subject, kept.len());
-        let before = before.and_then(|at| kept.get_mut(at));
+        let previous = positions.insert(subject, merged.len());
+        let previous = previous.and_then(|index| merged.get_mut(index));
         // Two items that the user wrote stay separate, even if their subject is the same.
-        let written = |before: &mut Item| before.by == Author::Person && item.by == Author::Person;
-        let before = before.and_then(|before| before.take_if(|before| !written(before)));
-        if let Some(before) = before {
-            if before.by == Author::Person && item.by != Author::Person {
+        let are_both_by_user = |previous: &mut CheckpointItem| {
+            previous.author == ItemAuthor::User && item.author == ItemAuthor::User
+        };
+        let previous =
+            previous.and_then(|previous| previous.take_if(|previous| !are_both_by_user(previous)));
+        if let Some(previous) = previous {
+            if previous.author == ItemAuthor::User && item.author != ItemAuthor::User {
                 // An item from another author never overwrites the user's text.
-                (item.kind, item.text, item.by) = (before.kind, before.text, before.by);
-            } else if item.kind == ItemKind::File && before.kind == ItemKind::File {
-                item.text = of_file(&before.text, &item.text);
+                (item.kind, item.text, item.author) =
+                    (previous.kind, previous.text, previous.author);
+            } else if item.kind == ItemKind::File && previous.kind == ItemKind::File {
+                item.text = merge_file_texts(&previous.text, &item.text);
             }
-            item.id = before.id;
-            item.weight = item.weight.max(before.weight);
-            item.pinned |= before.pinned;
+            item.id = previous.id;
+            item.weight = item.weight.max(previous.weight);
+            item.pinned |= previous.pinned;
         }
-        kept.push(Some(item));
+        merged.push(Some(item));
     }
-    kept.into_iter().flatten().collect()
+    merged.into_iter().flatten().collect()
 }
 
 /// Merges the texts of two items about a file: the last action and the last statement about it.
-fn of_file(before: &str, after: &str) -> String {
-    let (done_before, said_before) = apart(before);
-    let (done, said) = apart(after);
-    let done = match (done_before, done) {
+fn merge_file_texts(before: &str, after: &str) -> String {
+    let (action_before, statement_before) = split_file_text(before);
+    let (action, statement) = split_file_text(after);
+    let action = match (action_before, action) {
         // A file that the session created and then changed is still a created one.
         (Some("created"), Some("changed")) => Some("created"),
         (before, after) => after.or(before),
     };
-    let said = said.or(said_before);
-    let parts: Vec<&str> = done.into_iter().chain(said).collect();
+    let statement = statement.or(statement_before);
+    let parts: Vec<&str> = action.into_iter().chain(statement).collect();
     parts.join(": ")
 }
 
 /// Splits the text of a file item into the action and the statement about the file.
-fn apart(text: &str) -> (Option<&str>, Option<&str>) {
-    for done in ["created", "changed", "deleted"] {
-        match text.strip_prefix(done) {
-            Some("") => return (Some(done), None),
-            Some(rest) if rest.starts_with(": ") => return (Some(done), rest.get(2..)),
+fn split_file_text(text: &str) -> (Option<&str>, Option<&str>) {
+    for action in ["created", "changed", "deleted"] {
+        match text.strip_prefix(action) {
+            Some("") => return (Some(action), None),
+            Some(remainder) if remainder.starts_with(": ") => {
+                return (Some(action), remainder.get(2..));
+            }
             Some(_) | None => {}
         }
     }
@@ -153,124 +159,133 @@ fn apart(text: &str) -> (Option<&str>, Option<&str>) {
 
 /// Removes items that repeat the kind and text of an earlier one. Items with a subject and items that
 /// the user pinned or wrote stay.
-fn distinct(items: Vec<Item>) -> Vec<Item> {
+fn drop_duplicates(items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
     let mut seen: HashSet<(ItemKind, String)> = HashSet::new();
     let mut items = items;
     items.retain(|item| {
-        item.subject.is_some() || seen.insert((item.kind, plain(&item.text))) || is_of_person(item)
+        item.subject.is_some()
+            || seen.insert((item.kind, normalise_text(&item.text)))
+            || is_user_owned(item)
     });
     items
 }
 
 /// Expires work in progress, next steps and trivial requests of earlier turns. Expired work and steps become notes if
 /// their weight suffices; all other expired items are dropped.
-fn aged(items: Vec<Item>) -> Vec<Item> {
-    let passes = |item: &Item| {
+fn expire_items(items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
+    let is_transient = |item: &CheckpointItem| {
         matches!(item.kind, ItemKind::Focus | ItemKind::NextStep) && item.subject.is_none()
     };
     let newest = items.iter().map(|item| item.turn).max().unwrap_or(0);
-    let aged = |item: Item| {
-        let is_now = item.turn.saturating_add(NOW) > newest;
+    let expire = |item: CheckpointItem| {
+        let is_current = item.turn.saturating_add(CURRENT_TURN_COUNT) > newest;
         let is_last = item.turn == newest;
-        if is_of_person(&item) || is_last {
+        if is_user_owned(&item) || is_last {
             return Some(item);
         }
         if item.kind == ItemKind::Request {
             // A request such as `go on` applied only to its own turn.
-            let words = plain(&item.text);
-            let says = words.split(' ').any(|word| !is_common(word));
-            return says.then_some(item);
+            let words = normalise_text(&item.text);
+            let has_content = words.split(' ').any(|word| !is_common(word));
+            return has_content.then_some(item);
         }
         // The next prompt answered the agent's question, or made it irrelevant.
         let is_answered = item.text.ends_with('?');
-        if !passes(&item) || is_now && !is_answered {
+        if !is_transient(&item) || is_current && !is_answered {
             return Some(item);
         }
         if is_answered && !item.text.contains(". ") {
             return None;
         }
-        let weight = item.weight - base(item.kind).min(item.weight) + base(ItemKind::Note);
-        (weight >= WORTH_A_NOTE).then_some(Item {
+        let weight =
+            item.weight - base_weight(item.kind).min(item.weight) + base_weight(ItemKind::Note);
+        (weight >= MIN_NOTE_WEIGHT).then_some(CheckpointItem {
             kind: ItemKind::Note,
             weight,
             ..item
         })
     };
-    items.into_iter().filter_map(aged).collect()
+    items.into_iter().filter_map(expire).collect()
 }
 
 /// Selects the items that fit into `room` tokens.
-fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
-    let asked = |item: &Item| item.message == 0 && item.subject.is_none();
-    let last_asked = items.iter().filter(|item| asked(item));
-    let last_asked = last_asked.map(|item| item.turn).max();
-    let tokens = |item: &Item| count(&render::line(item)) + 1;
-    let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(is_of_person);
-    let mut used: u64 = kept.iter().map(tokens).sum();
+fn select_fitting_items(
+    items: Vec<CheckpointItem>,
+    room: u64,
+    count: &dyn Fn(&str) -> u64,
+) -> Vec<CheckpointItem> {
+    let is_prompt_item = |item: &CheckpointItem| item.message_index == 0 && item.subject.is_none();
+    let prompt_items = items.iter().filter(|item| is_prompt_item(item));
+    let last_prompt_turn = prompt_items.map(|item| item.turn).max();
+    let tokens = |item: &CheckpointItem| count(&render::render_item_line(item)) + 1;
+    let (mut selected, candidates): (Vec<CheckpointItem>, Vec<CheckpointItem>) =
+        items.into_iter().partition(is_user_owned);
+    let mut used: u64 = selected.iter().map(tokens).sum();
     // The last request is retained too, up to half of the budget: a pasted text would leave no room for other items.
-    let mut for_asked = room / 2;
-    let (stay, others): (Vec<Item>, Vec<Item>) = others.into_iter().partition(|item| {
-        if !asked(item) || Some(item.turn) != last_asked {
-            return false;
-        }
-        let tokens = tokens(item);
-        let fits = tokens <= for_asked;
-        if fits {
-            for_asked -= tokens;
-            used += tokens;
-        }
-        fits
-    });
-    kept.extend(stay);
-    let mut by_kind: HashMap<ItemKind, Vec<Item>> = HashMap::new();
-    for item in others {
-        by_kind.entry(item.kind).or_default().push(item);
+    let mut prompt_room = room / 2;
+    let (last_prompt_items, candidates): (Vec<CheckpointItem>, Vec<CheckpointItem>) =
+        candidates.into_iter().partition(|item| {
+            if !is_prompt_item(item) || Some(item.turn) != last_prompt_turn {
+                return false;
+            }
+            let tokens = tokens(item);
+            let fits = tokens <= prompt_room;
+            if fits {
+                prompt_room -= tokens;
+                used += tokens;
+            }
+            fits
+        });
+    selected.extend(last_prompt_items);
+    let mut items_by_kind: HashMap<ItemKind, Vec<CheckpointItem>> = HashMap::new();
+    for item in candidates {
+        items_by_kind.entry(item.kind).or_default().push(item);
     }
-    let mut rest: Vec<Item> = Vec::new();
+    let mut remaining: Vec<CheckpointItem> = Vec::new();
     for kind in ItemKind::ALL {
-        let mut of_kind = by_kind.remove(&kind).unwrap_or_default();
-        by_worth(kind, &mut of_kind);
-        of_kind.truncate(most(kind));
-        let own = room * share(kind) / 100;
-        let mut taken = 0;
-        let mut of_kind = of_kind.into_iter();
-        for item in of_kind.by_ref() {
+        let mut kind_items = items_by_kind.remove(&kind).unwrap_or_default();
+        sort_by_weight(kind, &mut kind_items);
+        kind_items.truncate(max_items(kind));
+        let kind_room = room * reserved_percent(kind) / 100;
+        let mut kind_used = 0;
+        let mut kind_items = kind_items.into_iter();
+        for item in kind_items.by_ref() {
             let tokens = tokens(&item);
-            if taken + tokens > own || used + tokens > room {
-                rest.push(item);
+            if kind_used + tokens > kind_room || used + tokens > room {
+                remaining.push(item);
                 break;
             }
-            taken += tokens;
+            kind_used += tokens;
             used += tokens;
-            kept.push(item);
+            selected.push(item);
         }
-        rest.extend(of_kind);
+        remaining.extend(kind_items);
     }
-    rest.sort_by_key(|item| std::cmp::Reverse((item.weight, item.turn, item.id)));
+    remaining.sort_by_key(|item| std::cmp::Reverse((item.weight, item.turn, item.id)));
     let mut misses = 0;
-    for item in rest {
+    for item in remaining {
         let tokens = tokens(&item);
         if used + tokens <= room {
             used += tokens;
-            kept.push(item);
+            selected.push(item);
         } else {
             misses += 1;
         }
-        if misses == MISSES {
+        if misses == MAX_FIT_MISSES {
             break;
         }
     }
-    kept
+    selected
 }
 
 /// Sorts items by weight, highest first. Kinds that change often are sorted by age alone, newest first.
-fn by_worth(kind: ItemKind, items: &mut [Item]) {
-    let newest = matches!(
+fn sort_by_weight(kind: ItemKind, items: &mut [CheckpointItem]) {
+    let by_age_only = matches!(
         kind,
         ItemKind::File | ItemKind::Command | ItemKind::Check | ItemKind::Focus | ItemKind::NextStep
     );
     items.sort_by_key(|item| {
-        let worth = if newest { 0 } else { item.weight };
-        std::cmp::Reverse((worth, item.turn, item.id))
+        let weight = if by_age_only { 0 } else { item.weight };
+        std::cmp::Reverse((weight, item.turn, item.id))
     });
 }

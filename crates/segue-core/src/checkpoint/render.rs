@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{Checkpoint, Item, ItemKind};
+use super::{Checkpoint, CheckpointItem, ItemKind};
 
 /// Returns the heading of the items of a kind. The edit form parses these headings.
 #[must_use]
-pub fn headed(kind: ItemKind) -> &'static str {
+pub fn kind_heading(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Goal => "Goal",
         ItemKind::Directive => "Rules of the user",
@@ -28,65 +28,72 @@ pub fn headed(kind: ItemKind) -> &'static str {
 
 /// Renders the items by kind, each with the number of its turn.
 #[must_use]
-pub fn written(checkpoint: &Checkpoint) -> String {
-    by_kind(checkpoint, line)
+pub fn render_checkpoint(checkpoint: &Checkpoint) -> String {
+    render_by_kind(checkpoint, render_item_line)
 }
 
-/// Renders the items like `written`, each with its id as well, so that an answer can refer to it.
-pub(super) fn numbered(checkpoint: &Checkpoint) -> String {
-    by_kind(checkpoint, |item| {
-        let line = line(item);
+/// Renders the items like `render_checkpoint`, each with its id as well, so that an answer can refer to it.
+pub(super) fn render_with_ids(checkpoint: &Checkpoint) -> String {
+    render_by_kind(checkpoint, |item| {
+        let line = render_item_line(item);
         format!("- #{} {}", item.id, line.trim_start_matches("- "))
     })
 }
 
-fn by_kind(checkpoint: &Checkpoint, line: impl Fn(&Item) -> String) -> String {
+fn render_by_kind(
+    checkpoint: &Checkpoint,
+    render_item: impl Fn(&CheckpointItem) -> String,
+) -> String {
     let mut text = String::new();
     for kind in ItemKind::ALL {
-        let mut items = checkpoint.of(kind).peekable();
+        let mut items = checkpoint.items_of_kind(kind).peekable();
         if items.peek().is_none() {
             continue;
         }
-        let _ = writeln!(text, "{}:", headed(kind));
+        let _ = writeln!(text, "{}:", kind_heading(kind));
         for item in items {
-            let _ = writeln!(text, "{}", line(item));
+            let _ = writeln!(text, "{}", render_item(item));
         }
     }
     if let Some(state) = &checkpoint.loop_state {
         let _ = writeln!(text, "Loop of checks, round {}:", state.iteration);
-        for (what, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
+        for (outcome, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
             if !checks.is_empty() {
-                let _ = writeln!(text, "- {what}: {}", on_one_line(&checks.join(", ")));
+                let _ = writeln!(
+                    text,
+                    "- {outcome}: {}",
+                    replace_line_breaks(&checks.join(", "))
+                );
             }
         }
         if let Some(error) = &state.last_error {
-            let _ = writeln!(text, "- last error: {}", on_one_line(error));
+            let _ = writeln!(text, "- last error: {}", replace_line_breaks(error));
         }
     }
     text
 }
 
 /// Renders an item on one line.
-pub(super) fn line(item: &Item) -> String {
-    let text = on_one_line(&item.text);
+pub(super) fn render_item_line(item: &CheckpointItem) -> String {
+    let text = replace_line_breaks(&item.text);
     match (&item.subject, item.kind) {
         (Some(subject), ItemKind::File | ItemKind::Command | ItemKind::Check) => {
-            format!("- [{}] {}: {text}", item.turn, on_one_line(subject))
+            format!("- [{}] {}: {text}", item.turn, replace_line_breaks(subject))
         }
         _ => format!("- [{}] {text}", item.turn),
     }
 }
 
 /// Replaces line breaks by spaces, because a second line could pass for another item or for a rule of the user.
-pub(super) fn on_one_line(text: &str) -> Cow<'_, str> {
-    let ends = |c: char| {
+pub(super) fn replace_line_breaks(text: &str) -> Cow<'_, str> {
+    let is_line_break = |c: char| {
         matches!(
             c,
             '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
         )
     };
-    if text.contains(ends) {
-        text.replace(ends, " ").into()
+    if text.contains(is_line_break) {
+        text.replace(is_line_break, " ").into()
     } else {
         text.into()
     }

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::ItemKind;
 use super::cues::{Sense, asks, is_routine, leans_back, length, refers_back, sense};
 use super::everyday::is_common;
-use super::text_units::{Form, Paragraph, Unit, paragraphs};
+use super::text_units::{Paragraph, ParagraphLayout, TextUnit, split_paragraphs};
 use super::voice::Voice;
-use crate::brief::ToldTurn;
+use crate::brief::BriefTurn;
 use crate::session::{Part, Role};
 
 /// How many sentences of one message are looked at whatever they are, half of them at its beginning and half at its end.
@@ -41,7 +41,7 @@ pub(super) const FAINT: u32 = 3;
 
 /// A sentence, and where it was said.
 pub(super) struct Said {
-    pub(super) unit: Unit,
+    pub(super) unit: TextUnit,
     pub(super) role: Role,
     pub(super) turn: u32,
     pub(super) message: u32,
@@ -57,7 +57,7 @@ pub(super) struct Said {
 }
 
 /// The sentences of a turn.
-pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
+pub(super) fn sentences(turn: &BriefTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     let mut said = Vec::new();
     let mut asked: HashSet<String> = HashSet::new();
     // What an agent says between two calls of tools is about the next one; what counts comes at the end.
@@ -71,12 +71,12 @@ pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Sai
             continue;
         }
         let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
-        let mut units = units(&message.words(), message.role);
+        let mut units = units(&message.plain_text(), message.role);
         // An agent that repeats what it was told says nothing of its own.
         if message.role == Role::Assistant {
-            units.retain(|heard| !asked.contains(&heard.unit.plain));
+            units.retain(|heard| !asked.contains(&heard.unit.normalised));
         } else {
-            asked.extend(units.iter().map(|heard| heard.unit.plain.clone()));
+            asked.extend(units.iter().map(|heard| heard.unit.normalised.clone()));
         }
         let units = looked_at(units, message.role);
         let place = match units.len() {
@@ -103,7 +103,7 @@ pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Sai
 
 /// A sentence of a message.
 struct Heard {
-    unit: Unit,
+    unit: TextUnit,
     /// What it is, by itself or by what it stands under.
     sense: Option<Sense>,
     /// Whether it goes on a paragraph.
@@ -147,22 +147,22 @@ fn looked_at(units: Vec<Heard>, role: Role) -> Vec<Heard> {
 fn units(text: &str, role: Role) -> Vec<Heard> {
     let mut units = Vec::new();
     let mut lead = Lead::Nothing;
-    for paragraph in paragraphs(text, role) {
+    for paragraph in split_paragraphs(text, role) {
         let Paragraph {
-            form,
+            layout: form,
             voice,
             units: of,
         } = paragraph;
-        let own = |unit: &Unit| sense_of(unit, role, voice);
+        let own = |unit: &TextUnit| sense_of(unit, role, voice);
         if voice != Voice::Own {
             units.extend(heard(of, voice, own));
             continue;
         }
-        if form == Form::Heading {
+        if form == ParagraphLayout::Heading {
             lead = Lead::Heading(of.iter().find_map(own));
             continue;
         }
-        if form == Form::Prose {
+        if form == ParagraphLayout::Prose {
             let last = of.last().filter(|last| last.text.ends_with(':'));
             lead = match (last, lead) {
                 (Some(last), _) => Lead::Colon(own(last)),
@@ -171,9 +171,11 @@ fn units(text: &str, role: Role) -> Vec<Heard> {
             };
         }
         let above = match (form, lead) {
-            (Form::Box { ticked: true }, _) => Some(Sense::plainly(ItemKind::Done)),
-            (Form::Box { ticked: false }, _) => Some(Sense::plainly(ItemKind::Pending)),
-            (_, Lead::Heading(above)) | (Form::Entry, Lead::Colon(above)) => above,
+            (ParagraphLayout::Checkbox { ticked: true }, _) => Some(Sense::plainly(ItemKind::Done)),
+            (ParagraphLayout::Checkbox { ticked: false }, _) => {
+                Some(Sense::plainly(ItemKind::Pending))
+            }
+            (_, Lead::Heading(above)) | (ParagraphLayout::ListEntry, Lead::Colon(above)) => above,
             _ => None,
         };
         units.extend(heard(of, voice, |unit| stronger(own(unit), above)));
@@ -183,11 +185,11 @@ fn units(text: &str, role: Role) -> Vec<Heard> {
 
 /// The sentences of one paragraph.
 fn heard(
-    of: Vec<Unit>,
+    of: Vec<TextUnit>,
     voice: Voice,
-    sense: impl Fn(&Unit) -> Option<Sense>,
+    sense: impl Fn(&TextUnit) -> Option<Sense>,
 ) -> impl Iterator<Item = Heard> {
-    let heard = move |(nth, unit): (usize, Unit)| Heard {
+    let heard = move |(nth, unit): (usize, TextUnit)| Heard {
         sense: sense(&unit),
         unit,
         goes_on: nth > 0,
@@ -197,7 +199,7 @@ fn heard(
 }
 
 /// What a sentence is as far as it shows: what others said is nothing that anybody wants here.
-fn sense_of(unit: &Unit, role: Role, voice: Voice) -> Option<Sense> {
+fn sense_of(unit: &TextUnit, role: Role, voice: Voice) -> Option<Sense> {
     match voice {
         Voice::Own => sense(unit, role),
         Voice::Unsure | Voice::Quoted | Voice::Machine => None,
@@ -235,7 +237,7 @@ pub(super) fn together(said: Vec<Said>) -> Vec<Said> {
         match last {
             Some(last) => {
                 let led = last.leads_on() && last.sense.is_none_or(|sense| sense.strength <= FAINT);
-                last.unit = last.unit.and(&next.unit);
+                last.unit = last.unit.join(&next.unit);
                 last.sense = if led {
                     next.sense
                 } else {

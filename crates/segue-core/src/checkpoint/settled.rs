@@ -5,9 +5,9 @@ mod short;
 use std::collections::{HashMap, HashSet};
 
 use super::cues::{is_report, sense};
-use super::text_units::{Unit, plain};
-use super::tool_actions::WENT_WELL;
-use super::{Author, Item, ItemKind};
+use super::text_units::{TextUnit, normalise_text};
+use super::tool_actions::SUCCESS_TEXT;
+use super::{CheckpointItem, ItemAuthor, ItemKind};
 use crate::session::Role;
 
 /// Words that say where something stands and not what it is.
@@ -47,7 +47,7 @@ struct Saying {
 
 /// Without what was open and is done since: most of the words of each thing in it are in something later that is said to
 /// be done, or it is said in the same words.
-pub(super) fn settled(mut items: Vec<Item>) -> Vec<Item> {
+pub(super) fn settled(mut items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
     let sayings: Vec<Saying> = items.iter().filter_map(saying).collect();
     // Who says a word, so that each open item is compared with those alone that share one with it.
     let mut says: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -58,7 +58,8 @@ pub(super) fn settled(mut items: Vec<Item>) -> Vec<Item> {
     }
     let open = items.iter().filter(|item| is_open(item));
     let mut works: HashMap<String, usize> = HashMap::new();
-    for work in open.filter_map(|item| short::work(&plain(&item.text)).map(str::to_owned)) {
+    for work in open.filter_map(|item| short::work(&normalise_text(&item.text)).map(str::to_owned))
+    {
         *works.entry(work).or_default() += 1;
     }
     let done = Done {
@@ -77,47 +78,52 @@ pub(super) fn settled(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 /// The checks that went well, with when they did.
-fn passed(items: &[Item]) -> HashMap<String, (u32, u32)> {
+fn passed(items: &[CheckpointItem]) -> HashMap<String, (u32, u32)> {
     let passed = items.iter().filter(|item| item.kind == ItemKind::Check);
-    let passed = passed.filter(|item| item.text == WENT_WELL);
-    let passed = passed.filter_map(|item| Some((item.subject.clone()?, (item.turn, item.message))));
+    let passed = passed.filter(|item| item.text == SUCCESS_TEXT);
+    let passed =
+        passed.filter_map(|item| Some((item.subject.clone()?, (item.turn, item.message_index))));
     passed.collect()
 }
 
 /// Whether a check failed, and one of all that it was a part of went well since: `make test`, and not `make test-dates`.
-fn is_outrun(item: &Item, passed: &HashMap<String, (u32, u32)>) -> bool {
-    let failed = item.kind == ItemKind::Check && item.text != WENT_WELL;
+fn is_outrun(item: &CheckpointItem, passed: &HashMap<String, (u32, u32)>) -> bool {
+    let failed = item.kind == ItemKind::Check && item.text != SUCCESS_TEXT;
     let Some(subject) = item.subject.as_deref().filter(|_| failed) else {
         return false;
     };
-    let stays = item.pinned || item.by == Author::Person;
+    let stays = item.pinned || item.author == ItemAuthor::User;
     let wider = subject
         .match_indices(' ')
         .filter_map(|(at, _)| passed.get(subject.get(..at)?));
-    !stays && wider.into_iter().any(|at| *at > (item.turn, item.message))
+    !stays
+        && wider
+            .into_iter()
+            .any(|at| *at > (item.turn, item.message_index))
 }
 
-fn is_open(item: &Item) -> bool {
+fn is_open(item: &CheckpointItem) -> bool {
     let open = matches!(item.kind, ItemKind::Pending | ItemKind::Blocker);
-    open && !item.pinned && item.by != Author::Person
+    open && !item.pinned && item.author != ItemAuthor::User
 }
 
 /// What an item says is done, if it does.
-fn saying(item: &Item) -> Option<Saying> {
-    let text = plain(&item.text);
-    let by_user = item.message == 0 && item.subject.is_none() && item.by == Author::Record;
+fn saying(item: &CheckpointItem) -> Option<Saying> {
+    let text = normalise_text(&item.text);
+    let by_user =
+        item.message_index == 0 && item.subject.is_none() && item.author == ItemAuthor::Extraction;
     let says = match item.kind {
         // A summariser says what is settled by its number; what else it takes for done may be made up.
-        ItemKind::Done => item.by != Author::Summary,
+        ItemKind::Done => item.author != ItemAuthor::Summariser,
         // What was last said of a file may be that it is done.
-        ItemKind::File => sense(&Unit::new(&item.text), Role::Assistant)
+        ItemKind::File => sense(&TextUnit::new(&item.text), Role::Assistant)
             .is_some_and(|sense| sense.kind == ItemKind::Done),
         // A note of a prompt is what others said.
         ItemKind::Note => false,
         _ => by_user && is_report(&text),
     };
     says.then_some(Saying {
-        at: (item.turn, item.message),
+        at: (item.turn, item.message_index),
         text,
         by_user,
     })
@@ -132,9 +138,9 @@ struct Done<'a> {
 }
 
 impl Done<'_> {
-    fn settles(&self, item: &Item) -> bool {
-        let text = plain(&item.text);
-        let since = (item.turn, item.message);
+    fn settles(&self, item: &CheckpointItem) -> bool {
+        let text = normalise_text(&item.text);
+        let since = (item.turn, item.message_index);
         let same = |saying: &Saying| saying.at > since && saying.text == text;
         if self.covers(&telling(&text), since) || self.sayings.iter().any(same) {
             return true;
@@ -175,7 +181,7 @@ impl Done<'_> {
         for joint in JOINTS {
             things = things.iter().flat_map(|thing| thing.split(joint)).collect();
         }
-        let things: Vec<String> = things.into_iter().map(plain).collect();
+        let things: Vec<String> = things.into_iter().map(normalise_text).collect();
         let is_done = |thing: &String| {
             let words = telling(thing);
             let shared = self.shared(&words);

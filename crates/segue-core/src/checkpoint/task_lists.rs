@@ -5,27 +5,27 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::ItemKind;
-use super::text_units::Unit;
+use super::text_units::TextUnit;
 
 /// Tasks of a native session by number. Each native session numbers its tasks from the start, and compaction ends a
 /// native session.
 #[derive(Debug, Default)]
-pub(super) struct Tasks(HashMap<String, String>);
+pub(super) struct TaskList(HashMap<String, String>);
 
-impl Tasks {
+impl TaskList {
     /// Applies a successful call to the list. Returns the text of the task and the kind that reflects its status;
     /// `None` if the call does not create a task or change the status of one in the list.
-    pub(super) fn called(
+    pub(super) fn apply_call(
         &mut self,
         name: &str,
         args: &Value,
-        answer: &str,
+        result_text: &str,
     ) -> Option<(String, ItemKind)> {
         match name {
             "TaskCreate" => {
-                let text = Unit::new(args["subject"].as_str()?).text;
-                let (_, numbered) = answer.split_once('#')?;
-                let number = numbered.split_whitespace().next()?;
+                let text = TextUnit::new(args["subject"].as_str()?).text;
+                let (_, after_hash) = result_text.split_once('#')?;
+                let number = after_hash.split_whitespace().next()?;
                 self.0.insert(number.to_owned(), text.clone());
                 Some((text, ItemKind::Pending))
             }
@@ -51,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_known_by_its_number() {
-        let mut tasks = Tasks::default();
-        let made = "Task #1 created successfully: Read dates";
-        let is = |kind| Some(("Read dates".to_owned(), kind));
+    fn a_task_is_identified_by_its_number() {
+        let mut tasks = TaskList::default();
+        let created = "Task #1 created successfully: Read dates";
+        let task_with = |kind| Some(("Read dates".to_owned(), kind));
         for (name, args, answer, expected) in [
             (
                 "TaskUpdate",
@@ -65,15 +65,15 @@ mod tests {
             (
                 "TaskCreate",
                 json!({"subject": "Read dates"}),
-                made,
-                is(ItemKind::Pending),
+                created,
+                task_with(ItemKind::Pending),
             ),
             ("TaskCreate", json!({"subject": "Read dates"}), "no", None),
             (
                 "TaskUpdate",
                 json!({"taskId": "1", "status": "in_progress"}),
                 "",
-                is(ItemKind::Focus),
+                task_with(ItemKind::Focus),
             ),
             (
                 "TaskUpdate",
@@ -91,17 +91,21 @@ mod tests {
                 "TaskUpdate",
                 json!({"taskId": "1", "status": "completed"}),
                 "",
-                is(ItemKind::Done),
+                task_with(ItemKind::Done),
             ),
             (
                 "TaskUpdate",
                 json!({"taskId": "1", "status": "pending"}),
                 "",
-                is(ItemKind::Pending),
+                task_with(ItemKind::Pending),
             ),
-            ("Task", json!({"subject": "Read dates"}), made, None),
+            ("Task", json!({"subject": "Read dates"}), created, None),
         ] {
-            assert_eq!(tasks.called(name, &args, answer), expected, "{name} {args}");
+            assert_eq!(
+                tasks.apply_call(name, &args, answer),
+                expected,
+                "{name} {args}"
+            );
         }
     }
 }

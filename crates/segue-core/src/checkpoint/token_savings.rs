@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Version;
+use super::CheckpointVersion;
 
 /// Returns the number of tokens that the active version saves over all messages that it summarises.
 ///
@@ -10,28 +10,28 @@ use super::Version;
 /// then of their numbers. The tokens of an earlier version do not count as saved, so that a checkpoint that grew saves
 /// less.
 #[must_use]
-pub fn total_saved(versions: &[Version]) -> u64 {
+pub fn total_saved_tokens(versions: &[CheckpointVersion]) -> u64 {
     // Tokens of all messages up to each turn at which a version ends.
-    let mut said: HashMap<u32, u64> = HashMap::new();
-    for (at, version) in versions.iter().enumerate() {
-        if said.contains_key(&version.covers) {
+    let mut message_tokens: HashMap<u32, u64> = HashMap::new();
+    for (index, version) in versions.iter().enumerate() {
+        if message_tokens.contains_key(&version.covers) {
             continue;
         }
         // The version that was active when this one was made.
-        let mut earlier = versions.iter().take(at).rev();
-        let before = earlier.find(|earlier| earlier.n < version.n);
-        let (told, up_to) = before.map_or((0, 0), |before| {
+        let mut earlier = versions.iter().take(index).rev();
+        let previous = earlier.find(|earlier| earlier.n < version.n);
+        let (previous_tokens, covered_tokens) = previous.map_or((0, 0), |previous| {
             (
-                before.tokens,
-                said.get(&before.covers).copied().unwrap_or(0),
+                previous.tokens,
+                message_tokens.get(&previous.covers).copied().unwrap_or(0),
             )
         });
-        let all = up_to.saturating_add(version.replaced.saturating_sub(told));
-        said.insert(version.covers, all);
+        let total = covered_tokens.saturating_add(version.replaced.saturating_sub(previous_tokens));
+        message_tokens.insert(version.covers, total);
     }
-    let saved = |last: &Version| {
-        let said = said.get(&last.covers).copied().unwrap_or(0);
-        said.saturating_sub(last.tokens)
+    let saved = |last: &CheckpointVersion| {
+        let covered_tokens = message_tokens.get(&last.covers).copied().unwrap_or(0);
+        covered_tokens.saturating_sub(last.tokens)
     };
     versions.last().map_or(0, saved)
 }
@@ -40,25 +40,25 @@ pub fn total_saved(versions: &[Version]) -> u64 {
 mod tests {
     use jiff::Timestamp;
 
-    use super::super::{Author, Occasion};
+    use super::super::{CheckpointReason, ItemAuthor};
     use super::*;
     use crate::id::TurnId;
 
     type Case = (&'static str, &'static [(u32, u32, u64, u64)], u64);
 
     #[test]
-    fn what_is_saved_is_what_was_said_less_what_it_takes_to_tell_it() {
-        let version = |(n, covers, tokens, replaced): (u32, u32, u64, u64)| Version {
+    fn saved_tokens_are_message_tokens_minus_checkpoint_tokens() {
+        let version = |(n, covers, tokens, replaced): (u32, u32, u64, u64)| CheckpointVersion {
             n,
             turn: TurnId(i64::from(covers)),
             covers,
             tokens,
             replaced,
-            by: Author::Record,
-            why: Occasion::Budget,
+            author: ItemAuthor::Extraction,
+            reason: CheckpointReason::Budget,
             at: Timestamp::UNIX_EPOCH,
-            last_item: 0,
-            read: 0,
+            last_item_id: 0,
+            last_read_turn: 0,
         };
         let cases: [Case; 8] = [
             ("none", &[], 0),
@@ -76,8 +76,8 @@ mod tests {
             ),
         ];
         for (name, versions, saved) in cases {
-            let versions: Vec<Version> = versions.iter().copied().map(version).collect();
-            assert_eq!(total_saved(&versions), saved, "{name}");
+            let versions: Vec<CheckpointVersion> = versions.iter().copied().map(version).collect();
+            assert_eq!(total_saved_tokens(&versions), saved, "{name}");
         }
     }
 }

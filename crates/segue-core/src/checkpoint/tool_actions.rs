@@ -5,40 +5,44 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::ItemKind;
-use super::file_moves::{Moved, moved};
-use super::task_lists::Tasks;
-use super::text_units::Unit;
-use crate::brief::tool_text::words_in_answer;
+use super::file_moves::{FileMove, parse_file_moves};
+use super::task_lists::TaskList;
+use super::text_units::TextUnit;
+use crate::brief::tool_text::collect_result_text;
 use crate::json::Json;
-use crate::session::{Change, Message, Part, effects};
+use crate::session::{FileChangeKind, Message, Part, collect_effects};
 
 /// A tool action: a changed file, a command, a check, or a step of a plan or a task list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Deed {
+pub(super) struct ToolAction {
     pub(super) kind: ItemKind,
     pub(super) text: String,
     pub(super) subject: String,
     /// Index of the message that contains the action, from 0.
-    pub(super) message: u32,
+    pub(super) message_index: u32,
 }
 
 /// Prefix of the subject of a plan step.
-pub(super) const STEP: &str = "step: ";
+pub(super) const PLAN_STEP_PREFIX: &str = "step: ";
 
 /// Text of an item for a command that succeeded.
-pub(super) const WENT_WELL: &str = "went well";
+pub(super) const SUCCESS_TEXT: &str = "went well";
 
-/// Maximum bytes of a command (`COMMAND`) and of a line of its output (`SAID`) in an item.
-const COMMAND: usize = 160;
-const SAID: usize = 200;
+/// Maximum bytes of a command (`MAX_COMMAND_BYTES`) and of a line of its output (`MAX_OUTPUT_LINE_BYTES`) in an item.
+const MAX_COMMAND_BYTES: usize = 160;
+const MAX_OUTPUT_LINE_BYTES: usize = 200;
 
 /// Extracts the tool actions from the messages of a turn. `cwd` is the agent's working directory. `tasks` is the
 /// agent's task list, which the calls update.
-pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<Deed> {
-    let mut deeds = Vec::new();
-    let mut gone: HashSet<String> = HashSet::new();
-    let answers = answers(messages);
-    for (at, message) in (0..).zip(messages) {
+pub(super) fn extract_tool_actions(
+    messages: &[Message],
+    cwd: &str,
+    tasks: &mut TaskList,
+) -> Vec<ToolAction> {
+    let mut actions = Vec::new();
+    let mut moved_paths: HashSet<String> = HashSet::new();
+    let results = collect_results(messages);
+    for (message_index, message) in (0..).zip(messages) {
         for part in &message.parts {
             let (call, args) = match part {
                 Part::FunctionCall { id, name, args } => (Some((id, name.as_str())), args),
@@ -47,88 +51,88 @@ pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<D
                 _ => continue,
             };
             let args: Value = serde_json::from_str(args.as_str()).unwrap_or_default();
-            deeds.extend(planned(&args, at));
+            actions.extend(plan_step_actions(&args, message_index));
             let Some((id, name)) = call else {
                 continue;
             };
-            let answer = || {
-                let answer = answers.get(id.as_str());
-                answer.map(|(response, is_error)| Answer::new(response, *is_error))
+            let find_result = || {
+                let raw_result = results.get(id.as_str());
+                raw_result.map(|(response, is_error)| ToolCallResult::new(response, *is_error))
             };
-            if let Some(line) = command(&args) {
-                let answer = answer();
-                let went_well = answer.as_ref().is_some_and(|answer| !answer.failed);
-                if went_well {
-                    for file in moved(&line) {
-                        gone.insert(file.from().to_owned());
-                        deeds.extend(renamed(file, at));
+            if let Some(line) = find_command_line(&args) {
+                let result = find_result();
+                let succeeded = result.as_ref().is_some_and(|parsed| !parsed.failed);
+                if succeeded {
+                    for file in parse_file_moves(&line) {
+                        moved_paths.insert(file.old_path().to_owned());
+                        actions.extend(file_move_actions(file, message_index));
                     }
                 }
-                if !(went_well && only_looks(&line)) {
-                    deeds.push(ran(&line, answer.as_ref(), at));
+                if !(succeeded && is_read_only(&line)) {
+                    actions.push(command_action(&line, result.as_ref(), message_index));
                 }
             } else if name.starts_with("Task") {
-                let answer = answer().filter(|answer| !answer.failed);
-                let entry = answer.and_then(|answer| tasks.called(name, &args, &answer.text));
-                deeds.extend(entry.map(|(text, kind)| Deed {
+                let result = find_result().filter(|parsed| !parsed.failed);
+                let entry = result.and_then(|parsed| tasks.apply_call(name, &args, &parsed.text));
+                actions.extend(entry.map(|(text, kind)| ToolAction {
                     kind,
                     subject: format!("task: {text}"),
                     text,
-                    message: at,
+                    message_index: message_index,
                 }));
             }
         }
     }
-    let last = u32::try_from(messages.len().saturating_sub(1)).unwrap_or(u32::MAX);
-    let files = effects(messages, cwd).files.into_iter();
+    let last_message_index = u32::try_from(messages.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let files = collect_effects(messages, cwd).files.into_iter();
     // Other changes of a moved or removed file are omitted, because the items of the move or removal replace them.
-    let files = files.filter(|file| !gone.contains(&file.path));
-    deeds.extend(files.map(|file| {
-        Deed {
+    let files = files.filter(|file| !moved_paths.contains(&file.path));
+    actions.extend(files.map(|file| {
+        ToolAction {
             kind: ItemKind::File,
-            text: match file.change {
-                Change::Created => "created",
-                Change::Edited => "changed",
-                Change::Deleted => "deleted",
+            text: match file.kind {
+                FileChangeKind::Created => "created",
+                FileChangeKind::Edited => "changed",
+                FileChangeKind::Deleted => "deleted",
             }
             .to_owned(),
             subject: file.path,
-            message: last,
+            message_index: last_message_index,
         }
     }));
-    deeds
+    actions
 }
 
 /// Returns the file items for a move (old and new path) or for a removal.
-fn renamed(moved: Moved, message: u32) -> Vec<Deed> {
-    let deed = |subject: String, text: String| Deed {
+fn file_move_actions(file_move: FileMove, message_index: u32) -> Vec<ToolAction> {
+    let file_action = |subject: String, text: String| ToolAction {
         kind: ItemKind::File,
         text,
         subject,
-        message,
+        message_index,
     };
-    match moved {
-        Moved::To { from, to } => vec![
-            deed(from.clone(), format!("deleted: it is {to} now")),
-            deed(to, format!("created: it was {from}")),
+    match file_move {
+        FileMove::Moved { from, to } => vec![
+            file_action(from.clone(), format!("deleted: it is {to} now")),
+            file_action(to, format!("created: it was {from}")),
         ],
-        Moved::Away(path) => vec![deed(path, "deleted".to_owned())],
+        FileMove::Removed(path) => vec![file_action(path, "deleted".to_owned())],
     }
 }
 
 /// The result of a tool call.
-struct Answer {
+struct ToolCallResult {
     failed: bool,
-    code: Option<i64>,
+    exit_code: Option<i64>,
     text: String,
 }
 
 /// Unparsed results by the id of their call. They are parsed on demand, because they are long and few are needed.
-type Answers<'a> = HashMap<&'a str, (&'a Json, bool)>;
+type ToolCallResults<'a> = HashMap<&'a str, (&'a Json, bool)>;
 
-fn answers(messages: &[Message]) -> Answers<'_> {
+fn collect_results(messages: &[Message]) -> ToolCallResults<'_> {
     let parts = messages.iter().flat_map(|message| &message.parts);
-    let answers = parts.filter_map(|part| match part {
+    let results = parts.filter_map(|part| match part {
         Part::FunctionResponse {
             call_id,
             response,
@@ -137,33 +141,37 @@ fn answers(messages: &[Message]) -> Answers<'_> {
         } => Some((call_id.as_str(), (response, *is_error))),
         _ => None,
     });
-    answers.collect()
+    results.collect()
 }
 
-impl Answer {
+impl ToolCallResult {
     fn new(response: &Json, is_error: bool) -> Self {
         let value: Value = serde_json::from_str(response.as_str()).unwrap_or_default();
-        let text = words_in_answer(&value);
-        let code = code(&value, &text);
-        let failed = is_error || code.is_some_and(|code| code != 0);
-        Self { failed, code, text }
+        let text = collect_result_text(&value);
+        let exit_code = find_exit_code(&value, &text);
+        let failed = is_error || exit_code.is_some_and(|code| code != 0);
+        Self {
+            failed,
+            exit_code,
+            text,
+        }
     }
 }
 
 /// Returns the exit code of a command, from a field of its result or from the beginning or end of its output. `None` if
 /// neither contains one.
-fn code(value: &Value, text: &str) -> Option<i64> {
+fn find_exit_code(value: &Value, text: &str) -> Option<i64> {
     let keys = ["exit_code", "exitCode", "code"];
     let fields = [value, &value["metadata"]];
-    let told = fields
+    let field_code = fields
         .iter()
-        .find_map(|of| keys.iter().find_map(|key| of[*key].as_i64()));
-    told.or_else(|| {
+        .find_map(|object| keys.iter().find_map(|key| object[*key].as_i64()));
+    field_code.or_else(|| {
         let (start, _) = text.split_at(text.floor_char_boundary(400));
         let (_, end) = text.split_at(text.floor_char_boundary(text.len().saturating_sub(400)));
-        [start, end].into_iter().find_map(|piece| {
-            let piece = piece.to_lowercase();
-            let marks = [
+        [start, end].into_iter().find_map(|excerpt| {
+            let excerpt = excerpt.to_lowercase();
+            let markers = [
                 "exit code: ",
                 "exit code ",
                 "exited with code ",
@@ -171,7 +179,7 @@ fn code(value: &Value, text: &str) -> Option<i64> {
                 "exit status: ",
                 "exit status ",
             ];
-            let after = marks.iter().find_map(|mark| piece.split_once(mark))?.1;
+            let after = markers.iter().find_map(|mark| excerpt.split_once(mark))?.1;
             let digits = after.bytes().take_while(u8::is_ascii_digit).count();
             after.get(..digits)?.parse().ok()
         })
@@ -179,10 +187,10 @@ fn code(value: &Value, text: &str) -> Option<i64> {
 }
 
 /// Returns the first nonempty line of the command that a call runs; `None` if the call runs no command.
-fn command(args: &Value) -> Option<String> {
-    let given = ["command", "cmd"].iter().find_map(|key| {
-        let given = &args[*key];
-        match given {
+fn find_command_line(args: &Value) -> Option<String> {
+    let command = ["command", "cmd"].iter().find_map(|key| {
+        let value = &args[*key];
+        match value {
             Value::String(text) => Some(text.clone()),
             Value::Array(words) => {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
@@ -195,26 +203,28 @@ fn command(args: &Value) -> Option<String> {
             _ => None,
         }
     })?;
-    let line = given.lines().find(|line| !line.trim().is_empty())?;
-    Some(cut(line.trim(), COMMAND))
+    let line = command.lines().find(|line| !line.trim().is_empty())?;
+    Some(truncate_line(line.trim(), MAX_COMMAND_BYTES))
 }
 
-fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
-    let text = match answer {
+fn command_action(line: &str, result: Option<&ToolCallResult>, message_index: u32) -> ToolAction {
+    let text = match result {
         None => "did not end".to_owned(),
-        Some(Answer { failed: false, .. }) => WENT_WELL.to_owned(),
-        Some(Answer { code, text, .. }) => {
-            let how = match code {
+        Some(ToolCallResult { failed: false, .. }) => SUCCESS_TEXT.to_owned(),
+        Some(ToolCallResult {
+            exit_code, text, ..
+        }) => {
+            let outcome = match exit_code {
                 Some(code) => format!("failed with {code}"),
                 None => "failed".to_owned(),
             };
-            match telling(text.lines()) {
-                Some(line) => format!("{how}: {}", cut(line, SAID)),
-                None => how,
+            match most_informative_line(text.lines()) {
+                Some(line) => format!("{outcome}: {}", truncate_line(line, MAX_OUTPUT_LINE_BYTES)),
+                None => outcome,
             }
         }
     };
-    Deed {
+    ToolAction {
         kind: if is_check(line) {
             ItemKind::Check
         } else {
@@ -222,15 +232,17 @@ fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
         },
         text,
         subject: line.to_owned(),
-        message,
+        message_index,
     }
 }
 
 /// Returns the most informative line of an output: the first that mentions a failure, otherwise the last. `None` if all
 /// lines are empty.
-pub(super) fn telling<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub(super) fn most_informative_line<'a>(
+    lines: impl Iterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
     let lines = lines.map(str::trim).filter(|line| !line.is_empty());
-    let speaks = |line: &&str| {
+    let mentions_failure = |line: &&str| {
         let line = line.to_lowercase();
         [
             "error",
@@ -244,7 +256,10 @@ pub(super) fn telling<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Optio
         .iter()
         .any(|word| line.contains(word))
     };
-    lines.clone().find(speaks).or_else(|| lines.last())
+    lines
+        .clone()
+        .find(mentions_failure)
+        .or_else(|| lines.last())
 }
 
 /// Returns `true` if a command checks the work, such as a build, a test run or a linter.
@@ -258,8 +273,8 @@ fn is_check(line: &str) -> bool {
 }
 
 /// Returns `true` if a command only reads. Such a command becomes an item only if it fails.
-fn only_looks(line: &str) -> bool {
-    let looks = |command: &str| {
+fn is_read_only(line: &str) -> bool {
+    let is_read_only_command = |command: &str| {
         let mut words = command.split_whitespace();
         match words.next().unwrap_or_default() {
             "ls" | "cat" | "head" | "tail" | "grep" | "rg" | "find" | "fd" | "pwd" | "cd"
@@ -274,38 +289,40 @@ fn only_looks(line: &str) -> bool {
             _ => false,
         }
     };
-    !line.contains('>') && line.split(['|', '&', ';']).all(looks)
+    !line.contains('>') && line.split(['|', '&', ';']).all(is_read_only_command)
 }
 
 /// Returns the steps of a plan in the arguments of a call, each with the kind that reflects its status. Omits cancelled
 /// steps.
-fn planned(args: &Value, message: u32) -> Vec<Deed> {
+fn plan_step_actions(args: &Value, message_index: u32) -> Vec<ToolAction> {
     let lists = ["todos", "plan"].iter().map(|key| &args[*key]);
     let steps = lists.filter_map(Value::as_array).flatten();
     let step = |step: &Value| {
         let keys = ["content", "step", "description", "text"];
         let text = keys.iter().find_map(|key| step[*key].as_str())?;
-        let text = Unit::new(text).text;
+        let text = TextUnit::new(text).text;
         let kind = match step["status"].as_str()? {
             "completed" | "done" => ItemKind::Done,
             "in_progress" => ItemKind::Focus,
             "cancelled" => return None,
             _ => ItemKind::Pending,
         };
-        (!text.is_empty()).then(|| Deed {
+        (!text.is_empty()).then(|| ToolAction {
             kind,
-            subject: format!("{STEP}{text}"),
+            subject: format!("{PLAN_STEP_PREFIX}{text}"),
             text,
-            message,
+            message_index,
         })
     };
     steps.filter_map(step).collect()
 }
 
-fn cut(line: &str, most: usize) -> String {
-    if line.len() <= most {
+fn truncate_line(line: &str, max_bytes: usize) -> String {
+    if line.len() <= max_bytes {
         return line.to_owned();
     }
-    let kept = line.get(..line.floor_char_boundary(most)).unwrap_or(line);
-    format!("{kept}…")
+    let prefix = line
+        .get(..line.floor_char_boundary(max_bytes))
+        .unwrap_or(line);
+    format!("{prefix}…")
 }

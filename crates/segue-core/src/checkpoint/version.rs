@@ -2,21 +2,21 @@
 
 use jiff::Timestamp;
 
-use super::Author;
+use super::ItemAuthor;
 use crate::enum_names::names;
 use crate::id::TurnId;
 
 /// Reason for which a version was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Occasion {
+pub enum CheckpointReason {
     /// The context came near the budget.
     Budget,
     /// The user requested it.
-    Asked,
+    Requested,
     /// The brief for a new native session exceeded its budget.
-    Told,
+    BriefTooLarge,
     /// A summariser refined the checkpoint.
-    Summed,
+    Summarised,
     /// The user pinned or unpinned an item.
     Pinned,
     /// The user edited the checkpoint.
@@ -27,11 +27,11 @@ pub enum Occasion {
     Imported,
 }
 
-names!(Occasion {
+names!(CheckpointReason {
     Budget => "budget",
-    Asked => "asked",
-    Told => "told",
-    Summed => "summed",
+    Requested => "asked",
+    BriefTooLarge => "told",
+    Summarised => "summed",
     Pinned => "pinned",
     Edited => "edited",
     Restored => "restored",
@@ -40,7 +40,7 @@ names!(Occasion {
 
 /// Metadata of a version of a checkpoint, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct CheckpointVersion {
     /// Number of the version within the session, from 1.
     pub n: u32,
     /// Turn that the version is attached to.
@@ -52,21 +52,21 @@ pub struct Version {
     /// Tokens that the version replaces: those of the previous version and of all messages since then.
     pub replaced: u64,
     /// Author of the version.
-    pub by: Author,
+    pub author: ItemAuthor,
     /// Reason for which the version was made.
-    pub why: Occasion,
+    pub reason: CheckpointReason,
     /// Time at which the version was made.
     pub at: Timestamp,
     /// Number of the last turn that the summariser had read, if a summariser made this version; otherwise 0.
-    pub read: u32,
+    pub last_read_turn: u32,
     /// Highest id among the items of the version.
-    pub last_item: u32,
+    pub last_item_id: u32,
 }
 
-impl Version {
+impl CheckpointVersion {
     /// Returns the number of tokens that the version saves over the text that it replaces.
     #[must_use]
-    pub fn saved(&self) -> u64 {
+    pub fn saved_tokens(&self) -> u64 {
         self.replaced.saturating_sub(self.tokens)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::line_kind::{Looks, is_fence, is_labelled, is_pasted, looks};
+use super::line_kind::{LineKind, classify_line, is_fence, is_labelled, is_pasted};
 use crate::session::Role;
 
 /// Who speaks in a line.
@@ -69,7 +69,7 @@ fn under(above: Voice, block: &[&str]) -> Vec<Voice> {
 
 /// Who speaks in the lines of one block.
 fn in_block(block: &[&str]) -> Vec<Voice> {
-    let looks: Vec<Looks> = block.iter().map(|line| looks(line)).collect();
+    let looks: Vec<LineKind> = block.iter().map(|line| classify_line(line)).collect();
     let opened = looks.iter().position(|looks| looks.opens().is_some());
     let (above, below) = looks.split_at(opened.unwrap_or(looks.len()));
     let mut voices = unopened(above, block);
@@ -78,16 +78,16 @@ fn in_block(block: &[&str]) -> Vec<Voice> {
 }
 
 /// Lines that no prompt of a shell and no head of a chat stands above.
-fn unopened(looks: &[Looks], block: &[&str]) -> Vec<Voice> {
+fn unopened(looks: &[LineKind], block: &[&str]) -> Vec<Voice> {
     let output = output(looks);
     let mut under_machine = false;
-    let voice = |(at, (looks, line)): (usize, (&Looks, &&str))| {
+    let voice = |(at, (looks, line)): (usize, (&LineKind, &&str))| {
         let goes_on = under_machine && line.starts_with(['\t', ' ']);
-        let is_quoted = matches!(looks, Looks::Quote | Looks::Chat);
-        let is_output = *looks == Looks::Machine || output.contains(&at) || goes_on;
+        let is_quoted = matches!(looks, LineKind::Quote | LineKind::Chat);
+        let is_output = *looks == LineKind::Machine || output.contains(&at) || goes_on;
         under_machine = is_output && !is_quoted;
         match looks {
-            Looks::Quote | Looks::Chat => Voice::Quoted,
+            LineKind::Quote | LineKind::Chat => Voice::Quoted,
             _ if under_machine => Voice::Machine,
             // Who goes on right under output may be the person, or the output.
             _ if !output.is_empty() && at >= output.end => Voice::Unsure,
@@ -98,9 +98,9 @@ fn unopened(looks: &[Looks], block: &[&str]) -> Vec<Voice> {
 }
 
 /// From where to where a block is output, if most of its lines look like it.
-fn output(looks: &[Looks]) -> Range<usize> {
-    let may_be = |looks: &Looks| matches!(looks, Looks::Machine | Looks::Likely);
-    let is_sure = looks.contains(&Looks::Machine);
+fn output(looks: &[LineKind]) -> Range<usize> {
+    let may_be = |looks: &LineKind| matches!(looks, LineKind::Machine | LineKind::LikelyMachine);
+    let is_sure = looks.contains(&LineKind::Machine);
     let most = looks.iter().filter(|looks| may_be(looks)).count() * 2 > looks.len();
     let ends = (
         looks.iter().position(may_be),
@@ -113,22 +113,22 @@ fn output(looks: &[Looks]) -> Range<usize> {
 }
 
 /// Lines from a prompt of a shell or the head of a chat on: all of them are what it opens.
-fn opened_by(looks: &[Looks]) -> Vec<Voice> {
+fn opened_by(looks: &[LineKind]) -> Vec<Voice> {
     let mut open = Voice::Machine;
-    let voice = |looks: &Looks| {
+    let voice = |looks: &LineKind| {
         open = looks.opens().unwrap_or(open);
         open
     };
     looks.iter().map(voice).collect()
 }
 
-impl Looks {
+impl LineKind {
     /// Whose the lines are that follow it.
     fn opens(self) -> Option<Voice> {
         match self {
             Self::Shell => Some(Voice::Machine),
-            Self::Head => Some(Voice::Quoted),
-            Self::Machine | Self::Likely | Self::Chat | Self::Quote | Self::Plain => None,
+            Self::ChatHeader => Some(Voice::Quoted),
+            Self::Machine | Self::LikelyMachine | Self::Chat | Self::Quote | Self::Other => None,
         }
     }
 }

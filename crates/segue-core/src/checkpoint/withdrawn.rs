@@ -7,7 +7,7 @@ mod withdrawal;
 use std::collections::HashMap;
 
 use self::withdrawal::{Told, Withdrawal};
-use super::{Author, Item, ItemKind};
+use super::{CheckpointItem, ItemAuthor, ItemKind};
 
 /// How much less a rule tells that holds no more.
 const LESS: u32 = 40;
@@ -16,7 +16,7 @@ const LESS: u32 = 40;
 const MARK: &str = " (taken back in turn ";
 
 /// The same items, with a mark on those that the user took back in a later prompt. What was open becomes a note.
-pub(super) fn taken_back(mut items: Vec<Item>) -> Vec<Item> {
+pub(super) fn taken_back(mut items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
     let takes = Takes::of(&items);
     if takes.0.is_empty() {
         return items;
@@ -24,9 +24,9 @@ pub(super) fn taken_back(mut items: Vec<Item>) -> Vec<Item> {
     let by_word = takes.by_word();
     // How much the rules told that each took back.
     let mut rules: HashMap<u32, u32> = HashMap::new();
-    let mut in_order: Vec<&mut Item> = items.iter_mut().collect();
+    let mut in_order: Vec<&mut CheckpointItem> = items.iter_mut().collect();
     // What takes something back may be taken back in its turn.
-    in_order.sort_by_key(|item| (item.turn, item.message));
+    in_order.sort_by_key(|item| (item.turn, item.message_index));
     for item in in_order {
         if let Some(weight) = rules.get(&item.id) {
             // Who puts another rule in the place of one means it as much.
@@ -47,16 +47,16 @@ pub(super) fn taken_back(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 /// Whether an item may be taken back by a word of the user.
-fn may_go(item: &Item) -> bool {
+fn may_go(item: &CheckpointItem) -> bool {
     let may_go = matches!(
         item.kind,
         ItemKind::Directive | ItemKind::Decision | ItemKind::Request | ItemKind::Pending
     );
-    let is_fixed = item.pinned || item.by == Author::Person || item.subject.is_some();
+    let is_fixed = item.pinned || item.author == ItemAuthor::User || item.subject.is_some();
     may_go && !is_fixed && !item.text.contains(MARK)
 }
 
-fn mark(item: &mut Item, turn: u32) {
+fn mark(item: &mut CheckpointItem, turn: u32) {
     item.text = format!("{}{MARK}{turn})", item.text);
     item.weight = item.weight.saturating_sub(LESS);
     if item.kind == ItemKind::Pending {
@@ -68,12 +68,14 @@ fn mark(item: &mut Item, turn: u32) {
 struct Takes(Vec<Withdrawal>);
 
 impl Takes {
-    fn of(items: &[Item]) -> Self {
+    fn of(items: &[CheckpointItem]) -> Self {
         // A note of a prompt is what others said.
-        let by_user = |item: &&Item| {
-            item.message == 0 && item.by == Author::Record && item.kind != ItemKind::Note
+        let by_user = |item: &&CheckpointItem| {
+            item.message_index == 0
+                && item.author == ItemAuthor::Extraction
+                && item.kind != ItemKind::Note
         };
-        let is_over = |item: &&Item| item.text.contains(MARK);
+        let is_over = |item: &&CheckpointItem| item.text.contains(MARK);
         let said = items.iter().filter(by_user).filter(|item| !is_over(item));
         let takes = said.filter_map(|item| Withdrawal::of(item.id, item.turn, &item.text));
         let mut takes: Vec<Withdrawal> = takes.collect();
@@ -115,15 +117,15 @@ mod tests {
     use super::*;
 
     /// What the user said in a turn.
-    fn said(turn: u32, text: &str) -> Item {
-        Item {
+    fn said(turn: u32, text: &str) -> CheckpointItem {
+        CheckpointItem {
             id: turn,
             kind: ItemKind::Directive,
             text: text.to_owned(),
             subject: None,
             turn,
-            message: 0,
-            by: Author::Record,
+            message_index: 0,
+            author: ItemAuthor::Extraction,
             weight: 100,
             pinned: false,
         }
@@ -283,14 +285,14 @@ mod tests {
 
     #[test]
     fn who_takes_a_rule_back_gives_one_and_what_was_open_is_not_any_more() {
-        let asked = |kind, turn, text| Item {
+        let asked = |kind, turn, text| CheckpointItem {
             kind,
             ..said(turn, text)
         };
         let items = taken_back(vec![
             said(1, "Use attrs for the models."),
             asked(ItemKind::Pending, 1, "The export to Parquet is missing."),
-            Item {
+            CheckpointItem {
                 pinned: true,
                 ..said(1, "Use attrs for models.")
             },

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn one_of_each() -> Vec<Part> {
+fn parts_of_every_kind() -> Vec<Part> {
     vec![
         Part::Text("a \"quoted\"\nline".into()),
         Part::Thought("hm".into()),
@@ -27,19 +27,19 @@ fn one_of_each() -> Vec<Part> {
 
 #[test]
 fn version_1_is_pinned() {
-    insta::assert_snapshot!(encode(&one_of_each()), @r#"{"v":1,"parts":[{"type":"text","text":"a \"quoted\"\nline"},{"type":"thought","text":"hm"},{"type":"function_call","id":"c1","name":"read","args":{"b":1, "a":1.0e2}},{"type":"function_response","call_id":"c1","name":"read","response":{"output":"ok"},"is_error":false},{"type":"inline_data","mime_type":"image/png","data":"aGk="},{"type":"hologram","z":[1,2]}]}"#);
+    insta::assert_snapshot!(encode_parts(&parts_of_every_kind()), @r#"{"v":1,"parts":[{"type":"text","text":"a \"quoted\"\nline"},{"type":"thought","text":"hm"},{"type":"function_call","id":"c1","name":"read","args":{"b":1, "a":1.0e2}},{"type":"function_response","call_id":"c1","name":"read","response":{"output":"ok"},"is_error":false},{"type":"inline_data","mime_type":"image/png","data":"aGk="},{"type":"hologram","z":[1,2]}]}"#);
 }
 
 #[test]
-fn what_is_encoded_decodes_to_the_same() {
-    let parts = one_of_each();
-    assert_eq!(decode(&encode(&parts)), parts);
+fn encoded_parts_decode_to_the_same_parts() {
+    let parts = parts_of_every_kind();
+    assert_eq!(decode_parts(&encode_parts(&parts)), parts);
 }
 
 #[test]
-fn a_known_kind_with_a_wrong_field_is_kept_verbatim() {
+fn a_part_with_an_invalid_field_is_stored_verbatim() {
     let payload = r#"{"v":1,"parts":[{"type":"text","text":7},{"type":"text","text":"fine"}]}"#;
-    let parts = decode(payload);
+    let parts = decode_parts(payload);
     assert_eq!(
         parts,
         [
@@ -47,27 +47,27 @@ fn a_known_kind_with_a_wrong_field_is_kept_verbatim() {
             Part::Text("fine".into())
         ]
     );
-    assert_eq!(encode(&parts), payload);
+    assert_eq!(encode_parts(&parts), payload);
 }
 
 #[test]
-fn a_payload_of_another_version_is_kept_whole() {
+fn a_payload_of_another_version_is_stored_verbatim() {
     let payload = r#"{"v":99,"parts":[]}"#;
     assert_eq!(
-        decode(payload),
+        decode_parts(payload),
         [Part::Unknown(Json::parse(payload).unwrap())]
     );
 }
 
 proptest! {
     #[test]
-    fn decoding_never_panics_and_loses_nothing(payload in any::<String>()) {
-        prop_assert!(!decode(&payload).is_empty());
+    fn decoding_any_payload_returns_at_least_one_part(payload in any::<String>()) {
+        prop_assert!(!decode_parts(&payload).is_empty());
     }
 
     #[test]
-    fn any_text_survives(text in any::<String>(), thought in any::<String>()) {
+    fn any_text_survives_encoding_and_decoding(text in any::<String>(), thought in any::<String>()) {
         let parts = vec![Part::Text(text), Part::Thought(thought)];
-        prop_assert_eq!(decode(&encode(&parts)), parts);
+        prop_assert_eq!(decode_parts(&encode_parts(&parts)), parts);
     }
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn session_ids_have_one_shape() {
+fn session_ids_have_one_format() {
     assert!(SessionId::parse("20251207_143022_k3f9").is_ok());
     let refused = [
         ("", "a session id is empty"),
@@ -30,9 +30,9 @@ fn session_ids_have_one_shape() {
 }
 
 #[test]
-fn a_session_id_says_when_it_was_made() {
-    let at: Timestamp = "2025-12-07T14:30:22.9Z".parse().unwrap();
-    let id = SessionId::at(at, 0);
+fn a_session_id_contains_its_creation_time() {
+    let created_at: Timestamp = "2025-12-07T14:30:22.9Z".parse().unwrap();
+    let id = SessionId::from_timestamp(created_at, 0);
     assert_eq!(id.as_str(), "20251207_143022_aaaa");
     assert_eq!(id.tail(), "aaaa");
     assert_eq!(SessionId::parse(id.as_str()), Ok(id));
@@ -55,7 +55,7 @@ fn native_ids_of_real_providers_are_accepted() {
 }
 
 #[test]
-fn feature_names_are_kept_exactly_or_refused() {
+fn feature_names_are_stored_exactly_or_rejected() {
     for text in [
         "auth",
         "auth-2",
@@ -101,8 +101,8 @@ proptest! {
     }
 
     #[test]
-    fn every_made_session_id_parses(seconds in 0i64..4_000_000_000, random in any::<u32>()) {
-        let id = SessionId::at(Timestamp::from_second(seconds).unwrap(), random);
+    fn every_generated_session_id_parses(seconds in 0i64..4_000_000_000, random in any::<u32>()) {
+        let id = SessionId::from_timestamp(Timestamp::from_second(seconds).unwrap(), random);
         prop_assert_eq!(SessionId::parse(id.as_str()), Ok(id));
     }
 }

@@ -2,28 +2,28 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Policy, Rest, Setback, Standing, setback};
+use super::{Cooldown, FailureImpact, Policy, ProviderHealth, failure_impact};
 use crate::id::ProviderId;
 use crate::session::{Failure, FailureClass};
 
 /// Maximum time that a prompt waits automatically. A longer wait is reported to the caller.
-pub const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(60);
+pub const MAX_INLINE_WAIT: SignedDuration = SignedDuration::from_secs(60);
 
 /// Preference of the caller for the case that a provider must not be used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Haste {
+pub enum WaitPreference {
     /// Wait, if the wait is short.
     #[default]
     Wait,
     /// Return without waiting.
-    Refuse,
+    FailFast,
     /// Send the prompt anyway.
-    Ignore,
+    SendNow,
 }
 
 /// Reason for which a provider must not be used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
+pub enum WaitReason {
     /// The last turn failed.
     Failed,
     /// The user's quota is used up.
@@ -32,8 +32,8 @@ pub enum Pause {
     RateLimited,
 }
 
-impl Pause {
-    fn of(class: FailureClass) -> Self {
+impl WaitReason {
+    fn from_failure_class(class: FailureClass) -> Self {
         match class {
             FailureClass::RateLimited => Self::RateLimited,
             _ => Self::Quota,
@@ -42,7 +42,7 @@ impl Pause {
 
     /// Returns the reason as text for the user.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Failed => "its last turn failed",
             Self::Quota => "the quota is spent",
@@ -55,125 +55,140 @@ impl Pause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
     /// The prompt may be sent now.
-    Go,
+    Allow,
     /// The prompt waits until this time.
-    Wait(Timestamp, Pause),
+    Wait(Timestamp, WaitReason),
     /// The prompt is sent to this provider, because the intended one has a cooldown until this time.
-    HandOver(ProviderId, Timestamp, Pause),
+    HandOff(ProviderId, Timestamp, WaitReason),
     /// The prompt may not be sent before this time.
-    NotYet(Timestamp, Pause),
+    RetryAt(Timestamp, WaitReason),
     /// The prompt may not be sent, because one leg after another ended by errors.
-    Hopeless,
+    Exhausted,
 }
 
-/// Input of [`admit`].
+/// Input of [`admit_prompt`].
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival<'a> {
+pub struct AdmissionInput<'a> {
     /// Current time.
     pub now: Timestamp,
     /// Health of the provider in the session.
-    pub standing: Standing,
+    pub health: ProviderHealth,
     /// Cooldown of the provider; `None` if it has none.
-    pub rest: Option<&'a Rest>,
+    pub cooldown: Option<&'a Cooldown>,
     /// Preference of the caller for waits.
-    pub haste: Haste,
+    pub wait_preference: WaitPreference,
     /// Whether the caller forces the prompt even though one leg after another failed.
-    pub anyway: bool,
+    pub force: bool,
     /// Providers that could replace this one, in order of preference.
-    pub others: &'a [ProviderId],
+    pub fallbacks: &'a [ProviderId],
 }
 
 /// Decides whether a prompt may be sent.
 ///
-/// The prompt waits for the end of a cooldown of at most [`LONGEST_WAIT`], because a handover would lose the native
+/// The prompt waits for the end of a cooldown of at most [`MAX_INLINE_WAIT`], because a handover would lose the native
 /// session. During a longer cooldown, another provider replaces this one. Errors do not cause a handover, because the
 /// prompt itself may be their cause.
 #[must_use]
-pub fn admit(arrival: &Arrival<'_>, policy: &Policy) -> Admission {
-    let Arrival { now, standing, .. } = *arrival;
-    if standing.is_hopeless() && !arrival.anyway {
-        return Admission::Hopeless;
+pub fn admit_prompt(input: &AdmissionInput<'_>, policy: &Policy) -> Admission {
+    let AdmissionInput { now, health, .. } = *input;
+    if health.is_exhausted() && !input.force {
+        return Admission::Exhausted;
     }
-    if arrival.haste == Haste::Ignore {
-        return Admission::Go;
+    if input.wait_preference == WaitPreference::SendNow {
+        return Admission::Allow;
     }
-    let rest = arrival.rest.filter(|rest| rest.until > now);
-    let long = rest.filter(|rest| !is_short(rest.until, now) || arrival.haste == Haste::Refuse);
-    if let (Some(rest), Some(other)) = (long, arrival.others.first()) {
-        return Admission::HandOver(other.clone(), rest.until, Pause::of(rest.class));
+    let cooldown = input.cooldown.filter(|cooldown| cooldown.until > now);
+    let long_cooldown = cooldown.filter(|cooldown| {
+        !is_short_wait(cooldown.until, now) || input.wait_preference == WaitPreference::FailFast
+    });
+    if let (Some(cooldown), Some(fallback)) = (long_cooldown, input.fallbacks.first()) {
+        return Admission::HandOff(
+            fallback.clone(),
+            cooldown.until,
+            WaitReason::from_failure_class(cooldown.class),
+        );
     }
-    let latest = now
-        .checked_add(policy.longest_rest(&standing))
+    let latest_retry = now
+        .checked_add(policy.max_backoff(&health))
         .unwrap_or(Timestamp::MAX);
     // A caller that forces the prompt is aware of the failures and does not want to wait.
-    let failed = standing.retry_at.filter(|_| !arrival.anyway);
-    let failed = failed.map(|until| until.min(latest));
-    let failed = failed.map(|until| (until, Pause::Failed));
-    let rest = rest.map(|rest| (rest.until, Pause::of(rest.class)));
-    let later = failed
+    let backoff = health.retry_at.filter(|_| !input.force);
+    let backoff = backoff.map(|until| until.min(latest_retry));
+    let backoff = backoff.map(|until| (until, WaitReason::Failed));
+    let cooldown_wait = cooldown.map(|cooldown| {
+        (
+            cooldown.until,
+            WaitReason::from_failure_class(cooldown.class),
+        )
+    });
+    let latest_wait = backoff
         .into_iter()
-        .chain(rest)
+        .chain(cooldown_wait)
         .max_by_key(|(until, _)| *until);
-    match later.filter(|(until, _)| *until > now) {
-        None => Admission::Go,
-        Some((until, why)) if arrival.haste == Haste::Wait && is_short(until, now) => {
-            Admission::Wait(until, why)
+    match latest_wait.filter(|(until, _)| *until > now) {
+        None => Admission::Allow,
+        Some((until, reason))
+            if input.wait_preference == WaitPreference::Wait && is_short_wait(until, now) =>
+        {
+            Admission::Wait(until, reason)
         }
-        Some((until, why)) => Admission::NotYet(until, why),
+        Some((until, reason)) => Admission::RetryAt(until, reason),
     }
 }
 
-fn is_short(until: Timestamp, now: Timestamp) -> bool {
-    until.duration_since(now) <= LONGEST_WAIT
+fn is_short_wait(until: Timestamp, now: Timestamp) -> bool {
+    until.duration_since(now) <= MAX_INLINE_WAIT
 }
 
-/// Input of [`after_refusal`].
+/// Input of [`plan_retry`].
 #[derive(Debug, Clone, Copy)]
-pub struct Refused<'a> {
+pub struct FailedPrompt<'a> {
     /// Current time.
     pub now: Timestamp,
     /// The failure of the prompt.
     pub failure: &'a Failure,
     /// Whether the agent produced output or performed an action before the failure.
-    pub heard: bool,
+    pub has_output: bool,
     /// Whether the prompt already waited for this agent.
-    pub waited: bool,
+    pub has_waited: bool,
     /// Preference of the caller for waits.
-    pub haste: Haste,
+    pub wait_preference: WaitPreference,
     /// Providers that could replace this one, in order of preference.
-    pub others: &'a [ProviderId],
+    pub fallbacks: &'a [ProviderId],
 }
 
 /// Next action after a prompt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum RetryAction {
     /// End the turn.
-    Settle,
+    EndTurn,
     /// Send the prompt to the same agent at this time.
     Wait(Timestamp),
     /// Send the prompt to another provider.
-    HandOver(ProviderId),
+    HandOff(ProviderId),
 }
 
 /// Decides on the next action after a prompt failed. Only a prompt that was refused because of a limit, before the
 /// agent produced any output, is sent again, because a prompt that the agent started to process may have had effects.
 #[must_use]
-pub fn after_refusal(refused: &Refused<'_>) -> Next {
-    let Refused { failure, now, .. } = *refused;
-    if setback(failure.class) != Setback::Limit || refused.heard {
-        return Next::Settle;
+pub fn plan_retry(prompt: &FailedPrompt<'_>) -> RetryAction {
+    let FailedPrompt { failure, now, .. } = *prompt;
+    if failure_impact(failure.class) != FailureImpact::Limit || prompt.has_output {
+        return RetryAction::EndTurn;
     }
-    let soon = failure.retry_at.filter(|until| is_short(*until, now));
-    match soon {
-        Some(until) if refused.haste == Haste::Wait && !refused.waited => return Next::Wait(until),
+    let near_retry_at = failure.retry_at.filter(|until| is_short_wait(*until, now));
+    match near_retry_at {
+        Some(until) if prompt.wait_preference == WaitPreference::Wait && !prompt.has_waited => {
+            return RetryAction::Wait(until);
+        }
         _ => {}
     }
     // A rate limit without a retry time usually ends within seconds.
     if failure.class == FailureClass::RateLimited && failure.retry_at.is_none() {
-        return Next::Settle;
+        return RetryAction::EndTurn;
     }
-    let other = refused.others.first().cloned();
-    other.map_or(Next::Settle, Next::HandOver)
+    let fallback = prompt.fallbacks.first().cloned();
+    fallback.map_or(RetryAction::EndTurn, RetryAction::HandOff)
 }
 
 /// Returns `true` if the policy rather than the agent ended a failed turn, so that an immediate retry is useless.
@@ -181,7 +196,9 @@ pub fn after_refusal(refused: &Refused<'_>) -> Next {
 pub fn is_policy_stop(failure: &Failure, now: Timestamp) -> bool {
     match failure.class {
         FailureClass::Quota => true,
-        FailureClass::RateLimited => failure.retry_at.is_some_and(|until| !is_short(until, now)),
+        FailureClass::RateLimited => failure
+            .retry_at
+            .is_some_and(|until| !is_short_wait(until, now)),
         _ => false,
     }
 }

@@ -18,7 +18,7 @@ impl AutoCompaction {
     /// Derives the setting from the configuration. The switch decides if it is set. Otherwise a configured budget
     /// enables compaction in all sessions, because a user who sets a budget wants segue to stay within it.
     #[must_use]
-    pub fn of(switch: Option<bool>, budget_is_set: bool) -> Self {
+    pub fn from_config(switch: Option<bool>, budget_is_set: bool) -> Self {
         match (switch, budget_is_set) {
             (Some(false), _) => Self::Never,
             (Some(true), _) | (None, true) => Self::Always,
@@ -28,7 +28,7 @@ impl AutoCompaction {
 
     /// Returns `true` if segue compacts a session automatically.
     #[must_use]
-    pub fn applies_to(self, session: &Session) -> bool {
+    pub fn should_compact(self, session: &Session) -> bool {
         let purpose = session.purpose.as_ref();
         match self {
             Self::WithRole => purpose.is_some_and(|purpose| purpose.role.is_some()),
@@ -38,18 +38,18 @@ impl AutoCompaction {
     }
 }
 
-/// Returns `true` if a native session that contains `held` tokens is to be compacted: from 90 % of the budget on.
+/// Returns `true` if a native session that contains `tokens` tokens is to be compacted: from 90 % of the budget on.
 #[must_use]
-pub fn is_due(held: u64, budget: u64) -> bool {
-    u128::from(held) * 10 >= u128::from(budget) * 9
+pub fn is_compaction_due(tokens: u64, budget: u64) -> bool {
+    u128::from(tokens) * 10 >= u128::from(budget) * 9
 }
 
-/// Returns `true` if compaction helps a native session that contains `held` tokens, close to the budget. `least` is the
+/// Returns `true` if compaction helps a native session that contains `tokens` tokens, close to the budget. `min_brief` is the
 /// minimum size of the brief of the next native session. Compaction helps if it frees a tenth of the budget, or if the
 /// budget is already used up. Otherwise each turn would cause another compaction without benefit.
 #[must_use]
-pub fn is_worth_it(held: u64, least: u64, budget: u64) -> bool {
-    held >= budget || u128::from(held.saturating_sub(least)) * 10 >= u128::from(budget)
+pub fn is_compaction_worthwhile(tokens: u64, min_brief: u64, budget: u64) -> bool {
+    tokens >= budget || u128::from(tokens.saturating_sub(min_brief)) * 10 >= u128::from(budget)
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_done_where_it_helps() {
+    fn compaction_is_worthwhile_if_it_frees_a_tenth_of_the_budget() {
         let cases = [
             (90_000, 0, 100_000, true),
             (90_000, 80_000, 100_000, true),
@@ -69,14 +69,14 @@ mod tests {
             (0, 0, 0, true),
             (u64::MAX - 1, 0, u64::MAX, true),
         ];
-        for (held, least, budget, worth_it) in cases {
-            let found = is_worth_it(held, least, budget);
-            assert_eq!(found, worth_it, "{held}, {least} of {budget}");
+        for (tokens, min_brief, budget, expected) in cases {
+            let actual = is_compaction_worthwhile(tokens, min_brief, budget);
+            assert_eq!(actual, expected, "{tokens}, {min_brief} of {budget}");
         }
     }
 
     #[test]
-    fn what_is_configured_decides_in_which_sessions() {
+    fn the_switch_and_the_budget_select_the_compacted_sessions() {
         let cases = [
             (None, false, AutoCompaction::WithRole),
             (None, true, AutoCompaction::Always),
@@ -86,13 +86,13 @@ mod tests {
             (Some(false), true, AutoCompaction::Never),
         ];
         for (switch, budget, expected) in cases {
-            let found = AutoCompaction::of(switch, budget);
-            assert_eq!(found, expected, "{switch:?} {budget}");
+            let actual = AutoCompaction::from_config(switch, budget);
+            assert_eq!(actual, expected, "{switch:?} {budget}");
         }
     }
 
     #[test]
-    fn it_is_due_exactly_from_nine_tenths_on() {
+    fn compaction_is_due_from_nine_tenths_of_the_budget() {
         let cases = [
             (0, 100_000, false),
             (89_999, 100_000, false),
@@ -106,8 +106,12 @@ mod tests {
             (u64::MAX, u64::MAX, true),
             (0, u64::MAX, false),
         ];
-        for (held, budget, due) in cases {
-            assert_eq!(is_due(held, budget), due, "{held} of {budget}");
+        for (tokens, budget, expected) in cases {
+            assert_eq!(
+                is_compaction_due(tokens, budget),
+                expected,
+                "{tokens} of {budget}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::model_prefix::of_model;
+use crate::agent::model_prefix::find_by_model_prefix;
 use crate::id::ProviderId;
 use crate::session::{Leg, Usage};
 
@@ -10,7 +10,7 @@ use crate::session::{Leg, Usage};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextLimits {
     /// Default limit, for providers and models that are not listed below.
-    pub usual: u64,
+    pub default_limit: u64,
     /// Limits by provider.
     pub providers: BTreeMap<ProviderId, u64>,
     /// Limits by prefix of the model name.
@@ -20,7 +20,7 @@ pub struct ContextLimits {
 impl Default for ContextLimits {
     fn default() -> Self {
         Self {
-            usual: 350_000,
+            default_limit: 350_000,
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
         }
@@ -30,10 +30,10 @@ impl Default for ContextLimits {
 impl ContextLimits {
     /// Returns the limit of the model, else that of the provider, else the default; `None` if there is no limit.
     #[must_use]
-    pub fn of(&self, provider: &ProviderId, model: Option<&str>) -> Option<u64> {
-        let of_model = model.and_then(|model| of_model(&self.models, model));
-        let limit = of_model.or_else(|| self.providers.get(provider));
-        Some(*limit.unwrap_or(&self.usual)).filter(|limit| *limit > 0)
+    pub fn limit_for(&self, provider: &ProviderId, model: Option<&str>) -> Option<u64> {
+        let model_limit = model.and_then(|model| find_by_model_prefix(&self.models, model));
+        let limit = model_limit.or_else(|| self.providers.get(provider));
+        Some(*limit.unwrap_or(&self.default_limit)).filter(|limit| *limit > 0)
     }
 }
 
@@ -41,9 +41,9 @@ impl ContextLimits {
 /// that of the last request or, if the agent never reported one, the sum of all tokens spent on the leg. An unknown
 /// size does not exceed the limit.
 #[must_use]
-pub fn is_full(leg: &Leg, turn: Usage, limit: u64) -> Option<u64> {
-    let context = turn.context_tokens.or(leg.context_tokens);
-    let spent = match (leg.total_tokens, turn.total_tokens) {
+pub fn context_limit_excess(leg: &Leg, turn_usage: Usage, limit: u64) -> Option<u64> {
+    let context = turn_usage.context_tokens.or(leg.context_tokens);
+    let spent = match (leg.total_tokens, turn_usage.total_tokens) {
         (None, None) => None,
         (before, now) => Some(before.unwrap_or(0).saturating_add(now.unwrap_or(0))),
     };

@@ -8,7 +8,7 @@ fn now() -> Timestamp {
     "2026-11-16T12:00:00Z".parse().unwrap()
 }
 
-fn after(seconds: i64) -> Timestamp {
+fn seconds_from_now(seconds: i64) -> Timestamp {
     now() + SignedDuration::from_secs(seconds)
 }
 
@@ -24,54 +24,63 @@ fn provider(name: &str) -> ProviderId {
 }
 
 #[test]
-fn failures_are_the_agents_its_limits_or_the_users() {
+fn every_failure_class_has_an_impact() {
     use FailureClass::{
-        Agent, ContextTooLong, Crashed, NotLoggedIn, NotStarted, NotUnderstood, Quota, RateLimited,
-        SessionUnknown, TimedOut, UntrustedFolder,
+        Agent, ContextTooLong, Crashed, NotLoggedIn, NotStarted, Quota, RateLimited,
+        SessionUnknown, TimedOut, UnparsableOutput, UntrustedFolder,
     };
     let cases = [
-        (NotStarted, Setback::Mistake),
-        (Crashed, Setback::Failure),
-        (TimedOut, Setback::Failure),
-        (Agent, Setback::Failure),
-        (NotUnderstood, Setback::Failure),
-        (SessionUnknown, Setback::Mistake),
-        (Quota, Setback::Limit),
-        (RateLimited, Setback::Limit),
-        (ContextTooLong, Setback::Failure),
-        (NotLoggedIn, Setback::Mistake),
-        (UntrustedFolder, Setback::Mistake),
+        (NotStarted, FailureImpact::UserActionNeeded),
+        (Crashed, FailureImpact::AgentFailure),
+        (TimedOut, FailureImpact::AgentFailure),
+        (Agent, FailureImpact::AgentFailure),
+        (UnparsableOutput, FailureImpact::AgentFailure),
+        (SessionUnknown, FailureImpact::UserActionNeeded),
+        (Quota, FailureImpact::Limit),
+        (RateLimited, FailureImpact::Limit),
+        (ContextTooLong, FailureImpact::AgentFailure),
+        (NotLoggedIn, FailureImpact::UserActionNeeded),
+        (UntrustedFolder, FailureImpact::UserActionNeeded),
     ];
     for (class, expected) in cases {
-        assert_eq!(setback(class), expected, "{class:?}");
+        assert_eq!(failure_impact(class), expected, "{class:?}");
     }
 }
 
 /// Applies failures one after the other. Returns the recorded health after each, and whether the leg ended.
-fn story(policy: &Policy, failures: &[Failure]) -> Vec<(u32, u32, u32, Option<i64>, bool)> {
-    let mut standing = Standing::default();
-    let told = failures.iter().map(|failure| {
-        let aftermath = standing.after(failure, policy, now());
-        standing = aftermath.standing;
-        let rest = standing
+fn apply_failures(
+    policy: &Policy,
+    failures: &[Failure],
+) -> Vec<(u32, u32, u32, Option<i64>, bool)> {
+    let mut health = ProviderHealth::default();
+    let updates = failures.iter().map(|failure| {
+        let update = health.apply_failure(failure, policy, now());
+        health = update.health;
+        let wait_seconds = health
             .retry_at
             .map(|until| until.duration_since(now()).as_secs());
-        let Standing {
+        let ProviderHealth {
             failures,
-            limited,
-            rotations,
+            rate_limit_failures,
+            failed_legs,
             ..
-        } = standing;
-        (failures, limited, rotations, rest, aftermath.rotates)
+        } = health;
+        (
+            failures,
+            rate_limit_failures,
+            failed_legs,
+            wait_seconds,
+            update.ends_leg,
+        )
     });
-    told.collect()
+    updates.collect()
 }
 
 #[test]
-fn every_third_failure_ends_a_leg_and_the_second_such_end_is_the_last() {
+fn every_third_failure_ends_a_leg_and_two_failed_legs_exhaust_the_provider() {
     let policy = Policy::default();
     let crash = failure(FailureClass::Crashed, None);
-    let told = story(&policy, &vec![crash.clone(); 6]);
+    let updates = apply_failures(&policy, &vec![crash.clone(); 6]);
     let expected = [
         (1, 0, 0, Some(10), false),
         (2, 0, 0, Some(20), false),
@@ -80,30 +89,33 @@ fn every_third_failure_ends_a_leg_and_the_second_such_end_is_the_last() {
         (2, 0, 1, Some(20), false),
         (0, 0, 2, Some(30), true),
     ];
-    assert_eq!(told, expected);
-    let hopeless = |rotations| {
-        Standing {
-            rotations,
-            ..Standing::default()
+    assert_eq!(updates, expected);
+    let is_exhausted_after = |failed_legs| {
+        ProviderHealth {
+            failed_legs,
+            ..ProviderHealth::default()
         }
-        .is_hopeless()
+        .is_exhausted()
     };
-    assert_eq!([0, 1, 2, 3].map(hopeless), [false, false, true, true]);
+    assert_eq!(
+        [0, 1, 2, 3].map(is_exhausted_after),
+        [false, false, true, true]
+    );
 }
 
 #[test]
-fn limits_and_mistakes_are_no_failures() {
+fn limits_and_user_errors_do_not_count_as_failures() {
     let policy = Policy::default();
     let crash = || failure(FailureClass::Crashed, None);
-    let told = story(
+    let updates = apply_failures(
         &policy,
         &[
             crash(),
             crash(),
-            failure(FailureClass::Quota, Some(after(3600))),
+            failure(FailureClass::Quota, Some(seconds_from_now(3600))),
             failure(FailureClass::Quota, None),
             failure(FailureClass::NotLoggedIn, None),
-            failure(FailureClass::RateLimited, Some(after(40))),
+            failure(FailureClass::RateLimited, Some(seconds_from_now(40))),
             failure(FailureClass::RateLimited, None),
             failure(FailureClass::RateLimited, None),
             crash(),
@@ -120,241 +132,267 @@ fn limits_and_mistakes_are_no_failures() {
         (2, 2, 0, Some(20), false),
         (0, 2, 1, Some(30), true),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(updates, expected);
 }
 
 #[test]
-fn the_limits_are_the_users() {
+fn the_error_limit_and_the_backoff_are_configurable() {
     let crash = || failure(FailureClass::Agent, None);
-    let patient = Policy {
+    let lenient = Policy {
         error_limit: 0,
         backoff: SignedDuration::ZERO,
         ..Policy::default()
     };
-    let told = story(&patient, &[crash(), crash(), crash(), crash()]);
-    assert_eq!(told[3], (4, 0, 0, None, false));
+    let updates = apply_failures(&lenient, &[crash(), crash(), crash(), crash()]);
+    assert_eq!(updates[3], (4, 0, 0, None, false));
     let strict = Policy {
         error_limit: 1,
         backoff: SignedDuration::MAX,
         ..Policy::default()
     };
-    let told = story(&strict, &[crash()]);
-    assert!(told[0].4 && told[0].3.is_some(), "{told:?}");
+    let updates = apply_failures(&strict, &[crash()]);
+    assert!(updates[0].4 && updates[0].3.is_some(), "{updates:?}");
     // More failures than can be counted or multiplied without overflow.
-    let worn = Standing {
+    let saturated = ProviderHealth {
         failures: u32::MAX,
-        limited: u32::MAX,
-        rotations: u32::MAX,
+        rate_limit_failures: u32::MAX,
+        failed_legs: u32::MAX,
         retry_at: None,
     };
-    let aftermath = worn.after(&crash(), &Policy::default(), Timestamp::MAX);
-    assert_eq!(aftermath.standing.rotations, u32::MAX);
+    let update = saturated.apply_failure(&crash(), &Policy::default(), Timestamp::MAX);
+    assert_eq!(update.health.failed_legs, u32::MAX);
 }
 
 #[test]
-fn only_a_limit_with_a_time_is_a_rest() {
+fn only_a_limit_with_a_retry_time_is_a_cooldown() {
     let gemini = provider("gemini");
     let cases = [
-        (FailureClass::Quota, Some(after(60)), true),
-        (FailureClass::RateLimited, Some(after(1)), true),
+        (FailureClass::Quota, Some(seconds_from_now(60)), true),
+        (FailureClass::RateLimited, Some(seconds_from_now(1)), true),
         (FailureClass::RateLimited, Some(now()), false),
         (FailureClass::Quota, None, false),
-        (FailureClass::Crashed, Some(after(60)), false),
+        (FailureClass::Crashed, Some(seconds_from_now(60)), false),
     ];
-    for (class, retry_at, rests) in cases {
-        let rest = Rest::told_by(&gemini, &failure(class, retry_at), now());
-        assert_eq!(rest.is_some(), rests, "{class:?} {retry_at:?}");
+    for (class, retry_at, expected) in cases {
+        let cooldown = Cooldown::from_failure(&gemini, &failure(class, retry_at), now());
+        assert_eq!(cooldown.is_some(), expected, "{class:?} {retry_at:?}");
     }
 }
 
 /// Creates the input for a prompt to a healthy provider.
-fn arrival<'a>() -> Arrival<'a> {
-    Arrival {
+fn admission_input<'a>() -> AdmissionInput<'a> {
+    AdmissionInput {
         now: now(),
-        standing: Standing::default(),
-        rest: None,
-        haste: Haste::Wait,
-        anyway: false,
-        others: &[],
+        health: ProviderHealth::default(),
+        cooldown: None,
+        wait_preference: WaitPreference::Wait,
+        force: false,
+        fallbacks: &[],
     }
 }
 
-fn failed_until(seconds: i64) -> Standing {
-    Standing {
+fn failed_until(seconds: i64) -> ProviderHealth {
+    ProviderHealth {
         failures: 1,
-        retry_at: Some(after(seconds)),
-        ..Standing::default()
+        retry_at: Some(seconds_from_now(seconds)),
+        ..ProviderHealth::default()
     }
 }
 
-fn rest(seconds: i64) -> Rest {
-    Rest {
+fn quota_cooldown(seconds: i64) -> Cooldown {
+    Cooldown {
         provider: provider("gemini"),
-        until: after(seconds),
+        until: seconds_from_now(seconds),
         class: FailureClass::Quota,
     }
 }
 
 /// Checks the admission of a prompt in named situations.
-fn check_arrivals(cases: &[(&str, Arrival<'_>, Admission)]) {
-    for (name, arrival, expected) in cases {
-        assert_eq!(admit(arrival, &Policy::default()), *expected, "{name}");
+fn check_admissions(cases: &[(&str, AdmissionInput<'_>, Admission)]) {
+    for (name, input, expected) in cases {
+        assert_eq!(admit_prompt(input, &Policy::default()), *expected, "{name}");
     }
 }
 
 #[test]
-fn after_a_failure_a_prompt_waits_and_after_too_many_it_is_stopped() {
-    let others = [provider("codex"), provider("claude")];
-    let failed = |seconds| Arrival {
-        standing: failed_until(seconds),
-        ..arrival()
+fn a_prompt_waits_after_a_failure_and_is_stopped_after_too_many() {
+    let fallbacks = [provider("codex"), provider("claude")];
+    let failed_input = |seconds| AdmissionInput {
+        health: failed_until(seconds),
+        ..admission_input()
     };
-    let hopeless = Arrival {
-        standing: Standing {
-            rotations: 2,
-            ..Standing::default()
+    let exhausted = AdmissionInput {
+        health: ProviderHealth {
+            failed_legs: 2,
+            ..ProviderHealth::default()
         },
-        haste: Haste::Ignore,
-        others: &others,
-        ..arrival()
+        wait_preference: WaitPreference::SendNow,
+        fallbacks: &fallbacks,
+        ..admission_input()
     };
-    let (in_vain, in_haste, well_attended, anyway) = (
-        Arrival {
-            haste: Haste::Refuse,
-            ..failed(10)
+    let (fail_fast, send_now, with_fallbacks, forced) = (
+        AdmissionInput {
+            wait_preference: WaitPreference::FailFast,
+            ..failed_input(10)
         },
-        Arrival {
-            haste: Haste::Ignore,
-            ..failed(10)
+        AdmissionInput {
+            wait_preference: WaitPreference::SendNow,
+            ..failed_input(10)
         },
-        Arrival {
-            others: &others,
-            ..failed(10)
+        AdmissionInput {
+            fallbacks: &fallbacks,
+            ..failed_input(10)
         },
-        Arrival {
-            anyway: true,
-            standing: Standing {
-                retry_at: Some(after(30)),
-                ..hopeless.standing
+        AdmissionInput {
+            force: true,
+            health: ProviderHealth {
+                retry_at: Some(seconds_from_now(30)),
+                ..exhausted.health
             },
-            haste: Haste::Wait,
-            ..hopeless
+            wait_preference: WaitPreference::Wait,
+            ..exhausted
         },
     );
-    let wait = |seconds| Admission::Wait(after(seconds), Pause::Failed);
-    let not_yet = Admission::NotYet(after(10), Pause::Failed);
-    check_arrivals(&[
-        ("all is well", arrival(), Admission::Go),
-        ("it failed a moment ago", failed(10), wait(10)),
-        ("it failed, and that is over", failed(0), Admission::Go),
-        ("others could go on", well_attended, wait(10)),
-        ("the clock was put back", failed(86_400), wait(30)),
-        ("the caller wants to be told", in_vain, not_yet),
-        ("the caller wants it now", in_haste, Admission::Go),
-        ("leg after leg failed", hopeless, Admission::Hopeless),
-        ("it goes on anyway", anyway, Admission::Go),
+    let wait = |seconds| Admission::Wait(seconds_from_now(seconds), WaitReason::Failed);
+    let retry_later = Admission::RetryAt(seconds_from_now(10), WaitReason::Failed);
+    check_admissions(&[
+        ("all is well", admission_input(), Admission::Allow),
+        ("it failed a moment ago", failed_input(10), wait(10)),
+        (
+            "it failed, and that is over",
+            failed_input(0),
+            Admission::Allow,
+        ),
+        ("others could go on", with_fallbacks, wait(10)),
+        ("the clock was put back", failed_input(86_400), wait(30)),
+        ("the caller wants to be told", fail_fast, retry_later),
+        ("the caller wants it now", send_now, Admission::Allow),
+        ("leg after leg failed", exhausted, Admission::Exhausted),
+        ("it goes on anyway", forced, Admission::Allow),
     ]);
 }
 
 #[test]
-fn a_short_rest_is_waited_out_and_a_long_one_hands_over_or_stops() {
-    let (short, long, over) = (rest(60), rest(61), rest(0));
-    let codex = [provider("codex"), provider("claude")];
-    let resting = |rest, others| Arrival {
-        rest: Some(rest),
-        others,
-        ..arrival()
+fn a_prompt_waits_for_a_short_cooldown_and_is_handed_off_or_stopped_during_a_long_one() {
+    let (short, long, past) = (quota_cooldown(60), quota_cooldown(61), quota_cooldown(0));
+    let providers = [provider("codex"), provider("claude")];
+    let in_cooldown = |cooldown, fallbacks| AdmissionInput {
+        cooldown: Some(cooldown),
+        fallbacks,
+        ..admission_input()
     };
-    let told = Arrival {
-        haste: Haste::Refuse,
-        ..resting(&short, &codex)
+    let fail_fast = AdmissionInput {
+        wait_preference: WaitPreference::FailFast,
+        ..in_cooldown(&short, &providers)
     };
-    let now = Arrival {
-        haste: Haste::Ignore,
-        ..resting(&long, &codex)
+    let send_now = AdmissionInput {
+        wait_preference: WaitPreference::SendNow,
+        ..in_cooldown(&long, &providers)
     };
-    let both = Arrival {
-        standing: failed_until(10),
-        ..resting(&short, &[])
+    let both = AdmissionInput {
+        health: failed_until(10),
+        ..in_cooldown(&short, &[])
     };
-    let wait = || Admission::Wait(after(60), Pause::Quota);
-    let not_yet = Admission::NotYet(after(61), Pause::Quota);
-    let hand_over = |seconds| Admission::HandOver(provider("codex"), after(seconds), Pause::Quota);
-    check_arrivals(&[
-        ("a minute", resting(&short, &codex), wait()),
-        ("longer", resting(&long, &[]), not_yet),
-        ("longer, and others", resting(&long, &codex), hand_over(61)),
-        ("a minute, and nobody waits", told, hand_over(60)),
-        ("longer, and the caller wants it now", now, Admission::Go),
-        ("it is over", resting(&over, &codex), Admission::Go),
+    let wait = || Admission::Wait(seconds_from_now(60), WaitReason::Quota);
+    let retry_later = Admission::RetryAt(seconds_from_now(61), WaitReason::Quota);
+    let hand_off = |seconds| {
+        Admission::HandOff(
+            provider("codex"),
+            seconds_from_now(seconds),
+            WaitReason::Quota,
+        )
+    };
+    check_admissions(&[
+        ("a minute", in_cooldown(&short, &providers), wait()),
+        ("longer", in_cooldown(&long, &[]), retry_later),
+        (
+            "longer, and others",
+            in_cooldown(&long, &providers),
+            hand_off(61),
+        ),
+        ("a minute, and nobody waits", fail_fast, hand_off(60)),
+        (
+            "longer, and the caller wants it now",
+            send_now,
+            Admission::Allow,
+        ),
+        (
+            "it is over",
+            in_cooldown(&past, &providers),
+            Admission::Allow,
+        ),
         ("a failure before it", both, wait()),
     ]);
 }
 
 #[test]
-fn only_what_was_refused_unheard_is_sent_again() {
+fn only_a_limited_prompt_without_output_is_sent_again() {
     use FailureClass::{Crashed, Quota, RateLimited};
-    let others = [provider("codex")];
-    let codex = || Next::HandOver(provider("codex"));
-    let wait = || Next::Wait(after(60));
+    let fallbacks = [provider("codex")];
+    let hand_off = || RetryAction::HandOff(provider("codex"));
+    let wait = || RetryAction::Wait(seconds_from_now(60));
     // The failure class, the seconds until the retry time, other conditions, and the expected action.
     let cases = [
-        (Crashed, Some(5), "", Next::Settle),
-        (Quota, Some(3600), "", codex()),
-        (Quota, Some(3600), "alone", Next::Settle),
-        (Quota, Some(3600), "heard", Next::Settle),
-        (Quota, None, "", codex()),
-        (Quota, None, "alone", Next::Settle),
+        (Crashed, Some(5), "", RetryAction::EndTurn),
+        (Quota, Some(3600), "", hand_off()),
+        (Quota, Some(3600), "alone", RetryAction::EndTurn),
+        (Quota, Some(3600), "heard", RetryAction::EndTurn),
+        (Quota, None, "", hand_off()),
+        (Quota, None, "alone", RetryAction::EndTurn),
         (RateLimited, Some(60), "", wait()),
         (RateLimited, Some(60), "alone", wait()),
-        (RateLimited, Some(61), "", codex()),
-        (RateLimited, Some(60), "waited", codex()),
-        (RateLimited, Some(60), "waited alone", Next::Settle),
-        (RateLimited, Some(60), "heard", Next::Settle),
-        (RateLimited, Some(60), "ignore alone", Next::Settle),
-        (RateLimited, Some(60), "refuse", codex()),
-        (RateLimited, None, "", Next::Settle),
+        (RateLimited, Some(61), "", hand_off()),
+        (RateLimited, Some(60), "waited", hand_off()),
+        (RateLimited, Some(60), "waited alone", RetryAction::EndTurn),
+        (RateLimited, Some(60), "heard", RetryAction::EndTurn),
+        (RateLimited, Some(60), "ignore alone", RetryAction::EndTurn),
+        (RateLimited, Some(60), "refuse", hand_off()),
+        (RateLimited, None, "", RetryAction::EndTurn),
     ];
-    for (class, seconds, so, expected) in cases {
-        let failure = failure(class, seconds.map(after));
-        let refused = Refused {
+    for (class, seconds, conditions, expected) in cases {
+        let failure = failure(class, seconds.map(seconds_from_now));
+        let prompt = FailedPrompt {
             now: now(),
             failure: &failure,
-            heard: so.contains("heard"),
-            waited: so.contains("waited"),
-            haste: match so {
-                so if so.contains("ignore") => Haste::Ignore,
-                so if so.contains("refuse") => Haste::Refuse,
-                _ => Haste::Wait,
+            has_output: conditions.contains("heard"),
+            has_waited: conditions.contains("waited"),
+            wait_preference: match conditions {
+                conditions if conditions.contains("ignore") => WaitPreference::SendNow,
+                conditions if conditions.contains("refuse") => WaitPreference::FailFast,
+                _ => WaitPreference::Wait,
             },
-            others: if so.contains("alone") { &[] } else { &others },
+            fallbacks: if conditions.contains("alone") {
+                &[]
+            } else {
+                &fallbacks
+            },
         };
-        assert_eq!(after_refusal(&refused), expected, "{refused:?}");
+        assert_eq!(plan_retry(&prompt), expected, "{prompt:?}");
     }
 }
 
 #[test]
-fn what_no_new_try_would_help_is_a_stop() {
+fn a_limit_that_a_retry_cannot_pass_is_a_policy_stop() {
     use FailureClass::{Agent, Quota, RateLimited};
     let cases = [
         (Quota, None, true),
-        (Quota, Some(after(5)), true),
+        (Quota, Some(seconds_from_now(5)), true),
         (RateLimited, None, false),
-        (RateLimited, Some(after(60)), false),
-        (RateLimited, Some(after(61)), true),
-        (Agent, Some(after(3600)), false),
+        (RateLimited, Some(seconds_from_now(60)), false),
+        (RateLimited, Some(seconds_from_now(61)), true),
+        (Agent, Some(seconds_from_now(3600)), false),
     ];
-    for (class, retry_at, stops) in cases {
+    for (class, retry_at, expected) in cases {
         let failure = failure(class, retry_at);
-        assert_eq!(is_policy_stop(&failure, now()), stops, "{failure:?}");
+        assert_eq!(is_policy_stop(&failure, now()), expected, "{failure:?}");
     }
 }
 
 #[test]
-fn a_leg_is_full_above_its_limit() {
+fn a_leg_above_its_limit_returns_its_context_size() {
     let leg = |context_tokens, total_tokens| Leg {
         id: LegId(1),
-        n: 1,
+        number: 1,
         provider: provider("gemini"),
         mark: None,
         native_id: None,
@@ -362,8 +400,8 @@ fn a_leg_is_full_above_its_limit() {
         consecutive_failures: 0,
         total_tokens,
         context_tokens,
-        forgot: false,
-        held_tokens: None,
+        lost_context: false,
+        estimated_tokens: None,
         opened_at: now(),
         ended: None,
     };
@@ -394,12 +432,16 @@ fn a_leg_is_full_above_its_limit() {
         ),
     ];
     for (leg, turn, expected) in cases {
-        assert_eq!(is_full(&leg, turn, limit), expected, "{leg:?} {turn:?}");
+        assert_eq!(
+            context_limit_excess(&leg, turn, limit),
+            expected,
+            "{leg:?} {turn:?}"
+        );
     }
 }
 
 #[test]
-fn a_model_counts_before_its_agent_and_that_before_all() {
+fn the_limit_of_a_model_precedes_that_of_its_provider_and_the_default() {
     let limits = ContextLimits {
         providers: BTreeMap::from([(provider("codex"), 8_000), (provider("claude"), 0)]),
         models: BTreeMap::from([("gpt-5".into(), 100), ("gpt-5-mini".into(), 50)]),
@@ -417,7 +459,7 @@ fn a_model_counts_before_its_agent_and_that_before_all() {
     ];
     for (name, model, expected) in cases {
         assert_eq!(
-            limits.of(&provider(name), model),
+            limits.limit_for(&provider(name), model),
             expected,
             "{name} {model:?}"
         );

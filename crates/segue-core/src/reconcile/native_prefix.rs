@@ -10,24 +10,27 @@ use crate::reconcile::prompt_match::is_same_prompt;
 /// or its first prompt contained a brief of the beginning. Turns after these do not matter. Prompts decide, because
 /// they are the only data that both sides always have.
 #[must_use]
-pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Option<usize> {
-    let fits = |turns: usize| {
-        let sent = native.iter().take(turns).rev();
-        let ours = chain.iter().rev();
-        turns > 0
-            && native.len() >= turns
+pub fn native_prefix_len(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Option<usize> {
+    let is_match = |count: usize| {
+        let sent = native.iter().take(count).rev();
+        let recorded = chain.iter().rev();
+        count > 0
+            && native.len() >= count
             && sent
-                .zip(ours)
-                .all(|(sent, ours)| is_same_prompt(sent.as_ref(), ours.as_ref()))
+                .zip(recorded)
+                .all(|(sent, recorded)| is_same_prompt(sent.as_ref(), recorded.as_ref()))
     };
-    let told = |first: &str| prompt_after_brief(first).is_some();
-    if !native.first().is_some_and(|first| told(first.as_ref())) {
-        return fits(chain.len()).then_some(chain.len());
+    let is_briefed = |first: &str| prompt_after_brief(first).is_some();
+    if !native
+        .first()
+        .is_some_and(|first| is_briefed(first.as_ref()))
+    {
+        return is_match(chain.len()).then_some(chain.len());
     }
     // A prompt that is repeated several times in a row matches at several positions, of which only one is right.
-    let mut places = (1..=chain.len()).filter(|turns| fits(*turns));
-    let place = places.next()?;
-    places.next().is_none().then_some(place)
+    let mut lengths = (1..=chain.len()).filter(|count| is_match(*count));
+    let length = lengths.next()?;
+    lengths.next().is_none().then_some(length)
 }
 
 #[cfg(test)]
@@ -35,12 +38,12 @@ mod tests {
     use super::*;
     use crate::brief::END_OF_RECORD;
 
-    fn told(prompt: &str) -> String {
+    fn briefed_prompt(prompt: &str) -> String {
         format!("> what was said\n{END_OF_RECORD}\n\n{prompt}")
     }
 
     #[test]
-    fn a_native_session_that_knows_everything_is_cut_by_number() {
+    fn a_complete_native_session_is_matched_by_turn_number() {
         let cases: [(&[&str], &[&str], Option<usize>); 11] = [
             (&["a", "b", "c"], &["a", "b"], Some(2)),
             (&["a", "b"], &["a", "b"], Some(2)),
@@ -58,7 +61,7 @@ mod tests {
         ];
         for (native, chain, expected) in cases {
             assert_eq!(
-                native_turns(native, chain),
+                native_prefix_len(native, chain),
                 expected,
                 "{native:?} {chain:?}"
             );
@@ -66,39 +69,47 @@ mod tests {
     }
 
     #[test]
-    fn a_native_session_that_was_told_the_beginning_is_cut_by_what_follows() {
-        let c = told("c");
+    fn a_briefed_native_session_is_matched_by_the_turns_after_the_brief() {
+        let briefed_c = briefed_prompt("c");
         let cases: [(Vec<&str>, &[&str], Option<usize>); 6] = [
-            (vec![&c, "d", "e"], &["a", "b", "c", "d"], Some(2)),
-            (vec![&c, "d", "e"], &["a", "b", "c"], Some(1)),
+            (vec![&briefed_c, "d", "e"], &["a", "b", "c", "d"], Some(2)),
+            (vec![&briefed_c, "d", "e"], &["a", "b", "c"], Some(1)),
             // The chain ends before the native session began.
-            (vec![&c, "d"], &["a", "b"], None),
+            (vec![&briefed_c, "d"], &["a", "b"], None),
             // The first prompt contained no brief, so the native session does not contain the beginning.
             (vec!["c", "d"], &["a", "b", "c", "d"], None),
-            (vec![&c, "by hand", "d"], &["a", "b", "c", "d"], None),
+            (
+                vec![&briefed_c, "by hand", "d"],
+                &["a", "b", "c", "d"],
+                None,
+            ),
             (vec![], &["a"], None),
         ];
         for (native, chain, expected) in cases {
             assert_eq!(
-                native_turns(&native, chain),
+                native_prefix_len(&native, chain),
                 expected,
                 "{native:?} {chain:?}"
             );
         }
-        let again = told("go on");
-        let native = [again.as_str(), "go on", "go on"];
+        let briefed_go_on = briefed_prompt("go on");
+        let native = [briefed_go_on.as_str(), "go on", "go on"];
         let chain = ["start", "go on", "go on", "go on", "go on"];
-        assert_eq!(native_turns(&native, &chain), None, "it may be any of them");
+        assert_eq!(
+            native_prefix_len(&native, &chain),
+            None,
+            "it may be any of them"
+        );
         // The first turn was answered by another agent, so the last native turn is the fourth of the session, not the
         // third.
-        let native = [again.as_str(), "go on", "go on"];
+        let native = [briefed_go_on.as_str(), "go on", "go on"];
         let chain = ["go on", "go on", "go on"];
         assert_eq!(
-            native_turns(&native, &chain),
+            native_prefix_len(&native, &chain),
             None,
             "nor is it the last one"
         );
         // The first prompt of a session can have a brief that consists of a role only.
-        assert_eq!(native_turns(&[&c, "d"], &["c", "d"]), Some(2));
+        assert_eq!(native_prefix_len(&[&briefed_c, "d"], &["c", "d"]), Some(2));
     }
 }

@@ -6,8 +6,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn ours(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
-    Ours {
+fn recorded_prompt(started: i64, ended: Option<i64>, prompt: &str) -> RecordedPrompt<'_> {
+    RecordedPrompt {
         started_at: at(started),
         ended_at: ended.map(at),
         sent: true,
@@ -16,177 +16,211 @@ fn ours(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
 }
 
 /// Builds a turn that was recorded but never sent.
-fn unsent(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
-    Ours {
+fn unsent_prompt(started: i64, ended: Option<i64>, prompt: &str) -> RecordedPrompt<'_> {
+    RecordedPrompt {
         sent: false,
-        ..ours(started, ended, prompt)
+        ..recorded_prompt(started, ended, prompt)
     }
 }
 
-fn theirs(started: i64, prompt: &str) -> Theirs<'_> {
-    Theirs {
+fn native_prompt(started: i64, prompt: &str) -> NativePrompt<'_> {
+    NativePrompt {
         started_at: Some(at(started)),
         prompt,
     }
 }
 
-type Aligned<'a> = (&'a str, &'a [Ours<'a>], Vec<Theirs<'a>>, Vec<Option<usize>>);
+type MatchCase<'a> = (
+    &'a str,
+    &'a [RecordedPrompt<'a>],
+    Vec<NativePrompt<'a>>,
+    Vec<Option<usize>>,
+);
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn native_turns_are_ours_or_made_elsewhere() {
-    let two = [ours(10, Some(20), "one"), ours(30, Some(40), "two")];
-    let cut = [ours(10, Some(20), "one"), ours(30, None, "go on")];
+fn native_turns_match_recorded_turns_or_were_made_outside_segue() {
+    let two = [
+        recorded_prompt(10, Some(20), "one"),
+        recorded_prompt(30, Some(40), "two"),
+    ];
+    let interrupted = [
+        recorded_prompt(10, Some(20), "one"),
+        recorded_prompt(30, None, "go on"),
+    ];
     // The first turn was recorded at 10, never sent, and closed at 60 by recovery; the user made a turn outside segue
     // in between.
-    let late = [unsent(10, Some(60), "one"), ours(30, Some(35), "by hand")];
-    let waiting = [ours(10, Some(20), "one"), unsent(30, None, "go on")];
+    let late = [
+        unsent_prompt(10, Some(60), "one"),
+        recorded_prompt(30, Some(35), "by hand"),
+    ];
+    let waiting = [
+        recorded_prompt(10, Some(20), "one"),
+        unsent_prompt(30, None, "go on"),
+    ];
     let briefed = format!("the story so far\n{END_OF_RECORD}\n\ngo  on");
-    let cases: [Aligned<'_>; 20] = [
+    let cases: [MatchCase<'_>; 20] = [
         ("nothing new", &two, vec![], vec![]),
         (
             "both are ours",
             &two,
-            vec![theirs(10, "one"), theirs(31, "two")],
+            vec![native_prompt(10, "one"), native_prompt(31, "two")],
             vec![Some(0), Some(1)],
         ),
         (
             "one more",
             &two,
-            vec![theirs(31, "two"), theirs(50, "x")],
+            vec![native_prompt(31, "two"), native_prompt(50, "x")],
             vec![Some(1), None],
         ),
         (
             "the same words again",
             &two,
-            vec![theirs(31, "two"), theirs(50, "two")],
+            vec![native_prompt(31, "two"), native_prompt(50, "two")],
             vec![Some(1), None],
         ),
         (
             "the agent asked itself to go on",
             &two,
-            vec![theirs(31, "two"), theirs(35, "Please continue.")],
+            vec![
+                native_prompt(31, "two"),
+                native_prompt(35, "Please continue."),
+            ],
             vec![Some(1), Some(1)],
         ),
         (
             "between two of ours",
             &two,
-            vec![theirs(10, "one"), theirs(25, "x")],
+            vec![native_prompt(10, "one"), native_prompt(25, "x")],
             vec![Some(0), None],
         ),
         (
             "the one that was cut off",
-            &cut,
-            vec![theirs(30, "go on")],
+            &interrupted,
+            vec![native_prompt(30, "go on")],
             vec![Some(1)],
         ),
         (
             "it was briefed",
-            &cut,
-            vec![theirs(31, &briefed)],
+            &interrupted,
+            vec![native_prompt(31, &briefed)],
             vec![Some(1)],
         ),
         (
             "with what nobody sees",
-            &cut,
-            vec![theirs(31, "\u{200b}go on")],
+            &interrupted,
+            vec![native_prompt(31, "\u{200b}go on")],
             vec![Some(1)],
         ),
         (
             "with a file after it",
-            &cut,
-            vec![theirs(31, "go on\n--- file ---\nx")],
+            &interrupted,
+            vec![native_prompt(31, "go on\n--- file ---\nx")],
             vec![Some(1)],
         ),
         (
             "under a heading",
-            &cut,
-            vec![theirs(31, "[Feature: pay]\n\ngo on")],
+            &interrupted,
+            vec![native_prompt(31, "[Feature: pay]\n\ngo on")],
             vec![Some(1)],
         ),
         (
             "another that begins like it",
-            &cut,
-            vec![theirs(31, "go on with the login")],
+            &interrupted,
+            vec![native_prompt(31, "go on with the login")],
             vec![None],
         ),
         (
             "another that ends like it",
-            &cut,
-            vec![theirs(31, "think, then\ngo on")],
+            &interrupted,
+            vec![native_prompt(31, "think, then\ngo on")],
             vec![None],
         ),
         (
             "it was not sent, whatever was asked",
             &waiting,
-            vec![theirs(31, "go on"), theirs(32, "go on, please")],
+            vec![
+                native_prompt(31, "go on"),
+                native_prompt(32, "go on, please"),
+            ],
             vec![None, None],
         ),
         (
             "made while one waited that was never sent",
             &late,
-            vec![theirs(20, "x")],
+            vec![native_prompt(20, "x")],
             vec![None],
         ),
         (
             "after one that waited in vain",
             &late,
-            vec![theirs(20, "one"), theirs(31, "by hand")],
+            vec![native_prompt(20, "one"), native_prompt(31, "by hand")],
             vec![None, Some(1)],
         ),
         (
             "it never arrived",
-            &cut,
-            vec![theirs(50, "another thing")],
+            &interrupted,
+            vec![native_prompt(50, "another thing")],
             vec![None],
         ),
         (
             "and then by hand",
-            &cut,
-            vec![theirs(31, "go on"), theirs(50, "go on")],
+            &interrupted,
+            vec![native_prompt(31, "go on"), native_prompt(50, "go on")],
             vec![Some(1), None],
         ),
-        ("before it", &cut, vec![theirs(25, "go on")], vec![None]),
+        (
+            "before it",
+            &interrupted,
+            vec![native_prompt(25, "go on")],
+            vec![None],
+        ),
         (
             "the last that had begun",
             &late,
-            vec![theirs(30, "by hand")],
+            vec![native_prompt(30, "by hand")],
             vec![Some(1)],
         ),
     ];
-    for (what, ours, theirs, expected) in cases {
-        assert_eq!(whose(ours, &theirs), expected, "{what}");
+    for (name, recorded, native, expected) in cases {
+        assert_eq!(match_native_turns(recorded, &native), expected, "{name}");
     }
 }
 
 #[test]
-fn without_times_prompts_tell_in_their_order() {
-    let ours = [ours(10, Some(20), "again"), ours(30, Some(40), "again")];
-    let untimed = |prompt| Theirs {
+fn native_turns_without_times_match_in_order() {
+    let recorded = [
+        recorded_prompt(10, Some(20), "again"),
+        recorded_prompt(30, Some(40), "again"),
+    ];
+    let untimed = |prompt| NativePrompt {
         started_at: None,
         prompt,
     };
-    let theirs = [untimed("again"), untimed("again"), untimed("again")];
-    assert_eq!(whose(&ours, &theirs), [Some(0), Some(1), None]);
+    let native = [untimed("again"), untimed("again"), untimed("again")];
+    assert_eq!(
+        match_native_turns(&recorded, &native),
+        [Some(0), Some(1), None]
+    );
 }
 
 #[test]
-fn agents_note_the_millisecond() {
+fn times_match_despite_millisecond_rounding() {
     let started = Timestamp::from_microsecond(10_000_900).unwrap();
-    let turn = Ours {
+    let recorded = RecordedPrompt {
         started_at: started,
         ended_at: Some(at(20)),
         sent: true,
         prompt: "x",
     };
-    let noted = Theirs {
+    let native = NativePrompt {
         started_at: Some(Timestamp::from_millisecond(10_000).unwrap()),
         prompt: "x",
     };
-    assert_eq!(whose(&[turn], &[noted]), [Some(0)]);
+    assert_eq!(match_native_turns(&[recorded], &[native]), [Some(0)]);
 }
 
-fn say(part: Part) -> Message {
+fn message_with(part: Part) -> Message {
     let role = match part {
         Part::FunctionResponse { .. } => Role::Tool,
         _ => Role::Assistant,
@@ -194,23 +228,23 @@ fn say(part: Part) -> Message {
     Message::new(role, vec![part], at(1))
 }
 
-fn text(words: &str) -> Message {
-    say(Part::Text(words.into()))
+fn text(content: &str) -> Message {
+    message_with(Part::Text(content.into()))
 }
 
-fn half(words: &str) -> Message {
+fn partial_text(content: &str) -> Message {
     Message {
         complete: false,
-        ..text(words)
+        ..text(content)
     }
 }
 
-fn thought(words: &str) -> Message {
-    say(Part::Thought(words.into()))
+fn thought(content: &str) -> Message {
+    message_with(Part::Thought(content.into()))
 }
 
 fn call(id: &str) -> Message {
-    say(Part::FunctionCall {
+    message_with(Part::FunctionCall {
         id: id.into(),
         name: "sh".into(),
         args: Json::empty_object(),
@@ -218,7 +252,7 @@ fn call(id: &str) -> Message {
 }
 
 fn result(id: &str) -> Message {
-    say(Part::FunctionResponse {
+    message_with(Part::FunctionResponse {
         call_id: id.into(),
         name: "sh".into(),
         response: Json::string("done"),
@@ -227,9 +261,9 @@ fn result(id: &str) -> Message {
 }
 
 #[test]
-fn what_was_heard_stays_and_the_rest_is_added() {
-    let asked = || Message::text(Role::User, "go on", at(1));
-    let briefed = || Message::text(Role::User, "the story so far, go on", at(1));
+fn recorded_messages_stay_and_missing_messages_are_added() {
+    let prompt = || Message::from_text(Role::User, "go on", at(1));
+    let briefed_prompt = || Message::from_text(Role::User, "the story so far, go on", at(1));
     let cases = [
         (
             "nothing heard",
@@ -239,7 +273,7 @@ fn what_was_heard_stays_and_the_rest_is_added() {
         ),
         (
             "by half",
-            vec![half("al")],
+            vec![partial_text("al")],
             vec![text("all")],
             vec![text("all")],
         ),
@@ -257,73 +291,87 @@ fn what_was_heard_stays_and_the_rest_is_added() {
         ),
         (
             "thoughts that the record leaves out",
-            vec![thought("hm"), half("a")],
+            vec![thought("hm"), partial_text("a")],
             vec![text("answer")],
             vec![thought("hm"), text("answer")],
         ),
         (
             "words that it never wrote",
-            vec![half("so far")],
+            vec![partial_text("so far")],
             vec![],
-            vec![half("so far")],
+            vec![partial_text("so far")],
         ),
         (
             "the same words twice",
-            vec![text("ok"), half("ok")],
+            vec![text("ok"), partial_text("ok")],
             vec![text("ok"), text("ok, done")],
             vec![text("ok"), text("ok, done")],
         ),
     ];
-    for (what, heard, native, expected) in cases {
-        let recorded = [vec![asked()], heard].concat();
-        let native = [vec![briefed()], native].concat();
-        let expected = [vec![asked()], expected].concat();
-        assert_eq!(completed(recorded, native), expected, "{what}");
+    for (name, received, native, expected) in cases {
+        let recorded = [vec![prompt()], received].concat();
+        let native = [vec![briefed_prompt()], native].concat();
+        let expected = [vec![prompt()], expected].concat();
+        assert_eq!(merge_interrupted_turn(recorded, native), expected, "{name}");
     }
 }
 
-type Judged<'a> = (
+type VerdictCase<'a> = (
     &'a str,
-    Changed,
+    NativeChange,
     &'a [bool],
     &'a [bool],
     &'a [Option<usize>],
-    Verdict,
+    NativeVerdict,
 );
 
 #[test]
-fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
-    use Changed::{Grown, Lost, Rewound};
-    use Verdict::{BackTo, Cut, Whole};
+fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
+    use NativeChange::{Grown, Lost, Rewound};
+    use NativeVerdict::{Complete, RewoundTo, Truncated};
     let all = [true, true, true];
-    let cases: [Judged<'_>; 13] = [
-        ("it grew", Grown, &all, &[true], &[None], Whole),
+    let cases: [VerdictCase<'_>; 13] = [
+        ("it grew", Grown, &all, &[true], &[None], Complete),
         (
             "written anew as it was",
             Lost,
             &all,
             &all,
             &[Some(0), Some(1), Some(2)],
-            Whole,
+            Complete,
         ),
-        ("cut after the first", Lost, &all, &[true], &[Some(0)], Cut),
+        (
+            "cut after the first",
+            Lost,
+            &all,
+            &[true],
+            &[Some(0)],
+            Truncated,
+        ),
         (
             "cut in the middle of the last",
             Lost,
             &all,
             &[true, true, false],
             &[Some(0), Some(1), Some(2)],
-            Cut,
+            Truncated,
         ),
-        ("all of it is gone", Lost, &all, &[], &[], Cut),
-        ("another conversation", Lost, &all, &[true], &[None], Cut),
+        ("all of it is gone", Lost, &all, &[], &[], Truncated),
+        (
+            "another conversation",
+            Lost,
+            &all,
+            &[true],
+            &[None],
+            Truncated,
+        ),
         (
             "reverted, and on from there",
             Lost,
             &all,
             &[true, true],
             &[Some(0), None],
-            BackTo(0),
+            RewoundTo(0),
         ),
         (
             "rewound, and on from there",
@@ -331,7 +379,7 @@ fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
             &all,
             &[true, false],
             &[Some(1), None],
-            BackTo(1),
+            RewoundTo(1),
         ),
         (
             "only rewound",
@@ -339,7 +387,7 @@ fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
             &all,
             &[true],
             &[Some(0)],
-            BackTo(0),
+            RewoundTo(0),
         ),
         (
             "rewound to the beginning",
@@ -347,7 +395,7 @@ fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
             &all,
             &[true],
             &[None],
-            Cut,
+            Truncated,
         ),
         (
             "what failed is left out",
@@ -355,7 +403,7 @@ fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
             &[true, false],
             &[true],
             &[Some(0)],
-            Whole,
+            Complete,
         ),
         (
             "a summary was taken back",
@@ -363,11 +411,15 @@ fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
             &all,
             &all,
             &[Some(0), Some(1), Some(2)],
-            Whole,
+            Complete,
         ),
-        ("nothing was ours yet", Lost, &[false], &[], &[], Whole),
+        ("nothing was ours yet", Lost, &[false], &[], &[], Complete),
     ];
-    for (what, changed, finished, ended, whose, expected) in cases {
-        assert_eq!(verdict(changed, finished, ended, whose), expected, "{what}");
+    for (name, change, finished, ended, matches, expected) in cases {
+        assert_eq!(
+            judge_native_session(change, finished, ended, matches),
+            expected,
+            "{name}"
+        );
     }
 }

@@ -8,25 +8,25 @@ use crate::scope::{Purpose, Scope, TaskId, TaskState};
 use crate::session::Session;
 
 /// Properties of a session that is linked to a feature or a task.
-pub trait Linked {
+pub trait HasPurpose {
     /// Returns the purpose of the session. `None` if it has no specific purpose.
     fn purpose(&self) -> Option<&Purpose>;
     /// Returns the time at which the session was created.
-    fn made_at(&self) -> Timestamp;
+    fn created_at(&self) -> Timestamp;
     /// Returns the time of the last activity in the session.
-    fn touched_at(&self) -> Timestamp;
+    fn updated_at(&self) -> Timestamp;
 }
 
-impl Linked for Session {
+impl HasPurpose for Session {
     fn purpose(&self) -> Option<&Purpose> {
         self.purpose.as_ref()
     }
 
-    fn made_at(&self) -> Timestamp {
+    fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    fn touched_at(&self) -> Timestamp {
+    fn updated_at(&self) -> Timestamp {
         self.updated_at
     }
 }
@@ -43,11 +43,11 @@ pub struct FeatureLinks<'a, S> {
     pub tasks: Vec<TaskLinks<'a, S>>,
 }
 
-impl<'a, S: Linked> FeatureLinks<'a, S> {
+impl<'a, S: HasPurpose> FeatureLinks<'a, S> {
     /// Returns the session that is resumed for a prompt about the feature. `None` if the feature has no session.
     #[must_use]
-    pub fn active(&self) -> Option<&'a S> {
-        newest(self.sessions.iter().copied())
+    pub fn active_session(&self) -> Option<&'a S> {
+        find_most_recent(self.sessions.iter().copied())
     }
 }
 
@@ -60,45 +60,45 @@ pub struct TaskLinks<'a, S> {
     pub states: Vec<(&'a TaskState, Vec<&'a S>)>,
 }
 
-impl<'a, S: Linked> TaskLinks<'a, S> {
+impl<'a, S: HasPurpose> TaskLinks<'a, S> {
     /// Returns the current state of the task, which is the state of the session with the latest activity.
     #[must_use]
-    pub fn current(&self) -> Option<&'a TaskState> {
+    pub fn current_state(&self) -> Option<&'a TaskState> {
         let all = self.states.iter().flat_map(|(_, sessions)| sessions);
-        let (_, state) = newest(all.copied())?.purpose()?.scope.task()?;
+        let (_, state) = find_most_recent(all.copied())?.purpose()?.scope.task()?;
         Some(state)
     }
 }
 
 /// Returns the session with the latest activity. Of several with the same time, returns the last in the order.
-fn newest<'a, S: Linked>(sessions: impl Iterator<Item = &'a S>) -> Option<&'a S> {
-    sessions.max_by_key(|session| session.touched_at())
+fn find_most_recent<'a, S: HasPurpose>(sessions: impl Iterator<Item = &'a S>) -> Option<&'a S> {
+    sessions.max_by_key(|session| session.updated_at())
 }
 
 /// Groups sessions by feature, task and state. Sessions without a feature come first.
 #[must_use]
-pub fn links<S: Linked>(all: &[S]) -> Vec<FeatureLinks<'_, S>> {
-    let mut sorted: Vec<&S> = all.iter().collect();
-    sorted.sort_by_key(|session| session.made_at());
+pub fn group_by_feature<S: HasPurpose>(sessions: &[S]) -> Vec<FeatureLinks<'_, S>> {
+    let mut sorted: Vec<&S> = sessions.iter().collect();
+    sorted.sort_by_key(|session| session.created_at());
     let mut features: Vec<FeatureLinks<'_, S>> = Vec::new();
     for session in sorted {
         let scope = session.purpose().map(|purpose| &purpose.scope);
         let feature = scope.and_then(Scope::feature);
-        let at = index_of(
+        let index = find_or_insert(
             &mut features,
-            |known| known.feature == feature,
+            |entry| entry.feature == feature,
             || FeatureLinks {
                 feature,
                 sessions: Vec::new(),
                 tasks: Vec::new(),
             },
         );
-        let Some(links) = features.get_mut(at) else {
+        let Some(links) = features.get_mut(index) else {
             continue;
         };
         match scope.and_then(Scope::task) {
             None => links.sessions.push(session),
-            Some((task, state)) => put(&mut links.tasks, task, state, session),
+            Some((task, state)) => insert_task_session(&mut links.tasks, task, state, session),
         }
     }
     features.sort_by_key(|links| links.feature);
@@ -111,36 +111,44 @@ pub fn links<S: Linked>(all: &[S]) -> Vec<FeatureLinks<'_, S>> {
     features
 }
 
-fn put<'a, S>(
+fn insert_task_session<'a, S>(
     tasks: &mut Vec<TaskLinks<'a, S>>,
     task: &'a TaskId,
     state: &'a TaskState,
     session: &'a S,
 ) {
-    let at = index_of(
+    let index = find_or_insert(
         tasks,
-        |known| known.task == task,
+        |entry| entry.task == task,
         || TaskLinks {
             task,
             states: Vec::new(),
         },
     );
-    let Some(links) = tasks.get_mut(at) else {
+    let Some(links) = tasks.get_mut(index) else {
         return;
     };
     let states = &mut links.states;
-    let at = index_of(states, |(known, _)| *known == state, || (state, Vec::new()));
-    if let Some((_, sessions)) = states.get_mut(at) {
+    let index = find_or_insert(
+        states,
+        |(existing, _)| *existing == state,
+        || (state, Vec::new()),
+    );
+    if let Some((_, sessions)) = states.get_mut(index) {
         sessions.push(session);
     }
 }
 
-/// Returns the index of the first entry that `is` accepts. Adds `new` if no entry matches.
-fn index_of<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
-    let found = all.iter().position(is);
-    found.unwrap_or_else(|| {
-        all.push(new());
-        all.len() - 1
+/// Returns the index of the first entry that `is_match` accepts. Adds `make_entry` if no entry matches.
+fn find_or_insert<T>(
+    entries: &mut Vec<T>,
+    is_match: impl Fn(&T) -> bool,
+    make_entry: impl FnOnce() -> T,
+) -> usize {
+    let index = entries.iter().position(is_match);
+    index.unwrap_or_else(|| {
+        entries.push(make_entry());
+        entries.len() - 1
     })
 }
 
@@ -149,23 +157,23 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Eq)]
-    struct About(Option<Purpose>, i64, i64);
+    struct TestSession(Option<Purpose>, i64, i64);
 
-    impl Linked for About {
+    impl HasPurpose for TestSession {
         fn purpose(&self) -> Option<&Purpose> {
             self.0.as_ref()
         }
 
-        fn made_at(&self) -> Timestamp {
+        fn created_at(&self) -> Timestamp {
             Timestamp::from_second(self.1).unwrap()
         }
 
-        fn touched_at(&self) -> Timestamp {
+        fn updated_at(&self) -> Timestamp {
             Timestamp::from_second(self.2).unwrap()
         }
     }
 
-    fn of(feature: Option<&str>, task: Option<(&str, &str)>) -> Option<Purpose> {
+    fn purpose_for(feature: Option<&str>, task: Option<(&str, &str)>) -> Option<Purpose> {
         let feature = feature.map(|name| FeatureId::parse(name).unwrap());
         let scope = match (feature, task) {
             (feature, Some((task, state))) => Scope::Task {
@@ -176,35 +184,35 @@ mod tests {
             (Some(feature), None) => Scope::Feature(feature),
             (None, None) => return None,
         };
-        Some(Purpose::of(scope))
+        Some(Purpose::for_scope(scope))
     }
 
     #[test]
-    fn sessions_are_put_together_by_what_they_are_about() {
-        let all = [
-            About(of(Some("pay"), Some(("t1", "in_qa"))), 5, 6),
-            About(of(Some("pay"), None), 2, 9),
-            About(of(Some("pay"), None), 1, 3),
-            About(None, 1, 1),
-            About(of(Some("pay"), Some(("t1", "in_dev"))), 4, 8),
-            About(of(Some("pay"), Some(("t1", "in_dev"))), 3, 7),
-            About(of(Some("auth"), None), 1, 1),
-            About(of(None, Some(("t1", "in_dev"))), 1, 1),
+    fn sessions_are_grouped_by_feature_task_and_state() {
+        let sessions = [
+            TestSession(purpose_for(Some("pay"), Some(("t1", "in_qa"))), 5, 6),
+            TestSession(purpose_for(Some("pay"), None), 2, 9),
+            TestSession(purpose_for(Some("pay"), None), 1, 3),
+            TestSession(None, 1, 1),
+            TestSession(purpose_for(Some("pay"), Some(("t1", "in_dev"))), 4, 8),
+            TestSession(purpose_for(Some("pay"), Some(("t1", "in_dev"))), 3, 7),
+            TestSession(purpose_for(Some("auth"), None), 1, 1),
+            TestSession(purpose_for(None, Some(("t1", "in_dev"))), 1, 1),
         ];
-        let links = links(&all);
-        let features: Vec<_> = links.iter().map(|links| links.feature).collect();
+        let groups = group_by_feature(&sessions);
+        let features: Vec<_> = groups.iter().map(|group| group.feature).collect();
         let names: Vec<_> = features
             .iter()
             .map(|id| id.map(FeatureId::as_str))
             .collect();
         assert_eq!(names, [None, Some("auth"), Some("pay")]);
-        let [none, _, pay] = links.as_slice() else {
-            panic!("{links:?}")
+        let [no_feature, _, pay] = groups.as_slice() else {
+            panic!("{groups:?}")
         };
-        assert_eq!(none.sessions, [&all[3]]);
-        assert_eq!(none.tasks.len(), 1);
-        assert_eq!(pay.sessions, [&all[2], &all[1]]);
-        assert_eq!(pay.active(), Some(&all[1]));
+        assert_eq!(no_feature.sessions, [&sessions[3]]);
+        assert_eq!(no_feature.tasks.len(), 1);
+        assert_eq!(pay.sessions, [&sessions[2], &sessions[1]]);
+        assert_eq!(pay.active_session(), Some(&sessions[1]));
         let [task] = pay.tasks.as_slice() else {
             panic!("{pay:?}")
         };
@@ -214,7 +222,7 @@ mod tests {
             .map(|(state, _)| state.as_str())
             .collect();
         assert_eq!(states, ["in_dev", "in_qa"]);
-        assert_eq!(task.states[0].1, [&all[5], &all[4]]);
-        assert_eq!(task.current().map(TaskState::as_str), Some("in_dev"));
+        assert_eq!(task.states[0].1, [&sessions[5], &sessions[4]]);
+        assert_eq!(task.current_state().map(TaskState::as_str), Some("in_dev"));
     }
 }

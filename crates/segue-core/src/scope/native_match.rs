@@ -2,21 +2,21 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Purpose, Scope, Tagged};
+use super::{Purpose, Scope, TaggedPrompt};
 use crate::session::{Title, TitleSource};
 
 /// Maximum time since the last use of a native session that can match a feature or a task.
-pub const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
+pub const NATIVE_MATCH_WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Returns `true` if `at` is at most [`RECENT`] before `now`; exactly seven days still count.
+/// Returns `true` if `at` is at most [`NATIVE_MATCH_WINDOW`] before `now`; exactly seven days still count.
 #[must_use]
 pub fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(at) <= RECENT
+    now.duration_since(at) <= NATIVE_MATCH_WINDOW
 }
 
 /// Properties of a native session that show its purpose.
 #[derive(Debug, Clone, Copy)]
-pub struct Sighting<'a> {
+pub struct NativeSummary<'a> {
     /// First prompt of the user, including its beginning; `None` if there is none.
     pub first_prompt: Option<&'a str>,
     /// Title of the native session; `None` if it has none.
@@ -27,7 +27,7 @@ pub struct Sighting<'a> {
 
 /// Evidence that matches a native session to a purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
+pub enum PurposeEvidence {
     /// The tags at the start of the first prompt.
     Tag,
     /// The title, which equals the name of the feature.
@@ -41,18 +41,22 @@ impl Purpose {
     /// its title is. A title that was derived from the prompt is no evidence, and no title is evidence for a task or a
     /// role.
     #[must_use]
-    pub fn is_that_of(&self, seen: &Sighting<'_>, now: Timestamp) -> Option<Evidence> {
-        if !is_recent(seen.updated_at, now) || self.scope == Scope::Project {
+    pub fn match_native(
+        &self,
+        native: &NativeSummary<'_>,
+        now: Timestamp,
+    ) -> Option<PurposeEvidence> {
+        if !is_recent(native.updated_at, now) || self.scope == Scope::Project {
             return None;
         }
-        if let Some(tagged) = seen.first_prompt.and_then(Tagged::read) {
-            return (tagged.purpose == *self).then_some(Evidence::Tag);
+        if let Some(tagged) = native.first_prompt.and_then(TaggedPrompt::parse) {
+            return (tagged.purpose == *self).then_some(PurposeEvidence::Tag);
         }
-        match (&self.scope, &self.role, seen.title) {
+        match (&self.scope, &self.role, native.title) {
             (Scope::Feature(feature), None, Some(title))
                 if title.source() != TitleSource::Prompt && title.as_str() == feature.as_str() =>
             {
-                Some(Evidence::Title)
+                Some(PurposeEvidence::Title)
             }
             _ => None,
         }

@@ -7,10 +7,10 @@ use super::{Purpose, RoleName, Scope, TaskId, TaskState};
 use crate::id::FeatureId;
 
 /// Separator between the heading and the prompt.
-const GAP: &str = "\n\n";
+const HEADING_SEPARATOR: &str = "\n\n";
 
 /// Renders the tags of a scope; `None` for a project, which needs none.
-pub(super) fn of_scope(scope: &Scope) -> Option<String> {
+pub(super) fn render_scope_tags(scope: &Scope) -> Option<String> {
     let feature = scope
         .feature()
         .map(|feature| format!("[Feature: {feature}]"));
@@ -23,26 +23,28 @@ pub(super) fn of_scope(scope: &Scope) -> Option<String> {
 }
 
 /// Renders the tag of a role; `None` if there is no role.
-pub(super) fn of_role(role: Option<&RoleName>) -> Option<String> {
+pub(super) fn render_role_tag(role: Option<&RoleName>) -> Option<String> {
     role.map(|role| format!("[Role: {role}]"))
 }
 
 /// A prompt, split into its tags and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tagged<'a> {
+pub struct TaggedPrompt<'a> {
     /// Purpose in the tags.
     pub purpose: Purpose,
     /// Text after the tags.
-    pub rest: &'a str,
+    pub text: &'a str,
 }
 
-impl<'a> Tagged<'a> {
+impl<'a> TaggedPrompt<'a> {
     /// Parses the tags at the start of a prompt; `None` if the prompt begins with anything else.
     #[must_use]
-    pub fn read(prompt: &'a str) -> Option<Self> {
-        let mut rest = prompt.trim_start();
-        let feature = tag(&mut rest, "Feature", |name| FeatureId::parse(name).ok());
-        let task = tag(&mut rest, "Task", |name| {
+    pub fn parse(prompt: &'a str) -> Option<Self> {
+        let mut remaining = prompt.trim_start();
+        let feature = parse_tag(&mut remaining, "Feature", |name| {
+            FeatureId::parse(name).ok()
+        });
+        let task = parse_tag(&mut remaining, "Task", |name| {
             let (task, state) = name.split_once('/')?;
             Some((TaskId::parse(task).ok()?, TaskState::parse(state).ok()?))
         });
@@ -55,29 +57,31 @@ impl<'a> Tagged<'a> {
             (Some(feature), None) => Scope::Feature(feature),
             (None, None) => return None,
         };
-        let role = tag(&mut rest, "Role", |name| RoleName::parse(name).ok());
+        let role = parse_tag(&mut remaining, "Role", |name| RoleName::parse(name).ok());
         Some(Self {
             purpose: Purpose { scope, role },
             // The separator that segue wrote is removed exactly; a user may have typed any whitespace.
-            rest: rest.strip_prefix(GAP).unwrap_or_else(|| rest.trim_start()),
+            text: remaining
+                .strip_prefix(HEADING_SEPARATOR)
+                .unwrap_or_else(|| remaining.trim_start()),
         })
     }
 
     /// Removes the tags at the start of a prompt, unless the prompt contains no other text.
     #[must_use]
-    pub fn strip(prompt: &'a str) -> &'a str {
-        let rest = Self::read(prompt).map(|tagged| tagged.rest);
-        rest.filter(|rest| !rest.is_empty()).unwrap_or(prompt)
+    pub fn strip_tags(prompt: &'a str) -> &'a str {
+        let text = Self::parse(prompt).map(|tagged| tagged.text);
+        text.filter(|text| !text.is_empty()).unwrap_or(prompt)
     }
 }
 
-/// Parses a tag with a valid name, and removes it and the spaces after it from `rest`. All tags are on one line, so
+/// Parses a tag with a valid name, and removes it and the spaces after it from `remaining`. All tags are on one line, so
 /// that the first line of a prompt is never parsed as part of its heading.
-fn tag<T>(rest: &mut &str, what: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-    let inside = rest.strip_prefix('[')?.strip_prefix(what)?;
+fn parse_tag<T>(remaining: &mut &str, label: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let inside = remaining.strip_prefix('[')?.strip_prefix(label)?;
     let (name, after) = inside.strip_prefix(": ")?.split_once(']')?;
     let name = parse(name)?;
-    *rest = after.trim_start_matches(' ');
+    *remaining = after.trim_start_matches(' ');
     Some(name)
 }
 
@@ -85,8 +89,8 @@ impl Purpose {
     /// Returns the heading for the first prompt of a new native session; `None` for a project.
     #[must_use]
     pub fn heading(&self) -> Option<String> {
-        let scope = of_scope(&self.scope)?;
-        Some(match of_role(self.role.as_ref()) {
+        let scope = render_scope_tags(&self.scope)?;
+        Some(match render_role_tag(self.role.as_ref()) {
             Some(role) => format!("{scope} {role}"),
             None => scope,
         })
@@ -95,9 +99,9 @@ impl Purpose {
     /// Returns the heading for a first prompt without a brief; `None` for a project, or if the prompt already begins
     /// with the same tags.
     #[must_use]
-    pub fn heading_over(&self, prompt: &str) -> Option<String> {
-        let same = |tagged: Tagged<'_>| tagged.purpose == *self;
+    pub fn heading_for_prompt(&self, prompt: &str) -> Option<String> {
+        let is_same_purpose = |tagged: TaggedPrompt<'_>| tagged.purpose == *self;
         self.heading()
-            .filter(|_| !Tagged::read(prompt).is_some_and(same))
+            .filter(|_| !TaggedPrompt::parse(prompt).is_some_and(is_same_purpose))
     }
 }

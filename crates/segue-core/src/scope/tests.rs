@@ -61,8 +61,8 @@ fn purposes() -> Vec<(Purpose, Option<&'static str>, &'static str)> {
 }
 
 /// Returns a first prompt with its heading.
-fn head(purpose: &Purpose, prompt: &str) -> String {
-    purpose.heading_over(prompt).map_or_else(
+fn with_heading(purpose: &Purpose, prompt: &str) -> String {
+    purpose.heading_for_prompt(prompt).map_or_else(
         || prompt.to_owned(),
         |heading| format!("{heading}\n\n{prompt}"),
     )
@@ -75,15 +75,15 @@ fn a_purpose_has_one_heading_and_one_key() {
         assert_eq!(purpose.key(), key);
     }
     // Names that are equal after joining, as other programs join them, have different keys.
-    let apart = [
+    let scopes = [
         task(Some("a-b"), "c", "s"),
         task(Some("a"), "b-c", "s"),
         task(None, "c", "s"),
         feature("a-b"),
     ];
-    let mut keys: Vec<_> = apart
+    let mut keys: Vec<_> = scopes
         .into_iter()
-        .map(|scope| Purpose::of(scope).key())
+        .map(|scope| Purpose::for_scope(scope).key())
         .collect();
     keys.sort();
     keys.dedup();
@@ -91,30 +91,30 @@ fn a_purpose_has_one_heading_and_one_key() {
 }
 
 #[test]
-fn a_first_prompt_is_headed_once_and_read_back() {
+fn a_heading_is_added_once_and_parsed_back() {
     for (purpose, heading, _) in purposes() {
-        let headed = head(&purpose, "fix the login\n\nplease");
+        let prompt = with_heading(&purpose, "fix the login\n\nplease");
         match heading {
-            None => assert_eq!(headed, "fix the login\n\nplease"),
+            None => assert_eq!(prompt, "fix the login\n\nplease"),
             Some(heading) => {
-                assert_eq!(headed, format!("{heading}\n\nfix the login\n\nplease"));
-                let read = Tagged::read(&headed).unwrap();
-                assert_eq!(read.purpose, purpose);
-                assert_eq!(read.rest, "fix the login\n\nplease");
+                assert_eq!(prompt, format!("{heading}\n\nfix the login\n\nplease"));
+                let tagged = TaggedPrompt::parse(&prompt).unwrap();
+                assert_eq!(tagged.purpose, purpose);
+                assert_eq!(tagged.text, "fix the login\n\nplease");
             }
         }
-        assert_eq!(head(&purpose, &headed), headed, "once");
+        assert_eq!(with_heading(&purpose, &prompt), prompt, "once");
     }
     let auth = purpose(feature("auth"), None);
     assert_eq!(
-        head(&auth, "[Feature: pay] x"),
+        with_heading(&auth, "[Feature: pay] x"),
         "[Feature: auth]\n\n[Feature: pay] x"
     );
 }
 
 #[test]
 fn only_tags_at_the_very_start_are_tags() {
-    let none = [
+    let untagged = [
         "",
         "auth",
         "do [Feature: auth]",
@@ -130,12 +130,13 @@ fn only_tags_at_the_very_start_are_tags() {
         "[Task: t/] x",
         "> [Feature: auth] x",
     ];
-    for prompt in none {
-        assert_eq!(Tagged::read(prompt), None, "{prompt:?}");
-        assert_eq!(Tagged::strip(prompt), prompt);
+    for prompt in untagged {
+        assert_eq!(TaggedPrompt::parse(prompt), None, "{prompt:?}");
+        assert_eq!(TaggedPrompt::strip_tags(prompt), prompt);
     }
-    let read = |prompt| Tagged::read(prompt).map(|tagged| (tagged.purpose.key(), tagged.rest));
-    let some = [
+    let parse =
+        |prompt| TaggedPrompt::parse(prompt).map(|tagged| (tagged.purpose.key(), tagged.text));
+    let cases = [
         ("[Feature: auth]", "[Feature: auth]", ""),
         ("\n [Feature: auth] go", "[Feature: auth]", "go"),
         ("[Feature: auth]go", "[Feature: auth]", "go"),
@@ -158,26 +159,29 @@ fn only_tags_at_the_very_start_are_tags() {
             "y] go",
         ),
     ];
-    for (prompt, key, rest) in some {
-        assert_eq!(read(prompt), Some((key.to_owned(), rest)), "{prompt:?}");
+    for (prompt, key, text) in cases {
+        assert_eq!(parse(prompt), Some((key.to_owned(), text)), "{prompt:?}");
     }
-    assert_eq!(Tagged::strip("[Feature: auth]"), "[Feature: auth]");
-    assert_eq!(Tagged::strip("[Feature: auth]\n\ngo"), "go");
+    assert_eq!(
+        TaggedPrompt::strip_tags("[Feature: auth]"),
+        "[Feature: auth]"
+    );
+    assert_eq!(TaggedPrompt::strip_tags("[Feature: auth]\n\ngo"), "go");
 }
 
 #[test]
-fn a_native_session_is_known_again_by_its_tags_or_by_its_name() {
+fn a_native_session_matches_by_its_tags_or_its_title() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let named = |text: &str, source| Title::given(text, source).unwrap();
-    let user = named("auth", TitleSource::User);
-    let model = named("auth", TitleSource::Model);
-    let made = named("auth", TitleSource::Prompt);
-    let other = named("auth-2", TitleSource::User);
+    let make_title = |text: &str, source| Title::new(text, source).unwrap();
+    let user = make_title("auth", TitleSource::User);
+    let model = make_title("auth", TitleSource::Model);
+    let from_prompt = make_title("auth", TitleSource::Prompt);
+    let other_title = make_title("auth-2", TitleSource::User);
     let auth = purpose(feature("auth"), None);
     let as_qa = purpose(feature("auth"), Some("qa"));
     let in_dev = purpose(task(Some("auth"), "t", "dev"), None);
     let project = purpose(Scope::Project, None);
-    let (tag, title) = (Some(Evidence::Tag), Some(Evidence::Title));
+    let (tag, title) = (Some(PurposeEvidence::Tag), Some(PurposeEvidence::Title));
     let cases = [
         (&auth, Some("[Feature: auth]\n\nx"), None, tag),
         (&auth, Some("[Feature: auth-2]\n\nx"), None, None),
@@ -192,8 +196,8 @@ fn a_native_session_is_known_again_by_its_tags_or_by_its_name() {
         (&auth, Some("[Feature: auth] [Role: qa]\n\nx"), None, None),
         (&auth, Some("x"), Some(&user), title),
         (&auth, None, Some(&model), title),
-        (&auth, Some("auth"), Some(&made), None),
-        (&auth, Some("x"), Some(&other), None),
+        (&auth, Some("auth"), Some(&from_prompt), None),
+        (&auth, Some("x"), Some(&other_title), None),
         (&auth, Some("[Feature: pay]\n\nx"), Some(&user), None),
         (&auth, None, None, None),
         (&as_qa, Some("[Feature: auth] [Role: qa]\n\nx"), None, tag),
@@ -216,18 +220,18 @@ fn a_native_session_is_known_again_by_its_tags_or_by_its_name() {
         (&project, Some("x"), None, None),
     ];
     for (purpose, first_prompt, title, expected) in cases {
-        let seen = Sighting {
+        let native = NativeSummary {
             first_prompt,
             title,
             updated_at: now,
         };
-        let known = purpose.is_that_of(&seen, now);
-        assert_eq!(known, expected, "{purpose}: {seen:?}");
+        let evidence = purpose.match_native(&native, now);
+        assert_eq!(evidence, expected, "{purpose}: {native:?}");
     }
 }
 
 #[test]
-fn a_week_is_seven_times_twenty_four_hours() {
+fn the_match_window_is_exactly_seven_days() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     let week = SignedDuration::from_hours(168);
     let moment = SignedDuration::from_millis(1);
@@ -245,9 +249,9 @@ fn a_week_is_seven_times_twenty_four_hours() {
 }
 
 #[test]
-fn names_are_carried_exactly_or_refused() {
-    let carried = ["t-1", "TASK 7", "Prüfung", "計画", "v1.2 (beta)"];
-    for text in carried {
+fn names_are_stored_exactly_or_rejected() {
+    let accepted = ["t-1", "TASK 7", "Prüfung", "計画", "v1.2 (beta)"];
+    for text in accepted {
         assert_eq!(TaskId::parse(text).unwrap().as_str(), text);
         assert_eq!(TaskState::parse(text).unwrap().as_str(), text);
         assert_eq!(RoleName::parse(text).unwrap().as_str(), text);
@@ -273,20 +277,20 @@ fn names_are_carried_exactly_or_refused() {
             "a task name is 300 bytes long; at most 200 are allowed",
         ),
     ];
-    for (text, why) in refused {
-        let told = TaskId::parse(text).unwrap_err().to_string();
-        assert_eq!(told, format!("{why}; {}", allowed(200)));
+    for (text, reason) in refused {
+        let message = TaskId::parse(text).unwrap_err().to_string();
+        assert_eq!(message, format!("{reason}; {}", allowed(200)));
         assert!(TaskState::parse(text).is_err());
         assert!(RoleName::parse(text).is_err());
     }
     let state = TaskState::parse(&"x".repeat(65)).unwrap_err().to_string();
-    let why = "a state name is 65 bytes long; at most 64 are allowed";
-    assert_eq!(state, format!("{why}; {}", allowed(64)));
+    let reason = "a state name is 65 bytes long; at most 64 are allowed";
+    assert_eq!(state, format!("{reason}; {}", allowed(64)));
 }
 
 proptest! {
     #[test]
-    fn any_name_comes_back_from_a_heading(name in "[a-z支ü_][a-z0-9 ü支().-]{0,20}", prompt in "(\\[Task: t/s\\])?.*") {
+    fn any_name_is_parsed_back_from_a_heading(name in "[a-z支ü_][a-z0-9 ü支().-]{0,20}", prompt in "(\\[Task: t/s\\])?.*") {
         if let (Ok(feature), Ok(task)) = (FeatureId::parse(&name), TaskId::parse(&name)) {
             let state = TaskState::parse("s").unwrap();
             let scopes = [
@@ -294,11 +298,11 @@ proptest! {
                 Scope::Task { feature: Some(feature), task, state },
             ];
             for scope in scopes {
-                let purpose = Purpose::of(scope);
-                let headed = head(&purpose, &prompt);
-                let read = Tagged::read(&headed).unwrap();
-                prop_assert_eq!(read.purpose, purpose);
-                prop_assert_eq!(read.rest, prompt.as_str());
+                let purpose = Purpose::for_scope(scope);
+                let prompt_with_heading = with_heading(&purpose, &prompt);
+                let tagged = TaggedPrompt::parse(&prompt_with_heading).unwrap();
+                prop_assert_eq!(tagged.purpose, purpose);
+                prop_assert_eq!(tagged.text, prompt.as_str());
             }
         }
     }

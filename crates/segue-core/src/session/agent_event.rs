@@ -27,7 +27,7 @@ names!(ToolStatus {
 impl ToolStatus {
     /// Returns `true` if the call has ended and no update will follow.
     #[must_use]
-    pub fn is_over(self) -> bool {
+    pub fn has_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
 }
@@ -136,7 +136,7 @@ pub enum AgentEvent {
 impl AgentEvent {
     /// Returns `true` if the event shows that the agent has started to answer, so that the prompt may have had effects.
     #[must_use]
-    pub fn is_work(&self) -> bool {
+    pub fn is_agent_activity(&self) -> bool {
         match self {
             Self::Text(_)
             | Self::Thought(_)
@@ -163,9 +163,9 @@ pub enum DecisionKind {
     /// An interrupted turn was closed.
     Recovered,
     /// Turns that the user made in the agent's own program were added to the record.
-    Outside,
+    OutsideTurns,
     /// The lease of a dead process was taken over.
-    TakenOver,
+    LeaseTakenOver,
     /// A permission request was answered.
     Permission,
     /// A native session was protected from damage by its own program, or restored.
@@ -179,7 +179,7 @@ pub enum DecisionKind {
     /// A prompt waits because its agent failed or is in cooldown.
     BackedOff,
     /// The session was handed off to another agent.
-    HandedOver,
+    HandedOff,
     /// A prompt was not sent.
     Stopped,
     /// An unexpected event that did not stop the turn.
@@ -192,15 +192,15 @@ names!(DecisionKind {
     Continued => "continued",
     Opened => "opened",
     Recovered => "recovered",
-    Outside => "outside",
-    TakenOver => "taken_over",
+    OutsideTurns => "outside",
+    LeaseTakenOver => "taken_over",
     Permission => "permission",
     Protected => "protected",
     Context => "context",
     Compacted => "compacted",
     Rotated => "rotated",
     BackedOff => "backed_off",
-    HandedOver => "handed_over",
+    HandedOff => "handed_over",
     Stopped => "stopped",
     Oddity => "oddity",
 });

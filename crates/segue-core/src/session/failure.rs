@@ -17,7 +17,7 @@ pub enum FailureClass {
     /// The agent reported an error of its own.
     Agent,
     /// The agent's output could not be parsed.
-    NotUnderstood,
+    UnparsableOutput,
     /// The native session that segue asked the agent to resume does not exist for the agent.
     SessionUnknown,
     /// The user's quota is used up until a certain time.
@@ -37,7 +37,7 @@ names!(FailureClass {
     Crashed => "crashed",
     TimedOut => "timed_out",
     Agent => "agent_error",
-    NotUnderstood => "not_understood",
+    UnparsableOutput => "not_understood",
     SessionUnknown => "session_unknown",
     Quota => "quota",
     RateLimited => "rate_limited",

@@ -7,7 +7,7 @@ use crate::session::{Message, Part};
 
 /// Change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum FileChangeKind {
     /// The file was created.
     Created,
     /// The content of the file was changed or overwritten.
@@ -16,7 +16,7 @@ pub enum Change {
     Deleted,
 }
 
-names!(Change {
+names!(FileChangeKind {
     Created => "created",
     Edited => "edited",
     Deleted => "deleted",
@@ -24,18 +24,18 @@ names!(Change {
 
 /// A file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Touched {
+pub struct FileChange {
     /// Path of the file, relative to the working directory if the file is inside it.
     pub path: String,
     /// Overall change of the file.
-    pub change: Change,
+    pub kind: FileChangeKind,
 }
 
 /// Effects of turns outside the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Changed files, in the order of their first change.
-    pub files: Vec<Touched>,
+    pub files: Vec<FileChange>,
     /// Number of commands that ran. Their effects are not recorded.
     pub commands: usize,
 }
@@ -43,20 +43,25 @@ pub struct Effects {
 impl Effects {
     /// Returns `true` if no effects are recorded.
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.commands == 0
     }
 
-    fn add(&mut self, path: &str, change: Change, cwd: &str) {
-        let path = inside(path, cwd);
-        let Some(known) = self.files.iter_mut().find(|file| file.path == path) else {
+    fn record_change(&mut self, path: &str, kind: FileChangeKind, cwd: &str) {
+        let path = relative_path(path, cwd);
+        let Some(existing) = self.files.iter_mut().find(|file| file.path == path) else {
             let path = path.to_owned();
-            return self.files.push(Touched { path, change });
+            return self.files.push(FileChange { path, kind });
         };
-        known.change = match (known.change, change) {
-            (Change::Created, Change::Created | Change::Edited) => Change::Created,
-            (_, Change::Deleted) => Change::Deleted,
-            (Change::Edited | Change::Deleted, Change::Created | Change::Edited) => Change::Edited,
+        existing.kind = match (existing.kind, kind) {
+            (FileChangeKind::Created, FileChangeKind::Created | FileChangeKind::Edited) => {
+                FileChangeKind::Created
+            }
+            (_, FileChangeKind::Deleted) => FileChangeKind::Deleted,
+            (
+                FileChangeKind::Edited | FileChangeKind::Deleted,
+                FileChangeKind::Created | FileChangeKind::Edited,
+            ) => FileChangeKind::Edited,
         };
     }
 }
@@ -66,7 +71,7 @@ impl Effects {
 /// A failed call changed nothing. An interrupted call counts, because it may have had its effect. A command counts even
 /// if it failed, because it may have changed files before it failed.
 #[must_use]
-pub fn effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -> Effects {
+pub fn collect_effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -> Effects {
     let parts: Vec<&Part> = messages
         .into_iter()
         .flat_map(|message| &message.parts)
@@ -77,15 +82,18 @@ pub fn effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -
             continue;
         };
         let args: Value = serde_json::from_str(args.as_str()).unwrap_or_default();
-        let answer = parts.iter().skip(index).find_map(|part| answer(part, id));
-        let (response, failed) = answer.unwrap_or_default();
+        let parsed = parts
+            .iter()
+            .skip(index)
+            .find_map(|part| parse_response(part, id));
+        let (response, failed) = parsed.unwrap_or_default();
         let failed = failed && response["interrupted"] != true;
-        let changes = changes(name, &args, &response);
+        let changes = detect_changes(name, &args, &response);
         if changes.is_empty() {
             effects.commands += usize::from(is_command(&args));
         } else if !failed {
             for (path, change) in changes {
-                effects.add(&path, change, cwd);
+                effects.record_change(&path, change, cwd);
             }
         }
     }
@@ -93,7 +101,7 @@ pub fn effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -
 }
 
 /// Returns the response and `is_error` if `part` is the response to the call with this id.
-fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
+fn parse_response(part: &Part, id: &str) -> Option<(Value, bool)> {
     let Part::FunctionResponse {
         call_id,
         response,
@@ -104,33 +112,33 @@ fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
         return None;
     };
     // Responses are long, so only the response to this call is parsed, and only if it contains a key that is used.
-    let told = |text: &str| {
+    let has_used_key = |text: &str| {
         ["\"diffs\"", "\"interrupted\""]
             .iter()
             .any(|key| text.contains(key))
     };
     (call_id == id).then(|| {
-        let response = Some(response.as_str()).filter(|text| told(text));
+        let response = Some(response.as_str()).filter(|text| has_used_key(text));
         let response = response.and_then(|text| serde_json::from_str(text).ok());
         (response.unwrap_or_default(), *is_error)
     })
 }
 
 /// Returns the files that a call changes or changed.
-fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> {
+fn detect_changes(name: &str, args: &Value, response: &Value) -> Vec<(String, FileChangeKind)> {
     // Codex lists each file with its change in the arguments, in addition to the diffs. The list names the change
     // explicitly, so it is tried first.
-    let told = told(args);
-    if !told.is_empty() {
-        return told;
+    let listed = read_change_list(args);
+    if !listed.is_empty() {
+        return listed;
     }
-    let patched = patched(args);
+    let patched = read_patch(args);
     if !patched.is_empty() {
         return patched;
     }
-    let shown = shown(response);
-    if !shown.is_empty() {
-        return shown;
+    let diffed = read_diffs(response);
+    if !diffed.is_empty() {
+        return diffed;
     }
     let keys = [
         "file_path",
@@ -152,56 +160,56 @@ fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> 
     let name = name.to_lowercase();
     let verb = name.split_whitespace().next().unwrap_or_default();
     match path {
-        Some(path) if edits.contains(&verb) => vec![(path.to_owned(), Change::Edited)],
+        Some(path) if edits.contains(&verb) => vec![(path.to_owned(), FileChangeKind::Edited)],
         Some(_) | None => Vec::new(),
     }
 }
 
 /// Reads Codex's list of changes: `{"changes": [{"path": …, "kind": "add"}]}`
-fn told(args: &Value) -> Vec<(String, Change)> {
+fn read_change_list(args: &Value) -> Vec<(String, FileChangeKind)> {
     let changes = args["changes"].as_array().into_iter().flatten();
-    let change = |change: &Value| {
-        let what = match change["kind"].as_str() {
-            Some("add") => Change::Created,
-            Some("delete") => Change::Deleted,
-            Some(_) | None => Change::Edited,
+    let parse_change = |entry: &Value| {
+        let kind = match entry["kind"].as_str() {
+            Some("add") => FileChangeKind::Created,
+            Some("delete") => FileChangeKind::Deleted,
+            Some(_) | None => FileChangeKind::Edited,
         };
-        Some((change["path"].as_str()?.to_owned(), what))
+        Some((entry["path"].as_str()?.to_owned(), kind))
     };
-    changes.filter_map(change).collect()
+    changes.filter_map(parse_change).collect()
 }
 
 /// Reads the patch that Codex's `apply_patch` receives, as a tool or as a command.
-fn patched(args: &Value) -> Vec<(String, Change)> {
+fn read_patch(args: &Value) -> Vec<(String, FileChangeKind)> {
     let texts = if args.is_string() {
         vec![args.clone()]
     } else {
         let keys = ["input", "patch", "command", "cmd"];
         keys.map(|key| args[key].clone()).into()
     };
-    let text: Vec<String> = texts.into_iter().map(words).collect();
+    let text: Vec<String> = texts.into_iter().map(join_strings).collect();
     let text = text.join("\n");
     if !text.contains("*** Begin Patch") {
         return Vec::new();
     }
-    let mut changes: Vec<(String, Change)> = Vec::new();
+    let mut changes: Vec<(String, FileChangeKind)> = Vec::new();
     for line in text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("*** "))
     {
-        let Some((what, path)) = line.split_once(": ") else {
+        let Some((operation, path)) = line.split_once(": ") else {
             continue;
         };
         let path = path.trim().to_owned();
-        match what {
-            "Add File" => changes.push((path, Change::Created)),
-            "Update File" => changes.push((path, Change::Edited)),
-            "Delete File" => changes.push((path, Change::Deleted)),
+        match operation {
+            "Add File" => changes.push((path, FileChangeKind::Created)),
+            "Update File" => changes.push((path, FileChangeKind::Edited)),
+            "Delete File" => changes.push((path, FileChangeKind::Deleted)),
             "Move to" => {
                 if let Some(moved) = changes.last_mut() {
-                    moved.1 = Change::Deleted;
+                    moved.1 = FileChangeKind::Deleted;
                 }
-                changes.push((path, Change::Created));
+                changes.push((path, FileChangeKind::Created));
             }
             _ => {}
         }
@@ -210,46 +218,46 @@ fn patched(args: &Value) -> Vec<(String, Change)> {
 }
 
 /// Returns a string, or the strings of an array joined with line breaks.
-fn words(value: Value) -> String {
+fn join_strings(value: Value) -> String {
     match value {
         Value::String(text) => text,
-        Value::Array(words) => {
-            let words: Vec<String> = words.into_iter().map(self::words).collect();
-            words.join("\n")
+        Value::Array(values) => {
+            let strings: Vec<String> = values.into_iter().map(self::join_strings).collect();
+            strings.join("\n")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
     }
 }
 
 /// Reads the diffs that are recorded with a response.
-fn shown(response: &Value) -> Vec<(String, Change)> {
+fn read_diffs(response: &Value) -> Vec<(String, FileChangeKind)> {
     let diffs = response["diffs"].as_array().into_iter().flatten();
-    let change = |diff: &Value| {
-        let head = diff["patch"].as_str().and_then(|patch| {
+    let parse_diff = |diff: &Value| {
+        let hunk_header = diff["patch"].as_str().and_then(|patch| {
             let mut lines = patch.lines();
             lines.find(|line| line.starts_with("@@ "))
         });
-        let what = match head {
-            Some(head) if head.starts_with("@@ -0,0 ") => Change::Created,
-            Some(head) if head.contains(" +0,0 @@") => Change::Deleted,
-            Some(_) | None => Change::Edited,
+        let kind = match hunk_header {
+            Some(hunk_header) if hunk_header.starts_with("@@ -0,0 ") => FileChangeKind::Created,
+            Some(hunk_header) if hunk_header.contains(" +0,0 @@") => FileChangeKind::Deleted,
+            Some(_) | None => FileChangeKind::Edited,
         };
-        Some((diff["path"].as_str()?.to_owned(), what))
+        Some((diff["path"].as_str()?.to_owned(), kind))
     };
-    diffs.filter_map(change).collect()
+    diffs.filter_map(parse_diff).collect()
 }
 
 /// Returns `true` if these are the arguments of a tool that runs a command.
 fn is_command(args: &Value) -> bool {
-    let is = |key: &str| args[key].is_string() || args[key].is_array();
-    is("command") || is("cmd")
+    let has_key = |key: &str| args[key].is_string() || args[key].is_array();
+    has_key("command") || has_key("cmd")
 }
 
 /// Returns a path relative to the working directory if it is inside it.
-fn inside<'a>(path: &'a str, cwd: &str) -> &'a str {
-    let from = path.strip_prefix(cwd.trim_end_matches('/'));
-    let from = from.and_then(|path| path.strip_prefix('/'));
-    let path = from.filter(|path| !path.is_empty()).unwrap_or(path);
+fn relative_path<'a>(path: &'a str, cwd: &str) -> &'a str {
+    let relative = path.strip_prefix(cwd.trim_end_matches('/'));
+    let relative = relative.and_then(|path| path.strip_prefix('/'));
+    let path = relative.filter(|path| !path.is_empty()).unwrap_or(path);
     path.strip_prefix("./").unwrap_or(path)
 }
 

@@ -24,7 +24,7 @@ names!(HeadMoveKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadMove {
     /// Number within the session, from 1.
-    pub n: u32,
+    pub number: u32,
     /// Reason for the move.
     pub kind: HeadMoveKind,
     /// Number of the turn from which the head moved.
@@ -39,7 +39,7 @@ pub struct HeadMove {
 
 /// A session that was forked from another session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForkedOff {
+pub struct ForkSummary {
     /// Id of the fork.
     pub id: SessionId,
     /// Title of the fork.
@@ -54,7 +54,7 @@ pub struct ForkedOff {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lineage {
     /// Sessions that were forked from this session and still exist, oldest first.
-    pub forks: Vec<ForkedOff>,
+    pub forks: Vec<ForkSummary>,
     /// Head moves, oldest first.
     pub moves: Vec<HeadMove>,
 }

@@ -7,7 +7,7 @@ use crate::id::{LegId, NativeId, ProviderId, TurnId};
 
 /// Method by which segue opened a connection to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
+pub enum OpenMode {
     /// The agent's process from an earlier turn was still running.
     Live,
     /// The agent resumed its native session without a replay.
@@ -20,7 +20,7 @@ pub enum Opened {
     Fresh,
 }
 
-names!(Opened {
+names!(OpenMode {
     Live => "live",
     Resumed => "resumed",
     Loaded => "loaded",
@@ -28,10 +28,10 @@ names!(Opened {
     Fresh => "fresh",
 });
 
-impl Opened {
+impl OpenMode {
     /// Returns `true` if the native session existed before this leg was opened.
     #[must_use]
-    pub fn goes_on(self) -> bool {
+    pub fn is_resumed(self) -> bool {
         matches!(self, Self::Live | Self::Resumed | Self::Loaded)
     }
 }
@@ -42,7 +42,7 @@ pub enum LegEnd {
     /// The native session no longer exists for the agent, or the agent cannot open it.
     Lost,
     /// The agent could not resume the native session at that moment, although the native session is intact.
-    NotNow,
+    Unavailable,
     /// The head moved to a turn that is not the leg's tip.
     HeadMoved,
     /// The session was handed off to another provider.
@@ -57,7 +57,7 @@ pub enum LegEnd {
 
 names!(LegEnd {
     Lost => "lost",
-    NotNow => "not_now",
+    Unavailable => "not_now",
     HeadMoved => "head_moved",
     Handoff => "handoff",
     Full => "full",
@@ -71,7 +71,7 @@ pub struct Leg {
     /// Key in the store.
     pub id: LegId,
     /// Number within the session, from 1.
-    pub n: u32,
+    pub number: u32,
     /// Provider of the native session.
     pub provider: ProviderId,
     /// Native session id. `None` until the agent has reported it.
@@ -87,9 +87,9 @@ pub struct Leg {
     /// Tokens of the last request. `None` if unknown.
     pub context_tokens: Option<u64>,
     /// Whether the agent compacted its own context and has not received the reminder of the rules since then.
-    pub forgot: bool,
+    pub lost_context: bool,
     /// Tokens in the native session by segue's own estimate. `None` if unknown.
-    pub held_tokens: Option<u64>,
+    pub estimated_tokens: Option<u64>,
     /// Time at which the leg was opened.
     pub opened_at: Timestamp,
     /// Time and reason of the end. `None` while the leg is open.

@@ -97,13 +97,13 @@ impl Message {
 
     /// Creates a complete message with a single text part.
     #[must_use]
-    pub fn text(role: Role, text: impl Into<String>, at: Timestamp) -> Self {
+    pub fn from_text(role: Role, text: impl Into<String>, at: Timestamp) -> Self {
         Self::new(role, vec![Part::Text(text.into())], at)
     }
 
     /// Returns the text of all text parts, without thoughts and tool calls.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn plain_text(&self) -> String {
         self.parts
             .iter()
             .filter_map(|part| match part {

@@ -4,7 +4,7 @@ use crate::enum_names::names;
 
 /// Subject of a resolution step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepKind {
+pub enum ResolutionStepKind {
     /// The session that the user named.
     Id,
     /// The session of a task.
@@ -25,7 +25,7 @@ pub enum StepKind {
     Provider,
 }
 
-names!(StepKind {
+names!(ResolutionStepKind {
     Id => "id",
     Task => "task",
     Feature => "feature",
@@ -39,17 +39,17 @@ names!(StepKind {
 
 /// A resolution step, with its result and reason in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ResolutionStep {
     /// Subject of the step.
-    pub kind: StepKind,
+    pub kind: ResolutionStepKind,
     /// Result and reason.
     pub text: String,
 }
 
-impl Step {
+impl ResolutionStep {
     /// Creates a resolution step.
     #[must_use]
-    pub fn new(kind: StepKind, text: impl Into<String>) -> Self {
+    pub fn new(kind: ResolutionStepKind, text: impl Into<String>) -> Self {
         Self {
             kind,
             text: text.into(),

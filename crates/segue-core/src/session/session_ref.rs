@@ -1,6 +1,6 @@
 //! References to sessions that the user types.
 
-use crate::id::check;
+use crate::id::check_id;
 use crate::id::{FeatureId, IdError, SessionId};
 
 /// A reference to a session, as the user types it.
@@ -26,7 +26,7 @@ impl SessionRef {
         if let Some(name) = text.strip_prefix("feature:") {
             return FeatureId::parse(name).map(Self::Feature);
         }
-        check(
+        check_id(
             "a session id",
             text,
             200,
@@ -73,18 +73,18 @@ impl MatchedBy {
 
 /// A session that matches a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct RefCandidate {
     /// Id of the session.
     pub id: SessionId,
     /// Kind of the match.
-    pub by: MatchedBy,
+    pub matched_by: MatchedBy,
 }
 
 /// Result of choosing among candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pick {
+pub enum RefMatch {
     /// Exactly one session matches best.
-    One(SessionId),
+    Unique(SessionId),
     /// Several sessions match equally well.
     Ambiguous(Vec<SessionId>),
     /// No session matches.
@@ -94,20 +94,24 @@ pub enum Pick {
 /// Chooses the session that matches best: by complete id, then by native id or alias, then by the beginning of the id,
 /// then by the end of the id or the beginning of the native id.
 #[must_use]
-pub fn pick(candidates: &[Candidate]) -> Pick {
-    let Some(best) = candidates.iter().map(|candidate| candidate.by.rank()).min() else {
-        return Pick::None;
+pub fn best_ref_match(candidates: &[RefCandidate]) -> RefMatch {
+    let Some(best) = candidates
+        .iter()
+        .map(|candidate| candidate.matched_by.rank())
+        .min()
+    else {
+        return RefMatch::None;
     };
     let mut ids: Vec<SessionId> = candidates
         .iter()
-        .filter(|candidate| candidate.by.rank() == best)
+        .filter(|candidate| candidate.matched_by.rank() == best)
         .map(|candidate| candidate.id.clone())
         .collect();
     ids.sort();
     ids.dedup();
     match ids.as_slice() {
-        [id] => Pick::One(id.clone()),
-        _ => Pick::Ambiguous(ids),
+        [id] => RefMatch::Unique(id.clone()),
+        _ => RefMatch::Ambiguous(ids),
     }
 }
 
@@ -116,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_told_apart() {
+    fn references_are_parsed_by_their_form() {
         let cases = [
             ("latest", Ok(SessionRef::Latest)),
             ("3", Ok(SessionRef::Number(3))),
@@ -132,20 +136,20 @@ mod tests {
             (
                 "",
                 Err(IdError::Empty {
-                    what: "a session id",
+                    kind: "a session id",
                 }),
             ),
             (
                 "../x",
                 Err(IdError::BadCharacter {
-                    what: "a session id",
+                    kind: "a session id",
                     character: '/',
                 }),
             ),
             (
                 "-x",
                 Err(IdError::BadStart {
-                    what: "a session id",
+                    kind: "a session id",
                     character: '-',
                 }),
             ),
@@ -157,37 +161,43 @@ mod tests {
         assert!(SessionRef::parse("feature:a]b").is_err());
     }
 
-    fn candidate(tail: &str, by: MatchedBy) -> Candidate {
-        Candidate {
+    fn candidate(tail: &str, matched_by: MatchedBy) -> RefCandidate {
+        RefCandidate {
             id: SessionId::parse(&format!("20251207_143022_{tail}")).unwrap(),
-            by,
+            matched_by,
         }
     }
 
     #[test]
-    fn the_best_match_wins_and_a_tie_is_said() {
+    fn the_best_match_wins_and_a_tie_is_ambiguous() {
         let exact = candidate("aaaa", MatchedBy::Id);
         let prefixes = [
             candidate("aaab", MatchedBy::Prefix),
             candidate("aaac", MatchedBy::Prefix),
         ];
-        assert_eq!(pick(&[]), Pick::None);
+        assert_eq!(best_ref_match(&[]), RefMatch::None);
         assert_eq!(
-            pick(&[prefixes[0].clone(), exact.clone()]),
-            Pick::One(exact.id)
+            best_ref_match(&[prefixes[0].clone(), exact.clone()]),
+            RefMatch::Unique(exact.id)
         );
         let ids = prefixes
             .iter()
             .map(|candidate| candidate.id.clone())
             .collect();
-        assert_eq!(pick(&prefixes), Pick::Ambiguous(ids));
+        assert_eq!(best_ref_match(&prefixes), RefMatch::Ambiguous(ids));
 
-        let end = candidate("aaad", MatchedBy::Suffix);
-        assert_eq!(pick(std::slice::from_ref(&end)), Pick::One(end.id.clone()));
-        let beginning = [prefixes[0].clone(), end.clone()];
-        assert_eq!(pick(&beginning), Pick::One(prefixes[0].id.clone()));
+        let suffix = candidate("aaad", MatchedBy::Suffix);
+        assert_eq!(
+            best_ref_match(std::slice::from_ref(&suffix)),
+            RefMatch::Unique(suffix.id.clone())
+        );
+        let beginning = [prefixes[0].clone(), suffix.clone()];
+        assert_eq!(
+            best_ref_match(&beginning),
+            RefMatch::Unique(prefixes[0].id.clone())
+        );
         let native = candidate("aaae", MatchedBy::NativePrefix);
-        let ids = vec![end.id.clone(), native.id.clone()];
-        assert_eq!(pick(&[native, end]), Pick::Ambiguous(ids));
+        let ids = vec![suffix.id.clone(), native.id.clone()];
+        assert_eq!(best_ref_match(&[native, suffix]), RefMatch::Ambiguous(ids));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::id::IdError;
-use crate::id::{check, is_invisible};
+use crate::id::{check_id, is_invisible};
 
 /// A tag: one word in lower case, so that `Urgent` and `urgent` are the same tag.
 ///
@@ -13,22 +13,22 @@ use crate::id::{check, is_invisible};
 pub struct Tag(String);
 
 impl Tag {
-    const WHAT: &str = "a tag";
-    const LIMIT: usize = 50;
+    const ID_KIND: &str = "a tag";
+    const MAX_CHARS: usize = 50;
 
     /// Parses a tag and converts it to lower case.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let name = text.to_lowercase();
-        check(
-            Self::WHAT,
+        check_id(
+            Self::ID_KIND,
             &name,
-            Self::LIMIT * 4,
+            Self::MAX_CHARS * 4,
             |c| !"-+".contains(c),
             |c| !(c.is_control() || c.is_whitespace() || is_invisible(c) || ",:".contains(c)),
         )?;
-        if name.chars().count() > Self::LIMIT {
+        if name.chars().count() > Self::MAX_CHARS {
             return Err(IdError::BadShape {
-                what: Self::WHAT,
+                kind: Self::ID_KIND,
                 shape: "a word of at most 50 characters",
                 text: text.to_owned(),
             });
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_one_word_whatever_its_case() {
+    fn a_tag_is_one_word_in_lower_case() {
         let cases = [
             ("urgent", "urgent"),
             ("Urgent", "urgent"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tag_is_refused_with_the_reason() {
+    fn an_invalid_tag_is_rejected_with_the_reason() {
         let cases = [
             ("", "a tag is empty"),
             ("two words", "a tag may not contain ' '"),
@@ -92,8 +92,8 @@ mod tests {
             ("+x", "a tag may not start with '+'"),
         ];
         for (text, message) in cases {
-            let refused = Tag::parse(text).unwrap_err();
-            assert_eq!(refused.to_string(), message, "{text:?}");
+            let error = Tag::parse(text).unwrap_err();
+            assert_eq!(error.to_string(), message, "{text:?}");
         }
         assert!(Tag::parse(&"x".repeat(51)).is_err());
         assert!(Tag::parse(&"x".repeat(500)).is_err());
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tag_is_read_back_as_itself(text in any::<String>()) {
+        fn a_tag_parses_back_to_itself(text in any::<String>()) {
             if let Ok(tag) = Tag::parse(&text) {
                 prop_assert_eq!(Tag::parse(tag.as_str()), Ok(tag));
             }

@@ -37,7 +37,7 @@ pub struct Turn {
     /// Turn before this turn. `None` for the first turn of a session.
     pub parent: Option<TurnId>,
     /// Number of turns that lead to this turn, including itself. This is the number that the user sees.
-    pub n: u32,
+    pub number: u32,
     /// State of the turn.
     pub state: TurnState,
     /// Tokens that the turn used.
@@ -47,7 +47,7 @@ pub struct Turn {
     /// Whether the prompt was ever sent to an agent.
     pub sent: bool,
     /// Whether the turn was made outside segue, in the agent's own program.
-    pub outside: bool,
+    pub made_outside: bool,
     /// Time at which the prompt was recorded.
     pub started_at: Timestamp,
     /// Time at which the turn ended. `None` while it is running.
@@ -66,7 +66,7 @@ impl Turn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// Number within the turn, from 1.
-    pub n: u32,
+    pub number: u32,
     /// Leg on which the attempt was made.
     pub leg: LegId,
     /// State of the attempt.

@@ -10,7 +10,7 @@ use crate::session::{Leg, LegEnd, Message, Part, Role, Turn, TurnState};
 /// A native session contains the turns up to its tip. It can be resumed if its tip is the last turn of `chain` that was
 /// sent, because later turns that were recorded but never sent change nothing for the agent.
 #[must_use]
-pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
+pub fn can_resume_leg(leg: &Leg, chain: &[Turn]) -> bool {
     if leg.ended.is_some() {
         return false;
     }
@@ -24,31 +24,42 @@ pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
 /// These are the added turns since the last prompt from segue that was answered, because that prompt included all added
 /// turns before it. A failed prompt does not count, because the agent may never have read it. A turn made outside segue
 /// does not count either, because its prompt included no added turns. In doubt a turn is sent twice rather than never.
-pub fn untold(chain: &[Turn]) -> impl Iterator<Item = &Turn> {
-    let answered = |turn: &Turn| turn.sent && !turn.outside && turn.state == TurnState::Finished;
-    let from = chain.iter().rposition(answered).map_or(0, |at| at + 1);
-    chain.iter().skip(from).filter(|turn| turn.is_added())
+pub fn unsent_added_turns(chain: &[Turn]) -> impl Iterator<Item = &Turn> {
+    let is_answered =
+        |turn: &Turn| turn.sent && !turn.made_outside && turn.state == TurnState::Finished;
+    let start = chain.iter().rposition(is_answered).map_or(0, |at| at + 1);
+    chain.iter().skip(start).filter(|turn| turn.is_added())
 }
 
 /// Returns `true` if an ended leg can be reopened for the next prompt: the head is back at its tip, and its native
 /// session was intact when the leg ended.
 #[must_use]
-pub fn can_be_taken_up(leg: &Leg, chain: &[Turn]) -> bool {
-    let left = leg.ended.is_some_and(|(_, why)| was_left(why));
+pub fn can_reopen_leg(leg: &Leg, chain: &[Turn]) -> bool {
+    let is_intact = leg
+        .ended
+        .is_some_and(|(_, reason)| is_native_intact(reason));
     let last_sent = chain.iter().rev().find(|turn| turn.sent);
-    left && leg.native_id.is_some() && leg.tip.is_some() && leg.tip == last_sent.map(|turn| turn.id)
+    is_intact
+        && leg.native_id.is_some()
+        && leg.tip.is_some()
+        && leg.tip == last_sent.map(|turn| turn.id)
 }
 
 /// Returns `true` if another native session may be forked from the native session of `leg`: the leg is open, or it
 /// ended although its native session was intact. A lost or full native session is not a starting point.
 #[must_use]
-pub fn can_be_branched(leg: &Leg) -> bool {
-    leg.native_id.is_some() && leg.tip.is_some() && leg.ended.is_none_or(|(_, why)| was_left(why))
+pub fn can_branch_leg(leg: &Leg) -> bool {
+    leg.native_id.is_some()
+        && leg.tip.is_some()
+        && leg.ended.is_none_or(|(_, reason)| is_native_intact(reason))
 }
 
 /// Returns `true` if the reason for the end of a leg is unrelated to its native session.
-fn was_left(why: LegEnd) -> bool {
-    matches!(why, LegEnd::NotNow | LegEnd::HeadMoved | LegEnd::Handoff)
+fn is_native_intact(reason: LegEnd) -> bool {
+    matches!(
+        reason,
+        LegEnd::Unavailable | LegEnd::HeadMoved | LegEnd::Handoff
+    )
 }
 
 /// Returns the messages that close the open tool calls of an interrupted turn, so that every call has a response.
@@ -85,45 +96,45 @@ pub enum TurnNumberError {
     #[error("the session has no turn that has ended yet")]
     NoTurns,
     /// The number is not between 1 and the number of turns.
-    #[error("turn {asked} does not exist; turns are numbered from 1 to {turns}")]
+    #[error("turn {requested} does not exist; turns are numbered from 1 to {turns}")]
     NoSuchTurn {
         /// Requested turn number.
-        asked: i64,
+        requested: i64,
         /// Number of turns in the session.
         turns: u32,
     },
     /// The session is already at the requested turn.
     #[error("already at turn {turns}, no changes made")]
-    AlreadyThere {
+    AlreadyAtTurn {
         /// Number of the session's last turn.
         turns: u32,
     },
 }
 
-/// Checks a revert of a session with `turns` turns to turn `asked`, and returns the number of turns that it drops.
-pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, TurnNumberError> {
+/// Checks a revert of a session with `turns` turns to turn `requested`, and returns the number of turns that it drops.
+pub fn plan_revert(turns: u32, requested: i64) -> Result<u32, TurnNumberError> {
     if turns == 0 {
         return Err(TurnNumberError::NoTurns);
     }
-    match u32::try_from(asked) {
-        Ok(n) if n == turns => Err(TurnNumberError::AlreadyThere { turns }),
+    match u32::try_from(requested) {
+        Ok(n) if n == turns => Err(TurnNumberError::AlreadyAtTurn { turns }),
         Ok(n) if n >= 1 && n < turns => Ok(turns - n),
-        Ok(_) | Err(_) => Err(TurnNumberError::NoSuchTurn { asked, turns }),
+        Ok(_) | Err(_) => Err(TurnNumberError::NoSuchTurn { requested, turns }),
     }
 }
 
-/// Checks a fork of a session with `turns` ended turns, and returns the number of the last shared turn: `asked`, or the
-/// last turn if `asked` is `None`.
-pub fn plan_fork(turns: u32, asked: Option<i64>) -> Result<u32, TurnNumberError> {
+/// Checks a fork of a session with `turns` ended turns, and returns the number of the last shared turn: `requested`, or the
+/// last turn if `requested` is `None`.
+pub fn plan_fork(turns: u32, requested: Option<i64>) -> Result<u32, TurnNumberError> {
     if turns == 0 {
         return Err(TurnNumberError::NoTurns);
     }
-    let Some(asked) = asked else {
+    let Some(requested) = requested else {
         return Ok(turns);
     };
-    let n = u32::try_from(asked).ok();
+    let n = u32::try_from(requested).ok();
     n.filter(|n| (1..=turns).contains(n))
-        .ok_or(TurnNumberError::NoSuchTurn { asked, turns })
+        .ok_or(TurnNumberError::NoSuchTurn { requested, turns })
 }
 
 #[cfg(test)]

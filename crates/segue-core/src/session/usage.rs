@@ -20,7 +20,7 @@ pub struct Usage {
 impl Usage {
     /// Returns the sum of this usage and `later`. The context size and window are those of `later` if it has them.
     #[must_use]
-    pub fn plus(self, later: Self) -> Self {
+    pub fn saturating_add(self, later: Self) -> Self {
         let add = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
@@ -37,12 +37,12 @@ impl Usage {
 
     /// Replaces every count that `newer` contains.
     pub fn update(&mut self, newer: Self) {
-        let take = |old: &mut Option<u64>, new: Option<u64>| *old = new.or(*old);
-        take(&mut self.input_tokens, newer.input_tokens);
-        take(&mut self.output_tokens, newer.output_tokens);
-        take(&mut self.cached_tokens, newer.cached_tokens);
-        take(&mut self.total_tokens, newer.total_tokens);
-        take(&mut self.context_tokens, newer.context_tokens);
-        take(&mut self.context_window, newer.context_window);
+        let replace = |old: &mut Option<u64>, new: Option<u64>| *old = new.or(*old);
+        replace(&mut self.input_tokens, newer.input_tokens);
+        replace(&mut self.output_tokens, newer.output_tokens);
+        replace(&mut self.cached_tokens, newer.cached_tokens);
+        replace(&mut self.total_tokens, newer.total_tokens);
+        replace(&mut self.context_tokens, newer.context_tokens);
+        replace(&mut self.context_window, newer.context_window);
     }
 }

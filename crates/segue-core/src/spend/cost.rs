@@ -8,7 +8,7 @@ use std::ops::Add;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u64);
 
-const MICROS: u64 = 1_000_000;
+const MICROS_PER_DOLLAR: u64 = 1_000_000;
 
 impl Cost {
     /// Creates a cost from millionths of a dollar.
@@ -26,9 +26,9 @@ impl Cost {
         reason = "checked to be within the range that a float holds exactly"
     )]
     pub fn from_dollars(dollars: f64) -> Option<Self> {
-        const MOST: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
-        let micros = (dollars * MICROS as f64).round();
-        (0.0..=MOST)
+        const MAX_EXACT_MICROS: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+        let micros = (dollars * MICROS_PER_DOLLAR as f64).round();
+        (0.0..=MAX_EXACT_MICROS)
             .contains(&micros)
             .then_some(Self(micros as u64))
     }
@@ -58,18 +58,18 @@ impl Sum for Cost {
 /// are `<$0.0001`.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, width) = if self.0 == 0 || self.0 >= MICROS / 10 {
-            (MICROS / 100, 2)
+        let (unit, width) = if self.0 == 0 || self.0 >= MICROS_PER_DOLLAR / 10 {
+            (MICROS_PER_DOLLAR / 100, 2)
         } else {
-            (MICROS / 10_000, 4)
+            (MICROS_PER_DOLLAR / 10_000, 4)
         };
         if self.0 > 0 && self.0 < unit {
             return f.pad("<$0.0001");
         }
         let rounded = self.0.saturating_add(unit / 2) / unit;
-        let whole = MICROS / unit;
-        let (dollars, rest) = (rounded / whole, rounded % whole);
-        f.pad(&format!("${dollars}.{rest:0width$}"))
+        let units_per_dollar = MICROS_PER_DOLLAR / unit;
+        let (dollars, fraction) = (rounded / units_per_dollar, rounded % units_per_dollar);
+        f.pad(&format!("${dollars}.{fraction:0width$}"))
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_as_exact_as_they_matter() {
+    fn small_amounts_have_more_decimals() {
         let cases = [
             (0, "$0.00"),
             (7, "<$0.0001"),
@@ -123,7 +123,7 @@ mod tests {
             std::iter::repeat_n(tenth, 3).sum::<Cost>(),
             Cost::from_micros(300_000)
         );
-        let most = Cost::from_micros(u64::MAX);
-        assert_eq!(most + tenth, most);
+        let max = Cost::from_micros(u64::MAX);
+        assert_eq!(max + tenth, max);
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 
-use super::{Prices, Spent, Sum};
+use super::{Prices, SpendRecord, SpendTotal};
 use crate::enum_names::names;
 
 /// Criterion by which usage is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum SpendGrouping {
     /// Usage on one day.
     Day,
     /// Usage in one week, which begins on Monday.
@@ -25,7 +25,7 @@ pub enum By {
     Project,
 }
 
-names!(By {
+names!(SpendGrouping {
     Day => "day",
     Week => "week",
     Month => "month",
@@ -34,34 +34,34 @@ names!(By {
     Project => "project",
 });
 
-impl By {
+impl SpendGrouping {
     /// Returns `true` if the criterion is a period of time.
     #[must_use]
-    pub fn is_time(self) -> bool {
+    pub fn is_period(self) -> bool {
         matches!(self, Self::Day | Self::Week | Self::Month)
     }
 
-    fn key(self, spent: &Spent) -> Key {
-        let day = spent.day;
+    fn group_key(self, record: &SpendRecord) -> SpendGroupKey {
+        let day = record.day;
         match self {
-            Self::Day => Key::Time(day),
+            Self::Day => SpendGroupKey::Time(day),
             Self::Week => {
                 let since_monday = i64::from(day.weekday().to_monday_zero_offset());
                 // The first days of the calendar have no Monday before them.
                 let monday = day.checked_sub(jiff::Span::new().days(since_monday));
-                Key::Time(monday.unwrap_or(day))
+                SpendGroupKey::Time(monday.unwrap_or(day))
             }
-            Self::Month => Key::Time(day.first_of_month()),
-            Self::Provider => Key::Name(Some(spent.provider.to_string())),
-            Self::Model => Key::Name(spent.model.clone()),
-            Self::Project => Key::Name(spent.project.clone()),
+            Self::Month => SpendGroupKey::Time(day.first_of_month()),
+            Self::Provider => SpendGroupKey::Name(Some(record.provider.to_string())),
+            Self::Model => SpendGroupKey::Name(record.model.clone()),
+            Self::Project => SpendGroupKey::Name(record.project.clone()),
         }
     }
 }
 
 /// Key of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub enum SpendGroupKey {
     /// First day of the period.
     Time(Date),
     /// Name of the provider, model or project; `None` if it is unknown.
@@ -70,69 +70,83 @@ pub enum Key {
 
 /// Usage with the same key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct SpendGroup {
     /// Key of the group.
-    pub key: Key,
+    pub key: SpendGroupKey,
     /// Sum of the group.
-    pub sum: Sum,
+    pub total: SpendTotal,
     /// Groups of the next level; empty if there is none.
-    pub parts: Vec<Group>,
+    pub subgroups: Vec<SpendGroup>,
 }
 
 /// All usage, with its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spending {
     /// Groups of the first level: periods in chronological order, all others by size, largest first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SpendGroup>,
     /// Sum of all usage.
-    pub total: Sum,
+    pub total: SpendTotal,
 }
 
 impl Spending {
-    /// Sums usage, and groups it by the criteria in `by`, one level for each.
+    /// Sums usage, and groups it by the criteria in `groupings`, one level for each.
     #[must_use]
-    pub fn of(spent: &[Spent], by: &[By], prices: &Prices) -> Self {
-        let spent: Vec<&Spent> = spent.iter().collect();
+    pub fn from_records(
+        records: &[SpendRecord],
+        groupings: &[SpendGrouping],
+        prices: &Prices,
+    ) -> Self {
+        let records: Vec<&SpendRecord> = records.iter().collect();
         Self {
-            groups: groups(&spent, by, prices),
-            total: sum(&spent, prices),
+            groups: group_records(&records, groupings, prices),
+            total: sum_records(&records, prices),
         }
     }
 
     /// Returns the fraction of all tokens that a sum contains, from 0 to 1; `None` if no tokens are known.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share needs a few digits")]
-    pub fn share(&self, of: &Sum) -> Option<f64> {
-        let all = self.total.tokens().filter(|&all| all > 0)?;
-        Some(of.tokens().unwrap_or(0) as f64 / all as f64)
+    pub fn token_fraction(&self, part: &SpendTotal) -> Option<f64> {
+        let total_tokens = self
+            .total
+            .tokens()
+            .filter(|&total_tokens| total_tokens > 0)?;
+        Some(part.tokens().unwrap_or(0) as f64 / total_tokens as f64)
     }
 }
 
-fn sum(spent: &[&Spent], prices: &Prices) -> Sum {
-    let mut sum = Sum::default();
-    for spent in spent {
-        sum.add(spent, prices);
+fn sum_records(records: &[&SpendRecord], prices: &Prices) -> SpendTotal {
+    let mut total = SpendTotal::default();
+    for record in records {
+        total.add_record(record, prices);
     }
-    sum
+    total
 }
 
-fn groups(spent: &[&Spent], by: &[By], prices: &Prices) -> Vec<Group> {
-    let Some((first, rest)) = by.split_first() else {
+fn group_records(
+    records: &[&SpendRecord],
+    groupings: &[SpendGrouping],
+    prices: &Prices,
+) -> Vec<SpendGroup> {
+    let Some((grouping, nested_groupings)) = groupings.split_first() else {
         return Vec::new();
     };
-    let mut together: BTreeMap<Key, Vec<&Spent>> = BTreeMap::new();
-    for &one in spent {
-        together.entry(first.key(one)).or_default().push(one);
+    let mut records_by_key: BTreeMap<SpendGroupKey, Vec<&SpendRecord>> = BTreeMap::new();
+    for &record in records {
+        records_by_key
+            .entry(grouping.group_key(record))
+            .or_default()
+            .push(record);
     }
-    let group = |(key, spent): (Key, Vec<&Spent>)| Group {
+    let build_group = |(key, records): (SpendGroupKey, Vec<&SpendRecord>)| SpendGroup {
         key,
-        sum: sum(&spent, prices),
-        parts: groups(&spent, rest, prices),
+        total: sum_records(&records, prices),
+        subgroups: group_records(&records, nested_groupings, prices),
     };
-    let mut groups: Vec<Group> = together.into_iter().map(group).collect();
-    if !first.is_time() {
-        let unknown = |group: &Group| group.key == Key::Name(None);
-        groups.sort_by_key(|group| (Reverse(group.sum.tokens()), unknown(group)));
+    let mut groups: Vec<SpendGroup> = records_by_key.into_iter().map(build_group).collect();
+    if !grouping.is_period() {
+        let is_unknown = |group: &SpendGroup| group.key == SpendGroupKey::Name(None);
+        groups.sort_by_key(|group| (Reverse(group.total.tokens()), is_unknown(group)));
     }
     groups
 }

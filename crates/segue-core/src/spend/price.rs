@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::model_prefix::of_model;
+use crate::agent::model_prefix::find_by_model_prefix;
 use crate::session::Usage;
 use crate::spend::Cost;
 
@@ -19,7 +19,7 @@ pub struct Price {
 
 impl Price {
     /// Returns the cost of a usage; `None` if its input or its output tokens are unknown.
-    pub(super) fn of(&self, usage: &Usage) -> Option<Exact> {
+    pub(super) fn compute_cost(&self, usage: &Usage) -> Option<ExactCost> {
         let (input, output) = (usage.input_tokens?, usage.output_tokens?);
         // Cached tokens are part of the input, but an agent may report more cached tokens than input tokens.
         let cached = usage.cached_tokens.unwrap_or(0).min(input);
@@ -28,22 +28,26 @@ impl Price {
             (cached, self.cached),
             (output, self.output),
         ];
-        let times = |(tokens, price): (u64, Cost)| u128::from(tokens) * u128::from(price.micros());
-        let sum = parts.into_iter().map(times).fold(0, u128::saturating_add);
-        Some(Exact(sum))
+        let multiply =
+            |(tokens, price): (u64, Cost)| u128::from(tokens) * u128::from(price.micros());
+        let total = parts
+            .into_iter()
+            .map(multiply)
+            .fold(0, u128::saturating_add);
+        Some(ExactCost(total))
     }
 }
 
 /// A cost in millionths of a millionth of a dollar, because the price of a token is not an integer in larger units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exact(u128);
+pub(super) struct ExactCost(u128);
 
-impl Exact {
-    pub(super) fn plus(self, other: Option<Self>) -> Self {
-        Self(self.0.saturating_add(other.map_or(0, |other| other.0)))
+impl ExactCost {
+    pub(super) fn saturating_add(self, other: Option<Self>) -> Self {
+        Self(self.0.saturating_add(other.map_or(0, |cost| cost.0)))
     }
 
-    pub(super) fn rounded(self) -> Cost {
+    pub(super) fn to_rounded_cost(self) -> Cost {
         let micros = self.0.saturating_add(500_000) / 1_000_000;
         Cost::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
@@ -63,8 +67,8 @@ impl Prices {
     /// Returns the price of the longest prefix that matches the model name; `None` if there is none. A model
     /// `maker/model` also matches a prefix of `model`.
     #[must_use]
-    pub fn of(&self, model: &str) -> Option<&Price> {
-        of_model(&self.0, model)
+    pub fn find_price(&self, model: &str) -> Option<&Price> {
+        find_by_model_prefix(&self.0, model)
     }
 }
 

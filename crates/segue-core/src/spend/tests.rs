@@ -2,7 +2,7 @@ use jiff::civil::date;
 
 use super::*;
 
-fn used(input: u64, cached: u64, output: u64) -> Usage {
+fn token_usage(input: u64, cached: u64, output: u64) -> Usage {
     Usage {
         input_tokens: Some(input),
         output_tokens: Some(output),
@@ -12,8 +12,8 @@ fn used(input: u64, cached: u64, output: u64) -> Usage {
     }
 }
 
-fn spent(day: Date, provider: &str, model: &str, usage: Usage) -> Spent {
-    Spent {
+fn spend_record(day: Date, provider: &str, model: &str, usage: Usage) -> SpendRecord {
+    SpendRecord {
         day,
         provider: ProviderId::parse(provider).unwrap(),
         model: Some(model.to_owned()).filter(|model| !model.is_empty()),
@@ -48,7 +48,7 @@ fn prices() -> Prices {
 }
 
 #[test]
-fn the_longest_name_that_a_model_begins_with_has_its_price() {
+fn the_longest_matching_prefix_determines_the_price() {
     let cases = [
         ("claude-opus-4", Some(15.0)),
         ("claude-opus-4-20250514", Some(15.0)),
@@ -61,7 +61,7 @@ fn the_longest_name_that_a_model_begins_with_has_its_price() {
     ];
     for (model, input) in cases {
         let prices = prices();
-        let price = prices.of(model).map(|price| price.input);
+        let price = prices.find_price(model).map(|price| price.input);
         assert_eq!(price, input.map(dollars), "{model}");
     }
 }
@@ -70,15 +70,15 @@ fn the_longest_name_that_a_model_begins_with_has_its_price() {
 fn cached_tokens_are_charged_once() {
     let opus = price(15.0, 1.5, 75.0);
     let cases = [
-        (used(1_000_000, 0, 0), Some(15_000_000)),
-        (used(1_000_000, 1_000_000, 0), Some(1_500_000)),
+        (token_usage(1_000_000, 0, 0), Some(15_000_000)),
+        (token_usage(1_000_000, 1_000_000, 0), Some(1_500_000)),
         // 100,000 at 15, 900,000 at 1.5, 10,000 at 75.
-        (used(1_000_000, 900_000, 10_000), Some(3_600_000)),
+        (token_usage(1_000_000, 900_000, 10_000), Some(3_600_000)),
         // More cached tokens than input tokens.
-        (used(10, 1000, 0), Some(15)),
+        (token_usage(10, 1000, 0), Some(15)),
         // 1.5 millionths are rounded to two.
-        (used(1, 1, 0), Some(2)),
-        (used(u64::MAX, 0, 0), Some(u64::MAX)),
+        (token_usage(1, 1, 0), Some(2)),
+        (token_usage(u64::MAX, 0, 0), Some(u64::MAX)),
         (
             Usage {
                 total_tokens: Some(5),
@@ -97,7 +97,8 @@ fn cached_tokens_are_charged_once() {
     ];
     for (usage, micros) in cases {
         assert_eq!(
-            opus.of(&usage).map(|cost| cost.rounded().micros()),
+            opus.compute_cost(&usage)
+                .map(|cost| cost.to_rounded_cost().micros()),
             micros,
             "{usage:?}"
         );
@@ -105,38 +106,46 @@ fn cached_tokens_are_charged_once() {
 }
 
 #[test]
-fn a_cost_that_lacks_parts_says_so() {
+fn a_cost_with_unpriced_usage_is_a_minimum() {
     let day = date(2026, 11, 16);
-    let opus = spent(day, "claude", "claude-opus-4", used(1_000_000, 0, 0));
-    let unpriced = spent(day, "gemini", "gemini-3", used(700, 0, 300));
-    let silent = spent(day, "rehearsal", "", Usage::default());
-    let free = spent(day, "opencode", "free-1", used(10, 0, 10));
-    let reported = Spent {
+    let opus = spend_record(day, "claude", "claude-opus-4", token_usage(1_000_000, 0, 0));
+    let unpriced = spend_record(day, "gemini", "gemini-3", token_usage(700, 0, 300));
+    let unreported = spend_record(day, "rehearsal", "", Usage::default());
+    let free = spend_record(day, "opencode", "free-1", token_usage(10, 0, 10));
+    let reported = SpendRecord {
         cost: Some(dollars(0.25)),
         // The price list has a price for the model as well.
         ..opus.clone()
     };
-    let cases: [(Vec<&Spent>, Paid, u64); 8] = [
-        (vec![], Paid::Unknown, 0),
-        (vec![&opus], Paid::All(dollars(15.0)), 0),
-        (vec![&reported], Paid::All(dollars(0.25)), 0),
-        (vec![&opus, &reported], Paid::All(dollars(15.25)), 0),
-        (vec![&unpriced], Paid::Unknown, 1000),
+    let cases: [(Vec<&SpendRecord>, CostEstimate, u64); 8] = [
+        (vec![], CostEstimate::Unknown, 0),
+        (vec![&opus], CostEstimate::Complete(dollars(15.0)), 0),
+        (vec![&reported], CostEstimate::Complete(dollars(0.25)), 0),
+        (
+            vec![&opus, &reported],
+            CostEstimate::Complete(dollars(15.25)),
+            0,
+        ),
+        (vec![&unpriced], CostEstimate::Unknown, 1000),
         (
             vec![&unpriced, &reported],
-            Paid::AtLeast(dollars(0.25)),
+            CostEstimate::Minimum(dollars(0.25)),
             1000,
         ),
-        (vec![&opus, &silent], Paid::AtLeast(dollars(15.0)), 0),
-        (vec![&free], Paid::All(Cost::default()), 0),
+        (
+            vec![&opus, &unreported],
+            CostEstimate::Minimum(dollars(15.0)),
+            0,
+        ),
+        (vec![&free], CostEstimate::Complete(Cost::default()), 0),
     ];
-    for (all, paid, unpriced) in cases {
-        let all: Vec<Spent> = all.into_iter().cloned().collect();
-        let sum = Spending::of(&all, &[], &prices()).total;
+    for (records, estimate, unpriced) in cases {
+        let records: Vec<SpendRecord> = records.into_iter().cloned().collect();
+        let total = Spending::from_records(&records, &[], &prices()).total;
         assert_eq!(
-            (sum.cost.paid(), sum.cost.unpriced),
-            (paid, unpriced),
-            "{all:?}"
+            (total.cost.estimate(), total.cost.unpriced_tokens),
+            (estimate, unpriced),
+            "{records:?}"
         );
     }
 }
@@ -145,15 +154,18 @@ fn a_cost_that_lacks_parts_says_so() {
 fn a_sum_is_rounded_once() {
     let day = date(2026, 11, 16);
     // Each costs 0.125 millionths.
-    let all = vec![spent(day, "codex", "gpt-5", used(1, 1, 0)); 10];
-    let sum = Spending::of(&all, &[], &prices()).total;
-    assert_eq!(sum.cost.paid(), Paid::All(Cost::from_micros(1)));
+    let records = vec![spend_record(day, "codex", "gpt-5", token_usage(1, 1, 0)); 10];
+    let total = Spending::from_records(&records, &[], &prices()).total;
+    assert_eq!(
+        total.cost.estimate(),
+        CostEstimate::Complete(Cost::from_micros(1))
+    );
 }
 
 #[test]
-fn what_is_not_told_is_no_zero() {
+fn unreported_usage_is_unknown_and_not_zero() {
     let day = date(2026, 11, 16);
-    let silent = spent(day, "rehearsal", "", Usage::default());
+    let unreported = spend_record(day, "rehearsal", "", Usage::default());
     let only_total = Usage {
         total_tokens: Some(50),
         ..Usage::default()
@@ -162,91 +174,120 @@ fn what_is_not_told_is_no_zero() {
         input_tokens: Some(7),
         ..Usage::default()
     };
-    let all = [
-        silent.clone(),
-        spent(day, "a", "", only_total),
-        spent(day, "b", "", only_input),
+    let records = [
+        unreported.clone(),
+        spend_record(day, "a", "", only_total),
+        spend_record(day, "b", "", only_input),
     ];
-    let sum = |all: &[Spent]| Spending::of(all, &[], &Prices::default()).total;
-    assert_eq!(sum(&[silent]).tokens(), None);
-    let all = sum(&all);
-    assert_eq!((all.turns, all.untold, all.tokens()), (3, 1, Some(57)));
-    assert_eq!(all.usage.input_tokens, Some(7));
-    assert_eq!(all.usage.output_tokens, None);
+    let total_of =
+        |records: &[SpendRecord]| Spending::from_records(records, &[], &Prices::default()).total;
+    assert_eq!(total_of(&[unreported]).tokens(), None);
+    let total = total_of(&records);
+    assert_eq!(
+        (total.turns, total.unreported_turns, total.tokens()),
+        (3, 1, Some(57))
+    );
+    assert_eq!(total.usage.input_tokens, Some(7));
+    assert_eq!(total.usage.output_tokens, None);
 }
 
-fn key(group: &Group) -> String {
+fn format_key(group: &SpendGroup) -> String {
     match &group.key {
-        Key::Time(day) => day.to_string(),
-        Key::Name(name) => name.clone().unwrap_or_else(|| "-".to_owned()),
+        SpendGroupKey::Time(day) => day.to_string(),
+        SpendGroupKey::Name(name) => name.clone().unwrap_or_else(|| "-".to_owned()),
     }
 }
 
 /// Formats groups as their keys and tokens.
-fn told(groups: &[Group]) -> String {
-    let told = |group: &Group| {
-        let tokens = group.sum.tokens().map_or("?".to_owned(), |n| n.to_string());
-        let parts = match told(&group.parts) {
+fn format_groups(groups: &[SpendGroup]) -> String {
+    let format_group = |group: &SpendGroup| {
+        let tokens = group
+            .total
+            .tokens()
+            .map_or("?".to_owned(), |n| n.to_string());
+        let parts = match format_groups(&group.subgroups) {
             parts if parts.is_empty() => parts,
             parts => format!("({parts})"),
         };
-        format!("{} {tokens}{parts}", key(group))
+        format!("{} {tokens}{parts}", format_key(group))
     };
-    groups.iter().map(told).collect::<Vec<_>>().join(", ")
+    groups
+        .iter()
+        .map(format_group)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[test]
-fn sums_are_put_together_in_every_way() {
+fn records_are_grouped_by_every_criterion() {
     let sunday = date(2026, 11, 15);
     let monday = date(2026, 11, 16);
     let earlier = date(2026, 10, 31);
-    let in_project = |spent: Spent, project: &str| Spent {
+    let in_project = |record: SpendRecord, project: &str| SpendRecord {
         project: Some(project.to_owned()),
-        ..spent
+        ..record
     };
-    let all = [
-        in_project(spent(monday, "codex", "gpt-5", used(1, 0, 1)), "/b"),
-        in_project(spent(sunday, "claude", "opus", used(5, 0, 5)), "/a"),
-        spent(monday, "claude", "opus", used(2, 0, 2)),
-        spent(earlier, "claude", "", used(3, 0, 3)),
-        spent(earlier, "rehearsal", "", Usage::default()),
+    let records = [
+        in_project(
+            spend_record(monday, "codex", "gpt-5", token_usage(1, 0, 1)),
+            "/b",
+        ),
+        in_project(
+            spend_record(sunday, "claude", "opus", token_usage(5, 0, 5)),
+            "/a",
+        ),
+        spend_record(monday, "claude", "opus", token_usage(2, 0, 2)),
+        spend_record(earlier, "claude", "", token_usage(3, 0, 3)),
+        spend_record(earlier, "rehearsal", "", Usage::default()),
     ];
-    let cases: [(&[By], &str); 8] = [
+    let cases: [(&[SpendGrouping], &str); 8] = [
         (&[], ""),
-        (&[By::Day], "2026-10-31 6, 2026-11-15 10, 2026-11-16 6"),
-        (&[By::Week], "2026-10-26 6, 2026-11-09 10, 2026-11-16 6"),
-        (&[By::Month], "2026-10-01 6, 2026-11-01 16"),
-        (&[By::Provider], "claude 20, codex 2, rehearsal ?"),
-        (&[By::Model], "opus 14, - 6, gpt-5 2"),
-        (&[By::Project], "/a 10, - 10, /b 2"),
         (
-            &[By::Month, By::Model],
+            &[SpendGrouping::Day],
+            "2026-10-31 6, 2026-11-15 10, 2026-11-16 6",
+        ),
+        (
+            &[SpendGrouping::Week],
+            "2026-10-26 6, 2026-11-09 10, 2026-11-16 6",
+        ),
+        (&[SpendGrouping::Month], "2026-10-01 6, 2026-11-01 16"),
+        (
+            &[SpendGrouping::Provider],
+            "claude 20, codex 2, rehearsal ?",
+        ),
+        (&[SpendGrouping::Model], "opus 14, - 6, gpt-5 2"),
+        (&[SpendGrouping::Project], "/a 10, - 10, /b 2"),
+        (
+            &[SpendGrouping::Month, SpendGrouping::Model],
             "2026-10-01 6(- 6), 2026-11-01 16(opus 14, gpt-5 2)",
         ),
     ];
-    for (by, expected) in cases {
-        let spending = Spending::of(&all, by, &Prices::default());
-        assert_eq!(told(&spending.groups), expected, "{by:?}");
+    for (groupings, expected) in cases {
+        let spending = Spending::from_records(&records, groupings, &Prices::default());
+        assert_eq!(format_groups(&spending.groups), expected, "{groupings:?}");
         assert_eq!(spending.total.tokens(), Some(22));
-        assert_eq!((spending.total.turns, spending.total.untold), (5, 1));
+        assert_eq!(
+            (spending.total.turns, spending.total.unreported_turns),
+            (5, 1)
+        );
     }
-    let spending = Spending::of(&all, &[By::Provider], &Prices::default());
-    let shares: Vec<_> = spending
+    let spending = Spending::from_records(&records, &[SpendGrouping::Provider], &Prices::default());
+    let fractions: Vec<_> = spending
         .groups
         .iter()
-        .map(|group| spending.share(&group.sum).unwrap())
+        .map(|group| spending.token_fraction(&group.total).unwrap())
         .collect();
     assert!(
-        (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9,
-        "{shares:?}"
+        (fractions.iter().sum::<f64>() - 1.0).abs() < 1e-9,
+        "{fractions:?}"
     );
-    let nothing = Spending::of(&[], &[By::Day], &Prices::default());
-    assert_eq!(nothing.share(&nothing.total), None);
+    let empty = Spending::from_records(&[], &[SpendGrouping::Day], &Prices::default());
+    assert_eq!(empty.token_fraction(&empty.total), None);
 }
 
 #[test]
-fn the_first_days_there_are_belong_to_a_week() {
-    let all = [spent(Date::MIN, "a", "", used(1, 0, 1))];
-    let spending = Spending::of(&all, &[By::Week], &Prices::default());
-    assert_eq!(told(&spending.groups), format!("{} 2", Date::MIN));
+fn the_first_days_of_the_calendar_belong_to_a_week() {
+    let records = [spend_record(Date::MIN, "a", "", token_usage(1, 0, 1))];
+    let spending = Spending::from_records(&records, &[SpendGrouping::Week], &Prices::default());
+    assert_eq!(format_groups(&spending.groups), format!("{} 2", Date::MIN));
 }

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use segue_acp::rehearsal::{self, Surroundings};
-use segue_agents::{AcpAgent, Agent, Leash, leash, mark_of};
+use segue_acp::rehearsal::{self, RehearsalEnvironment};
+use segue_agents::{AcpAgent, Agent, LeashCommand, leash, identify_process};
 use segue_catalog::{Catalog, project_at};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::Project;
-use segue_engine::{Engine, World};
+use segue_engine::{Engine, Environment};
 use segue_sqlite::SqliteStore;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,7 +32,7 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
         match hidden.as_deref().and_then(|word| word.to_str()) {
             // segue starts agents through this program, which ends all processes that they started, however the example
             // ends.
-            Some("leash") => Ok(leash::run_as(args).await?.into()),
+            Some("leash") => Ok(leash::run_from_args(args).await?.into()),
             Some("rehearsal-agent") => {
                 let directory = args.next().context("no directory was given")?;
                 rehearse(directory.into()).await?;
@@ -53,10 +53,10 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
 /// Creates an engine with its data in `home`.
 fn engine(home: &Path) -> Result<Engine> {
     let store = SqliteStore::open(home)?;
-    let world = World {
+    let world = Environment {
         now: Timestamp::now,
         random,
-        me: mark_of(std::process::id()).context("cannot tell who we are")?,
+        process: identify_process(std::process::id()).context("cannot tell who we are")?,
     };
     let agents: Vec<Arc<dyn Agent>> = vec![
         Arc::new(offline(home)?),
@@ -73,20 +73,20 @@ fn engine(home: &Path) -> Result<Engine> {
 /// Creates the built-in agent, which is this program itself, started with another argument.
 fn offline(home: &Path) -> Result<AcpAgent> {
     let program = env::current_exe()?;
-    let leash = Leash {
+    let leash = LeashCommand {
         program: program.clone(),
         args: vec!["leash".into()],
     };
     let sessions = home.join("rehearsal");
-    Ok(segue_agents::rehearsal(program, sessions, leash, VERSION))
+    Ok(segue_agents::rehearsal_agent(program, sessions, leash, VERSION))
 }
 
 async fn rehearse(directory: PathBuf) -> Result<()> {
-    let surroundings = Surroundings {
-        directory,
+    let surroundings = RehearsalEnvironment {
+        sessions_dir: directory,
         new_id,
         now: Timestamp::now,
-        at_start: None,
+        start_fault: None,
     };
     Ok(rehearsal::run(surroundings, VERSION).await?)
 }

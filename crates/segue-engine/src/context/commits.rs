@@ -7,14 +7,14 @@ use std::time::Duration;
 use segue_core::brief::{Commit, excerpt};
 
 /// Maximum number of commits in a context.
-const COUNT: &str = "10";
+const MAX_COMMITS: &str = "10";
 
 /// Timeout of git, which reads only ten commits.
-const PATIENCE: Duration = Duration::from_secs(5);
+const GIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Environment variables that direct git to another repository. They are removed, because a git hook sets them for the
 /// repository in which it runs.
-const ELSEWHERE: [&str; 4] = [
+const GIT_LOCATION_VARIABLES: [&str; 4] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -23,7 +23,10 @@ const ELSEWHERE: [&str; 4] = [
 
 /// Lists the newest commits of a repository, newest first. Empty if `root` is no repository or has no commits. The
 /// error is the reason why git cannot list them.
-pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit>, String> {
+pub(super) async fn list_newest_commits(
+    git: Option<&Path>,
+    root: &Path,
+) -> Result<Vec<Commit>, String> {
     if !segue_catalog::is_work_tree_root(root) {
         return Ok(Vec::new());
     }
@@ -34,33 +37,41 @@ pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit
     command
         .args(["--no-pager", "--no-optional-locks"])
         .args(["-c", "log.showSignature=false", "log", "--no-color", "-n"])
-        .args([COUNT, "-z", "--format=%h%x1f%an%x1f%aI%x1f%s", "--abbrev=7"])
+        .args([
+            MAX_COMMITS,
+            "-z",
+            "--format=%h%x1f%an%x1f%aI%x1f%s",
+            "--abbrev=7",
+        ])
         .current_dir(root)
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    for name in ELSEWHERE {
+    for name in GIT_LOCATION_VARIABLES {
         command.env_remove(name);
     }
-    let output = match tokio::time::timeout(PATIENCE, command.output()).await {
+    let output = match tokio::time::timeout(GIT_TIMEOUT, command.output()).await {
         Ok(Ok(output)) => output,
         Ok(Err(error)) => return Err(format!("git can't be run: {error}")),
         Err(_) => return Err("git did not answer, so that no commits are told".to_owned()),
     };
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         // A repository without commits is not an error.
-        if said.contains("does not have any commits yet") {
+        if stderr.contains("does not have any commits yet") {
             return Ok(Vec::new());
         }
-        let first = said.lines().next().unwrap_or("it did not say why");
-        return Err(format!("git tells no commits: {}", excerpt(first, 200)));
+        let first_line = stderr.lines().next().unwrap_or("it did not say why");
+        return Err(format!(
+            "git tells no commits: {}",
+            excerpt(first_line, 200)
+        ));
     }
-    Ok(read(&String::from_utf8_lossy(&output.stdout)))
+    Ok(parse_commits(&String::from_utf8_lossy(&output.stdout)))
 }
 
 /// Parses the output of git: commits that end with a NUL, each with four fields.
-fn read(printed: &str) -> Vec<Commit> {
-    let commits = printed.split('\0').filter_map(|commit| {
+fn parse_commits(output: &str) -> Vec<Commit> {
+    let commits = output.split('\0').filter_map(|commit| {
         let mut fields = commit.trim_start_matches('\n').splitn(4, '\u{1f}');
         let mut next = || fields.next().map(|field| excerpt(field, 200).to_owned());
         Some(Commit {
@@ -78,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_git_prints_is_read() {
-        let printed = "abc1234\u{1f}Ann\u{1f}2026-11-16T10:00:00+01:00\u{1f}a: b\u{1f}c\0\
+    fn the_output_of_git_is_parsed() {
+        let output = "abc1234\u{1f}Ann\u{1f}2026-11-16T10:00:00+01:00\u{1f}a: b\u{1f}c\0\
                        def5678\u{1f}\u{1f}2026-11-15T10:00:00Z\u{1f}\0";
-        let commits = read(printed);
-        let told: Vec<[&str; 4]> = commits
+        let commits = parse_commits(output);
+        let fields: Vec<[&str; 4]> = commits
             .iter()
             .map(|commit| {
                 let Commit {
@@ -95,14 +106,14 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            fields,
             [
                 ["abc1234", "Ann", "2026-11-16T10:00:00+01:00", "a: b\u{1f}c"],
                 ["def5678", "", "2026-11-15T10:00:00Z", ""],
             ]
         );
-        for nothing in ["", "\0", "garbage", "a\u{1f}b"] {
-            assert_eq!(read(nothing), [], "{nothing:?}");
+        for malformed in ["", "\0", "garbage", "a\u{1f}b"] {
+            assert_eq!(parse_commits(malformed), [], "{malformed:?}");
         }
     }
 }

@@ -10,268 +10,284 @@ use std::path::{Path, PathBuf};
 use segue_core::brief::{FeatureContext, TaskContext, TaskSummary, excerpt};
 use serde_json::Value;
 
-use super::Place;
-use super::documents::Room;
+use super::ContextInputs;
+use super::documents::DocumentBudget;
 
-/// Maximum number of tasks in a context; `READ` limits how many are read.
-const TASKS: usize = 60;
-const READ: usize = 1_000;
+/// Maximum number of tasks in a context; `MAX_READ_ENTRIES` limits how many are read.
+const MAX_CONTEXT_TASKS: usize = 60;
+const MAX_READ_ENTRIES: usize = 1_000;
 
 /// Maximum size of a JSON file, in bytes.
-const LONGEST: u64 = 4 << 20;
+const MAX_JSON_BYTES: u64 = 4 << 20;
 
-/// Maximum length of a description in the list of tasks, in bytes; `LONG` limits that of the session's own task.
-const SHORT: usize = 1_000;
-const LONG: usize = 8_000;
+/// Maximum length of a description in the list of tasks, in bytes; `MAX_DESCRIPTION_BYTES` limits that of the session's own task.
+const MAX_SUMMARY_DESCRIPTION_BYTES: usize = 1_000;
+const MAX_DESCRIPTION_BYTES: usize = 8_000;
 
-const SPECS: [&str; 2] = ["feature-spec.md", "spec.md"];
+const SPEC_FILE_NAMES: [&str; 2] = ["feature-spec.md", "spec.md"];
 
 /// A task from the files, with the ids of the tasks that it depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Node {
+struct TaskNode {
     summary: TaskSummary,
-    waits_for: Vec<String>,
+    dependencies: Vec<String>,
 }
 
 /// Returns the paths of all files that are read, with their names.
-pub(super) fn places(place: &Place) -> Vec<(String, PathBuf)> {
-    let Some(home) = home(place) else {
+pub(super) fn list_source_files(inputs: &ContextInputs) -> Vec<(String, PathBuf)> {
+    let Some(dagent_dir) = find_dagent_dir(inputs) else {
         return Vec::new();
     };
-    let named = |name: &str| (name.to_owned(), home.join(name));
-    let mut places = vec![named("feature.json"), named("dag.json")];
-    places.extend(SPECS.map(named));
-    for (id, path) in task_files(&home) {
-        places.push((format!("nodes/{id}/task.json"), path));
+    let named_file = |name: &str| (name.to_owned(), dagent_dir.join(name));
+    let mut files = vec![named_file("feature.json"), named_file("dag.json")];
+    files.extend(SPEC_FILE_NAMES.map(named_file));
+    for (id, path) in list_task_files(&dagent_dir) {
+        files.push((format!("nodes/{id}/task.json"), path));
     }
-    places
+    files
 }
 
 /// Reads the feature and the task of a session. Without files, they consist of their ids.
-pub(super) fn read(
-    place: &Place,
-    room: &mut Room,
+pub(super) fn read_feature_and_task(
+    inputs: &ContextInputs,
+    budget: &mut DocumentBudget,
     notes: &mut Vec<String>,
 ) -> (Option<FeatureContext>, Option<TaskContext>) {
-    let home = home(place);
-    let tasks = home
+    let dagent_dir = find_dagent_dir(inputs);
+    let tasks = dagent_dir
         .as_deref()
-        .map_or_else(Vec::new, |home| nodes(home, notes));
-    let feature = place.scope.feature().map(|id| {
-        let about = home
+        .map_or_else(Vec::new, |dir| read_tasks(dir, notes));
+    let feature = inputs.scope.feature().map(|id| {
+        let feature_json = dagent_dir
             .as_deref()
-            .map(|home| json(&home.join("feature.json"), notes));
-        let name = about.flatten().and_then(|about| text(&about, "name"));
-        let spec = home.as_deref().and_then(|home| {
-            let mut specs = SPECS.iter();
-            specs.find_map(|name| room.take(name, &home.join(name), notes))
+            .map(|dir| read_json(&dir.join("feature.json"), notes));
+        let name = feature_json
+            .flatten()
+            .and_then(|value| text_field(&value, "name"));
+        let spec = dagent_dir.as_deref().and_then(|dir| {
+            let mut specs = SPEC_FILE_NAMES.iter();
+            specs.find_map(|name| budget.read_document(name, &dir.join(name), notes))
         });
-        let told = tasks.iter().take(TASKS).map(|node| TaskSummary {
-            description: shortened(node.summary.description.as_deref()),
-            ..node.summary.clone()
-        });
+        let summaries = tasks
+            .iter()
+            .take(MAX_CONTEXT_TASKS)
+            .map(|node| TaskSummary {
+                description: shorten_description(node.summary.description.as_deref()),
+                ..node.summary.clone()
+            });
         FeatureContext {
             name: name.unwrap_or_else(|| id.to_string()),
             spec,
-            tasks: told.collect(),
-            more_tasks: u32::try_from(tasks.len().saturating_sub(TASKS)).unwrap_or(u32::MAX),
+            tasks: summaries.collect(),
+            more_tasks: u32::try_from(tasks.len().saturating_sub(MAX_CONTEXT_TASKS))
+                .unwrap_or(u32::MAX),
         }
     });
-    let task = place.scope.task().map(|(id, _)| task(id.as_str(), &tasks));
+    let task = inputs
+        .scope
+        .task()
+        .map(|(id, _)| build_task_context(id.as_str(), &tasks));
     (feature, task)
 }
 
 /// Builds the context of a task from all tasks of its feature. Without a file, it consists of the task's id.
-fn task(id: &str, nodes: &[Node]) -> TaskContext {
+fn build_task_context(id: &str, nodes: &[TaskNode]) -> TaskContext {
     let Some(node) = nodes.iter().find(|node| node.summary.id == id) else {
         return TaskContext {
             title: id.to_owned(),
             ..TaskContext::default()
         };
     };
-    let brief = |summary: &TaskSummary| TaskSummary {
+    let without_description = |summary: &TaskSummary| TaskSummary {
         description: None,
         ..summary.clone()
     };
-    let known = |id: &String| {
-        let known = nodes.iter().find(|node| node.summary.id == *id);
-        known.map_or_else(
+    let to_summary = |id: &String| {
+        let found = nodes.iter().find(|node| node.summary.id == *id);
+        found.map_or_else(
             || TaskSummary {
                 id: id.clone(),
                 title: id.clone(),
                 ..TaskSummary::default()
             },
-            |node| brief(&node.summary),
+            |node| without_description(&node.summary),
         )
     };
-    let waiting = nodes
+    let dependents = nodes
         .iter()
-        .filter(|node| node.waits_for.iter().any(|for_whom| for_whom == id));
+        .filter(|node| node.dependencies.iter().any(|dependency| dependency == id));
     TaskContext {
         title: node.summary.title.clone(),
         description: node.summary.description.clone().unwrap_or_default(),
-        dependencies: node.waits_for.iter().map(known).collect(),
-        dependents: waiting.map(|node| brief(&node.summary)).collect(),
+        dependencies: node.dependencies.iter().map(to_summary).collect(),
+        dependents: dependents
+            .map(|node| without_description(&node.summary))
+            .collect(),
     }
 }
 
 /// Returns the `.dagent` directory of the feature, or that of the project if the session has a task and no feature.
 /// `None` if the directory does not exist.
-fn home(place: &Place) -> Option<PathBuf> {
-    let own = [place.cwd.join(".dagent"), place.root.join(".dagent")];
-    let own = own.into_iter();
-    let Some(feature) = place.scope.feature() else {
-        let mut own = own;
-        return own
-            .find(|home| home.is_dir())
-            .filter(|_| place.scope.task().is_some());
+fn find_dagent_dir(inputs: &ContextInputs) -> Option<PathBuf> {
+    let local_dirs = [inputs.cwd.join(".dagent"), inputs.root.join(".dagent")];
+    let local_dirs = local_dirs.into_iter();
+    let Some(feature) = inputs.scope.feature() else {
+        let mut local_dirs = local_dirs;
+        return local_dirs
+            .find(|dir| dir.is_dir())
+            .filter(|_| inputs.scope.task().is_some());
     };
     let name = feature.as_str();
     // The name becomes part of a path only if it cannot lead out of the directory.
     if name.starts_with('.') || name.contains(['/', '\\', '\0']) {
         return None;
     }
-    let trees = place.root.join(".dagent-worktrees");
-    let features = place.root.join(".dagent/features");
-    let mut places = vec![
-        trees.join(name).join(".dagent"),
+    let worktrees = inputs.root.join(".dagent-worktrees");
+    let features = inputs.root.join(".dagent/features");
+    let mut candidates = vec![
+        worktrees.join(name).join(".dagent"),
         features.join(name),
         features.join("backlog").join(name),
         features.join("archived").join(name),
     ];
-    let pools = sorted(&trees).into_iter();
-    places.extend(pools.map(|pool| trees.join(pool).join(".dagent/features").join(name)));
-    let known = places.into_iter().find(|home| home.is_dir());
-    known.or_else(|| {
-        let mut own = own;
-        own.find(|home| is_of(home, name))
+    let pools = list_sorted_names(&worktrees).into_iter();
+    candidates.extend(pools.map(|pool| worktrees.join(pool).join(".dagent/features").join(name)));
+    let existing = candidates.into_iter().find(|dir| dir.is_dir());
+    existing.or_else(|| {
+        let mut local_dirs = local_dirs;
+        local_dirs.find(|dir| is_feature_dir(dir, name))
     })
 }
 
 /// Returns `true` if the `.dagent` directory of a worktree belongs to a feature.
-fn is_of(home: &Path, feature: &str) -> bool {
-    let about = json(&home.join("feature.json"), &mut Vec::new());
-    about.is_some_and(|about| about["id"] == feature || about["name"] == feature)
+fn is_feature_dir(dir: &Path, feature: &str) -> bool {
+    let feature_json = read_json(&dir.join("feature.json"), &mut Vec::new());
+    feature_json.is_some_and(|value| value["id"] == feature || value["name"] == feature)
 }
 
-/// Returns the names in a directory, sorted, at most `READ` of them.
-fn sorted(directory: &Path) -> Vec<String> {
+/// Returns the names in a directory, sorted, at most `MAX_READ_ENTRIES` of them.
+fn list_sorted_names(directory: &Path) -> Vec<String> {
     let entries = directory.read_dir().into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.take(READ).collect();
+    let mut names: Vec<String> = names.take(MAX_READ_ENTRIES).collect();
     names.sort_unstable();
     names
 }
 
 /// Returns the files of tasks, with the ids of the tasks.
-fn task_files(home: &Path) -> Vec<(String, PathBuf)> {
-    let nodes = home.join("nodes");
-    let files = sorted(&nodes).into_iter().map(|id| {
-        let path = nodes.join(&id).join("task.json");
+fn list_task_files(dagent_dir: &Path) -> Vec<(String, PathBuf)> {
+    let nodes_dir = dagent_dir.join("nodes");
+    let files = list_sorted_names(&nodes_dir).into_iter().map(|id| {
+        let path = nodes_dir.join(&id).join("task.json");
         (id, path)
     });
     files.filter(|(_, path)| path.is_file()).collect()
 }
 
 /// Reads all tasks: those in `dag.json`, completed from their own files, and those that have only a file of their own.
-fn nodes(home: &Path, notes: &mut Vec<String>) -> Vec<Node> {
-    let dag = json(&home.join("dag.json"), notes).unwrap_or_default();
-    let mut tasks: Vec<Node> = Vec::new();
-    for value in dag["nodes"].as_array().into_iter().flatten().take(READ) {
-        tasks.extend(text(value, "id").map(|id| node(id, value)));
+fn read_tasks(dagent_dir: &Path, notes: &mut Vec<String>) -> Vec<TaskNode> {
+    let dag = read_json(&dagent_dir.join("dag.json"), notes).unwrap_or_default();
+    let mut tasks: Vec<TaskNode> = Vec::new();
+    for value in dag["nodes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .take(MAX_READ_ENTRIES)
+    {
+        tasks.extend(text_field(value, "id").map(|id| parse_task(id, value)));
     }
-    for (id, path) in task_files(home) {
-        let Some(value) = json(&path, notes) else {
+    for (id, path) in list_task_files(dagent_dir) {
+        let Some(value) = read_json(&path, notes) else {
             continue;
         };
-        let new = node(id, &value);
+        let new = parse_task(id, &value);
         match tasks
             .iter_mut()
             .find(|node| node.summary.id == new.summary.id)
         {
-            Some(known) => known.complete(new),
+            Some(existing) => existing.merge(new),
             None => tasks.push(new),
         }
     }
     for connection in dag["connections"].as_array().into_iter().flatten() {
-        let (from, to) = (text(connection, "from"), text(connection, "to"));
+        let (from, to) = (text_field(connection, "from"), text_field(connection, "to"));
         let (Some(from), Some(to)) = (from, to) else {
             continue;
         };
         if from == to {
             continue;
         }
-        let waiting = tasks.iter_mut().find(|node| node.summary.id == to);
-        if let Some(waiting) = waiting
-            && !waiting.waits_for.contains(&from)
+        let dependent = tasks.iter_mut().find(|node| node.summary.id == to);
+        if let Some(dependent) = dependent
+            && !dependent.dependencies.contains(&from)
         {
-            waiting.waits_for.push(from);
+            dependent.dependencies.push(from);
         }
     }
     tasks
 }
 
-impl Node {
+impl TaskNode {
     /// Adds the fields of the same task from another file. The status of the other file takes precedence.
-    fn complete(&mut self, other: Self) {
-        let (known, new) = (&mut self.summary, other.summary);
-        if known.title == known.id {
-            known.title = new.title;
+    fn merge(&mut self, other: Self) {
+        let (summary, new) = (&mut self.summary, other.summary);
+        if summary.title == summary.id {
+            summary.title = new.title;
         }
-        known.status = new.status.or(known.status.take());
-        known.description = known.description.take().or(new.description);
-        for id in other.waits_for {
-            if !self.waits_for.contains(&id) {
-                self.waits_for.push(id);
+        summary.status = new.status.or(summary.status.take());
+        summary.description = summary.description.take().or(new.description);
+        for id in other.dependencies {
+            if !self.dependencies.contains(&id) {
+                self.dependencies.push(id);
             }
         }
     }
 }
 
 /// Parses a task; fields of an unexpected type are omitted.
-fn node(id: String, value: &Value) -> Node {
-    let title = text(value, "title").or_else(|| text(value, "name"));
+fn parse_task(id: String, value: &Value) -> TaskNode {
+    let title = text_field(value, "title").or_else(|| text_field(value, "name"));
     let description = ["description", "spec"];
-    let description = description.iter().find_map(|name| text(value, name));
+    let description = description.iter().find_map(|name| text_field(value, name));
     let status = ["currentState", "status"];
-    let waits_for = value["dependencies"].as_array().into_iter().flatten();
-    Node {
-        waits_for: waits_for
+    let dependencies = value["dependencies"].as_array().into_iter().flatten();
+    TaskNode {
+        dependencies: dependencies
             .filter_map(|id| id.as_str().map(str::to_owned))
             // A task's dependency on itself is meaningless.
-            .filter(|for_whom| *for_whom != id)
+            .filter(|dependency| *dependency != id)
             .collect(),
         summary: TaskSummary {
             title: title.unwrap_or_else(|| id.clone()),
-            status: status.iter().find_map(|name| text(value, name)),
-            description: description.map(|text| excerpt(&text, LONG).to_owned()),
+            status: status.iter().find_map(|name| text_field(value, name)),
+            description: description.map(|text| excerpt(&text, MAX_DESCRIPTION_BYTES).to_owned()),
             id,
         },
     }
 }
 
-fn shortened(text: Option<&str>) -> Option<String> {
-    text.map(|text| excerpt(text, SHORT).to_owned())
+fn shorten_description(text: Option<&str>) -> Option<String> {
+    text.map(|text| excerpt(text, MAX_SUMMARY_DESCRIPTION_BYTES).to_owned())
 }
 
-fn text(value: &Value, name: &str) -> Option<String> {
+fn text_field(value: &Value, name: &str) -> Option<String> {
     let text = value[name].as_str().filter(|text| !text.trim().is_empty());
     text.map(str::to_owned)
 }
 
 /// Parses a JSON file. `None` if it does not exist. If it cannot be read, adds the reason to `notes` and returns
 /// `None`.
-fn json(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
-    let about = path.metadata().ok()?;
+fn read_json(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
+    let metadata = path.metadata().ok()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let read = || -> Result<Value, String> {
-        if !about.is_file() || about.len() > LONGEST {
+        if !metadata.is_file() || metadata.len() > MAX_JSON_BYTES {
             return Err("it is no file, or too large".to_owned());
         }
         let bytes = fs::read(path).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     };
     read()
-        .map_err(|why| notes.push(format!("{name} can't be read: {why}")))
+        .map_err(|reason| notes.push(format!("{name} can't be read: {reason}")))
         .ok()
 }

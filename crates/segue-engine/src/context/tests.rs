@@ -5,7 +5,7 @@ use segue_core::scope::{TaskId, TaskState};
 
 use super::*;
 
-fn write(root: &Path, files: &[(&str, &str)]) {
+fn write_files(root: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -13,21 +13,21 @@ fn write(root: &Path, files: &[(&str, &str)]) {
     }
 }
 
-fn place(root: &Path, scope: Scope) -> Place {
-    Place {
+fn context_inputs(root: &Path, scope: Scope) -> ContextInputs {
+    ContextInputs {
         cwd: root.to_owned(),
         root: root.to_owned(),
         scope,
         commits: Ok(Vec::new()),
-        room: 48 * 1024,
+        max_document_bytes: 48 * 1024,
     }
 }
 
-fn feature(name: &str) -> Scope {
+fn feature_scope(name: &str) -> Scope {
     Scope::Feature(FeatureId::parse(name).unwrap())
 }
 
-fn task(feature: Option<&str>, name: &str) -> Scope {
+fn task_scope(feature: Option<&str>, name: &str) -> Scope {
     Scope::Task {
         feature: feature.map(|name| FeatureId::parse(name).unwrap()),
         task: TaskId::parse(name).unwrap(),
@@ -35,7 +35,7 @@ fn task(feature: Option<&str>, name: &str) -> Scope {
     }
 }
 
-const DAG: &str = r#"{
+const DAG_JSON: &str = r#"{
     "nodes": [
         {"id": "db", "title": "The tables", "status": "completed"},
         {"id": "form", "title": "The form", "description": "Two fields.", "status": "ready_for_dev"},
@@ -46,10 +46,10 @@ const DAG: &str = r#"{
 }"#;
 
 #[test]
-fn a_project_is_looked_at() {
+fn the_structure_of_a_project_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
-    write(
+    write_files(
         root,
         &[
             ("Cargo.toml", ""),
@@ -63,11 +63,11 @@ fn a_project_is_looked_at() {
             ("scripts/build.py", ""),
         ],
     );
-    let (structure, all) = structure::survey(root);
+    let (structure, is_complete) = structure::read_structure(root);
     assert_eq!(
-        (structure, all),
+        (structure, is_complete),
         (
-            segue_core::brief::Structure {
+            segue_core::brief::ProjectStructure {
                 src_dirs: vec!["scripts".into(), "crates/a/src".into()],
                 config_files: vec!["Cargo.toml".into()],
                 has_tests: true,
@@ -77,21 +77,24 @@ fn a_project_is_looked_at() {
         )
     );
     assert_eq!(
-        structure::survey(&root.join("nowhere")),
-        (segue_core::brief::Structure::default(), true)
+        structure::read_structure(&root.join("nowhere")),
+        (segue_core::brief::ProjectStructure::default(), true)
     );
     for n in 0..6_000 {
         fs::write(root.join(format!("scripts/{n}.txt")), "").unwrap();
     }
-    assert!(!structure::survey(root).1, "nobody looks at all of it");
+    assert!(
+        !structure::read_structure(root).1,
+        "nobody looks at all of it"
+    );
 }
 
 #[test]
-fn documents_are_told_as_far_as_there_is_room() {
+fn documents_are_cut_to_the_budget() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let line = "Use tabs and be kind.\n";
-    write(
+    write_files(
         root,
         &[
             ("CLAUDE.md", &line.repeat(10_000)),
@@ -103,22 +106,26 @@ fn documents_are_told_as_far_as_there_is_room() {
     fs::create_dir(root.join("GEMINI.md")).unwrap();
     // UTF-16, which some editors write.
     fs::write(root.join("sub/CLAUDE.md"), b"\xff\xfeU\0s\0e\0").unwrap();
-    let mut place = place(root, Scope::Project);
-    place.cwd = root.join("sub");
+    let mut inputs = context_inputs(root, Scope::Project);
+    inputs.cwd = root.join("sub");
     let mut notes = Vec::new();
-    let found = documents::read(&place, &mut documents::Room::of(place.room), &mut notes);
-    let told: Vec<_> = found
+    let documents = documents::read_documents(
+        &inputs,
+        &mut documents::DocumentBudget::new(inputs.max_document_bytes),
+        &mut notes,
+    );
+    let summaries: Vec<_> = documents
         .iter()
         .map(|document| {
             (
                 document.name.as_str(),
                 document.text.len(),
-                document.is_cut(),
+                document.is_truncated(),
             )
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
             ("CLAUDE.md", 24 * 1024 / line.len() * line.len(), true),
             ("AGENTS.md", "The same as CLAUDE.md.\n".len(), false),
@@ -135,7 +142,7 @@ fn documents_are_told_as_far_as_there_is_room() {
 }
 
 #[test]
-fn a_feature_is_read_wherever_it_is_kept() {
+fn a_feature_is_read_from_every_supported_directory() {
     for home in [
         ".dagent-worktrees/auth/.dagent",
         ".dagent-worktrees/pool-1/.dagent/features/auth",
@@ -145,24 +152,24 @@ fn a_feature_is_read_wherever_it_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let file = |name: &str| format!("{home}/{name}");
-        write(
+        write_files(
             root,
             &[
                 (&file("feature.json"), r#"{"id": "auth", "name": "Log in"}"#),
                 (&file("feature-spec.md"), "People log in.\n"),
-                (&file("dag.json"), DAG),
+                (&file("dag.json"), DAG_JSON),
                 (
                     &file("nodes/form/task.json"),
                     r#"{"currentState": "in_dev", "states": {}}"#,
                 ),
             ],
         );
-        let place = place(root, task(Some("auth"), "form"));
-        let context = gather(&place);
-        let told = context.written();
-        let (_, told) = told.split_once("# The feature").unwrap();
+        let inputs = context_inputs(root, task_scope(Some("auth"), "form"));
+        let context = build_context(&inputs);
+        let text = context.render();
+        let (_, feature_text) = text.split_once("# The feature").unwrap();
         assert_eq!(
-            told,
+            feature_text,
             " Log in\nPeople log in.\nIts tasks:\n- db [completed] The tables\n- form [in_dev] The form: Two fields.\n\
              - ship Ship it\n\n# The task The form\nTwo fields.\nIt depends on:\n- db [completed] The tables\n\
              What waits for it:\n- ship Ship it\n",
@@ -172,12 +179,13 @@ fn a_feature_is_read_wherever_it_is_kept() {
 }
 
 #[test]
-fn what_is_missing_or_broken_is_told_as_far_as_it_is_known() {
+fn a_context_survives_missing_and_broken_files() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
-    let by_name = gather(&place(root, task(Some("auth"), "form"))).written();
-    assert_eq!(by_name, "# The feature auth\n\n# The task form\n");
-    write(
+    let without_files =
+        build_context(&context_inputs(root, task_scope(Some("auth"), "form"))).render();
+    assert_eq!(without_files, "# The feature auth\n\n# The task form\n");
+    write_files(
         root,
         &[
             (".dagent/dag.json", "{ broken"),
@@ -187,28 +195,28 @@ fn what_is_missing_or_broken_is_told_as_far_as_it_is_known() {
             ),
         ],
     );
-    let context = gather(&place(root, task(None, "form")));
+    let context = build_context(&context_inputs(root, task_scope(None, "form")));
     assert_eq!(context.feature, None);
     assert!(
         context.notes[0].starts_with("dag.json can't be read: "),
         "{:?}",
         context.notes
     );
-    let told = context.written();
+    let text = context.render();
     assert!(
-        told.starts_with("# The task The form\nIt depends on:\n- gone\n"),
-        "{told}"
+        text.starts_with("# The task The form\nIt depends on:\n- gone\n"),
+        "{text}"
     );
     // A feature's name must not lead out of the directory.
-    write(root, &[("other/.dagent/feature-spec.md", "secret")]);
+    write_files(root, &[("other/.dagent/feature-spec.md", "secret")]);
     let inside = root.join("inside");
     fs::create_dir(&inside).unwrap();
     for name in ["..", ".", ".hidden"] {
         let Ok(id) = FeatureId::parse(name) else {
             continue;
         };
-        let told = gather(&place(&inside, Scope::Feature(id))).written();
-        assert!(!told.contains("secret"), "{told}");
+        let rendered = build_context(&context_inputs(&inside, Scope::Feature(id))).render();
+        assert!(!rendered.contains("secret"), "{rendered}");
     }
 }
 
@@ -216,21 +224,21 @@ fn what_is_missing_or_broken_is_told_as_far_as_it_is_known() {
 fn sources_change_with_their_files() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
-    write(root, &[(".dagent/features/auth/feature-spec.md", "One.")]);
-    let mut place = place(root, feature("auth"));
-    let before = sources(&place);
-    assert_eq!(sources(&place), before);
-    let changed = |place: &Place| changed_sources(&before, &sources(place));
+    write_files(root, &[(".dagent/features/auth/feature-spec.md", "One.")]);
+    let mut inputs = context_inputs(root, feature_scope("auth"));
+    let before = collect_sources(&inputs);
+    assert_eq!(collect_sources(&inputs), before);
+    let changed = |current: &ContextInputs| changed_sources(&before, &collect_sources(current));
     fs::write(
         root.join(".dagent/features/auth/feature-spec.md"),
         "Two, longer.",
     )
     .unwrap();
-    assert_eq!(changed(&place), ["feature-spec.md"]);
+    assert_eq!(changed(&inputs), ["feature-spec.md"]);
     fs::write(root.join("CLAUDE.md"), "Be kind.").unwrap();
-    let now = changed(&place);
-    assert!(now.contains(&"CLAUDE.md".to_owned()), "{now:?}");
-    place.commits = Err("git can't be run".to_owned());
-    let now = changed(&place);
-    assert!(now.contains(&"HEAD".to_owned()), "{now:?}");
+    let changes = changed(&inputs);
+    assert!(changes.contains(&"CLAUDE.md".to_owned()), "{changes:?}");
+    inputs.commits = Err("git can't be run".to_owned());
+    let changes = changed(&inputs);
+    assert!(changes.contains(&"HEAD".to_owned()), "{changes:?}");
 }

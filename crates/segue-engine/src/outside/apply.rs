@@ -1,175 +1,200 @@
 //! Application of changes in a native session to the record, with decisions that report them.
 
 use segue_catalog::NativeTurn;
-use segue_core::reconcile::completed;
+use segue_core::reconcile::merge_interrupted_turn;
 use segue_core::session::{
     Decision, DecisionKind, LegEnd, Session, Turn, TurnState, close_open_calls,
 };
-use segue_store::{AdoptedTurn, Finish, Lease, Memory, StoreError, TakenIn};
+use segue_store::{AdoptedTurn, ContextLossState, Lease, NativeUpdate, StoreError, TurnEnding};
 
-use super::{Ahead, News, Standing};
-use crate::adopt::made_elsewhere;
-use crate::hold::Hold;
-use crate::native::keeper;
-use crate::pieces::joined;
-use crate::recover::{interrupted, went_away};
+use super::{Divergence, NativeAlignment, ReconcileMode};
+use crate::adopt::adopt_outside_turn;
+use crate::hold::LeaseGuard;
+use crate::native::storage_provider;
+use crate::pieces::merge_chunks;
+use crate::recover::{interruption_decision, interruption_failure};
 use crate::{Engine, EngineError};
 
 impl Engine {
-    pub(super) async fn apply(
+    pub(super) async fn apply_divergence(
         &self,
         session: Session,
-        hold: &Hold,
-        mut news: News,
-        ahead: Ahead,
+        guard: &LeaseGuard,
+        mut divergence: Divergence,
+        mode: ReconcileMode,
     ) -> Result<(Session, Vec<Decision>), EngineError> {
-        let now = (self.world.now)();
-        let who = keeper(&news.leg.provider);
-        let mut told = Vec::new();
-        let mut taken = TakenIn {
-            leg: news.leg.id,
-            finish: None,
-            back_to: None,
+        let now = (self.environment.now)();
+        let provider = storage_provider(&divergence.leg.provider);
+        let mut decisions = Vec::new();
+        let mut update = NativeUpdate {
+            leg: divergence.leg.id,
+            interrupted_turn: None,
+            rewound_to: None,
             turns: Vec::new(),
             at: now,
         };
-        if let Some((turn, native)) = &news.cut_off {
-            taken.finish = Some((turn.id, self.completion(turn, native.as_ref()).await?));
-            told.push(recovered(
+        if let Some((turn, native)) = &divergence.interrupted {
+            update.interrupted_turn = Some((
+                turn.id,
+                self.build_ending_from_native(turn, native.as_ref()).await?,
+            ));
+            decisions.push(recovery_decision(
                 turn,
                 native.as_ref(),
-                &news.standing,
-                who.as_str(),
+                &divergence.alignment,
+                provider.as_str(),
             ));
         }
-        let made = std::mem::take(&mut news.turns).into_iter();
-        let mut made: Vec<AdoptedTurn> = made.map(|turn| made_elsewhere(turn, now)).collect();
-        match &news.standing {
-            Standing::Level => {
-                if !made.is_empty() {
-                    let turns = turns_in_words(made.len());
-                    told.push(outside(format!("took in {turns} made in {who} itself")));
+        let new_turns = std::mem::take(&mut divergence.new_turns).into_iter();
+        let mut new_turns: Vec<AdoptedTurn> = new_turns
+            .map(|turn| adopt_outside_turn(turn, now))
+            .collect();
+        match &divergence.alignment {
+            NativeAlignment::Aligned => {
+                if !new_turns.is_empty() {
+                    let turns = format_turns_that_were(new_turns.len());
+                    decisions.push(outside_decision(format!(
+                        "took in {turns} made in {provider} itself"
+                    )));
                 }
-                taken.turns = std::mem::take(&mut made);
+                update.turns = std::mem::take(&mut new_turns);
             }
-            Standing::Back { to, dropped } if ahead != Ahead::Else => {
-                taken.back_to = Some(to.id);
-                let text = went_back(&session, to, *dropped, made.len(), who.as_str());
-                told.push(outside(text));
-                taken.turns = std::mem::take(&mut made);
+            NativeAlignment::Rewound { to, dropped } if mode != ReconcileMode::Other => {
+                update.rewound_to = Some(to.id);
+                let text =
+                    format_rewind(&session, to, *dropped, new_turns.len(), provider.as_str());
+                decisions.push(outside_decision(text));
+                update.turns = std::mem::take(&mut new_turns);
             }
-            Standing::Back { .. } | Standing::Apart(_) | Standing::Gone | Standing::Cut => {}
+            NativeAlignment::Rewound { .. }
+            | NativeAlignment::Diverged(_)
+            | NativeAlignment::Missing
+            | NativeAlignment::Truncated => {}
         }
-        if news.compacted && (ahead != Ahead::Else || !taken.turns.is_empty()) {
-            let memory = Memory::Smaller;
+        if divergence.compacted && (mode != ReconcileMode::Other || !update.turns.is_empty()) {
+            let context_loss = ContextLossState::Lost;
             self.store
-                .note_memory(&hold.lease, news.leg.id, memory)
+                .set_context_loss(&guard.lease, divergence.leg.id, context_loss)
                 .await?;
             let text = format!(
-                "{who} made its own context smaller; the next prompt tells it again what must not be forgotten"
+                "{provider} made its own context smaller; the next prompt tells it again what must not be forgotten"
             );
-            told.push(Decision::new(DecisionKind::Compacted, text));
+            decisions.push(Decision::new(DecisionKind::Compacted, text));
         }
-        if taken.finish.is_some() || taken.back_to.is_some() || !taken.turns.is_empty() {
-            self.store.take_in(&hold.lease, taken).await?;
+        if update.interrupted_turn.is_some()
+            || update.rewound_to.is_some()
+            || !update.turns.is_empty()
+        {
+            self.store.apply_native_update(&guard.lease, update).await?;
         }
-        if let Some((turn, Some(native))) = &news.cut_off {
+        if let Some((turn, Some(native))) = &divergence.interrupted {
             let mark = native.until.to_string();
-            self.store.mark_end(&hold.lease, turn.id, &mark).await?;
+            self.store
+                .set_attempt_mark(&guard.lease, turn.id, &mark)
+                .await?;
         }
-        if ahead != Ahead::Else {
-            told.extend(self.part_ways(&session, hold, &news, made, ahead).await?);
+        if mode != ReconcileMode::Other {
+            decisions.extend(
+                self.detach_native(&session, guard, &divergence, new_turns, mode)
+                    .await?,
+            );
         }
-        Ok((self.existing(&session.id).await?, told))
+        Ok((self.require_session(&session.id).await?, decisions))
     }
 
     /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged
     /// become another session.
-    async fn part_ways(
+    async fn detach_native(
         &self,
         session: &Session,
-        hold: &Hold,
-        news: &News,
-        made: Vec<AdoptedTurn>,
-        ahead: Ahead,
+        guard: &LeaseGuard,
+        divergence: &Divergence,
+        new_turns: Vec<AdoptedTurn>,
+        mode: ReconcileMode,
     ) -> Result<Option<Decision>, EngineError> {
-        let from = match &news.standing {
-            Standing::Level | Standing::Back { .. } => return Ok(None),
-            standing @ (Standing::Gone | Standing::Cut) => {
-                return self.lose(&hold.lease, &news.leg, standing, ahead).await;
+        let from = match &divergence.alignment {
+            NativeAlignment::Aligned | NativeAlignment::Rewound { .. } => return Ok(None),
+            alignment @ (NativeAlignment::Missing | NativeAlignment::Truncated) => {
+                return self
+                    .end_lost_leg(&guard.lease, &divergence.leg, alignment, mode)
+                    .await;
             }
-            Standing::Apart(_) if made.is_empty() => return Ok(None),
-            Standing::Apart(from) => from,
+            NativeAlignment::Diverged(_) if new_turns.is_empty() => return Ok(None),
+            NativeAlignment::Diverged(from) => from,
         };
         let text = format!(
             "{} made in {} itself after turn {}, where this session is not any more; go on there with",
-            were(made.len()),
-            keeper(&news.leg.provider),
-            from.n
+            format_turns_were(new_turns.len()),
+            storage_provider(&divergence.leg.provider),
+            from.number
         );
-        let taken = TakenIn {
-            leg: news.leg.id,
-            finish: None,
-            back_to: Some(from.id),
-            turns: made,
-            at: (self.world.now)(),
+        let update = NativeUpdate {
+            leg: divergence.leg.id,
+            interrupted_turn: None,
+            rewound_to: Some(from.id),
+            turns: new_turns,
+            at: (self.environment.now)(),
         };
-        let aside = self.take_aside(session, &hold.lease, taken).await?;
-        Ok(Some(outside(format!(
+        let fork = self
+            .fork_diverged_turns(session, &guard.lease, update)
+            .await?;
+        Ok(Some(outside_decision(format!(
             "{text}: segue session resume {}",
-            aside.id
+            fork.id
         ))))
     }
 
     /// Ends a leg whose native session cannot be resumed, before its agent tries to resume it.
-    async fn lose(
+    async fn end_lost_leg(
         &self,
         lease: &Lease,
         leg: &segue_core::session::Leg,
-        standing: &Standing,
-        ahead: Ahead,
+        alignment: &NativeAlignment,
+        mode: ReconcileMode,
     ) -> Result<Option<Decision>, EngineError> {
-        let who = keeper(&leg.provider);
-        let what = match (standing, ahead) {
+        let provider = storage_provider(&leg.provider);
+        let problem = match (alignment, mode) {
             // Opening the agent may restore it, because segue stores copies of Gemini CLI's sessions.
-            (Standing::Gone, _) if who.as_str() == "gemini" => return Ok(None),
+            (NativeAlignment::Missing, _) if provider.as_str() == "gemini" => return Ok(None),
             // A strict prompt accepts no other native session, so the agent itself reports that it cannot resume this
             // one.
-            (Standing::Gone, Ahead::Prompt { strict: true }) => return Ok(None),
-            (Standing::Gone, _) => "does not have its own session any more",
+            (NativeAlignment::Missing, ReconcileMode::Prompt { strict: true }) => return Ok(None),
+            (NativeAlignment::Missing, _) => "does not have its own session any more",
             (_, _) => "does not have all of its own session any more",
         };
-        let at = (self.world.now)();
+        let at = (self.environment.now)();
         self.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
         let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
-        let text = format!("{who} {what} ({id}); a new one is told what segue has of it");
+        let text = format!("{provider} {problem} ({id}); a new one is told what segue has of it");
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
     }
 
     /// Determines how an interrupted turn ended, from the native record.
-    async fn completion(
+    async fn build_ending_from_native(
         &self,
         turn: &Turn,
         native: Option<&NativeTurn>,
-    ) -> Result<Finish, EngineError> {
+    ) -> Result<TurnEnding, EngineError> {
         let Some(native) = native else {
-            return self.closing(turn).await;
+            return self.build_ending_from_record(turn).await;
         };
-        let now = (self.world.now)();
+        let now = (self.environment.now)();
         let recorded = self.store.messages(turn.id).await?;
-        let on_record = recorded.len();
-        let mut messages = match joined(recorded.clone()) {
-            whole if whole.len() == on_record => completed(whole, native.messages.clone()),
+        let recorded_count = recorded.len();
+        let mut messages = match merge_chunks(recorded.clone()) {
+            merged if merged.len() == recorded_count => {
+                merge_interrupted_turn(merged, native.messages.clone())
+            }
             // The answer is stored in several chunks because of its length, so the recorded messages stay as they are.
             _ => recorded.clone(),
         };
         let finished = native.state == TurnState::Finished;
         messages.extend(close_open_calls(&messages, now));
         let changed = (0..).zip(messages).filter(|(seq, message)| {
-            let known = usize::try_from(*seq).ok().and_then(|seq| recorded.get(seq));
-            !message.complete || known != Some(message)
+            let stored = usize::try_from(*seq).ok().and_then(|seq| recorded.get(seq));
+            !message.complete || stored != Some(message)
         });
-        Ok(Finish {
+        Ok(TurnEnding {
             state: if finished {
                 TurnState::Finished
             } else {
@@ -177,76 +202,96 @@ impl Engine {
             },
             messages: changed.collect(),
             usage: native.usage,
-            failure: (!finished).then(went_away),
+            failure: (!finished).then(interruption_failure),
             at: native.ended_at.unwrap_or(now).max(turn.started_at),
         })
     }
 
     /// Creates a session from turns that continue a turn which is no longer on the path to the head.
-    async fn take_aside(
+    async fn fork_diverged_turns(
         &self,
         session: &Session,
         lease: &Lease,
-        taken: TakenIn,
+        update: NativeUpdate,
     ) -> Result<Session, EngineError> {
-        let title = session.title.marked("elsewhere");
+        let title = session.title.with_suffix("elsewhere");
         loop {
             // The new session has no purpose, so that a request by purpose finds the original session.
             let new = self.new_session(&session.project, &title, None, &session.provider);
-            let me = self.world.me.clone();
-            match self.store.take_aside(lease, new, me, taken.clone()).await {
-                Err(StoreError::Exists(_)) => {}
+            let process = self.environment.process.clone();
+            match self
+                .store
+                .fork_native_update(lease, new, process, update.clone())
+                .await
+            {
+                Err(StoreError::SessionExists(_)) => {}
                 outcome => return Ok(outcome?),
             }
         }
     }
 }
 
-fn outside(text: String) -> Decision {
-    Decision::new(DecisionKind::Outside, text)
+fn outside_decision(text: String) -> Decision {
+    Decision::new(DecisionKind::OutsideTurns, text)
 }
 
-fn turns_in_words(count: usize) -> String {
+fn format_turns_that_were(count: usize) -> String {
     match count {
         1 => "a turn that was".to_owned(),
         _ => format!("{count} turns that were"),
     }
 }
 
-fn were(count: usize) -> String {
+fn format_turns_were(count: usize) -> String {
     match count {
         1 => "a turn was".to_owned(),
         _ => format!("{count} turns were"),
     }
 }
 
-fn recovered(turn: &Turn, native: Option<&NativeTurn>, standing: &Standing, who: &str) -> Decision {
-    let what = match native {
+fn recovery_decision(
+    turn: &Turn,
+    native: Option<&NativeTurn>,
+    alignment: &NativeAlignment,
+    provider: &str,
+) -> Decision {
+    let explanation = match native {
         Some(native) if native.state == TurnState::Finished => {
-            format!("its answer is taken from {who}'s own record")
+            format!("its answer is taken from {provider}'s own record")
         }
         Some(_) => format!(
-            "the prompt is not sent again, and what there is of an answer is taken from {who}'s own record"
+            "the prompt is not sent again, and what there is of an answer is taken from {provider}'s own record"
         ),
-        None if turn.sent && !matches!(standing, Standing::Gone | Standing::Cut) => {
-            format!("{who} has no record of its prompt, which is not sent again")
+        None if turn.sent
+            && !matches!(
+                alignment,
+                NativeAlignment::Missing | NativeAlignment::Truncated
+            ) =>
+        {
+            format!("{provider} has no record of its prompt, which is not sent again")
         }
-        None => return interrupted(turn),
+        None => return interruption_decision(turn),
     };
-    let text = format!("turn {} was interrupted: {what}", turn.n);
+    let text = format!("turn {} was interrupted: {explanation}", turn.number);
     Decision::new(DecisionKind::Recovered, text)
 }
 
-fn went_back(session: &Session, to: &Turn, dropped: usize, new: usize, who: &str) -> String {
-    let goes_on = match new {
+fn format_rewind(
+    session: &Session,
+    to: &Turn,
+    dropped: usize,
+    new_turns: usize,
+    provider: &str,
+) -> String {
+    let continuation = match new_turns {
         0 => String::new(),
         1 => ", and a turn made there".to_owned(),
-        _ => format!(", and {new} turns made there"),
+        _ => format!(", and {new_turns} turns made there"),
     };
     format!(
-        "{who} itself went back to turn {}: this session follows{goes_on}; {} dropped by that, and `segue session undo {}` brings back what was",
-        to.n,
-        were(dropped),
+        "{provider} itself went back to turn {}: this session follows{continuation}; {} dropped by that, and `segue session undo {}` brings back what was",
+        to.number,
+        format_turns_were(dropped),
         session.id
     )
 }

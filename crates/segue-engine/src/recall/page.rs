@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use std::ops::{ControlFlow, RangeInclusive};
 
 /// Number and text of a turn.
-type Written = (u32, String);
+type TurnText = (u32, String);
 
 /// Consecutive turns, each as text.
-pub(super) struct Page {
+pub(super) struct HistoryPage {
     limit: usize,
-    turns: VecDeque<Written>,
+    turns: VecDeque<TurnText>,
     /// Size of all turns in characters.
     size: usize,
     /// Number of characters that are skipped at the start of the first turn.
     skipped: usize,
 }
 
-impl Page {
-    /// Creates an empty page for `limit` characters. [`Self::add_after`] skips the first `skip` characters of the first
+impl HistoryPage {
+    /// Creates an empty page for `limit` characters. [`Self::append`] skips the first `skip` characters of the first
     /// turn.
     pub(super) fn new(limit: usize, skip: usize) -> Self {
         Self {
@@ -31,25 +31,25 @@ impl Page {
 
     /// Appends a turn. Returns `Break` if the page is full. A turn that does not fit is dropped, unless it is the
     /// first.
-    pub(super) fn add_after(&mut self, n: u32, text: String) -> ControlFlow<()> {
+    pub(super) fn append(&mut self, n: u32, text: String) -> ControlFlow<()> {
         let text = match self.skipped {
             skip if skip > 0 && self.turns.is_empty() => text.chars().skip(skip).collect(),
             _ => text,
         };
-        self.add(n, text, VecDeque::push_back)
+        self.push_turn(n, text, VecDeque::push_back)
     }
 
     /// Inserts a turn before the others. Returns `Break` if the page is full. A turn that does not fit is dropped,
     /// unless it is the first.
-    pub(super) fn add_before(&mut self, n: u32, text: String) -> ControlFlow<()> {
-        self.add(n, text, VecDeque::push_front)
+    pub(super) fn prepend(&mut self, n: u32, text: String) -> ControlFlow<()> {
+        self.push_turn(n, text, VecDeque::push_front)
     }
 
-    fn add(
+    fn push_turn(
         &mut self,
         n: u32,
         text: String,
-        push: fn(&mut VecDeque<Written>, Written),
+        push: fn(&mut VecDeque<TurnText>, TurnText),
     ) -> ControlFlow<()> {
         let size = text.chars().count();
         if !self.turns.is_empty() && self.size + size > self.limit {
@@ -64,45 +64,49 @@ impl Page {
     }
 
     /// Appends a turn, and removes turns from the start until the page fits.
-    pub(super) fn roll(&mut self, n: u32, text: String) {
+    pub(super) fn append_and_trim(&mut self, n: u32, text: String) {
         self.size += text.chars().count();
         self.turns.push_back((n, text));
         while self.size > self.limit && self.turns.len() > 1 {
-            let gone = self.turns.pop_front();
-            self.size -= gone.map_or(0, |(_, text)| text.chars().count());
+            let removed = self.turns.pop_front();
+            self.size -= removed.map_or(0, |(_, text)| text.chars().count());
         }
     }
 
-    /// Returns the page as text, with notes on how to request the turns of `asked` that are missing. Each note repeats
-    /// the arguments in `more`.
-    pub(super) fn finish(self, asked: &RangeInclusive<u32>, more: &str) -> String {
+    /// Returns the page as text, with notes on how to request the turns of `requested` that are missing. Each note repeats
+    /// the arguments in `repeated_arguments`.
+    pub(super) fn into_text(
+        self,
+        requested: &RangeInclusive<u32>,
+        repeated_arguments: &str,
+    ) -> String {
         let (Some(&(first, _)), Some(&(last, _))) = (self.turns.front(), self.turns.back()) else {
             return String::new();
         };
         let mut notes = String::new();
-        let mut left_out = |from: u32, to: u32| {
+        let mut add_omission_note = |from: u32, to: u32| {
             if from <= to {
-                let (which, are) = if from == to {
+                let (subject, verb) = if from == to {
                     (format!("Turn {from}"), "is")
                 } else {
                     (format!("Turns {from} to {to}"), "are")
                 };
                 let _ = writeln!(
                     notes,
-                    "{which} {are} left out: ask with from: {from}, to: {to}{more}."
+                    "{subject} {verb} left out: ask with from: {from}, to: {to}{repeated_arguments}."
                 );
             }
         };
-        left_out(*asked.start(), first.saturating_sub(1));
-        left_out(last + 1, *asked.end());
+        add_omission_note(*requested.start(), first.saturating_sub(1));
+        add_omission_note(last + 1, *requested.end());
         let mut page: String = self.turns.iter().map(|(_, text)| text.as_str()).collect();
         if self.size > self.limit {
             page = page.chars().take(self.limit).collect();
-            let next = self.skipped + self.limit;
-            let left = self.size - self.limit;
+            let next_skip = self.skipped + self.limit;
+            let remaining = self.size - self.limit;
             let _ = writeln!(
                 notes,
-                "Turn {first} goes on for {left} more characters: ask with from: {first}, to: {first}, skip: {next}{more}."
+                "Turn {first} goes on for {remaining} more characters: ask with from: {first}, to: {first}, skip: {next_skip}{repeated_arguments}."
             );
         }
         if page.is_empty() {
@@ -123,25 +127,25 @@ impl Page {
 mod tests {
     use super::*;
 
-    fn text(n: u32, length: usize) -> String {
+    fn turn_text(n: u32, length: usize) -> String {
         n.to_string().repeat(length)
     }
 
     /// Fills a page with turns of these lengths, from the first turn on.
-    fn forward(skip: usize, lengths: &[usize]) -> String {
-        let mut page = Page::new(10, skip);
+    fn fill_forward(skip: usize, lengths: &[usize]) -> String {
+        let mut page = HistoryPage::new(10, skip);
         let mut n = 0;
         for length in lengths {
             n += 1;
-            if page.add_after(n, text(n, *length)).is_break() {
+            if page.append(n, turn_text(n, *length)).is_break() {
                 break;
             }
         }
-        page.finish(&(1..=u32::try_from(lengths.len()).unwrap()), "")
+        page.into_text(&(1..=u32::try_from(lengths.len()).unwrap()), "")
     }
 
     #[test]
-    fn a_page_takes_the_first_that_fit_and_tells_of_the_rest() {
+    fn a_page_contains_the_first_turns_that_fit_and_names_the_omitted_ones() {
         let cases = [
             ((0, &[2, 2][..]), "1122"),
             ((0, &[5, 5]), "1111122222"),
@@ -166,28 +170,35 @@ mod tests {
             ((20, &[12]), "\n\nTurn 1 has no more than 20 characters.\n"),
         ];
         for ((skip, lengths), expected) in cases {
-            assert_eq!(forward(skip, lengths), expected, "{skip} {lengths:?}");
+            assert_eq!(fill_forward(skip, lengths), expected, "{skip} {lengths:?}");
         }
     }
 
-    /// Fills a page with the newest turns twice: with `roll` from the first turn on, and with `add_before` from the
+    /// Fills a page with the newest turns twice: with `append_and_trim` from the first turn on, and with `prepend` from the
     /// last.
-    fn backward(lengths: &[usize]) -> [String; 2] {
-        let turns = || (1..).zip(lengths).map(|(n, length)| (n, text(n, *length)));
-        let asked = 1..=u32::try_from(lengths.len()).unwrap();
-        let mut rolled = Page::new(10, 0);
-        turns().for_each(|(n, text)| rolled.roll(n, text));
-        let mut page = Page::new(10, 0);
+    fn fill_backward(lengths: &[usize]) -> [String; 2] {
+        let turns = || {
+            (1..)
+                .zip(lengths)
+                .map(|(n, length)| (n, turn_text(n, *length)))
+        };
+        let requested = 1..=u32::try_from(lengths.len()).unwrap();
+        let mut rolled = HistoryPage::new(10, 0);
+        turns().for_each(|(n, text)| rolled.append_and_trim(n, text));
+        let mut page = HistoryPage::new(10, 0);
         for (n, text) in turns().collect::<Vec<_>>().into_iter().rev() {
-            if page.add_before(n, text).is_break() {
+            if page.prepend(n, text).is_break() {
                 break;
             }
         }
-        [rolled.finish(&asked, ", x"), page.finish(&asked, ", x")]
+        [
+            rolled.into_text(&requested, ", x"),
+            page.into_text(&requested, ", x"),
+        ]
     }
 
     #[test]
-    fn a_page_takes_the_last_that_fit_whichever_way_they_come() {
+    fn a_page_contains_the_newest_turns_that_fit_in_either_order_of_insertion() {
         let cases = [
             (&[2, 2][..], "1122"),
             (
@@ -205,7 +216,7 @@ mod tests {
             ),
         ];
         for (lengths, expected) in cases {
-            assert_eq!(backward(lengths), [expected, expected], "{lengths:?}");
+            assert_eq!(fill_backward(lengths), [expected, expected], "{lengths:?}");
         }
     }
 }

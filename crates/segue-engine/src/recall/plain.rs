@@ -1,42 +1,46 @@
 //! Plain text of message parts, without characters that control a terminal.
 
-use segue_core::brief::noted_answer;
+use segue_core::brief::describe_tool_result;
 use segue_core::session::Part;
 
 /// Text and kind of a message part.
-pub(crate) struct Plain {
-    pub(crate) kind: Kind,
+pub(crate) struct PlainPart {
+    pub(crate) kind: PlainPartKind,
     pub(crate) text: String,
 }
 
 /// Kind of a message part, which determines how much of it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Words,
+pub(crate) enum PlainPartKind {
+    Text,
     Thought,
     Tool,
     /// A call of segue's history tools, or its result. It only repeats content of other turns.
-    Recall,
+    HistoryTool,
     Other,
 }
 
 /// Names of the tools with which an agent reads conversations. Agents add a prefix or a suffix.
-const ASKING: [&str; 2] = ["session_history", "session_search"];
+const HISTORY_TOOL_NAMES: [&str; 2] = ["session_history", "session_search"];
 
-pub(crate) fn plain(part: &Part) -> Plain {
-    let tool = |name: &str| {
-        if ASKING.iter().any(|asking| name.contains(asking)) {
-            Kind::Recall
+pub(crate) fn to_plain_part(part: &Part) -> PlainPart {
+    let tool_kind = |name: &str| {
+        if HISTORY_TOOL_NAMES
+            .iter()
+            .any(|history_tool| name.contains(history_tool))
+        {
+            PlainPartKind::HistoryTool
         } else {
-            Kind::Tool
+            PlainPartKind::Tool
         }
     };
     let (kind, text) = match part {
-        Part::Text(text) => (Kind::Words, text.clone()),
-        Part::Thought(text) => (Kind::Thought, text.clone()),
-        Part::FunctionCall { name, args, .. } => {
-            (tool(name), format!("calls {name} {}", args.on_one_line()))
-        }
+        Part::Text(text) => (PlainPartKind::Text, text.clone()),
+        Part::Thought(text) => (PlainPartKind::Thought, text.clone()),
+        Part::FunctionCall { name, args, .. } => (
+            tool_kind(name),
+            format!("calls {name} {}", args.to_single_line()),
+        ),
         Part::FunctionResponse {
             name,
             response,
@@ -44,43 +48,49 @@ pub(crate) fn plain(part: &Part) -> Plain {
             ..
         } => {
             let outcome = if *is_error { "failed" } else { "answered" };
-            (tool(name), format!("{outcome}: {}", noted_answer(response)))
+            (
+                tool_kind(name),
+                format!("{outcome}: {}", describe_tool_result(response)),
+            )
         }
-        Part::InlineData(data) => (Kind::Other, format!("[{}]", data.mime_type)),
-        Part::Unknown(json) => (Kind::Other, json.on_one_line()),
+        Part::InlineData(data) => (PlainPartKind::Other, format!("[{}]", data.mime_type)),
+        Part::Unknown(json) => (PlainPartKind::Other, json.to_single_line()),
     };
-    Plain {
+    PlainPart {
         kind,
-        text: clean(&text),
+        text: strip_control_characters(&text),
     }
 }
 
 /// Removes the characters and sequences that control a terminal or the reading direction. Line breaks and tabs stay.
-pub(crate) fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| steers(c) && c != '\n' && c != '\t') {
-        let (before, after) = rest.split_at(at);
-        clean.push_str(before);
-        rest = without_sequence(after);
+pub(crate) fn strip_control_characters(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    let mut remaining = text;
+    while let Some(at) = remaining.find(|c: char| is_control_or_bidi(c) && c != '\n' && c != '\t') {
+        let (before, after) = remaining.split_at(at);
+        cleaned.push_str(before);
+        remaining = skip_control_sequence(after);
     }
-    clean.push_str(rest);
-    clean
+    cleaned.push_str(remaining);
+    cleaned
 }
 
 /// Cleans a text and joins its lines, so that no text can imitate lines that segue writes.
-pub(crate) fn one_line(text: &str) -> String {
-    clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+pub(crate) fn to_single_line(text: &str) -> String {
+    strip_control_characters(text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns `true` if a character controls a terminal or the reading direction.
-pub(crate) fn steers(c: char) -> bool {
+pub(crate) fn is_control_or_bidi(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns the text after its first character, which is a control character. If that starts a sequence such as `ESC [
 /// 31 m`, returns the text after the sequence.
-fn without_sequence(text: &str) -> &str {
+fn skip_control_sequence(text: &str) -> &str {
     let mut chars = text.chars();
     let first = chars.next();
     let after = chars.as_str();
@@ -99,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_is_removed() {
+    fn control_characters_and_sequences_are_removed() {
         let cases = [
             ("plain\n\ttext", "plain\n\ttext"),
             ("a\u{1b}[31mb\u{9b}c\rd\u{7}\ne\tf\u{202e}g", "abcd\ne\tfg"),
@@ -110,26 +120,29 @@ mod tests {
             ("\u{1b}", ""),
         ];
         for (text, expected) in cases {
-            assert_eq!(clean(text), expected, "{text:?}");
+            assert_eq!(strip_control_characters(text), expected, "{text:?}");
         }
-        assert_eq!(one_line(" a\n\n b\u{1b}[0m\tc "), "a b c");
+        assert_eq!(to_single_line(" a\n\n b\u{1b}[0m\tc "), "a b c");
     }
 
     #[test]
-    fn what_asks_about_conversations_is_told_apart() {
+    fn calls_of_history_tools_are_recognised() {
         let call = |name: &str| Part::FunctionCall {
             id: "1".into(),
             name: name.into(),
             args: Json::empty_object(),
         };
         let cases = [
-            ("Bash", Kind::Tool),
-            ("mcp__segue__session_search", Kind::Recall),
-            ("session_history (segue MCP Server)", Kind::Recall),
-            ("mcp__segue__session_describe", Kind::Tool),
+            ("Bash", PlainPartKind::Tool),
+            ("mcp__segue__session_search", PlainPartKind::HistoryTool),
+            (
+                "session_history (segue MCP Server)",
+                PlainPartKind::HistoryTool,
+            ),
+            ("mcp__segue__session_describe", PlainPartKind::Tool),
         ];
         for (name, kind) in cases {
-            assert_eq!(plain(&call(name)).kind, kind, "{name}");
+            assert_eq!(to_plain_part(&call(name)).kind, kind, "{name}");
         }
     }
 }

@@ -3,30 +3,34 @@
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::Purpose;
 use segue_core::session::{Message, Project, Title};
-use segue_store::{Filter, NewSession, Started, StoreError};
+use segue_store::{NewSession, SessionFilter, StartedSession, StoreError};
 
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
     /// Creates a session with its first prompt and acquires its lease. Fails with [`StoreError::Fits`] if a session
-    /// that matches `unless` exists by then.
-    pub(crate) async fn start(
+    /// that matches `conflict_filter` exists by then.
+    pub(crate) async fn start_session(
         &self,
         request: &ChatRequest,
         provider: &ProviderId,
         prompt: &Message,
-        unless: Option<&Filter>,
-    ) -> Result<Started, EngineError> {
+        unless: Option<&SessionFilter>,
+    ) -> Result<StartedSession, EngineError> {
         let title = Title::from_prompt(&request.prompt);
         loop {
             let purpose = request.target.purpose();
             let new = NewSession {
-                unless: unless.cloned(),
+                conflict_filter: unless.cloned(),
                 ..self.new_session(&request.project, &title, purpose, provider)
             };
-            match self.store.start(new, self.world.me.clone(), prompt).await {
+            match self
+                .store
+                .start_session(new, self.environment.process.clone(), prompt)
+                .await
+            {
                 // The id is taken by a session of the same second with the same four random characters: draw new ones.
-                Err(StoreError::Exists(_)) => {}
+                Err(StoreError::SessionExists(_)) => {}
                 outcome => return Ok(outcome?),
             }
         }
@@ -40,15 +44,15 @@ impl Engine {
         purpose: Option<&Purpose>,
         provider: &ProviderId,
     ) -> NewSession {
-        let at = (self.world.now)();
+        let at = (self.environment.now)();
         NewSession {
-            id: SessionId::at(at, (self.world.random)()),
+            id: SessionId::from_timestamp(at, (self.environment.random)()),
             project: project.clone(),
             title: title.clone(),
             purpose: purpose.cloned(),
             provider: provider.clone(),
             at,
-            unless: None,
+            conflict_filter: None,
         }
     }
 }

@@ -3,65 +3,73 @@
 
 use std::path::Path;
 
-use segue_catalog::index::State;
+use segue_catalog::index::NativeStatus;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::scope::{Evidence, Purpose, Scope, Sighting, is_recent};
-use segue_core::session::{DecisionKind, Session, StepKind};
-use segue_store::Filter;
+use segue_core::scope::{NativeSummary, Purpose, PurposeEvidence, Scope, is_recent};
+use segue_core::session::{DecisionKind, ResolutionStepKind, Session};
+use segue_store::SessionFilter;
 
-use super::Trail;
-use crate::adopt::Beside;
-use crate::{ChatRequest, Engine, EngineError, Freshness, Native};
+use super::ResolutionTrace;
+use crate::adopt::AdoptionHint;
+use crate::{ChatRequest, Engine, EngineError, Freshness, NativeEntry};
 
 /// A native session that had the purpose, and the agent that can resume it.
-struct Found {
+struct PurposeMatch {
     provider: ProviderId,
     id: NativeId,
-    by: Evidence,
+    evidence: PurposeEvidence,
 }
 
 impl Engine {
     /// Adopts the newest native session of the last seven days that had the purpose and is not attached to a session of
     /// segue.
-    pub(super) async fn known_again(
+    pub(super) async fn adopt_matching_native(
         &self,
         request: &ChatRequest,
         purpose: &Purpose,
         provider: Option<&ProviderId>,
-        trail: &mut Trail,
+        trace: &mut ResolutionTrace,
     ) -> Result<Option<Session>, EngineError> {
         if purpose.scope == Scope::Project {
             return Ok(None);
         }
         let natives = self.recent_natives(&request.project.key, provider).await?;
-        let looked_at = natives.len();
-        let found = self.newest_of(purpose, natives, provider);
-        let Some(found) = found else {
+        let candidate_count = natives.len();
+        let matched = self.newest_purpose_match(purpose, natives, provider);
+        let Some(matched) = matched else {
             let text = format!(
-                "{looked_at} native sessions of the last 7 days that carry none of segue's, none of them for {purpose}"
+                "{candidate_count} native sessions of the last 7 days that carry none of segue's, none of them for {purpose}"
             );
-            trail.step(StepKind::Catalog, text);
+            trace.add_step(ResolutionStepKind::Catalog, text);
             return Ok(None);
         };
-        let Found { provider, id, by } = found;
-        let why = match (by, purpose.heading()) {
-            (Evidence::Tag, Some(heading)) => format!("its first prompt begins with {heading}"),
-            (Evidence::Tag, None) | (Evidence::Title, _) => "it is called so".to_owned(),
+        let PurposeMatch {
+            provider,
+            id,
+            evidence,
+        } = matched;
+        let reason = match (evidence, purpose.heading()) {
+            (PurposeEvidence::Tag, Some(heading)) => {
+                format!("its first prompt begins with {heading}")
+            }
+            (PurposeEvidence::Tag, None) | (PurposeEvidence::Title, _) => {
+                "it is called so".to_owned()
+            }
         };
         let text = format!(
-            "{looked_at} native sessions of the last 7 days that carry none of segue's; the newest for {purpose} is \
-             {provider}:{id}, since {why}"
+            "{candidate_count} native sessions of the last 7 days that carry none of segue's; the newest for {purpose} is \
+             {provider}:{id}, since {reason}"
         );
-        trail.step(StepKind::Catalog, text);
-        self.refuse_strangers_in(&provider, &id).await?;
-        let beside = Beside::Purpose(purpose, &why);
-        let adopted = self.adopt(&provider, &id, &request.project, beside);
-        let (session, adopted) = adopted.await?;
-        if adopted.is_none() {
+        trace.add_step(ResolutionStepKind::Catalog, text);
+        self.ensure_no_foreign_process(&provider, &id).await?;
+        let hint = AdoptionHint::Purpose(purpose, &reason);
+        let adoption = self.adopt_by_id(&provider, &id, &request.project, hint);
+        let (session, decision) = adoption.await?;
+        if decision.is_none() {
             let text = format!("continuing session {} for {purpose}", session.id);
-            trail.decide(DecisionKind::Continued, text);
+            trace.add_decision(DecisionKind::Continued, text);
         }
-        trail.done.extend(adopted);
+        trace.logged_decisions.extend(decision);
         Ok(Some(session))
     }
 
@@ -71,60 +79,68 @@ impl Engine {
         &self,
         project: &str,
         provider: Option<&ProviderId>,
-    ) -> Result<Vec<Native>, EngineError> {
-        let now = (self.world.now)();
-        let filter = Filter {
+    ) -> Result<Vec<NativeEntry>, EngineError> {
+        let now = (self.environment.now)();
+        let filter = SessionFilter {
             project: Some(project.to_owned()),
             provider: provider.cloned(),
-            since: now.checked_sub(segue_core::scope::RECENT).ok(),
-            ..Filter::default()
+            since: now.checked_sub(segue_core::scope::NATIVE_MATCH_WINDOW).ok(),
+            ..SessionFilter::default()
         };
         // Building an index takes longer than reading the few files that were written recently.
-        let whole = self.index().is_some_and(segue_catalog::Index::is_whole);
-        let freshness = if whole {
+        let is_complete = self
+            .index()
+            .is_some_and(segue_catalog::Index::has_completed_refresh);
+        let freshness = if is_complete {
             Freshness::Fresh
         } else {
             Freshness::Scanned
         };
-        let natives = match self.indexed(&filter, u32::MAX, freshness).await? {
+        let natives = match self
+            .list_indexed_natives(&filter, u32::MAX, freshness)
+            .await?
+        {
             Ok(indexed) => indexed.natives,
-            Err(_) => self.natives(&filter).await?.0,
+            Err(_) => self.list_unattached_natives(&filter).await?.0,
         };
-        let fits = |native: &Native| is_recent(native.session.head.updated_at, now);
-        Ok(natives.into_iter().filter(fits).collect())
+        let is_active = |native: &NativeEntry| is_recent(native.session.head.updated_at, now);
+        Ok(natives.into_iter().filter(is_active).collect())
     }
 
     /// Returns the newest of the native sessions that had the purpose and can be resumed.
-    fn newest_of(
+    fn newest_purpose_match(
         &self,
         purpose: &Purpose,
-        mut natives: Vec<Native>,
+        mut natives: Vec<NativeEntry>,
         provider: Option<&ProviderId>,
-    ) -> Option<Found> {
-        let now = (self.world.now)();
+    ) -> Option<PurposeMatch> {
+        let now = (self.environment.now)();
         natives.sort_by_key(|native| std::cmp::Reverse(native.session.head.updated_at));
         natives.into_iter().find_map(|native| {
             let head = &native.session.head;
-            let seen = Sighting {
+            let summary = NativeSummary {
                 first_prompt: head.first_prompt.as_deref(),
                 title: head.title.as_ref(),
                 updated_at: head.updated_at,
             };
-            let by = purpose.is_that_of(&seen, now)?;
+            let evidence = purpose.match_native(&summary, now)?;
             // An archived session, or one whose directory no longer exists, is not resumed.
-            let known = native.known.as_ref().map(|known| known.state);
-            let put_away = native.session.found.archived || known == Some(State::Archived);
-            let at_home = head.cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_dir());
+            let status = native.details.as_ref().map(|details| details.status);
+            let is_archived =
+                native.session.location.archived || status == Some(NativeStatus::Archived);
+            let has_directory = head.cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_dir());
             let driver = match provider {
                 Some(provider) => Some(provider.clone()),
-                None => self.driver(&native.session.provider),
+                None => self.find_driver(&native.session.provider),
             };
-            let free = !put_away && at_home;
-            driver.filter(|_| free).map(|provider| Found {
-                provider,
-                id: head.id.clone(),
-                by,
-            })
+            let is_resumable = !is_archived && has_directory;
+            driver
+                .filter(|_| is_resumable)
+                .map(|provider| PurposeMatch {
+                    provider,
+                    id: head.id.clone(),
+                    evidence,
+                })
         })
     }
 }

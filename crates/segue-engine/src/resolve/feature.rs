@@ -3,49 +3,54 @@
 use segue_core::id::FeatureId;
 use segue_core::scope::Scope;
 use segue_core::session::Session;
-use segue_store::{Filter, Page};
+use segue_store::{PageRequest, SessionFilter};
 
-use super::Fitting;
+use super::SessionMatch;
 use crate::{Engine, EngineError};
 
 /// Maximum number of a feature's sessions that are read.
-const LOOKED_AT: u32 = 100;
+const MAX_FEATURE_SESSIONS: u32 = 100;
 
 impl Engine {
     /// Finds the session of a feature among those that match a filter: the newest one with turns, and the feature's own
     /// session before those of its tasks and roles.
     ///
     /// Fails with [`EngineError::Ambiguous`] if several agents have such a session.
-    pub(super) async fn of_feature(
+    pub(super) async fn find_feature_session(
         &self,
         feature: &FeatureId,
-        among: Filter,
+        filter: SessionFilter,
     ) -> Result<Option<Session>, EngineError> {
-        let own = Filter {
+        let own_filter = SessionFilter {
             purpose: Some(Scope::Feature(feature.clone()).into()),
-            ..among.clone()
+            ..filter.clone()
         };
-        let any = Filter {
+        let any_filter = SessionFilter {
             feature: Some(feature.clone()),
-            ..among
+            ..filter
         };
-        let own = self.said_and_blank(&own).await?;
-        let any = self.said_and_blank(&any).await?;
+        let own_sessions = self.find_with_and_without_turns(&own_filter).await?;
+        let any_sessions = self.find_with_and_without_turns(&any_filter).await?;
         // A session without turns is used only if there is no other.
-        for mut found in [own.0, any.0, own.1, any.1] {
-            let mut agents = Vec::new();
-            found.retain(|session| {
-                let first = !agents.contains(&session.provider);
-                agents.push(session.provider.clone());
-                first
+        for mut sessions in [
+            own_sessions.0,
+            any_sessions.0,
+            own_sessions.1,
+            any_sessions.1,
+        ] {
+            let mut providers = Vec::new();
+            sessions.retain(|session| {
+                let is_first = !providers.contains(&session.provider);
+                providers.push(session.provider.clone());
+                is_first
             });
-            match found.as_slice() {
+            match sessions.as_slice() {
                 [] => {}
                 [session] => return Ok(Some(session.clone())),
                 several => {
                     return Err(EngineError::Ambiguous {
                         text: format!("feature:{feature}"),
-                        candidates: several.iter().map(Fitting::from).collect(),
+                        candidates: several.iter().map(SessionMatch::from).collect(),
                     });
                 }
             }
@@ -54,21 +59,24 @@ impl Engine {
     }
 
     /// Returns the matching sessions, newest first: those with turns, and those without.
-    async fn said_and_blank(
+    async fn find_with_and_without_turns(
         &self,
-        filter: &Filter,
+        filter: &SessionFilter,
     ) -> Result<(Vec<Session>, Vec<Session>), EngineError> {
-        let found = self.store.find(filter, Page::first(LOOKED_AT)).await?;
-        let found = found.sessions.into_iter();
-        Ok(found.partition(|session| session.turns > 0))
+        let page = self
+            .store
+            .list_sessions(filter, PageRequest::first(MAX_FEATURE_SESSIONS))
+            .await?;
+        let sessions = page.sessions.into_iter();
+        Ok(sessions.partition(|session| session.turns > 0))
     }
 
     /// Returns the newest matching session that has turns.
-    pub(super) async fn newest_said(
+    pub(super) async fn newest_with_turns(
         &self,
-        filter: &Filter,
+        filter: &SessionFilter,
     ) -> Result<Option<Session>, EngineError> {
-        let (said, _) = self.said_and_blank(filter).await?;
-        Ok(said.into_iter().next())
+        let (with_turns, _) = self.find_with_and_without_turns(filter).await?;
+        Ok(with_turns.into_iter().next())
     }
 }

@@ -8,95 +8,108 @@ use std::path::Path;
 
 use segue_core::id::ProviderId;
 use segue_core::scope::{Purpose, Scope};
-use segue_core::session::{DecisionKind, Project, Session, StepKind};
-use segue_store::Filter;
+use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session};
+use segue_store::SessionFilter;
 
-use super::{Trail, named};
+use super::{ResolutionTrace, format_session};
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
     /// Finds the session for a purpose: the newest in the store, else a native session from the catalog. `None` if
     /// there is none.
-    pub(super) async fn scoped(
+    pub(super) async fn find_for_purpose(
         &self,
         request: &ChatRequest,
         purpose: &Purpose,
         provider: Option<&ProviderId>,
-        trail: &mut Trail,
+        trace: &mut ResolutionTrace,
     ) -> Result<Option<Session>, EngineError> {
-        let kind = pass(&purpose.scope, trail);
-        let filter = having(purpose, &request.project, provider);
+        let kind = add_skipped_steps(&purpose.scope, trace);
+        let filter = purpose_filter(purpose, &request.project, provider);
         let with = provider.map_or(String::new(), |provider| format!(" with {provider}"));
-        if let Some(session) = self.newest(filter).await? {
+        if let Some(session) = self.newest_session(filter).await? {
             let text = format!(
                 "the newest session for {purpose}{with} is {}, last used {}",
-                named(&session),
+                format_session(&session),
                 session.updated_at.strftime("%F %T UTC")
             );
-            trail.step(kind, text);
+            trace.add_step(kind, text);
             if !Path::new(&session.project.cwd).is_dir() {
-                return Err(EngineError::NoDirectoryOf(session.id, session.project.cwd));
+                return Err(EngineError::SessionDirectoryMissing(
+                    session.id,
+                    session.project.cwd,
+                ));
             }
-            let text = format!("continuing session {} for {purpose}", named(&session));
-            trail.decide(DecisionKind::Continued, text);
+            let text = format!(
+                "continuing session {} for {purpose}",
+                format_session(&session)
+            );
+            trace.add_decision(DecisionKind::Continued, text);
             return Ok(Some(session));
         }
-        trail.step(
+        trace.add_step(
             kind,
             format!("the store has no session for {purpose}{with}"),
         );
-        if let Some(session) = self.known_again(request, purpose, provider, trail).await? {
+        if let Some(session) = self
+            .adopt_matching_native(request, purpose, provider, trace)
+            .await?
+        {
             return Ok(Some(session));
         }
         let mut text = format!("there is no session for {purpose}{with} yet; starting one");
         if let Some(provider) = provider {
-            let anybody = having(purpose, &request.project, None);
-            if let Some(other) = self.newest_said(&anybody).await? {
+            let any_provider_filter = purpose_filter(purpose, &request.project, None);
+            if let Some(other_session) = self.newest_with_turns(&any_provider_filter).await? {
                 let _ = write!(
                     text,
                     ". To go on with {}, which {} has for it: segue session handoff {} -p {provider}",
-                    named(&other),
-                    other.provider,
-                    other.id
+                    format_session(&other_session),
+                    other_session.provider,
+                    other_session.id
                 );
             }
         }
-        trail.decide(DecisionKind::Session, text);
+        trace.add_decision(DecisionKind::Session, text);
         Ok(None)
     }
 }
 
 /// Returns the filter for the sessions with a purpose, of one agent or of any. It serves for the lookup, and for the
 /// condition that no session is created while one matches.
-pub(crate) fn having(
+pub(crate) fn purpose_filter(
     purpose: &Purpose,
     project: &Project,
     provider: Option<&ProviderId>,
-) -> Filter {
-    Filter {
+) -> SessionFilter {
+    SessionFilter {
         project: Some(project.key.clone()),
         purpose: Some(purpose.clone()),
         provider: provider.cloned(),
-        ..Filter::default()
+        ..SessionFilter::default()
     }
 }
 
 /// Adds the steps that precede a scope as not requested. Returns the kind of step for the scope.
-fn pass(scope: &Scope, trail: &mut Trail) -> StepKind {
-    let kind = kind_of(scope);
-    for before in [StepKind::Id, StepKind::Task, StepKind::Feature] {
+fn add_skipped_steps(scope: &Scope, trace: &mut ResolutionTrace) -> ResolutionStepKind {
+    let kind = scope_step_kind(scope);
+    for before in [
+        ResolutionStepKind::Id,
+        ResolutionStepKind::Task,
+        ResolutionStepKind::Feature,
+    ] {
         if before == kind {
             break;
         }
-        trail.step(before, "not asked for");
+        trace.add_step(before, "not asked for");
     }
     kind
 }
 
-fn kind_of(scope: &Scope) -> StepKind {
+fn scope_step_kind(scope: &Scope) -> ResolutionStepKind {
     match scope {
-        Scope::Project => StepKind::Project,
-        Scope::Feature(_) => StepKind::Feature,
-        Scope::Task { .. } => StepKind::Task,
+        Scope::Project => ResolutionStepKind::Project,
+        Scope::Feature(_) => ResolutionStepKind::Feature,
+        Scope::Task { .. } => ResolutionStepKind::Task,
     }
 }

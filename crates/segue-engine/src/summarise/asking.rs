@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Step};
+use segue_agents::{AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection};
 use segue_core::agent::{PermissionPolicy, RoleDescription};
-use segue_core::checkpoint::{Objection, Summary, again};
+use segue_core::checkpoint::{Summary, SummaryError, summary_retry_prompt};
 use segue_core::scope::RoleName;
 use segue_core::session::{AgentEvent, StopReason, ToolStatus};
 use tokio::sync::watch;
@@ -14,127 +14,124 @@ use tokio::time::timeout;
 use super::Summariser;
 
 /// Maximum number of retries after an unusable answer.
-const AGAIN: usize = 2;
+const MAX_SUMMARY_RETRIES: usize = 2;
 
 /// Maximum size of an answer in bytes. A longer answer is not a summary.
-const LONGEST: usize = 256 * 1024;
+const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
 /// Sends a question until an answer passes the check. Returns the summary, or the reason why no answer passed, and the
 /// actions that protected native sessions.
-pub(super) async fn ask<F>(
+pub(super) async fn request_summary<F>(
     summariser: &Summariser,
     cwd: &str,
-    question: &str,
+    prompt: &str,
     check: F,
 ) -> (Result<Summary, String>, Vec<String>)
 where
-    F: Fn(&str) -> Result<Summary, Objection> + Send + Sync,
+    F: Fn(&str) -> Result<Summary, SummaryError> + Send + Sync,
 {
     let request = OpenRequest {
         cwd: PathBuf::from(cwd),
         native_id: None,
-        from: None,
+        branch_point: None,
         strict: false,
         permissions: PermissionPolicy::Deny,
-        role: reader(),
+        role: summariser_role(),
         model: None,
         mcp: Vec::new(),
         timeout: summariser.agent.defaults().timeouts.start,
         // The leash ends the process, so no code needs its identity.
-        started: watch::channel(None).0,
+        process_sender: watch::channel(None).0,
     };
-    let opening = timeout(summariser.patience, summariser.agent.open(&request)).await;
-    let Opening {
-        mut conversation,
-        mut protected,
+    let opened = timeout(summariser.timeout, summariser.agent.open(&request)).await;
+    let OpenedConnection {
+        mut connection,
+        mut guard_actions,
         ..
-    } = match opening {
-        Ok(Ok(opening)) => opening,
+    } = match opened {
+        Ok(Ok(opened)) => opened,
         Ok(Err(error)) => return (Err(error.to_string()), Vec::new()),
-        Err(_) => return (Err(too_slow(summariser.patience)), Vec::new()),
+        Err(_) => return (Err(format_timeout(summariser.timeout)), Vec::new()),
     };
-    let talking = converse(conversation.as_mut(), question, check);
-    let said = match timeout(summariser.patience, talking).await {
-        Ok(said) => said,
-        Err(_) => Err(too_slow(summariser.patience)),
+    let exchange = prompt_until_valid(connection.as_mut(), prompt, check);
+    let result = match timeout(summariser.timeout, exchange).await {
+        Ok(summary) => summary,
+        Err(_) => Err(format_timeout(summariser.timeout)),
     };
-    protected.extend(conversation.close().await);
-    (said, protected)
+    guard_actions.extend(connection.close().await);
+    (result, guard_actions)
 }
 
 /// Returns a role without tools, so that an agent that can restrict its own tools offers none.
-fn reader() -> Option<RoleDescription> {
+fn summariser_role() -> Option<RoleDescription> {
     let name = RoleName::parse("summariser").ok()?;
     Some(RoleDescription {
         name,
-        role: String::new(),
+        description: String::new(),
         instructions: Vec::new(),
         allowed_tools: Some(Vec::new()),
         tool_instructions: None,
     })
 }
 
-fn too_slow(patience: Duration) -> String {
-    format!("it did not answer within {} seconds", patience.as_secs())
+fn format_timeout(limit: Duration) -> String {
+    format!("it did not answer within {} seconds", limit.as_secs())
 }
 
-async fn converse<F>(
-    conversation: &mut dyn Conversation,
-    question: &str,
+async fn prompt_until_valid<F>(
+    connection: &mut dyn AgentConnection,
+    first_prompt: &str,
     check: F,
 ) -> Result<Summary, String>
 where
-    F: Fn(&str) -> Result<Summary, Objection>,
+    F: Fn(&str) -> Result<Summary, SummaryError>,
 {
-    let mut asked = question.to_owned();
-    let mut objections = Vec::new();
-    for _ in 0..=AGAIN {
-        let sent = conversation.send(&asked).await;
+    let mut prompt = first_prompt.to_owned();
+    let mut errors = Vec::new();
+    for _ in 0..=MAX_SUMMARY_RETRIES {
+        let sent = connection.send_prompt(&prompt).await;
         sent.map_err(|error| error.to_string())?;
-        let answer = listen(conversation).await;
+        let answer = read_answer(connection).await;
         let answer = answer.map_err(|error| error.to_string())?;
         match answer.and_then(|answer| check(&answer)) {
             Ok(summary) => return Ok(summary),
-            Err(objection) => {
-                asked = again(&objection);
-                objections.push(objection.to_string());
+            Err(rejection) => {
+                prompt = summary_retry_prompt(&rejection);
+                errors.push(rejection.to_string());
             }
         }
     }
-    objections.dedup();
-    Err(format!(
-        "no answer was taken: {}",
-        objections.join("; then ")
-    ))
+    errors.dedup();
+    Err(format!("no answer was taken: {}", errors.join("; then ")))
 }
 
 /// Reads the answer. Cancels the turn if the agent runs a tool or if the answer is too long.
-async fn listen(
-    conversation: &mut dyn Conversation,
-) -> Result<Result<String, Objection>, AgentError> {
+async fn read_answer(
+    connection: &mut dyn AgentConnection,
+) -> Result<Result<String, SummaryError>, AgentError> {
     let mut answer = String::new();
-    let mut objection = None;
+    let mut error = None;
     loop {
-        match conversation.next().await {
-            Step::Event(AgentEvent::Text(words)) if objection.is_none() => {
-                answer.push_str(&words);
-                if answer.len() > LONGEST {
-                    objection = Some(Objection::TooMuch);
-                    conversation.cancel();
+        match connection.next_event().await {
+            ConnectionEvent::Event(AgentEvent::Text(text)) if error.is_none() => {
+                answer.push_str(&text);
+                if answer.len() > MAX_ANSWER_BYTES {
+                    error = Some(SummaryError::LimitExceeded);
+                    connection.cancel();
                 }
             }
-            Step::Event(AgentEvent::Tool(call)) => {
-                let runs = matches!(call.status, ToolStatus::InProgress | ToolStatus::Completed);
-                if runs && objection.is_none() {
-                    objection = Some(Objection::UsedTool(call.name));
-                    conversation.cancel();
+            ConnectionEvent::Event(AgentEvent::Tool(call)) => {
+                let has_run = matches!(call.status, ToolStatus::InProgress | ToolStatus::Completed);
+                if has_run && error.is_none() {
+                    error = Some(SummaryError::UsedTool(call.name));
+                    connection.cancel();
                 }
             }
-            Step::Ask(request, reply) => reply(request.reject()),
-            Step::Named(_) | Step::Event(_) => {}
-            Step::Done(end) => {
-                return match (objection, end?.reason) {
-                    (Some(objection), _) => Ok(Err(objection)),
+            ConnectionEvent::PermissionRequested(request, reply) => reply(request.reject_answer()),
+            ConnectionEvent::NativeIdReported(_) | ConnectionEvent::Event(_) => {}
+            ConnectionEvent::TurnEnded(end) => {
+                return match (error, end?.reason) {
+                    (Some(error), _) => Ok(Err(error)),
                     (None, StopReason::EndTurn | StopReason::Limit) => Ok(Ok(answer)),
                     (None, StopReason::Refusal | StopReason::Cancelled) => Ok(Ok(String::new())),
                 };

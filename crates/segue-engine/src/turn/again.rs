@@ -3,72 +3,75 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use segue_core::hint::{Hint, NextStep};
+use segue_core::hint::{Hint, SuggestedAction};
 use segue_core::id::ProviderId;
-use segue_core::policy::{Next, Pause, Refused, Rest, Standing, after_refusal};
+use segue_core::policy::{
+    Cooldown, FailedPrompt, ProviderHealth, RetryAction, WaitReason, plan_retry,
+};
 use segue_core::session::{
     Decision, DecisionKind, Failure, FailureClass, LegEnd, Message, Role, TurnState, Usage,
 };
-use segue_store::Finish;
+use segue_store::TurnEnding;
 
-use super::{Outcome, Run, Tried, stopped};
-use crate::error::moment;
-use crate::outside::Ahead;
-use crate::pieces::Text;
+use super::{AttemptResult, TurnOutcome, TurnRun, wait_for_stop};
+use crate::error::format_utc;
+use crate::outside::ReconcileMode;
+use crate::pieces::BoundedText;
 use crate::record::Recorder;
-use crate::{EngineError, Stop, TurnEvent};
+use crate::{EngineError, StopLevel, TurnEvent};
 
 /// State of the attempts at a prompt.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct RetryState {
     /// Health of the agent in the session before the turn.
-    pub(super) standing: Standing,
+    pub(super) health: ProviderHealth,
     /// Whether a cooldown of the agent is on record.
-    pub(super) rested: bool,
+    pub(super) has_cooldown: bool,
     /// Time until which the prompt waits before the first attempt, with the reason.
-    pub(super) wait: Option<(Timestamp, Pause)>,
+    pub(super) wait: Option<(Timestamp, WaitReason)>,
     /// Time at which the current wait started. Later activity in the native session does not belong to this turn.
-    pub(super) waits_since: Option<Timestamp>,
+    pub(super) waiting_since: Option<Timestamp>,
     /// Whether the prompt has waited for the agent that rejected it.
-    pub(super) waited: bool,
+    pub(super) has_waited: bool,
     /// Whether a lost native session was replaced.
-    pub(super) replaced: bool,
+    pub(super) has_replaced_native: bool,
     /// Agents that failed the prompt.
-    pub(super) tried: Vec<ProviderId>,
+    pub(super) failed_providers: Vec<ProviderId>,
     /// Reason for opening another leg. `None` if there is none.
-    pub(super) why_again: Option<String>,
+    pub(super) new_leg_reason: Option<String>,
     /// Text that the agent rejected and that the retry sends. `None` if there is no retry.
-    pub(super) refused: Option<String>,
+    pub(super) refused_text: Option<String>,
 }
 
-impl Run<'_> {
+impl TurnRun<'_> {
     /// Runs attempts until the prompt is answered or fails.
-    pub(super) async fn perform(&mut self) -> Result<Outcome, EngineError> {
-        if let Some((until, why)) = self.course.wait.take()
+    pub(super) async fn run_attempts(&mut self) -> Result<TurnOutcome, EngineError> {
+        if let Some((until, reason)) = self.retry.wait.take()
             // Waits are rare, and a boxed future does not enlarge the future of every turn.
-            && let Some(outcome) = Box::pin(self.wait_out(until, why, None)).await?
+            && let Some(outcome) = Box::pin(self.wait_and_recheck(until, reason, None)).await?
         {
             return Ok(outcome);
         }
         loop {
-            let outcome = match self.attempt().await? {
-                Tried::Over(outcome) => outcome,
-                Tried::Unknown(failure) => {
-                    self.replace(failure).await?;
+            let outcome = match self.run_attempt().await? {
+                AttemptResult::Ended(outcome) => outcome,
+                AttemptResult::NativeMissing(failure) => {
+                    self.replace_lost_leg(failure).await?;
                     continue;
                 }
             };
             let Some(failure) = outcome.failure.clone() else {
                 return Ok(outcome);
             };
-            match self.next(&failure).await? {
-                Next::Settle => return Ok(outcome),
-                Next::HandOver(other) => self.hand_to(other, &failure).await?,
-                Next::Wait(until) => {
+            match self.next_action(&failure).await? {
+                RetryAction::EndTurn => return Ok(outcome),
+                RetryAction::HandOff(fallback) => self.hand_to_fallback(fallback, &failure).await?,
+                RetryAction::Wait(until) => {
                     self.fail_attempt(&failure).await?;
-                    self.course.waited = true;
-                    self.course.refused = Some(std::mem::take(&mut self.sent));
-                    let waiting = self.wait_out(until, Pause::RateLimited, Some(failure));
+                    self.retry.has_waited = true;
+                    self.retry.refused_text = Some(std::mem::take(&mut self.sent_text));
+                    let waiting =
+                        self.wait_and_recheck(until, WaitReason::RateLimited, Some(failure));
                     if let Some(outcome) = Box::pin(waiting).await? {
                         return Ok(outcome);
                     }
@@ -79,114 +82,132 @@ impl Run<'_> {
 
     /// Ends the leg of a native session that the agent has lost, so that the next attempt opens another. Done once per
     /// turn.
-    async fn replace(&mut self, unknown: Failure) -> Result<(), EngineError> {
-        self.fail_attempt(&unknown).await?;
+    async fn replace_lost_leg(&mut self, failure: Failure) -> Result<(), EngineError> {
+        self.fail_attempt(&failure).await?;
         let at = self.now();
         if let Some(leg) = self.leg.take() {
-            let (store, lease) = (&self.engine.store, &self.hold.lease);
+            let (store, lease) = (&self.engine.store, &self.guard.lease);
             store.end_leg(lease, leg, LegEnd::Lost, at).await?;
         }
-        self.course.replaced = true;
-        self.course.why_again = Some(format!(
+        self.retry.has_replaced_native = true;
+        self.retry.new_leg_reason = Some(format!(
             "the agent does not know its own session: {}",
-            unknown.message
+            failure.message
         ));
         Ok(())
     }
 
     async fn fail_attempt(&self, failure: &Failure) -> Result<(), EngineError> {
-        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        let (store, lease) = (&self.engine.store, &self.guard.lease);
         let at = self.now();
         Ok(store.fail_attempt(lease, self.turn, failure, at).await?)
     }
 
     /// Decides what happens to the prompt after a failure. A cooldown of the agent is recorded for all sessions.
-    async fn next(&mut self, failure: &Failure) -> Result<Next, EngineError> {
+    async fn next_action(&mut self, failure: &Failure) -> Result<RetryAction, EngineError> {
         let now = self.now();
-        if let Some(rest) = Rest::told_by(&self.report.provider, failure, now) {
-            self.engine.store.rest(rest).await?;
-            self.course.rested = true;
+        if let Some(cooldown) = Cooldown::from_failure(&self.report.provider, failure, now) {
+            self.engine.store.set_cooldown(cooldown).await?;
+            self.retry.has_cooldown = true;
         }
-        if !self.course.tried.contains(&self.report.provider) {
-            self.course.tried.push(self.report.provider.clone());
+        if !self.retry.failed_providers.contains(&self.report.provider) {
+            self.retry
+                .failed_providers
+                .push(self.report.provider.clone());
         }
         let session = Some(&self.session.id);
-        let others = self
-            .engine
-            .others(&self.request, session, &self.course.tried);
-        let refused = Refused {
+        let fallbacks =
+            self.engine
+                .available_fallbacks(&self.request, session, &self.retry.failed_providers);
+        let failed_prompt = FailedPrompt {
             now,
             failure,
-            heard: self.heard,
-            waited: self.course.waited,
-            haste: self.request.haste,
-            others: &others.await?,
+            has_output: self.has_output,
+            has_waited: self.retry.has_waited,
+            wait_preference: self.request.wait_preference,
+            fallbacks: &fallbacks.await?,
         };
-        Ok(after_refusal(&refused))
+        Ok(plan_retry(&failed_prompt))
     }
 
     /// Moves the prompt to a fallback agent, which gets no more permissions than the first one.
-    async fn hand_to(&mut self, other: ProviderId, failure: &Failure) -> Result<(), EngineError> {
+    async fn hand_to_fallback(
+        &mut self,
+        fallback: ProviderId,
+        failure: &Failure,
+    ) -> Result<(), EngineError> {
         self.fail_attempt(failure).await?;
-        let rests = match (failure.class, failure.retry_at) {
-            (_, Some(until)) => format!("which rests until {}", moment(until)),
+        let reason = match (failure.class, failure.retry_at) {
+            (_, Some(until)) => format!("which rests until {}", format_utc(until)),
             (FailureClass::Quota, None) => "whose quota is spent".to_owned(),
             (_, None) => "which takes no more".to_owned(),
         };
-        let from = std::mem::replace(&mut self.report.provider, other.clone());
-        let mut text = format!("{other} takes the prompt over from {from}, {rests}");
-        let terms = self.engine.terms(&self.request, &other, Some(&from))?;
-        let permissions = self.permissions.narrower(terms.permissions);
+        let from = std::mem::replace(&mut self.report.provider, fallback.clone());
+        let mut text = format!("{fallback} takes the prompt over from {from}, {reason}");
+        let options = self
+            .engine
+            .agent_options(&self.request, &fallback, Some(&from))?;
+        let permissions = self.permissions.restrict_to(options.permissions);
         if permissions != self.permissions {
             let _ = write!(text, "; permissions are {}", permissions.as_str());
         }
         self.permissions = permissions;
-        self.timeouts = terms.timeouts;
+        self.timeouts = options.timeouts;
         if let Some(model) = self.model.take() {
             let _ = write!(text, "; the model {model} is one of {from}'s");
         }
         // The decision below reports the reason.
-        self.course.why_again = None;
-        self.course.refused = None;
-        (self.course.waited, self.course.rested) = (false, false);
-        self.course.standing = self.engine.standing(Some(&self.session.id), &other).await?;
-        (self.leg, self.opened_leg) = (None, None);
+        self.retry.new_leg_reason = None;
+        self.retry.refused_text = None;
+        (self.retry.has_waited, self.retry.has_cooldown) = (false, false);
+        self.retry.health = self
+            .engine
+            .provider_health(Some(&self.session.id), &fallback)
+            .await?;
+        (self.leg, self.leg_before_turn) = (None, None);
         self.report.native_id = None;
         (self.report.leg, self.report.opened) = (None, None);
-        let decision = Decision::new(DecisionKind::HandedOver, text);
-        Ok(self.decide(decision).await?)
+        let decision = Decision::new(DecisionKind::HandedOff, text);
+        Ok(self.record_decision(decision).await?)
     }
 
     /// Waits until an agent may receive the prompt, then checks whether its native session changed during the wait.
     ///
-    /// Returns the outcome if the turn ended. `refused` is the failure for which the prompt waits, if it was sent
+    /// Returns the outcome if the turn ended. `rejection` is the failure for which the prompt waits, if it was sent
     /// before.
-    async fn wait_out(
+    async fn wait_and_recheck(
         &mut self,
         until: Timestamp,
-        why: Pause,
-        refused: Option<Failure>,
-    ) -> Result<Option<Outcome>, EngineError> {
+        reason: WaitReason,
+        rejection: Option<Failure>,
+    ) -> Result<Option<TurnOutcome>, EngineError> {
         let since = self.now();
-        self.course.waits_since = Some(since);
-        if !self.wait_until(until, why).await? {
-            return Ok(Some(Outcome::ended(TurnState::Cancelled)));
+        self.retry.waiting_since = Some(since);
+        if !self.wait_until(until, reason).await? {
+            return Ok(Some(TurnOutcome::with_state(TurnState::Cancelled)));
         }
-        let session = self.engine.existing(&self.session.id).await?;
+        let session = self.engine.require_session(&self.session.id).await?;
         if let Some(native) = &session.native_id
             && session.provider == self.report.provider
         {
-            let alone = self.engine.refuse_strangers_in(&session.provider, native);
-            if let Err(in_use) = alone.await {
-                let hint = Hint::from("once it is done, ").step(NextStep::GoOn(session.id));
+            let exclusive_use = self
+                .engine
+                .ensure_no_foreign_process(&session.provider, native);
+            if let Err(in_use) = exclusive_use.await {
+                let hint = Hint::from("once it is done, ")
+                    .with_action(SuggestedAction::Resume(session.id));
                 let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
-                return Ok(Some(Outcome::failed(failure.with_hint(hint))));
+                return Ok(Some(TurnOutcome::from_failure(failure.with_hint(hint))));
             }
         }
-        if self.engine.went_on_since(&session, since).await? {
-            self.come_after(since, refused).await?;
+        if self
+            .engine
+            .has_native_activity_since(&session, since)
+            .await?
+        {
+            self.requeue_prompt(since, rejection).await?;
         }
-        self.course.waits_since = None;
+        self.retry.waiting_since = None;
         Ok(None)
     }
 
@@ -194,59 +215,63 @@ impl Run<'_> {
     ///
     /// The turn that waited stays on record, so that the prompt cannot be lost. It stays in the history only if it was
     /// sent.
-    async fn come_after(
+    async fn requeue_prompt(
         &mut self,
         since: Timestamp,
-        refused: Option<Failure>,
+        rejection: Option<Failure>,
     ) -> Result<(), EngineError> {
-        let (engine, hold) = (self.engine, self.hold);
-        let (store, lease) = (&engine.store, &hold.lease);
-        if refused.is_some() {
-            let finish = Finish {
+        let (engine, guard) = (self.engine, self.guard);
+        let (store, lease) = (&engine.store, &guard.lease);
+        if rejection.is_some() {
+            let ending = TurnEnding {
                 state: TurnState::Failed,
                 messages: Vec::new(),
                 usage: Usage::default(),
-                failure: refused,
+                failure: rejection,
                 at: since,
             };
-            store.finish_turn(lease, self.turn, finish).await?;
+            store.finish_turn(lease, self.turn, ending).await?;
         } else {
             store.withdraw_turn(lease, self.turn, since).await?;
         }
-        let session = engine.existing(&self.session.id).await?;
+        let session = engine.require_session(&self.session.id).await?;
         let strict = self.request.strict;
-        let ahead = Ahead::Prompt { strict };
-        let (session, told) = engine.bring_up_to_date(session, hold, ahead).await?;
-        let prompt = Message::text(Role::User, self.request.prompt.as_str(), self.now());
-        let turn = engine.store.begin_turn(&hold.lease, &prompt).await?;
+        let mode = ReconcileMode::Prompt { strict };
+        let (session, reconcile_decisions) = engine.reconcile(session, guard, mode).await?;
+        let prompt = Message::from_text(Role::User, self.request.prompt.as_str(), self.now());
+        let turn = engine.store.begin_turn(&guard.lease, &prompt).await?;
         self.session = session;
         self.turn = turn.id;
         self.recorder = Recorder::new(
             engine.store.clone(),
-            hold.lease.clone(),
+            guard.lease.clone(),
             turn.id,
-            Text::up_to(self.request.text_up_to),
+            BoundedText::with_limit(self.request.max_text_bytes),
         );
-        (self.leg, self.opened_leg) = (None, None);
-        self.report.turn = turn.n;
-        let began = TurnEvent::Began {
+        (self.leg, self.leg_before_turn) = (None, None);
+        self.report.turn = turn.number;
+        let started_event = TurnEvent::Started {
             session: self.report.session.clone(),
-            turn: turn.n,
+            turn: turn.number,
         };
-        self.emit(began).await?;
+        self.emit(started_event).await?;
         let text = format!(
             "the prompt waited, and is asked as turn {}, after what was done meanwhile",
-            turn.n
+            turn.number
         );
-        let again = Decision::new(DecisionKind::Outside, text);
-        for decision in told.into_iter().chain([again]) {
-            self.decide(decision).await?;
+        let requeue_decision = Decision::new(DecisionKind::OutsideTurns, text);
+        for decision in reconcile_decisions.into_iter().chain([requeue_decision]) {
+            self.record_decision(decision).await?;
         }
         Ok(())
     }
 
     /// Waits until an agent may receive the prompt. Returns `false` if a stop is requested during the wait.
-    async fn wait_until(&mut self, until: Timestamp, why: Pause) -> Result<bool, EngineError> {
+    async fn wait_until(
+        &mut self,
+        until: Timestamp,
+        reason: WaitReason,
+    ) -> Result<bool, EngineError> {
         let wait = until.duration_since(self.now());
         let Ok(wait) = std::time::Duration::try_from(wait) else {
             return Ok(true);
@@ -255,14 +280,14 @@ impl Run<'_> {
             "waiting {} s for {}, until {}: {}",
             wait.as_secs_f64().ceil(),
             self.report.provider,
-            moment(until),
-            why.words()
+            format_utc(until),
+            reason.description()
         );
-        self.decide(Decision::new(DecisionKind::BackedOff, text))
+        self.record_decision(Decision::new(DecisionKind::BackedOff, text))
             .await?;
         tokio::select! {
             biased;
-            () = stopped(self.stop.clone(), Stop::Ask) => Ok(false),
+            () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => Ok(false),
             () = tokio::time::sleep(wait) => Ok(true),
         }
     }

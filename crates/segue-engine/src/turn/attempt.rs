@@ -1,118 +1,129 @@
 //! A single attempt at a turn: opens a leg, reports it, and sends the prompt.
 
-use segue_core::session::{Decision, DecisionKind, FailureClass, Opened, TurnState};
+use segue_core::session::{Decision, DecisionKind, FailureClass, OpenMode, TurnState};
 
-use super::{Outcome, Run, Tried, stopped};
-use crate::open::{CannotOpen, OpenLeg, OpenTerms};
-use crate::{EngineError, Stop, TurnEvent};
+use super::{AttemptResult, TurnOutcome, TurnRun, wait_for_stop};
+use crate::open::{OpenLeg, OpenLegError, OpenLegRequest};
+use crate::{EngineError, StopLevel, TurnEvent};
 
-impl Run<'_> {
+impl TurnRun<'_> {
     /// Opens a leg, sends the prompt, and processes the agent's events until the turn ends.
-    pub(super) async fn attempt(&mut self) -> Result<Tried, EngineError> {
-        self.heard = false;
+    pub(super) async fn run_attempt(&mut self) -> Result<AttemptResult, EngineError> {
+        self.has_output = false;
         let turns = self.engine.store.turns(&self.session.id).await?;
         let before = turns
             .split_last()
             .map_or(turns.as_slice(), |(_, before)| before);
-        let reminded = self.engine.reminded(before, &self.request.prompt).await?;
-        let terms = OpenTerms {
-            request: &self.request,
-            sends: reminded.as_deref().unwrap_or(&self.request.prompt),
+        let prompt_with_added = self
+            .engine
+            .prompt_with_added(before, &self.request.prompt)
+            .await?;
+        let leg_request = OpenLegRequest {
+            chat: &self.request,
+            resume_prompt: prompt_with_added.as_deref().unwrap_or(&self.request.prompt),
             turn: self.turn,
             provider: &self.report.provider,
             permissions: self.permissions,
             timeouts: self.timeouts,
             model: self.model.as_deref(),
-            why_again: self.course.why_again.as_deref(),
-            refused: self.course.refused.as_deref(),
+            new_leg_reason: self.retry.new_leg_reason.as_deref(),
+            refused_text: self.retry.refused_text.as_deref(),
         };
-        let opening = self.engine.open(&terms, &self.session, self.hold, before);
+        let opening = self
+            .engine
+            .open_leg(&leg_request, &self.session, self.guard, before);
         let opened = tokio::select! {
             opened = opening => Some(opened),
-            () = stopped(self.stop.clone(), Stop::Ask) => None,
+            () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => None,
         };
-        let mut leg = match opened {
+        let mut open_leg = match opened {
             Some(Ok(leg)) => leg,
-            Some(Err(CannotOpen::Agent(error))) => {
-                let failure = error.failure(self.now());
-                return Ok(Tried::Over(Outcome::failed(failure)));
+            Some(Err(OpenLegError::Agent(error))) => {
+                let failure = error.to_failure(self.now());
+                return Ok(AttemptResult::Ended(TurnOutcome::from_failure(failure)));
             }
-            Some(Err(CannotOpen::Engine(error))) => {
-                self.hold.agent_is_gone().await;
+            Some(Err(OpenLegError::Engine(error))) => {
+                self.guard.wait_for_agent_exit().await;
                 return Err(error);
             }
             None => {
-                self.hold.agent_is_gone().await;
-                return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
+                self.guard.wait_for_agent_exit().await;
+                return Ok(AttemptResult::Ended(TurnOutcome::with_state(
+                    TurnState::Cancelled,
+                )));
             }
         };
         // The rejected text, which is sent again, contains the added messages already.
-        if leg.opened.goes_on() && terms.refused.is_none() {
-            self.remind(&mut leg, before, reminded).await?;
+        if open_leg.open_mode.is_resumed() && leg_request.refused_text.is_none() {
+            self.add_reminder(&mut open_leg, before, prompt_with_added)
+                .await?;
         }
-        self.leg = Some(leg.leg.id);
-        self.opened_leg = Some(leg.leg.clone());
+        self.leg = Some(open_leg.leg.id);
+        self.leg_before_turn = Some(open_leg.leg.clone());
         // If no earlier turn was sent, a replacement would have no history.
-        let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
-        let noted = self.note_leg(&mut leg).await;
-        let mut conversation = leg.conversation;
-        let outcome = match noted {
+        let is_replaceable = open_leg.open_mode.is_resumed() && before.iter().any(|turn| turn.sent);
+        let reported = self.report_leg(&mut open_leg).await;
+        let mut connection = open_leg.connection;
+        let outcome = match reported {
             Ok(()) => {
-                self.send(conversation.as_mut(), leg.leg.id, &leg.prompt)
+                self.send_prompt(connection.as_mut(), open_leg.leg.id, &open_leg.prompt)
                     .await
             }
             Err(error) => Err(error),
         };
-        self.part(conversation, &outcome).await?;
+        self.release_agent(connection, &outcome).await?;
         let outcome = outcome?;
         match outcome.failure {
             Some(failure)
                 if failure.class == FailureClass::SessionUnknown
-                    && replaceable
-                    && !self.course.replaced
-                    && !self.heard
+                    && is_replaceable
+                    && !self.retry.has_replaced_native
+                    && !self.has_output
                     && !self.request.strict =>
             {
-                Ok(Tried::Unknown(failure))
+                Ok(AttemptResult::NativeMissing(failure))
             }
-            failure => Ok(Tried::Over(Outcome { failure, ..outcome })),
+            failure => Ok(AttemptResult::Ended(TurnOutcome { failure, ..outcome })),
         }
     }
 
     // Takes `&mut OpenLeg` because a conversation is not `Sync`: a shared reference would prevent the turn's future
     // from being `Send`.
-    async fn note_leg(&mut self, leg: &mut OpenLeg) -> Result<(), EngineError> {
-        self.report.native_id.clone_from(&leg.leg.native_id);
-        self.report.leg = Some(leg.leg.n);
-        self.report.opened = Some((leg.opened, leg.why.clone()));
+    async fn report_leg(&mut self, open_leg: &mut OpenLeg) -> Result<(), EngineError> {
+        self.report.native_id.clone_from(&open_leg.leg.native_id);
+        self.report.leg = Some(open_leg.leg.number);
+        self.report.opened = Some((open_leg.open_mode, open_leg.reason.clone()));
         self.emit(TurnEvent::Opened {
-            provider: leg.leg.provider.clone(),
-            native_id: leg.leg.native_id.clone(),
-            leg: leg.leg.n,
-            opened: leg.opened,
+            provider: open_leg.leg.provider.clone(),
+            native_id: open_leg.leg.native_id.clone(),
+            leg: open_leg.leg.number,
+            mode: open_leg.open_mode,
         })
         .await?;
-        if let Some(why) = &leg.fell_back {
-            self.decide(Decision::new(DecisionKind::Provider, why.as_str()))
+        if let Some(reason) = &open_leg.transport_fallback {
+            self.record_decision(Decision::new(DecisionKind::Provider, reason.as_str()))
                 .await?;
         }
-        for decision in std::mem::take(&mut leg.news) {
-            self.decide(decision).await?;
+        for decision in std::mem::take(&mut open_leg.brief_decisions) {
+            self.record_decision(decision).await?;
         }
-        for line in &leg.protected {
-            self.protected(line).await?;
+        for line in &open_leg.guard_actions {
+            self.report_guard_action(line).await?;
         }
-        if leg.branched {
-            self.decide(Decision::new(DecisionKind::Opened, leg.why.as_str()))
-                .await?;
+        if open_leg.branched {
+            self.record_decision(Decision::new(
+                DecisionKind::Opened,
+                open_leg.reason.as_str(),
+            ))
+            .await?;
         }
         // Only a new native session with a brief is reported. Other modes are expected.
-        if leg.opened == Opened::Briefed {
+        if open_leg.open_mode == OpenMode::Briefed {
             let text = format!(
                 "started a new native session and told it the story so far: {}",
-                leg.why
+                open_leg.reason
             );
-            self.decide(Decision::new(DecisionKind::Opened, text))
+            self.record_decision(Decision::new(DecisionKind::Opened, text))
                 .await?;
         }
         Ok(())

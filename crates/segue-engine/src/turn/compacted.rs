@@ -1,26 +1,28 @@
 //! Automatic compaction at the end of a turn whose native session is close to the budget.
 
-use segue_core::checkpoint::Occasion;
+use segue_core::checkpoint::CheckpointReason;
 use segue_core::session::{Decision, DecisionKind};
 
-use super::Run;
+use super::TurnRun;
 use crate::EngineError;
-use crate::compact::told;
+use crate::compact::format_compaction_decision;
 
-impl Run<'_> {
+impl TurnRun<'_> {
     /// Determines whether compaction is due. `None` if this depends on the record, which has to be closed first.
-    pub(super) async fn known_to_be_due(&self) -> Result<Option<bool>, EngineError> {
-        let applies = self.engine.policy.compaction.applies_to(&self.session);
-        let Some(leg) = self.opened_leg.as_ref().filter(|_| applies) else {
+    pub(super) async fn check_compaction_due(&self) -> Result<Option<bool>, EngineError> {
+        let applies = self.engine.policy.compaction.should_compact(&self.session);
+        let Some(leg) = self.leg_before_turn.as_ref().filter(|_| applies) else {
             return Ok(Some(false));
         };
-        let held = leg.held_tokens.zip(self.added_tokens());
-        let Some((before, added)) = held else {
+        let estimates = leg.estimated_tokens.zip(self.estimate_added_tokens());
+        let Some((before, added)) = estimates else {
             return Ok(None);
         };
-        let budget = self.engine.budget_of(&self.report.provider).await?;
-        let held = (before.saturating_add(added), budget);
-        let due = self.engine.is_due_in(&self.session, self.turn, held);
+        let budget = self.engine.provider_budget(&self.report.provider).await?;
+        let tokens_and_budget = (before.saturating_add(added), budget);
+        let due = self
+            .engine
+            .should_compact(&self.session, self.turn, tokens_and_budget);
         Ok(Some(due.await?))
     }
 
@@ -29,7 +31,7 @@ impl Run<'_> {
         if due == Some(false) {
             return Ok(());
         }
-        let decision = match self.compact(due).await {
+        let decision = match self.compact_session(due).await {
             Ok(None) => return Ok(()),
             Ok(Some(decision)) => decision,
             Err(error) => {
@@ -39,30 +41,36 @@ impl Run<'_> {
                 Decision::new(DecisionKind::Compacted, text)
             }
         };
-        self.tell(decision).await?;
+        self.report_decision(decision).await?;
         Ok(())
     }
 
-    async fn compact(&mut self, due: Option<bool>) -> Result<Option<Decision>, EngineError> {
+    async fn compact_session(
+        &mut self,
+        due: Option<bool>,
+    ) -> Result<Option<Decision>, EngineError> {
         let (engine, provider) = (self.engine, &self.report.provider);
         if due.is_none() {
-            let budget = engine.budget_of(provider).await?;
-            let held = engine.held_by_record(&self.session, self.turn).await?;
-            let due = engine.is_due_in(&self.session, self.turn, (held, budget));
+            let budget = engine.provider_budget(provider).await?;
+            let native_tokens = engine
+                .estimate_native_tokens(&self.session, self.turn)
+                .await?;
+            let due = engine.should_compact(&self.session, self.turn, (native_tokens, budget));
             if !due.await? {
                 return Ok(None);
             }
         }
-        let occasion = (Occasion::Budget, self.leg);
+        let reason_and_leg = (CheckpointReason::Budget, self.leg);
         let up_to = (self.turn, provider);
-        let compacted = engine.compact_held(self.hold, &self.session, up_to, occasion);
+        let compacted =
+            engine.compact_under_lease(self.guard, &self.session, up_to, reason_and_leg);
         let Some((version, compaction)) = compacted.await? else {
             return Ok(None);
         };
-        for line in engine.warm.end(&self.session.id).await {
-            self.protected(&line).await?;
+        for line in engine.agent_pool.end_agent(&self.session.id).await {
+            self.report_guard_action(&line).await?;
         }
-        let text = told(&version, &compaction);
+        let text = format_compaction_decision(&version, &compaction);
         Ok(Some(Decision::new(DecisionKind::Compacted, text)))
     }
 }

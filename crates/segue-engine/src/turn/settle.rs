@@ -2,84 +2,88 @@
 
 use jiff::Timestamp;
 use segue_agents::known;
-use segue_core::hint::{Hint, NextStep};
+use segue_core::hint::{Hint, SuggestedAction};
 use segue_core::id::LegId;
-use segue_core::number_format::figure;
-use segue_core::policy::{Aftermath, Standing, is_full, is_policy_stop};
+use segue_core::number_format::format_count;
+use segue_core::policy::{HealthUpdate, ProviderHealth, context_limit_excess, is_policy_stop};
 use segue_core::session::{Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, TurnState};
-use segue_store::{Finish, Settled};
+use segue_store::{SettleEffects, TurnEnding};
 
-use super::{Outcome, Run};
-use crate::error::moment;
+use super::{TurnOutcome, TurnRun};
+use crate::error::format_utc;
 use crate::{EngineError, TurnEvent, TurnReport};
 
 /// Maximum number of characters of an unsent prompt in the log.
-const WORDS: usize = 500;
+const MAX_LOGGED_PROMPT_CHARS: usize = 500;
 
-impl Run<'_> {
+impl TurnRun<'_> {
     /// Closes the record and saves the results of the turn, in one transaction.
-    pub(super) async fn settle(mut self, outcome: Outcome) -> Result<TurnReport, EngineError> {
+    pub(super) async fn settle(mut self, outcome: TurnOutcome) -> Result<TurnReport, EngineError> {
         let now = self.now();
         // A turn that ended during a wait ends when the wait started, because turns made outside segue since then
         // follow it.
-        let at = self.course.waits_since.unwrap_or(now);
+        let at = self.retry.waiting_since.unwrap_or(now);
         let state = outcome.state;
-        let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
+        let HealthUpdate { health, ends_leg } =
+            self.updated_health(state, outcome.failure.as_ref());
         let failure = match outcome.failure {
-            Some(failure) if standing.is_hopeless() => {
-                Some(Box::pin(self.with_way_out(failure)).await?)
+            Some(failure) if health.is_exhausted() => {
+                Some(Box::pin(self.add_recovery_hint(failure)).await?)
             }
             failure => {
-                failure.map(|failure| with_next_step(failure, &self.report, standing.retry_at))
+                failure.map(|failure| add_action_hint(failure, &self.report, health.retry_at))
             }
         };
-        let last = self.recorder.close(state == TurnState::Finished, at);
-        let last_number = last.last().map(|(number, _)| *number);
-        let finish = Finish {
+        let final_messages = self
+            .recorder
+            .take_final_messages(state == TurnState::Finished, at);
+        let last_seq = final_messages.last().map(|(number, _)| *number);
+        let turn_ending = TurnEnding {
             state,
-            messages: last,
+            messages: final_messages,
             usage: self.report.usage,
             failure: failure.clone(),
             at,
         };
-        let mark = self.native_end().await;
-        self.settle_memory(state).await?;
-        self.sum_up_leg().await?;
-        let end = self.end_of_leg(failure.as_ref(), rotates);
-        let ending = match end {
-            Some((why, _)) => self.leg_to_end().await?.map(|leg| (leg, why)),
+        let mark = self.native_end_mark().await;
+        self.settle_context_change(state).await?;
+        self.add_earlier_leg_tokens().await?;
+        let leg_end = self.plan_leg_end(failure.as_ref(), ends_leg);
+        let leg_ending = match leg_end {
+            Some((reason, _)) => self.find_leg_to_end().await?.map(|leg| (leg, reason)),
             None => None,
         };
-        let due = match end {
-            None => self.known_to_be_due().await?,
+        let due = match leg_end {
+            None => self.check_compaction_due().await?,
             // The leg ends, so compaction is decided when the next brief is composed.
             Some(_) => Some(false),
         };
-        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        let (store, lease) = (&self.engine.store, &self.guard.lease);
         let provider = &self.report.provider;
-        let changed = standing != self.course.standing;
-        let settled = Settled {
+        let has_health_changed = health != self.retry.health;
+        let effects = SettleEffects {
             mark,
-            standing: changed.then(|| (provider.clone(), standing)),
-            ends: ending,
+            provider_health: has_health_changed.then(|| (provider.clone(), health)),
+            ended_leg: leg_ending,
         };
-        let settling = store.settle_turn(lease, self.turn, finish, settled);
-        if end.is_none() && failure.is_none() && !self.course.rested && due == Some(false) {
+        let settling = store.settle_turn(lease, self.turn, turn_ending, effects);
+        if leg_end.is_none() && failure.is_none() && !self.retry.has_cooldown && due == Some(false)
+        {
             // No other write follows, so the lease can usually be released in the same commit.
-            tokio::join!(settling, self.note_tokens(), self.hold.release()).0?;
+            tokio::join!(settling, self.save_token_estimates(), self.guard.release()).0?;
         } else {
             settling.await?;
-            self.note_tokens().await;
-            if self.course.rested && state == TurnState::Finished {
-                store.wake(provider).await?;
+            self.save_token_estimates().await;
+            if self.retry.has_cooldown && state == TurnState::Finished {
+                store.clear_cooldown(provider).await?;
             }
         }
-        if let Some((_, text)) = end {
-            self.decide(Decision::new(DecisionKind::Rotated, text))
+        if let Some((_, text)) = leg_end {
+            self.record_decision(Decision::new(DecisionKind::Rotated, text))
                 .await?;
         }
         self.compact_if_due(due).await?;
-        self.saved(last_number).await?;
+        self.emit_saved(last_seq).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = self.recorder.text.take();
         self.report.state = state;
@@ -91,8 +95,9 @@ impl Run<'_> {
     }
 
     /// Removes a prompt that was stopped before it was sent from the history, and returns the report.
-    pub(super) async fn withdraw(mut self) -> Result<TurnReport, EngineError> {
-        self.take_back("stopped before the prompt was sent").await?;
+    pub(super) async fn finish_unsent(mut self) -> Result<TurnReport, EngineError> {
+        self.withdraw_turn("stopped before the prompt was sent")
+            .await?;
         let state = TurnState::Cancelled;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.state = state;
@@ -100,62 +105,70 @@ impl Run<'_> {
     }
 
     /// Removes the turn from the history. The log contains the start of the prompt, and why it was not sent.
-    pub(super) async fn take_back(&self, why: &str) -> Result<(), EngineError> {
+    pub(super) async fn withdraw_turn(&self, reason: &str) -> Result<(), EngineError> {
         let at = self.now();
-        let (store, lease) = (&self.engine.store, &self.hold.lease);
-        let words: String = self.request.prompt.chars().take(WORDS).collect();
-        let decision = Decision::new(DecisionKind::Stopped, format!("{why}: {words:?}"));
+        let (store, lease) = (&self.engine.store, &self.guard.lease);
+        let excerpt: String = self
+            .request
+            .prompt
+            .chars()
+            .take(MAX_LOGGED_PROMPT_CHARS)
+            .collect();
+        let decision = Decision::new(DecisionKind::Stopped, format!("{reason}: {excerpt:?}"));
         // Usually one commit. The record of the turn contains the prompt as well.
-        let (withdrawn, noted) = tokio::join!(
+        let (withdrawn, logged) = tokio::join!(
             store.withdraw_turn(lease, self.turn, at),
-            store.note(lease, &decision, at)
+            store.log_decision(lease, &decision, at)
         );
-        Ok(withdrawn.and(noted)?)
+        Ok(withdrawn.and(logged)?)
     }
 
     /// Returns the mark of the native record at which the turn ended. `None` if the turn ended during a wait, because
     /// then that record is no longer known.
-    async fn native_end(&self) -> Option<String> {
-        self.leg.filter(|_| self.course.waits_since.is_none())?;
+    async fn native_end_mark(&self) -> Option<String> {
+        self.leg.filter(|_| self.retry.waiting_since.is_none())?;
         let (provider, native_id) = (&self.report.provider, self.report.native_id.as_ref()?);
-        self.engine.end_of(provider, native_id).await
+        self.engine.read_end_mark(provider, native_id).await
     }
 
     /// Computes the health of the agent in the session after the turn.
-    fn aftermath(&self, state: TurnState, failure: Option<&Failure>) -> Aftermath {
-        let unchanged = |standing| Aftermath {
-            standing,
-            rotates: false,
+    fn updated_health(&self, state: TurnState, failure: Option<&Failure>) -> HealthUpdate {
+        let unchanged = |health| HealthUpdate {
+            health,
+            ends_leg: false,
         };
         match (state, failure) {
-            (TurnState::Finished, _) => unchanged(Standing::default()),
+            (TurnState::Finished, _) => unchanged(ProviderHealth::default()),
             (TurnState::Failed, Some(failure)) => {
                 let policy = &self.engine.policy;
-                self.course.standing.after(failure, policy, self.now())
+                self.retry.health.apply_failure(failure, policy, self.now())
             }
-            _ => unchanged(self.course.standing),
+            _ => unchanged(self.retry.health),
         }
     }
 
     /// Returns why the leg ends with this turn, and the text that reports it. `None` if the leg does not end.
-    fn end_of_leg(&self, failure: Option<&Failure>, rotates: bool) -> Option<(LegEnd, String)> {
-        let next = "the next prompt opens a new one, which is told the story so far";
+    fn plan_leg_end(&self, failure: Option<&Failure>, ends_leg: bool) -> Option<(LegEnd, String)> {
+        let next_prompt_note = "the next prompt opens a new one, which is told the story so far";
         if failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong) {
-            let text = format!("the native session has no room left and is over; {next}");
+            let text =
+                format!("the native session has no room left and is over; {next_prompt_note}");
             return Some((LegEnd::Full, text));
         }
         let policy = &self.engine.policy;
-        if rotates {
+        if ends_leg {
             let limit = policy.error_limit;
             let times = if limit == 1 { "" } else { "s" };
-            let standing = &self.course.standing;
-            let no_other = "the native session is over, and no other is opened by itself";
-            let text = if standing.is_hopeless() {
-                format!("it failed once more: {no_other}")
-            } else if standing.rotations == 0 {
-                format!("{limit} failure{times} in a row: the native session is over; {next}")
+            let health = &self.retry.health;
+            let no_retry_note = "the native session is over, and no other is opened by itself";
+            let text = if health.is_exhausted() {
+                format!("it failed once more: {no_retry_note}")
+            } else if health.failed_legs == 0 {
+                format!(
+                    "{limit} failure{times} in a row: the native session is over; {next_prompt_note}"
+                )
             } else {
-                format!("{limit} failure{times} in a row once more: {no_other}")
+                format!("{limit} failure{times} in a row once more: {no_retry_note}")
             };
             return Some((LegEnd::Errors, text));
         }
@@ -163,40 +176,41 @@ impl Run<'_> {
         let configured = self.engine.agent(provider).ok();
         let configured = configured.and_then(|agent| agent.defaults().model);
         let model = self.model.as_deref().or(configured.as_deref());
-        let limit = policy.context.of(provider, model)?;
-        let size = is_full(self.opened_leg.as_ref()?, self.report.usage, limit)?;
+        let limit = policy.context.limit_for(provider, model)?;
+        let size = context_limit_excess(self.leg_before_turn.as_ref()?, self.report.usage, limit)?;
         let text = format!(
-            "the native session holds {} tokens, more than {}, and is over; {next}",
-            figure(size),
-            figure(limit)
+            "the native session holds {} tokens, more than {}, and is over; {next_prompt_note}",
+            format_count(size),
+            format_count(limit)
         );
         Some((LegEnd::Full, text))
     }
 
     /// Returns the leg of the turn, or the leg that was to be resumed if it could not be opened.
-    async fn leg_to_end(&self) -> Result<Option<LegId>, EngineError> {
+    async fn find_leg_to_end(&self) -> Result<Option<LegId>, EngineError> {
         let legs = self.engine.store.legs(&self.session.id).await?;
-        let of_the_agent = |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
-        Ok(legs.last().filter(of_the_agent).map(|leg| leg.id))
+        let is_open_on_provider =
+            |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
+        Ok(legs.last().filter(is_open_on_provider).map(|leg| leg.id))
     }
 
     /// Adds the tokens that earlier legs spent on the same native session to the leg. Applies only if the agent reports
     /// no context size, because then the spent tokens are the only measure of the size.
-    async fn sum_up_leg(&mut self) -> Result<(), EngineError> {
-        let Some(leg) = &mut self.opened_leg else {
+    async fn add_earlier_leg_tokens(&mut self) -> Result<(), EngineError> {
+        let Some(leg) = &mut self.leg_before_turn else {
             return Ok(());
         };
-        let known = self.report.usage.context_tokens.or(leg.context_tokens);
-        if known.is_some() || leg.n == 1 || leg.native_id.is_none() {
+        let context_tokens = self.report.usage.context_tokens.or(leg.context_tokens);
+        if context_tokens.is_some() || leg.number == 1 || leg.native_id.is_none() {
             return Ok(());
         }
         let legs = self.engine.store.legs(&self.session.id).await?;
-        let same = |earlier: &&Leg| {
-            earlier.n < leg.n
+        let is_same_native = |earlier: &&Leg| {
+            earlier.number < leg.number
                 && earlier.provider == leg.provider
                 && earlier.native_id == leg.native_id
         };
-        let earlier = legs.iter().filter(same);
+        let earlier = legs.iter().filter(is_same_native);
         let spent = earlier.filter_map(|leg| leg.total_tokens);
         if let Some(spent) = spent.reduce(u64::saturating_add) {
             leg.total_tokens = Some(leg.total_tokens.unwrap_or(0).saturating_add(spent));
@@ -205,60 +219,63 @@ impl Run<'_> {
     }
 
     /// Adds a hint to a failure after which segue does not retry the agent automatically.
-    async fn with_way_out(&self, failure: Failure) -> Result<Failure, EngineError> {
+    async fn add_recovery_hint(&self, failure: Failure) -> Result<Failure, EngineError> {
         let id = &self.session.id;
         let provider = std::slice::from_ref(&self.report.provider);
-        let others = self.engine.others(&self.request, Some(id), provider);
-        let others = others.await?;
-        let other = others.into_iter().next();
-        let way_out = Hint::from(NextStep::HandOver(id.clone(), other))
-            .say("; or ")
-            .step(NextStep::TryAnyway(id.clone()));
+        let fallbacks = self
+            .engine
+            .available_fallbacks(&self.request, Some(id), provider);
+        let fallbacks = fallbacks.await?;
+        let fallback = fallbacks.into_iter().next();
+        let recovery_hint = Hint::from(SuggestedAction::HandOff(id.clone(), fallback))
+            .with_text("; or ")
+            .with_action(SuggestedAction::ForceRetry(id.clone()));
         let hint = match failure.hint.clone() {
-            Some(hint) => hint.say("; ").then(way_out),
-            None => way_out,
+            Some(hint) => hint.with_text("; ").append(recovery_hint),
+            None => recovery_hint,
         };
         Ok(failure.with_hint(hint))
     }
 }
 
-/// Adds a hint with the next action to a failure. Before `rested`, segue does not retry the agent automatically.
-fn with_next_step(failure: Failure, report: &TurnReport, rested: Option<Timestamp>) -> Failure {
+/// Adds a hint with the next action to a failure. Before `retry_at`, segue does not retry the agent automatically.
+fn add_action_hint(failure: Failure, report: &TurnReport, retry_at: Option<Timestamp>) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }
     let id = &report.session;
-    let go_on = NextStep::GoOn(id.clone());
+    let resume = SuggestedAction::Resume(id.clone());
     let provider = report.provider.as_str();
     let hint = match failure.class {
         FailureClass::NotStarted => "`segue doctor` shows which agents can be started".into(),
-        FailureClass::TimedOut => NextStep::GiveLonger(id.clone()).into(),
+        FailureClass::TimedOut => SuggestedAction::ExtendTimeouts(id.clone()).into(),
         FailureClass::Quota | FailureClass::RateLimited => {
             let limited = failure.class == FailureClass::RateLimited;
-            let when = match failure.retry_at.or(rested.filter(|_| limited)) {
-                Some(at) => format!("it can be tried again at {}, then ", moment(at)),
+            let when = match failure.retry_at.or(retry_at.filter(|_| limited)) {
+                Some(at) => format!("it can be tried again at {}, then ", format_utc(at)),
                 None => "wait a while, then ".to_owned(),
             };
             Hint::from(when)
-                .step(go_on)
-                .say("; or ")
-                .step(NextStep::HandOver(id.clone(), None))
+                .with_action(resume)
+                .with_text("; or ")
+                .with_action(SuggestedAction::HandOff(id.clone(), None))
         }
         FailureClass::ContextTooLong => {
             Hint::from("the next prompt opens a new native session with the newest messages; ")
-                .step(go_on)
+                .with_action(resume)
         }
         FailureClass::NotLoggedIn => {
-            Hint::from(format!("{}, then ", known::how_to_log_in(provider))).step(go_on)
+            Hint::from(format!("{}, then ", known::login_instruction(provider))).with_action(resume)
         }
         FailureClass::UntrustedFolder => {
-            Hint::from(format!("{}, then ", known::how_to_trust(provider))).step(go_on)
+            Hint::from(format!("{}, then ", known::trust_instruction(provider))).with_action(resume)
         }
         FailureClass::SessionUnknown => {
-            Hint::from("without --strict a new native session is told what was said; ").step(go_on)
+            Hint::from("without --strict a new native session is told what was said; ")
+                .with_action(resume)
         }
-        FailureClass::Crashed | FailureClass::Agent | FailureClass::NotUnderstood => {
-            Hint::from("what was said is kept; ").step(go_on)
+        FailureClass::Crashed | FailureClass::Agent | FailureClass::UnparsableOutput => {
+            Hint::from("what was said is kept; ").with_action(resume)
         }
     };
     failure.with_hint(hint)

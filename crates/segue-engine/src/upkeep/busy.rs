@@ -2,40 +2,44 @@
 
 use std::path::PathBuf;
 
-use segue_agents::busy::{self, Busy, Whose};
+use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
 use segue_core::id::{NativeId, ProviderId};
 
-use crate::native::keeper;
+use crate::native::storage_provider;
 use crate::{ConversationId, Engine, EngineError};
 
 impl Engine {
     /// Returns a process that uses a native session without segue. `None` if there is no certain evidence of one.
-    pub(crate) async fn stranger_in(&self, provider: &ProviderId, id: &NativeId) -> Option<Busy> {
-        let agent = keeper(provider);
-        let home = self.catalog.home_of(&agent)?.to_owned();
+    pub(crate) async fn find_foreign_process(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Option<ProcessUsingSession> {
+        let agent = storage_provider(provider);
+        let home = self.catalog.provider_home(&agent)?.to_owned();
         let id = id.clone();
-        let look = self.with_catalog(move |catalog| {
+        let lookup = self.with_catalog(move |catalog| {
             let mut files: Vec<PathBuf> = Vec::new();
-            if busy::keeps_open(agent.as_str()) {
-                let mut found = catalog.lookup(&format!("{agent}:{id}")).sessions;
-                found.retain(|session| session.head.id == id && !session.found.archived);
-                files.extend(found.into_iter().map(|session| session.found.path));
+            if busy::has_file_open_while_in_use(agent.as_str()) {
+                let mut sessions = catalog.lookup_id(&format!("{agent}:{id}")).sessions;
+                sessions.retain(|session| session.head.id == id && !session.location.archived);
+                files.extend(sessions.into_iter().map(|session| session.location.path));
             }
-            busy::at_work(&id, &files, &home, Whose::Strangers)
+            busy::find_process_using_session(&id, &files, &home, ProcessFilter::Foreign)
         });
-        look.await
+        lookup.await
     }
 
     /// Fails if another program uses a native session, because two programs that continue it would each write a
     /// different end.
-    pub(crate) async fn refuse_strangers_in(
+    pub(crate) async fn ensure_no_foreign_process(
         &self,
         provider: &ProviderId,
         id: &NativeId,
     ) -> Result<(), EngineError> {
-        match self.stranger_in(provider, id).await {
-            Some(Busy { pid, program }) => Err(EngineError::InUse {
-                id: ConversationId::Native(keeper(provider), id.clone()),
+        match self.find_foreign_process(provider, id).await {
+            Some(ProcessUsingSession { pid, program }) => Err(EngineError::InUse {
+                id: ConversationId::Native(storage_provider(provider), id.clone()),
                 pid,
                 program,
             }),

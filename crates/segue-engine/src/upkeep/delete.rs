@@ -3,43 +3,50 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use segue_agents::busy::{self, Busy, Whose};
-use segue_agents::forget_kept;
-use segue_catalog::{Called, Catalog, Entry, KeepError, NativeSession, Trash, WentWith};
+use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
+use segue_agents::remove_session_copies;
+use segue_catalog::{
+    ArchiveError, ArchivedSession, Catalog, DeletedWith, NativeSession, SessionLabels, Trash,
+};
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Leg, MatchedBy, Session, TitleSource};
 
-use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
-use crate::native::keeper;
+use super::{
+    ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
+    PlannedDeletion, SkippedNative,
+};
+use crate::native::storage_provider;
 use crate::{Conversation, ConversationId, Engine, EngineError};
 
 /// Seconds after the last write in which a process may still be using a session.
-const FRESH: i64 = 10;
+const RECENT_WRITE_SECONDS: i64 = 10;
 
 impl Engine {
     /// Plans the deletion of a conversation. Changes nothing.
     pub async fn plan_delete(
         &self,
         conversation: &Conversation,
-        extent: Extent,
-        fate: Fate,
+        scope: DeleteScope,
+        mode: DeleteMode,
     ) -> Result<DeletePlan, EngineError> {
         let mut plan = DeletePlan {
             session: None,
             natives: Vec::new(),
-            rehearsed: Vec::new(),
-            spared: Vec::new(),
-            extent,
-            fate,
+            rehearsal_files: Vec::new(),
+            skipped: Vec::new(),
+            scope,
+            mode,
         };
         match conversation {
             Conversation::Native(native) => {
-                plan.natives.push(self.doom(native.session.clone()).await?);
+                plan.natives
+                    .push(self.plan_native_deletion(native.session.clone()).await?);
             }
             Conversation::Session(session, _) => {
                 plan.session = Some((**session).clone());
-                for (provider, id) in natives_of(&self.store.legs(&session.id).await?) {
-                    self.plan_leg(session, &provider, &id, &mut plan).await?;
+                for (provider, id) in collect_natives(&self.store.legs(&session.id).await?) {
+                    self.plan_leg_deletion(session, &provider, &id, &mut plan)
+                        .await?;
                 }
             }
         }
@@ -49,12 +56,12 @@ impl Engine {
     /// Returns `true` if native sessions of the agent appear in lists. Those of other agents can be reached only
     /// through segue's record.
     #[must_use]
-    pub fn lists(&self, provider: &ProviderId) -> bool {
-        self.reads(provider)
+    pub fn can_list_sessions(&self, provider: &ProviderId) -> bool {
+        self.can_read_sessions(provider)
     }
 
     /// Adds a native session on which a session ran to the plan.
-    async fn plan_leg(
+    async fn plan_leg_deletion(
         &self,
         session: &Session,
         provider: &ProviderId,
@@ -62,56 +69,59 @@ impl Engine {
         plan: &mut DeletePlan,
     ) -> Result<(), EngineError> {
         // A native session that segue cannot read is identified by the configured provider.
-        let agent = if self.lists(provider) {
-            keeper(provider)
+        let agent = if self.can_list_sessions(provider) {
+            storage_provider(provider)
         } else {
             provider.clone()
         };
-        let mut spare = |why: String| {
-            plan.spared.push(Spared {
+        let mut skip = |reason: String| {
+            plan.skipped.push(SkippedNative {
                 provider: agent.clone(),
                 id: id.clone(),
-                why,
+                reason,
             });
         };
-        let ours = *provider == ProviderId::rehearsal();
-        if !ours && !self.lists(provider) {
-            spare(format!("only {agent} knows where it is"));
-        } else if let Some(other) = self.other_user(session, &agent, id).await? {
-            spare(format!("session {} runs on it too", other.id));
-        } else if ours {
-            let path = rehearsed(&self.upkeep()?.trash, id);
-            plan.rehearsed
+        let is_rehearsal = *provider == ProviderId::rehearsal();
+        if !is_rehearsal && !self.can_list_sessions(provider) {
+            skip(format!("only {agent} knows where it is"));
+        } else if let Some(other_session) =
+            self.find_other_session_using(session, &agent, id).await?
+        {
+            skip(format!("session {} runs on it too", other_session.id));
+        } else if is_rehearsal {
+            let path = rehearsal_file(&self.archive_service()?.trash, id);
+            plan.rehearsal_files
                 .extend(path.exists().then(|| (id.clone(), path)));
-        } else if let Some(fork) = self.branch_of(session, &agent, id).await? {
-            spare(format!("session {fork} branches off from it"));
+        } else if let Some(fork) = self.find_dependent_fork(session, &agent, id).await? {
+            skip(format!("session {fork} branches off from it"));
         } else {
-            let named = format!("{agent}:{id}");
-            let mut found = self.lookup_native(&named).await?;
-            found.retain(|native| native.session.head.id == *id);
-            if let Some(native) = found.into_iter().next() {
-                plan.natives.push(self.doom(native.session).await?);
+            let qualified_id = format!("{agent}:{id}");
+            let mut entries = self.lookup_natives(&qualified_id).await?;
+            entries.retain(|native| native.session.head.id == *id);
+            if let Some(native) = entries.into_iter().next() {
+                plan.natives
+                    .push(self.plan_native_deletion(native.session).await?);
             }
         }
         Ok(())
     }
 
     /// Finds another session that runs, or ran, on a native session.
-    async fn other_user(
+    async fn find_other_session_using(
         &self,
         session: &Session,
         agent: &ProviderId,
         id: &NativeId,
     ) -> Result<Option<Session>, EngineError> {
-        for candidate in self.store.candidates(id.as_str()).await? {
-            if candidate.by != MatchedBy::NativeId || candidate.id == session.id {
+        for candidate in self.store.ref_candidates(id.as_str()).await? {
+            if candidate.matched_by != MatchedBy::NativeId || candidate.id == session.id {
                 continue;
             }
             let legs = self.store.legs(&candidate.id).await?;
-            let same = (agent.clone(), id.clone());
-            let mut natives = natives_of(&legs).into_iter();
-            if natives.any(|(provider, id)| (keeper(&provider), id) == same) {
-                return Ok(Some(self.existing(&candidate.id).await?));
+            let native_key = (agent.clone(), id.clone());
+            let mut natives = collect_natives(&legs).into_iter();
+            if natives.any(|(provider, id)| (storage_provider(&provider), id) == native_key) {
+                return Ok(Some(self.require_session(&candidate.id).await?));
             }
         }
         Ok(None)
@@ -119,7 +129,7 @@ impl Engine {
 
     /// Finds a fork of a session whose native session needs this one, because Codex does not copy the history of a
     /// branch.
-    async fn branch_of(
+    async fn find_dependent_fork(
         &self,
         session: &Session,
         agent: &ProviderId,
@@ -130,11 +140,11 @@ impl Engine {
         }
         let mut forks = self.store.lineage(&session.id).await?.forks;
         while let Some(fork) = forks.pop() {
-            for (provider, native) in natives_of(&self.store.legs(&fork.id).await?) {
-                let named = format!("{}:{native}", keeper(&provider));
-                let found = self.lookup_native(&named).await?.into_iter();
-                let mut found = found.map(|native| native.session.head);
-                if found.any(|head| {
+            for (provider, native) in collect_natives(&self.store.legs(&fork.id).await?) {
+                let qualified_id = format!("{}:{native}", storage_provider(&provider));
+                let entries = self.lookup_natives(&qualified_id).await?.into_iter();
+                let mut heads = entries.map(|native| native.session.head);
+                if heads.any(|head| {
                     head.id == native && head.forked_from.as_deref() == Some(id.as_str())
                 }) {
                     return Ok(Some(fork.id));
@@ -146,105 +156,120 @@ impl Engine {
     }
 
     /// Determines how a native session would be deleted, and whether a process uses it.
-    async fn doom(&self, session: NativeSession) -> Result<Doomed, EngineError> {
-        let upkeep = self.upkeep()?.clone();
-        let now = (self.world.now)();
-        let doomed = self.with_catalog(move |catalog| {
+    async fn plan_native_deletion(
+        &self,
+        session: NativeSession,
+    ) -> Result<PlannedDeletion, EngineError> {
+        let service = self.archive_service()?.clone();
+        let now = (self.environment.now)();
+        let planned = self.with_catalog(move |catalog| {
             let (provider, id) = (&session.provider, &session.head.id);
-            let archived = matches!(upkeep.archive.entry(provider, id), Ok(Some(_)));
-            if catalog.only_archived(&session) {
-                return Ok(Doomed {
+            let is_archived = matches!(service.archive.find_entry(provider, id), Ok(Some(_)));
+            if catalog.is_only_archived(&session) {
+                return Ok(PlannedDeletion {
                     session,
-                    belongings: None,
-                    means: Means::Copy,
-                    busy: None,
-                    fresh: None,
-                    archived,
+                    artifacts: None,
+                    method: DeleteMethod::ArchiveCopy,
+                    process: None,
+                    seconds_since_write: None,
+                    is_archived,
                 });
             }
-            let belongings = catalog.belongings(&session)?;
-            let means = match upkeep.own(provider) {
-                Some(own) => Means::Own(own.delete_command(id)),
-                None if belongings.are_rows() => Means::NoProgram,
-                None => Means::Files,
+            let artifacts = catalog.collect_artifacts(&session)?;
+            let method = match service.native_cli(provider) {
+                Some(cli) => DeleteMethod::AgentCommand(cli.delete_command(id)),
+                None if artifacts.is_stored_in_database() => DeleteMethod::NoProgram,
+                None => DeleteMethod::Files,
             };
-            let files: Vec<PathBuf> = belongings.own_files().collect();
-            let written = belongings
+            let files: Vec<PathBuf> = artifacts.own_files().collect();
+            let write_age = artifacts
                 .modified()
                 .map(|at| now.duration_since(at).as_secs());
-            Ok(Doomed {
-                busy: busy::at_work(id, &files, &belongings.home, Whose::Anybodys),
-                fresh: written.filter(|seconds| (0..FRESH).contains(seconds)),
-                belongings: Some(belongings),
-                means,
-                archived,
+            Ok(PlannedDeletion {
+                process: busy::find_process_using_session(
+                    id,
+                    &files,
+                    &artifacts.home,
+                    ProcessFilter::All,
+                ),
+                seconds_since_write: write_age
+                    .filter(|seconds| (0..RECENT_WRITE_SECONDS).contains(seconds)),
+                artifacts: Some(artifacts),
+                method,
+                is_archived,
                 session,
             })
         });
-        doomed.await.map_err(EngineError::Keep)
+        planned.await.map_err(EngineError::Archive)
     }
 
     /// Executes a plan. Fails if a process uses one of the native sessions.
-    pub async fn delete_conversation(&self, plan: &DeletePlan) -> Result<Deleted, EngineError> {
-        for doomed in &plan.natives {
-            self.refuse_if_busy(doomed).await?;
-            if doomed.means == Means::NoProgram {
-                return Err(EngineError::NoProgram(doomed.session.provider.clone()));
+    pub async fn delete_conversation(
+        &self,
+        plan: &DeletePlan,
+    ) -> Result<DeleteOutcome, EngineError> {
+        for planned in &plan.natives {
+            self.ensure_not_in_use(planned).await?;
+            if planned.method == DeleteMethod::NoProgram {
+                return Err(EngineError::NoProgram(planned.session.provider.clone()));
             }
         }
-        let held = match &plan.session {
-            Some(session) => Some(self.hold(&session.id).await?),
+        let acquired = match &plan.session {
+            Some(session) => Some(self.acquire_lease(&session.id).await?),
             None => None,
         };
         let outcome = async {
             let mut natives = Vec::new();
             // A later session may be a branch of an earlier one, and Codex does not delete a session from which others
             // branch.
-            for doomed in plan.natives.iter().rev() {
-                let copy = self.delete_native(doomed, plan).await?;
+            for planned in plan.natives.iter().rev() {
+                let copy = self.delete_native(planned, plan).await?;
                 // A copy that protects the session would restore it. A copy that cannot be removed now is removed once
                 // it is old.
-                let _ = forget_kept(&self.upkeep()?.kept, &doomed.session.head.id);
-                self.forget_indexed(&doomed.session).await;
-                natives.push((doomed.id(), doomed.means.clone(), copy));
+                let _ = remove_session_copies(
+                    &self.archive_service()?.guard_dir,
+                    &planned.session.head.id,
+                );
+                self.remove_native_from_index(&planned.session).await;
+                natives.push((planned.id(), planned.method.clone(), copy));
             }
             natives.reverse();
-            for (_, path) in &plan.rehearsed {
-                remove(path)?;
+            for (_, path) in &plan.rehearsal_files {
+                remove_file_if_exists(path)?;
             }
-            if let Some((hold, _)) = &held
-                && plan.extent == Extent::Everything
+            if let Some((guard, _)) = &acquired
+                && plan.scope == DeleteScope::Everything
             {
-                self.store.delete(&hold.lease).await?;
-                self.forget_own_indexed(&hold.lease.session).await;
+                self.store.delete_session(&guard.lease).await?;
+                self.remove_session_from_index(&guard.lease.session).await;
             }
             Ok::<_, EngineError>(natives)
         }
         .await;
         let mut decisions = Vec::new();
-        if let Some((hold, taken_over)) = held {
-            hold.release().await;
-            decisions.extend(taken_over);
+        if let Some((guard, takeover)) = acquired {
+            guard.release().await;
+            decisions.extend(takeover);
         }
-        Ok(Deleted {
+        Ok(DeleteOutcome {
             natives: outcome?,
             decisions,
         })
     }
 
     /// Fails if a process uses a session now, because the user may have taken time to confirm the plan.
-    async fn refuse_if_busy(&self, doomed: &Doomed) -> Result<(), EngineError> {
-        let Some(belongings) = doomed.belongings.clone() else {
+    async fn ensure_not_in_use(&self, planned: &PlannedDeletion) -> Result<(), EngineError> {
+        let Some(artifacts) = planned.artifacts.clone() else {
             return Ok(());
         };
-        let id = doomed.session.head.id.clone();
-        let look = self.with_catalog(move |_| {
-            let files: Vec<PathBuf> = belongings.own_files().collect();
-            busy::at_work(&id, &files, &belongings.home, Whose::Anybodys)
+        let id = planned.session.head.id.clone();
+        let lookup = self.with_catalog(move |_| {
+            let files: Vec<PathBuf> = artifacts.own_files().collect();
+            busy::find_process_using_session(&id, &files, &artifacts.home, ProcessFilter::All)
         });
-        match look.await {
-            Some(Busy { pid, program }) => Err(EngineError::InUse {
-                id: doomed.id(),
+        match lookup.await {
+            Some(ProcessUsingSession { pid, program }) => Err(EngineError::InUse {
+                id: planned.id(),
                 pid,
                 program,
             }),
@@ -253,66 +278,69 @@ impl Engine {
     }
 
     /// Removes a session of segue with all its text from the index.
-    pub(crate) async fn forget_own_indexed(&self, id: &SessionId) {
+    pub(crate) async fn remove_session_from_index(&self, id: &SessionId) {
         if let Some(index) = self.index.clone() {
             let id = id.clone();
             // If the index cannot be written now, a search that finds the session removes it.
-            let forget = move |_: &Catalog| index.forget_own(&id, Self::PATIENCE);
-            let _ = self.with_catalog(forget).await;
+            let remove = move |_: &Catalog| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT);
+            let _ = self.with_catalog(remove).await;
         }
     }
 
     /// Deletes one native session. Returns the path of its copy. `None` if there is no copy.
     async fn delete_native(
         &self,
-        doomed: &Doomed,
+        planned: &PlannedDeletion,
         plan: &DeletePlan,
     ) -> Result<Option<PathBuf>, EngineError> {
-        let upkeep = self.upkeep()?.clone();
-        let (fate, at) = (plan.fate, (self.world.now)());
-        let goes_with = plan.goes_with(doomed);
-        if doomed.means == Means::Copy {
-            let moved = delete_copy(&upkeep, &doomed.session, fate, at)?;
-            return Ok(moved.map(|entry| noted(&upkeep, entry, goes_with).path));
+        let service = self.archive_service()?.clone();
+        let (mode, at) = (plan.mode, (self.environment.now)());
+        let deleted_with = plan.deleted_with(planned);
+        if planned.method == DeleteMethod::ArchiveCopy {
+            let trashed = delete_copy(&service, &planned.session, mode, at)?;
+            return Ok(trashed.map(|entry| record_deleted_with(&service, entry, deleted_with).path));
         }
-        let session = doomed.session.clone();
-        let trash = upkeep.trash.clone();
-        let copy = match fate {
-            Fate::Purge => None,
-            Fate::Trash => {
+        let session = planned.session.clone();
+        let trash = service.trash.clone();
+        let copy = match mode {
+            DeleteMode::Purge => None,
+            DeleteMode::Trash => {
                 let copied =
-                    self.with_catalog(move |catalog| catalog.discard(&session, &trash, at));
-                Some(noted(&upkeep, copied.await?, goes_with))
+                    self.with_catalog(move |catalog| catalog.copy_to_trash(&session, &trash, at));
+                Some(record_deleted_with(&service, copied.await?, deleted_with))
             }
         };
-        if let Err(error) = self.refuse_if_busy(doomed).await {
+        if let Err(error) = self.ensure_not_in_use(planned).await {
             // The session is not deleted, so its copy is not needed.
             if let Some(copy) = &copy {
-                let _ = upkeep.trash.purge(copy);
+                let _ = service.trash.purge(copy);
             }
             return Err(error);
         }
-        let id = &doomed.session.head.id;
-        let (session, copied) = (doomed.session.clone(), copy.clone());
-        if let Some(own) = upkeep.own(&doomed.session.provider) {
-            let same = self.with_catalog(move |catalog| {
-                let now = catalog.belongings(&session)?;
-                let same = copied.is_none_or(|copied| copied.manifest.is_of(&now));
-                same.then_some(())
-                    .ok_or(KeepError::Changing(session.found.path))
+        let id = &planned.session.head.id;
+        let (session, copied) = (planned.session.clone(), copy.clone());
+        if let Some(cli) = service.native_cli(&planned.session.provider) {
+            let unchanged_check = self.with_catalog(move |catalog| {
+                let current = catalog.collect_artifacts(&session)?;
+                let is_unchanged =
+                    copied.is_none_or(|copied| copied.manifest.is_up_to_date(&current));
+                is_unchanged
+                    .then_some(())
+                    .ok_or(ArchiveError::Changing(session.location.path))
             });
-            same.await?;
-            own.delete(id, directory(&doomed.session)).await?;
+            unchanged_check.await?;
+            cli.delete_session(id, working_directory(&planned.session))
+                .await?;
         } else {
             let removed =
-                self.with_catalog(move |catalog| catalog.remove(&session, copied.as_ref()));
+                self.with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
             removed.await?;
         }
-        if self.is_live(&doomed.session.provider, id).await? {
-            return Err(EngineError::StillThere(doomed.id()));
+        if self.is_live(&planned.session.provider, id).await? {
+            return Err(EngineError::NotDeleted(planned.id()));
         }
-        if fate == Fate::Purge {
-            purge_copies(&upkeep, &doomed.session)?;
+        if mode == DeleteMode::Purge {
+            purge_session_copies(&service, &planned.session)?;
         }
         Ok(copy.map(|entry| entry.path))
     }
@@ -323,11 +351,11 @@ impl Engine {
         provider: &ProviderId,
         id: &NativeId,
     ) -> Result<bool, EngineError> {
-        let named = format!("{provider}:{id}");
+        let qualified_id = format!("{provider}:{id}");
         let id = id.clone();
         let live = self.with_catalog(move |catalog| {
-            let found = catalog.lookup(&named).sessions.into_iter();
-            let mut live = found.filter(|session| !catalog.only_archived(session));
+            let matches = catalog.lookup_id(&qualified_id).sessions.into_iter();
+            let mut live = matches.filter(|session| !catalog.is_only_archived(session));
             live.any(|session| session.head.id == id)
         });
         Ok(live.await)
@@ -335,7 +363,7 @@ impl Engine {
 }
 
 /// Returns the native sessions of the legs, without duplicates.
-pub(super) fn natives_of(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
+pub(super) fn collect_natives(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
     let mut all = Vec::new();
     for leg in legs {
         if let Some(id) = &leg.native_id {
@@ -349,15 +377,15 @@ pub(super) fn natives_of(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
 }
 
 /// Returns the file of a session of the built-in agent, in the directory that also contains the trash.
-fn rehearsed(trash: &Trash, id: &NativeId) -> PathBuf {
-    trash.beside("rehearsal").join(format!("{id}.jsonl"))
+fn rehearsal_file(trash: &Trash, id: &NativeId) -> PathBuf {
+    trash.sibling_path("rehearsal").join(format!("{id}.jsonl"))
 }
 
 /// Removes a file. A missing file is not an error.
-fn remove(path: &Path) -> Result<(), KeepError> {
+fn remove_file_if_exists(path: &Path) -> Result<(), ArchiveError> {
     match std::fs::remove_file(path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(KeepError::Io {
-            doing: "remove",
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(ArchiveError::Io {
+            action: "remove",
             path: path.to_owned(),
             source,
         }),
@@ -366,7 +394,7 @@ fn remove(path: &Path) -> Result<(), KeepError> {
 }
 
 /// Returns the directory in which an agent's program runs for a session: that of the session if it exists, else `/`.
-fn directory(session: &NativeSession) -> &Path {
+fn working_directory(session: &NativeSession) -> &Path {
     let cwd = session.head.cwd.as_deref().map(Path::new);
     cwd.filter(|cwd| cwd.is_dir()).unwrap_or(Path::new("/"))
 }
@@ -376,68 +404,84 @@ impl DeletePlan {
     ///
     /// Only the native session that it used last gets title and tags, because only that one can become the session when
     /// it is restored.
-    fn goes_with(&self, doomed: &Doomed) -> Option<WentWith> {
+    fn deleted_with(&self, planned: &PlannedDeletion) -> Option<DeletedWith> {
         let session = self.session.as_ref()?;
-        let last = self.natives.last().map(Doomed::id);
-        let is_last = last == Some(doomed.id()) && self.extent == Extent::Everything;
+        let last = self.natives.last().map(PlannedDeletion::id);
+        let is_last = last == Some(planned.id()) && self.scope == DeleteScope::Everything;
         let title = &session.title;
-        let is_given = title.source() != TitleSource::Prompt;
+        let is_title_set = title.source() != TitleSource::Prompt;
         // A title that comes from the agent is restored with the agent's files.
-        let is_ours = is_given && doomed.session.head.title.as_ref() != Some(title);
-        let is_called = is_ours || !session.tags.is_empty();
-        let called = (is_last && is_called).then(|| Called {
+        let is_own_title = is_title_set && planned.session.head.title.as_ref() != Some(title);
+        let has_labels = is_own_title || !session.tags.is_empty();
+        let labels = (is_last && has_labels).then(|| SessionLabels {
             title: session.title.clone(),
             tags: session.tags.clone(),
         });
         let id = session.id.clone();
-        Some(WentWith { id, called })
+        Some(DeletedWith { id, labels })
     }
 }
 
 /// Adds the session of segue to a copy, so that the copy can be found by it. If this fails, the copy remains usable.
-fn noted(upkeep: &Upkeep, copy: Entry, goes_with: Option<WentWith>) -> Entry {
-    let noted = goes_with.and_then(|session| upkeep.trash.note(copy.clone(), session).ok());
-    noted.unwrap_or(copy)
+fn record_deleted_with(
+    service: &ArchiveService,
+    copy: ArchivedSession,
+    deleted_with: Option<DeletedWith>,
+) -> ArchivedSession {
+    let updated = deleted_with.and_then(|session| {
+        service
+            .trash
+            .record_deleted_with(copy.clone(), session)
+            .ok()
+    });
+    updated.unwrap_or(copy)
 }
 
 /// Deletes a session that only the archive has.
 fn delete_copy(
-    upkeep: &Upkeep,
+    service: &ArchiveService,
     session: &NativeSession,
-    fate: Fate,
+    mode: DeleteMode,
     at: jiff::Timestamp,
-) -> Result<Option<Entry>, KeepError> {
-    let entry = upkeep.archive.entry(&session.provider, &session.head.id)?;
-    match (entry, fate) {
+) -> Result<Option<ArchivedSession>, ArchiveError> {
+    let entry = service
+        .archive
+        .find_entry(&session.provider, &session.head.id)?;
+    match (entry, mode) {
         (None, _) => Ok(None),
-        (Some(entry), Fate::Trash) => {
-            upkeep.archive.close(&entry);
-            Ok(Some(upkeep.trash.take(&entry, at)?))
+        (Some(entry), DeleteMode::Trash) => {
+            service.archive.remove_unpacked(&entry);
+            Ok(Some(service.trash.move_archived(&entry, at)?))
         }
-        (Some(_), Fate::Purge) => {
-            purge_copies(upkeep, session)?;
+        (Some(_), DeleteMode::Purge) => {
+            purge_session_copies(service, session)?;
             Ok(None)
         }
     }
 }
 
 /// Removes all copies of a session.
-pub(super) fn purge_copies(upkeep: &Upkeep, session: &NativeSession) -> Result<(), KeepError> {
-    let Upkeep { archive, trash, .. } = upkeep;
-    let is_of = |provider: &ProviderId, id: &NativeId| {
+pub(super) fn purge_session_copies(
+    service: &ArchiveService,
+    session: &NativeSession,
+) -> Result<(), ArchiveError> {
+    let ArchiveService { archive, trash, .. } = service;
+    let is_same_native = |provider: &ProviderId, id: &NativeId| {
         *provider == session.provider && *id == session.head.id
     };
-    if let Some(entry) = archive.entry(&session.provider, &session.head.id)? {
+    if let Some(entry) = archive.find_entry(&session.provider, &session.head.id)? {
         archive.remove(&entry)?;
     }
     let discarded = trash.list().0.into_iter();
-    for entry in discarded.filter(|entry| is_of(&entry.manifest.provider, &entry.manifest.id)) {
+    for entry in
+        discarded.filter(|entry| is_same_native(&entry.manifest.provider, &entry.manifest.id))
+    {
         trash.purge(&entry)?;
     }
     Ok(())
 }
 
 /// Returns the id of a native session.
-pub(super) fn named(session: &NativeSession) -> ConversationId {
+pub(super) fn native_conversation_id(session: &NativeSession) -> ConversationId {
     ConversationId::Native(session.provider.clone(), session.head.id.clone())
 }

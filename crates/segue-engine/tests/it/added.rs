@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use segue_agents::AgentError;
-use segue_agents::Refusal;
+use segue_agents::AgentRefusal;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::Policy;
-use segue_core::session::{FailureClass, Opened, Role, TurnState};
-use segue_engine::{EngineError, Speaker, Stop, Target, TurnEvent};
+use segue_core::session::{FailureClass, OpenMode, Role, TurnState};
+use segue_engine::{EngineError, MessageAuthor, StopLevel, Target, TurnEvent};
 use segue_store::{Store, StoreError};
 use tokio::sync::mpsc;
 
@@ -16,7 +16,7 @@ use crate::scripted::{Cue, Stage, done, same, say};
 const FRAME: &str = "[Added to the record of this conversation since";
 
 async fn add(stage: &Stage, id: &SessionId, text: &str) -> u32 {
-    let added = stage.engine.add_message(id, Speaker::User, text).await;
+    let added = stage.engine.add_message(id, MessageAuthor::User, text).await;
     added.unwrap().turn
 }
 
@@ -31,7 +31,7 @@ async fn a_native_session_that_goes_on_is_told_once() {
     assert_eq!(add(&stage, &first.session, "the build is red").await, 2);
     let third = stage.turn("three", same(&first)).await;
     assert_eq!(third.turn, 3);
-    assert_eq!(third.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(third.opened.unwrap().0, OpenMode::Resumed);
     stage.turn("four", same(&first)).await;
 
     let prompts = prompts(&stage);
@@ -42,7 +42,7 @@ async fn a_native_session_that_goes_on_is_told_once() {
     assert!(!prompts[1].contains("> one"), "it knows that by itself");
     // The record contains the prompt as the user typed it.
     let turns = stage.store.turns(&first.session).await.unwrap();
-    let words = stage.store.messages(turns[2].id).await.unwrap()[0].words();
+    let words = stage.store.messages(turns[2].id).await.unwrap()[0].plain_text();
     assert_eq!(words, "three");
 }
 
@@ -50,12 +50,12 @@ async fn a_native_session_that_goes_on_is_told_once() {
 async fn an_agent_that_still_runs_is_told_too() {
     let stage = Stage::new();
     let mut request = stage.request("one", Target::New);
-    request.keep_open = true;
+    request.keep_agent = true;
     stage.script([say("noted"), done()]);
     let first = stage.chat(request, |_| {}).await.unwrap();
     add(&stage, &first.session, "by the way").await;
     let next = stage.turn("go on", same(&first)).await;
-    assert_eq!(next.opened.unwrap().0, Opened::Live);
+    assert_eq!(next.opened.unwrap().0, OpenMode::Live);
     assert!(prompts(&stage)[1].contains("> by the way"));
 }
 
@@ -64,12 +64,12 @@ async fn a_prompt_that_failed_told_nobody_for_sure() {
     let stage = Stage::with(&[], Policy::default());
     let first = stage.turn("one", Target::New).await;
     add(&stage, &first.session, "by the way").await;
-    let refusal = Refusal::new(FailureClass::Agent, "no");
-    stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
+    let refusal = AgentRefusal::new(FailureClass::Agent, "no");
+    stage.script([Cue::Fails(AgentError::from_refusal("the prompt", refusal))]);
     let failed = stage.chat(stage.request("two", same(&first)), |_| {}).await;
     assert_eq!(failed.unwrap().state, TurnState::Failed);
     let mut again = stage.request("three", same(&first));
-    again.haste = segue_core::policy::Haste::Ignore;
+    again.wait_preference = segue_core::policy::WaitPreference::SendNow;
     stage.script([say("ok"), done()]);
     stage.chat(again, |_| {}).await.unwrap();
     let told = |prompt: &String| prompt.contains("> by the way");
@@ -86,7 +86,7 @@ async fn a_new_native_session_has_it_in_its_brief() {
     add(&stage, &first.session, "by the way").await;
     let engine = &stage.engine;
     let answer = engine
-        .add_message(&first.session, Speaker::Assistant, "somebody answered")
+        .add_message(&first.session, MessageAuthor::Assistant, "somebody answered")
         .await;
     assert_eq!(answer.unwrap().turn, 3);
     let session = stage.session_of(&first).await;
@@ -95,7 +95,7 @@ async fn a_new_native_session_has_it_in_its_brief() {
     let cues = &stage.others[0].cues;
     cues.lock().unwrap().extend([say("ok"), done()]);
     let next = stage.chat(stage.request("go on", same(&first)), |_| {});
-    assert_eq!(next.await.unwrap().opened.unwrap().0, Opened::Briefed);
+    assert_eq!(next.await.unwrap().opened.unwrap().0, OpenMode::Briefed);
     let heard = stage.others[0].heard.lock().unwrap();
     assert!(heard.prompts[0].contains("[Turn 2]\nuser:\n> by the way\n"));
     assert!(heard.prompts[0].contains("[Turn 3]\nassistant:\n> somebody answered\n"));
@@ -108,7 +108,7 @@ async fn what_was_reverted_is_not_told() {
     let first = stage.turn("one", Target::New).await;
     add(&stage, &first.session, "by the way").await;
     let session = stage.session_of(&first).await;
-    stage.engine.revert(&session, 1).await.unwrap();
+    stage.engine.revert_session(&session, 1).await.unwrap();
     stage.turn("two", same(&first)).await;
     assert_eq!(prompts(&stage), ["one", "two"]);
 }
@@ -127,13 +127,13 @@ async fn nobody_adds_to_a_session_that_is_at_work() {
             if matches!(event, TurnEvent::Opened { .. }) {
                 let refused = stage
                     .engine
-                    .add_message(&first.session, Speaker::User, "now")
+                    .add_message(&first.session, MessageAuthor::User, "now")
                     .await;
                 assert!(matches!(
                     refused,
-                    Err(EngineError::Store(StoreError::Held { .. }))
+                    Err(EngineError::Store(StoreError::Leased { .. }))
                 ));
-                stage.stop.send_replace(Stop::Ask);
+                stage.stop.send_replace(StopLevel::Graceful);
             }
         }
     };
@@ -170,10 +170,10 @@ async fn a_turn_that_was_dropped_does_not_keep_the_session() {
         loop {
             let added = stage
                 .engine
-                .add_message(&first.session, Speaker::User, "still there?")
+                .add_message(&first.session, MessageAuthor::User, "still there?")
                 .await;
             match added {
-                Err(EngineError::Store(StoreError::Held { .. })) => tokio::task::yield_now().await,
+                Err(EngineError::Store(StoreError::Leased { .. })) => tokio::task::yield_now().await,
                 added => return added.unwrap(),
             }
         }

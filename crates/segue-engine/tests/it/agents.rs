@@ -4,25 +4,25 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use segue_agents::{AgentError, Defaults, Refusal, SessionDefault, Timeouts};
+use segue_agents::{AgentError, AgentDefaults, AgentRefusal, SessionDefault, Timeouts};
 use segue_core::agent::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
 use segue_core::id::NativeId;
 use segue_core::json::Json;
 use segue_core::session::{
-    AgentEvent, DecisionKind, FailureClass, LegEnd, Opened, PlanStatus, PlanStep, ToolCall,
+    AgentEvent, DecisionKind, FailureClass, LegEnd, OpenMode, PlanStatus, PlanStep, ToolCall,
     ToolStatus, TurnState,
 };
-use segue_engine::{Stop, Target, TurnEvent};
+use segue_engine::{StopLevel, Target, TurnEvent};
 use segue_store::Store;
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
 fn fails(class: FailureClass, words: &str) -> Cue {
-    Cue::Fails(AgentError::refused(
+    Cue::Fails(AgentError::from_refusal(
         "the prompt",
-        Refusal::new(class, words),
+        AgentRefusal::new(class, words),
     ))
 }
 
@@ -35,7 +35,7 @@ async fn an_agent_may_name_the_conversation_late() {
     let first = stage
         .chat(stage.request("one", Target::New), |event| match event {
             TurnEvent::Opened { native_id, .. } => opened_as.push(native_id),
-            TurnEvent::Named { native_id } => opened_as.push(Some(native_id)),
+            TurnEvent::NativeIdReported { native_id } => opened_as.push(Some(native_id)),
             _ => {}
         })
         .await
@@ -66,7 +66,7 @@ async fn a_session_that_is_unknown_only_to_the_prompt_is_replaced_once() {
         .unwrap();
     assert_eq!(second.state, TurnState::Finished);
     let (opened, why) = second.opened.clone().unwrap();
-    assert_eq!((opened, second.leg), (Opened::Briefed, Some(2)));
+    assert_eq!((opened, second.leg), (OpenMode::Briefed, Some(2)));
     assert!(why.contains("no conversation found"), "{why}");
     let turns = stage.store.turns(&first.session).await.unwrap();
     let attempts = stage.store.attempts(turns[1].id).await.unwrap();
@@ -104,7 +104,7 @@ async fn what_was_heard_is_never_asked_for_again() {
 async fn strict_fails_rather_than_begin_anew() {
     let stage = Stage::new();
     let first = stage.turn("one", Target::New).await;
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     let mut request = stage.request("two", same(&first));
     request.strict = true;
     let second = stage.chat(request, |_| {}).await.unwrap();
@@ -112,10 +112,10 @@ async fn strict_fails_rather_than_begin_anew() {
     assert_eq!(failure.class, FailureClass::SessionUnknown);
     assert!(failure.hint.unwrap().to_string().contains("--strict"));
     // After a revert no native session can be resumed, so the agent is not even started.
-    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Resumed;
     stage.turn("two", same(&first)).await;
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
-    stage.engine.revert(&session, 1).await.unwrap();
+    stage.engine.revert_session(&session, 1).await.unwrap();
     let opened = stage.agent.heard.lock().unwrap().asked_for.len();
     let mut request = stage.request("two again", same(&first));
     request.strict = true;
@@ -137,7 +137,7 @@ async fn a_native_session_without_room_is_over() {
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Full);
     let third = stage.turn("three", same(&first)).await;
-    assert_eq!(third.opened.unwrap().0, Opened::Briefed);
+    assert_eq!(third.opened.unwrap().0, OpenMode::Briefed);
 }
 
 #[tokio::test]
@@ -166,13 +166,13 @@ async fn an_agent_that_is_kept_serves_turn_after_turn() {
     for prompt in ["one", "two", "three"] {
         let target = report.as_ref().map_or(Target::New, same);
         let mut request = stage.request(prompt, target);
-        request.keep_open = true;
+        request.keep_agent = true;
         stage.script([say("yes"), done()]);
         let next = stage.chat(request, |_| {}).await.unwrap();
         let expected = if prompt == "one" {
-            Opened::Fresh
+            OpenMode::Fresh
         } else {
-            Opened::Live
+            OpenMode::Live
         };
         assert_eq!(next.opened.as_ref().unwrap().0, expected);
         report = Some(next);
@@ -184,7 +184,7 @@ async fn an_agent_that_is_kept_serves_turn_after_turn() {
     request.permissions = Some(PermissionPolicy::AllowAll);
     stage.script([say("yes"), done()]);
     let next = stage.chat(request, |_| {}).await.unwrap();
-    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     {
         let heard = stage.agent.heard.lock().unwrap();
         assert_eq!((heard.asked_for.len(), heard.closed), (2, 2));
@@ -197,7 +197,7 @@ async fn an_agent_that_is_kept_is_not_used_after_somebody_else_went_on() {
     let stage = Stage::new();
     stage.script([say("yes"), done()]);
     let mut request = stage.request("one", Target::New);
-    request.keep_open = true;
+    request.keep_agent = true;
     let first = stage.chat(request, |_| {}).await.unwrap();
     // A second engine on the same store acts like another process.
     let other = stage.beside_it();
@@ -209,10 +209,10 @@ async fn an_agent_that_is_kept_is_not_used_after_somebody_else_went_on() {
         .0
         .unwrap();
     let mut request = stage.request("three", same(&first));
-    request.keep_open = true;
+    request.keep_agent = true;
     stage.script([say("yes"), done()]);
     let third = stage.chat(request, |_| {}).await.unwrap();
-    assert_eq!(third.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(third.opened.unwrap().0, OpenMode::Resumed);
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn patience_ends() {
     let cases = [
         (
             Timeouts {
-                first: Some(second),
+                first_output: Some(second),
                 ..Timeouts::default()
             },
             vec![Cue::Hang],
@@ -270,7 +270,7 @@ async fn the_users_stop_is_a_cancel_and_no_failure() {
     let stop = stage.stop.clone();
     let ask = Cue::Aside(Box::new(move || {
         Box::pin(async move {
-            stop.send_replace(Stop::Ask);
+            stop.send_replace(StopLevel::Graceful);
         })
     }));
     stage.script([say("a"), ask, Cue::Hang]);
@@ -323,7 +323,7 @@ async fn only_our_own_tools_need_no_permission_not_what_is_called_like_them() {
         request.permissions = Some(PermissionPolicy::Deny);
         stage.chat(request, |_| {}).await.unwrap();
         let answers = stage.agent.heard.lock().unwrap().answers.clone();
-        let expected = PermissionAnswer::Choose(expected.into());
+        let expected = PermissionAnswer::Selected(expected.into());
         assert_eq!(answers, [expected], "{name} ({kind})");
     }
 }
@@ -333,7 +333,7 @@ async fn neither_a_question_nor_what_it_allowed_is_silence() {
     let moment = Duration::from_millis(100);
     let stage = Stage::new();
     stage.agent.defaults.lock().unwrap().timeouts = Timeouts {
-        first: Some(moment),
+        first_output: Some(moment),
         silence: Some(moment),
         turn: Some(moment * 3),
         ..Timeouts::default()
@@ -352,10 +352,10 @@ async fn neither_a_question_nor_what_it_allowed_is_silence() {
     let chat = stage.engine.chat(request, sender);
     let person = async {
         while let Some(event) = events.recv().await {
-            if let TurnEvent::Ask(_, answer) = event {
+            if let TurnEvent::PermissionRequested(_, answer) = event {
                 // The user takes longer than all timeouts of the agent together.
                 tokio::time::sleep(moment * 5).await;
-                answer.send(PermissionAnswer::Choose("yes".into())).unwrap();
+                answer.send(PermissionAnswer::Selected("yes".into())).unwrap();
             }
         }
     };
@@ -370,7 +370,7 @@ async fn nobody_is_given_a_blank_agent_for_a_session_that_only_the_agent_knew() 
         "scripted".parse().unwrap(),
         NativeId::parse("theirs-1").unwrap(),
     );
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     for _ in 0..2 {
         let report = stage
             .chat(stage.request("go on", theirs.clone()), |_| {})
@@ -379,7 +379,7 @@ async fn nobody_is_given_a_blank_agent_for_a_session_that_only_the_agent_knew() 
         assert_eq!(report.failure.unwrap().class, FailureClass::SessionUnknown);
     }
     // The result does not change if the agent reports this only after the prompt.
-    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Resumed;
     stage.script([fails(FailureClass::SessionUnknown, "who?")]);
     let report = stage
         .chat(stage.request("go on", theirs), |_| {})
@@ -395,12 +395,12 @@ async fn an_agent_that_does_not_stop_is_not_kept() {
     let stop = stage.stop.clone();
     let now = Cue::Aside(Box::new(move || {
         Box::pin(async move {
-            stop.send_replace(Stop::Now);
+            stop.send_replace(StopLevel::Immediate);
         })
     }));
     stage.script([say("a"), now, Cue::Hang]);
     let mut request = stage.request("go", Target::New);
-    request.keep_open = true;
+    request.keep_agent = true;
     let report = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(report.state, TurnState::Cancelled);
     assert_eq!(stage.agent.heard.lock().unwrap().closed, 1);
@@ -444,22 +444,22 @@ async fn plans_and_compaction_are_told_and_kept() {
 #[tokio::test]
 async fn a_prompt_goes_where_the_agent_is_configured_to_take_it() {
     let stage = Stage::new();
-    let with = |session| Defaults {
+    let with = |session| AgentDefaults {
         session,
-        ..Defaults::default()
+        ..AgentDefaults::default()
     };
-    let first = stage.turn("one", Target::Usual).await;
-    let second = stage.turn("two", Target::Usual).await;
+    let first = stage.turn("one", Target::Default).await;
+    let second = stage.turn("two", Target::Default).await;
     assert_ne!(first.session, second.session, "by default it is a new one");
-    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::ContinueLast);
-    let third = stage.turn("three", Target::Usual).await;
+    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::NewestInDirectory);
+    let third = stage.turn("three", Target::Default).await;
     assert_eq!(third.session, second.session);
-    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Resume(first.session.to_string()));
-    let fourth = stage.turn("four", Target::Usual).await;
+    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Selected(first.session.to_string()));
+    let fourth = stage.turn("four", Target::Default).await;
     assert_eq!(fourth.session, first.session);
     // Only the agent has this id, so the agent is opened with it, and must have the session.
-    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Resume("theirs-1".into()));
-    let fifth = stage.turn("five", Target::Usual).await;
+    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Selected("theirs-1".into()));
+    let fifth = stage.turn("five", Target::Default).await;
     assert_eq!(fifth.native_id.unwrap().as_str(), "theirs-1");
     assert_eq!(stage.agent.heard.lock().unwrap().strict.last(), Some(&true));
     assert_eq!(stage.turn("new", Target::New).await.turn, 1);

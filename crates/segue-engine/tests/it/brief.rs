@@ -1,6 +1,6 @@
 //! The brief of a new native session, and the token counts that it needs.
 
-use segue_core::session::{AgentEvent, Opened, StopReason, ToolCall, ToolStatus, Usage};
+use segue_core::session::{AgentEvent, OpenMode, StopReason, ToolCall, ToolStatus, Usage};
 use segue_engine::{Conversation, Target, TurnReport};
 use segue_store::Store;
 
@@ -76,10 +76,10 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
         last = Some(run(&stage, "hello world", target).await);
     }
     let report = last.unwrap();
-    let measured = stage.store.measured(&report.provider, 10).await.unwrap();
+    let measured = stage.store.context_measurements(&report.provider, 10).await.unwrap();
     let pairs: Vec<_> = measured
         .iter()
-        .map(|turn| (turn.estimate, turn.context_tokens))
+        .map(|turn| (turn.estimated_tokens, turn.context_tokens))
         .collect();
     assert_eq!(
         pairs,
@@ -97,7 +97,7 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
         Conversation::Session(Box::new(session), segue_core::session::SessionStatus::Idle);
     let preview = stage
         .engine
-        .preview(&conversation, None, "go on")
+        .preview_brief(&conversation, None, "go on")
         .await
         .unwrap();
     let total = preview.brief.total_tokens();
@@ -105,7 +105,7 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
     let other = segue_core::id::ProviderId::parse("other").unwrap();
     let preview = stage
         .engine
-        .preview(&conversation, Some(&other), "go on")
+        .preview_brief(&conversation, Some(&other), "go on")
         .await
         .unwrap();
     assert_eq!(preview.reported_tokens, None, "unknown is unknown");
@@ -118,7 +118,7 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
     run(&stage, "hello world", same(&report)).await;
     stage.script([Cue::Done(StopReason::EndTurn, usage(504))]);
     run(&stage, "hello world", same(&report)).await;
-    let again = stage.store.measured(&report.provider, 10).await.unwrap();
+    let again = stage.store.context_measurements(&report.provider, 10).await.unwrap();
     assert_eq!(again, measured);
 }
 
@@ -133,10 +133,10 @@ async fn a_new_leg_is_told_what_fits_and_the_rest_is_said() {
         last = Some(stage.turn(&prompt, target).await);
     }
     let report = last.unwrap();
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     let briefed = stage.turn("and now?", same(&report)).await;
     let (opened, why) = briefed.opened.clone().unwrap();
-    assert_eq!(opened, Opened::Briefed);
+    assert_eq!(opened, OpenMode::Briefed);
     assert!(why.contains("; turns 1 to 1"), "{why}");
     assert!(why.ends_with("were too much to tell"), "{why}");
     let told = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
@@ -162,7 +162,7 @@ async fn a_message_of_any_length_leaves_room_for_what_was_said_before_it() {
         let prompt = format!("question {n} {}", "log ".repeat(log));
         last = Some(run_once(&stage, &prompt, target).await);
     }
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     stage.turn("and now?", same(&last.unwrap())).await;
     let told = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
     assert!(segue_tokens::count(&told) <= 8_000, "{}", told.len());

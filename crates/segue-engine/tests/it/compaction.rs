@@ -1,13 +1,13 @@
 //! Compaction, automatic and on request: when it happens, how often, and the brief that follows it.
 
 use jiff::Timestamp;
-use segue_core::agent::{RoleChange, Roles};
-use segue_core::checkpoint::{Author, Occasion};
+use segue_core::agent::{RoleOverride, RoleRegistry};
+use segue_core::checkpoint::{ItemAuthor, CheckpointReason};
 use segue_core::policy::{AutoCompaction, Policy};
 use segue_core::scope::{Purpose, RoleName, Scope};
-use segue_core::session::{DecisionKind, LegEnd, Opened};
-use segue_engine::{ChatRequest, EngineError, Speaker, Target, TurnEvent, TurnReport};
-use segue_store::{NewVersion, Store, StoreError};
+use segue_core::session::{DecisionKind, LegEnd, OpenMode};
+use segue_engine::{ChatRequest, EngineError, MessageAuthor, Target, TurnEvent, TurnReport};
+use segue_store::{NewCheckpoint, Store, StoreError};
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
@@ -52,7 +52,7 @@ fn prompts(stage: &Stage) -> Vec<String> {
 fn as_qa() -> Target {
     Target::Scope(Purpose {
         role: Some(RoleName::parse("qa").unwrap()),
-        ..Purpose::of(Scope::Project)
+        ..Purpose::for_scope(Scope::Project)
     })
 }
 
@@ -63,7 +63,7 @@ async fn at_nine_tenths_of_the_budget_and_not_before_what_was_said_is_summed_up(
     let second = said(&stage, 2_599, same(&first)).await;
     assert_eq!(compacted(&second), [""; 0], "3,599 of 4,000 are held");
     let legs = stage.store.legs(&first.session).await.unwrap();
-    assert_eq!(legs[0].held_tokens, Some(3_599));
+    assert_eq!(legs[0].estimated_tokens, Some(3_599));
 
     let other = said(&stage, 1_000, Target::New).await;
     let mut events = Vec::new();
@@ -83,14 +83,14 @@ async fn at_nine_tenths_of_the_budget_and_not_before_what_was_said_is_summed_up(
     assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::Compacted));
     let versions = stage.store.checkpoints(&other.session).await.unwrap();
     assert_eq!((versions[0].covers, versions[0].replaced), (2, 3_600));
-    assert_eq!(versions[0].why, Occasion::Budget);
+    assert_eq!(versions[0].reason, CheckpointReason::Budget);
     // The log contains the decision once.
     let log = stage.store.decisions(&other.session, 50).await.unwrap();
     let noted = log.iter().filter(|(_, noted)| noted.text == told[0]);
     assert_eq!(noted.count(), 1);
 
     let next = stage.turn("and now?", same(&other)).await;
-    assert_eq!(next.opened.clone().unwrap().0, Opened::Briefed);
+    assert_eq!(next.opened.clone().unwrap().0, OpenMode::Briefed);
     let told = prompts(&stage).pop().unwrap();
     assert!(told.contains("[What was done before, summed up"), "{told}");
     assert!(segue_tokens::count(&told) <= BUDGET);
@@ -125,7 +125,7 @@ async fn what_was_not_counted_is_summed_up_by_the_record() {
     let request = stage.request(&words(10), same(&first));
     let report = stage.chat(request, |_| {}).await.unwrap();
     let legs = stage.store.legs(&first.session).await.unwrap();
-    assert_eq!(legs[0].held_tokens, None);
+    assert_eq!(legs[0].estimated_tokens, None);
     assert_eq!(stage.store.checkpoints(&report.session).await.unwrap(), []);
     let report = said(&stage, 2_600, same(&first)).await;
     assert_eq!(compacted(&report).len(), 1, "{report:?}");
@@ -140,7 +140,7 @@ async fn a_prompt_that_is_too_much_for_what_is_held_is_told_to_a_new_native_sess
     let request = stage.request(&prompt, same(&first));
     let report = stage.chat(request, |_| {}).await.unwrap();
     let (opened, why) = report.opened.clone().unwrap();
-    assert_eq!(opened, Opened::Briefed);
+    assert_eq!(opened, OpenMode::Briefed);
     assert!(
         why.starts_with("1 turn(s) of 3,000 tokens were summed up in checkpoint 1 of "),
         "{why}"
@@ -162,7 +162,7 @@ async fn a_prompt_that_is_too_much_for_what_is_held_is_told_to_a_new_native_sess
         ..strict.request(&prompt, same(&first))
     };
     let report = strict.chat(request, |_| {}).await.unwrap();
-    assert_eq!(report.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(report.opened.unwrap().0, OpenMode::Resumed);
 }
 
 #[tokio::test]
@@ -170,13 +170,13 @@ async fn an_agent_that_waits_is_ended_when_what_it_knows_is_summed_up() {
     let stage = stage(AutoCompaction::Always);
     stage.script([say(&words(3_600)), done()]);
     let request = ChatRequest {
-        keep_open: true,
+        keep_agent: true,
         ..stage.request("one", Target::New)
     };
     let first = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(compacted(&first).len(), 1);
     assert_eq!(stage.agent.heard.lock().unwrap().closed, 1);
-    assert_eq!(stage.store.holder(&first.session).await.unwrap(), None);
+    assert_eq!(stage.store.lease_holder(&first.session).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -190,9 +190,9 @@ async fn two_compactions_at_once_make_one_version_and_a_message_added_meanwhile_
     let (one, two, added) = tokio::join!(
         stage.engine.compact(&session),
         other.compact(&session),
-        adding.add_message(&session.id, Speaker::User, "also fix the docs"),
+        adding.add_message(&session.id, MessageAuthor::User, "also fix the docs"),
     );
-    let held = |error: &EngineError| matches!(error, EngineError::Store(StoreError::Held { .. }));
+    let held = |error: &EngineError| matches!(error, EngineError::Store(StoreError::Leased { .. }));
     for outcome in [&one, &two] {
         assert!(outcome.as_ref().map_or_else(held, |_| true), "{outcome:?}");
     }
@@ -201,7 +201,7 @@ async fn two_compactions_at_once_make_one_version_and_a_message_added_meanwhile_
         assert!(held(error), "{error}");
         let again = stage
             .engine
-            .add_message(&session.id, Speaker::User, "also fix the docs");
+            .add_message(&session.id, MessageAuthor::User, "also fix the docs");
         again.await.unwrap();
     } else if one.is_err() && two.is_err() {
         // The message was added first, under the lease.
@@ -233,10 +233,10 @@ async fn a_session_that_somebody_is_at_work_in_is_not_compacted() {
     let refused = stage.engine.compact(&session).await.unwrap_err();
     assert!(refused.to_string().contains("process"), "{refused}");
     assert_eq!(stage.store.checkpoints(&session.id).await.unwrap(), []);
-    stage.store.release(&lease).await.unwrap();
-    assert!(stage.engine.compact(&session).await.unwrap().made.is_some());
+    stage.store.release_lease(&lease).await.unwrap();
+    assert!(stage.engine.compact(&session).await.unwrap().created.is_some());
     let again = stage.engine.compact(&session).await.unwrap();
-    assert!(again.made.is_none(), "nothing was said since");
+    assert!(again.created.is_none(), "nothing was said since");
 }
 
 /// An added message is sent with the next prompt, and counts like text of the prompt.
@@ -247,10 +247,10 @@ async fn what_was_added_counts_with_the_prompt_that_tells_it() {
     let added = format!("{} also fix the docs", words(2_300));
     let adding = stage
         .engine
-        .add_message(&first.session, Speaker::User, &added);
+        .add_message(&first.session, MessageAuthor::User, &added);
     adding.await.unwrap();
     let report = said(&stage, 20, same(&first)).await;
-    assert_eq!(report.opened.unwrap().0, Opened::Briefed);
+    assert_eq!(report.opened.unwrap().0, OpenMode::Briefed);
     let told = prompts(&stage).pop().unwrap();
     assert!(told.contains("also fix the docs"), "{told}");
     assert!(segue_tokens::count(&told) <= BUDGET);
@@ -263,26 +263,26 @@ async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same
     let first = said(&stage, 3_000, Target::New).await;
     let session = stage.session_of(&first).await;
     let head = session.head.unwrap();
-    let found = stage.engine.compaction(&session, head).await.unwrap();
+    let found = stage.engine.plan_compaction(&session, head).await.unwrap();
     let found = found.unwrap();
     let lease = stage.claim(&session.id, crate::scripted::living()).await;
-    let new = NewVersion {
+    let new = NewCheckpoint {
         turn: head,
         covers: found.covers,
         checkpoint: found.checkpoint,
         tokens: found.tokens,
         replaced: found.replaced,
-        by: Author::Record,
-        why: Occasion::Told,
-        read: 0,
+        author: ItemAuthor::Extraction,
+        reason: CheckpointReason::BriefTooLarge,
+        last_read_turn: 0,
         at: Timestamp::UNIX_EPOCH,
     };
     stage.store.add_checkpoint(&lease, new, None).await.unwrap();
-    stage.store.release(&lease).await.unwrap();
+    stage.store.release_lease(&lease).await.unwrap();
     stage.script([say("noted"), done()]);
     let request = stage.request(&words(1_100), same(&first));
     let report = stage.chat(request, |_| {}).await.unwrap();
-    assert_eq!(report.opened.unwrap().0, Opened::Briefed);
+    assert_eq!(report.opened.unwrap().0, OpenMode::Briefed);
     let legs = stage.store.legs(&session.id).await.unwrap();
     assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::Compacted));
     assert_eq!(
@@ -298,12 +298,12 @@ async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same
 #[tokio::test]
 async fn a_role_that_nearly_fills_the_budget_is_not_summed_up_after_each_turn() {
     let mut stage = stage(AutoCompaction::Always);
-    let mut roles = Roles::default();
-    let change = RoleChange {
-        role: Some(words(8_000)),
-        ..RoleChange::default()
+    let mut roles = RoleRegistry::default();
+    let change = RoleOverride {
+        description: Some(words(8_000)),
+        ..RoleOverride::default()
     };
-    assert!(roles.change(&RoleName::parse("qa").unwrap(), change));
+    assert!(roles.apply_override(&RoleName::parse("qa").unwrap(), change));
     let engine = stage.beside_it().with_budget(10_000).with_roles(roles);
     stage.engine = engine.with_policy(Policy {
         compaction: AutoCompaction::Always,
@@ -311,8 +311,8 @@ async fn a_role_that_nearly_fills_the_budget_is_not_summed_up_after_each_turn() 
     });
     let first = said(&stage, 100, as_qa()).await;
     let session = stage.session_of(&first).await;
-    let would = stage.engine.compaction(&session, session.head.unwrap());
-    let room = would.await.unwrap().unwrap().room;
+    let would = stage.engine.plan_compaction(&session, session.head.unwrap());
+    let room = would.await.unwrap().unwrap().max_tokens;
     assert!(room <= 1_000, "{room}: the role has most of it");
     let mut times = 0;
     for _ in 0..20 {
@@ -336,11 +336,11 @@ async fn what_is_pinned_is_told_also_to_an_agent_with_less_room() {
         stage.turn(&prompt, same(&first)).await;
     }
     let session = stage.session_of(&first).await;
-    let made = stage.engine.compact(&session).await.unwrap().made.unwrap();
+    let made = stage.engine.compact(&session).await.unwrap().created.unwrap();
     assert!(made.0.tokens > 4_000, "{}", made.0.tokens);
     let mut items = made.1.checkpoint.items.iter();
     let rule = items.find(|item| item.turn == 151).unwrap();
-    stage.engine.pin(&session, rule.id, true).await.unwrap();
+    stage.engine.pin_checkpoint_item(&session, rule.id, true).await.unwrap();
     stage.engine = stage.beside_it().with_budget(5_000);
     stage.turn("go on", same(&first)).await;
     let told = prompts(&stage).pop().unwrap();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use segue_core::session::Opened;
+use segue_core::session::OpenMode;
 use segue_engine::Target;
 
 use crate::scripted::{Stage, same};
@@ -27,7 +27,7 @@ async fn the_vocabulary_is_not_loaded_before_a_first_prompt_is_sent() {
     let report = stage.turn("hello", Target::New).await;
     assert_eq!(stage.agent.heard.lock().unwrap().countable, [false]);
     // The tokens of a brief are counted, so the second turn loads the vocabulary.
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     stage.turn("and now?", same(&report)).await;
     assert_eq!(stage.agent.heard.lock().unwrap().countable, [false, true]);
 }

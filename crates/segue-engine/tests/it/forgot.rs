@@ -1,11 +1,11 @@
 //! Agents that compact their own context receive a reminder of the user's rules and pinned items.
 
-use segue_agents::{AgentError, Refusal};
+use segue_agents::{AgentError, AgentRefusal};
 use segue_core::brief::END_OF_RECORD;
-use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind, Occasion};
-use segue_core::session::{AgentEvent, DecisionKind, FailureClass, Opened};
-use segue_engine::{Speaker, Target, TurnReport};
-use segue_store::{NewVersion, Store};
+use segue_core::checkpoint::{ItemAuthor, Checkpoint, CheckpointItem, ItemKind, CheckpointReason};
+use segue_core::session::{AgentEvent, DecisionKind, FailureClass, OpenMode};
+use segue_engine::{MessageAuthor, Target, TurnReport};
+use segue_store::{NewCheckpoint, Store};
 
 use crate::scripted::{Cue, Stage, done, living, same, say};
 
@@ -57,13 +57,13 @@ async fn a_reminder_that_did_not_come_through_is_given_again() {
     let (stage, first) = ruled().await;
     forgetful(&stage, "two", &first).await;
     // A failed turn may not have delivered the reminder.
-    let refusal = Refusal::new(FailureClass::Agent, "no");
-    stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
+    let refusal = AgentRefusal::new(FailureClass::Agent, "no");
+    stage.script([Cue::Fails(AgentError::from_refusal("the prompt", refusal))]);
     let request = stage.request("three", same(&first));
     stage.chat(request, |_| {}).await.unwrap();
     // If the agent compacts its context in the turn with the reminder, the next prompt needs another one.
     let mut request = stage.request("four", same(&first));
-    request.anyway = true;
+    request.force = true;
     stage.script([Cue::Event(AgentEvent::Compacted), say("ok"), done()]);
     stage.chat(request, |_| {}).await.unwrap();
     stage.turn("five", same(&first)).await;
@@ -81,18 +81,18 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
     let (stage, first) = ruled().await;
     let session = stage.session_of(&first).await;
     let lease = stage.claim(&first.session, living()).await;
-    let pinned = Item {
+    let pinned = CheckpointItem {
         id: 1,
         kind: ItemKind::Pending,
         text: "the French docs".into(),
         subject: None,
         turn: 1,
-        message: 0,
-        by: Author::Record,
+        message_index: 0,
+        author: ItemAuthor::Extraction,
         weight: 1,
         pinned: true,
     };
-    let version = NewVersion {
+    let version = NewCheckpoint {
         turn: session.head.unwrap(),
         covers: 1,
         checkpoint: Checkpoint {
@@ -101,9 +101,9 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
         },
         tokens: 5,
         replaced: 50,
-        by: Author::Person,
-        why: Occasion::Pinned,
-        read: 0,
+        author: ItemAuthor::User,
+        reason: CheckpointReason::Pinned,
+        last_read_turn: 0,
         at: jiff::Timestamp::now(),
     };
     stage
@@ -111,12 +111,12 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
         .add_checkpoint(&lease, version, None)
         .await
         .unwrap();
-    stage.store.release(&lease).await.unwrap();
+    stage.store.release_lease(&lease).await.unwrap();
     forgetful(&stage, "two", &first).await;
     let text = "the review is done";
     stage
         .engine
-        .add_message(&first.session, Speaker::User, text)
+        .add_message(&first.session, MessageAuthor::User, text)
         .await
         .unwrap();
     stage.turn("go on", same(&first)).await;
@@ -131,10 +131,10 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
 async fn a_new_native_session_needs_no_reminder() {
     let (stage, first) = ruled().await;
     forgetful(&stage, "two", &first).await;
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     let briefed = stage.turn("three", same(&first)).await;
-    assert_eq!(briefed.opened.unwrap().0, Opened::Briefed);
-    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    assert_eq!(briefed.opened.unwrap().0, OpenMode::Briefed);
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Resumed;
     stage.turn("four", same(&first)).await;
     let prompts = prompts(&stage);
     assert!(!prompts[2].contains("made smaller"), "{}", prompts[2]);

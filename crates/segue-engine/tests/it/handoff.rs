@@ -5,11 +5,11 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use segue_agents::Defaults;
+use segue_agents::AgentDefaults;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::ProviderId;
 use segue_core::policy::Policy;
-use segue_core::session::{DecisionKind, LegEnd, Opened};
+use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{EngineError, Target};
 use segue_store::{NewSession, Store, StoreError};
 
@@ -23,7 +23,7 @@ fn provider(name: &str) -> ProviderId {
 async fn the_next_prompt_tells_the_other_one_what_was_said() {
     let stage = Stage::with(&["codex"], Policy::default());
     let mut request = stage.request("the password is swordfish", Target::New);
-    request.keep_open = true;
+    request.keep_agent = true;
     stage.script([say("noted"), done()]);
     let first = stage.chat(request, |_| {}).await.unwrap();
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
@@ -39,7 +39,7 @@ async fn the_next_prompt_tells_the_other_one_what_was_said() {
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Handoff);
     let log = stage.store.decisions(&first.session, 1).await.unwrap();
-    assert_eq!(log[0].1.kind, DecisionKind::HandedOver);
+    assert_eq!(log[0].1.kind, DecisionKind::HandedOff);
 
     stage.others[0]
         .cues
@@ -50,7 +50,7 @@ async fn the_next_prompt_tells_the_other_one_what_was_said() {
     let next = next.await.unwrap();
     assert_eq!((next.provider.as_str(), next.leg), ("codex", Some(2)));
     let (opened, why) = next.opened.unwrap();
-    assert_eq!(opened, Opened::Briefed);
+    assert_eq!(opened, OpenMode::Briefed);
     assert_eq!(why, "codex takes over from scripted");
     let heard = stage.others[0].heard.lock().unwrap();
     assert_eq!(heard.asked_for, [None]);
@@ -91,7 +91,7 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
     turn.await.unwrap();
     let busy = result.await.unwrap().unwrap_err();
     assert!(
-        matches!(busy, EngineError::Store(StoreError::Held { .. })),
+        matches!(busy, EngineError::Store(StoreError::Leased { .. })),
         "{busy:?}"
     );
     let after = stage.store.session(&first.session).await.unwrap().unwrap();
@@ -101,17 +101,17 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
     );
 
     let blank = NewSession {
-        id: segue_core::id::SessionId::at(jiff::Timestamp::now(), 77),
+        id: segue_core::id::SessionId::from_timestamp(jiff::Timestamp::now(), 77),
         project: after.project,
         title: after.title,
         purpose: None,
         provider: provider("scripted"),
         at: jiff::Timestamp::now(),
-        unless: None,
+        conflict_filter: None,
     };
-    let blank = stage.store.create(blank).await.unwrap();
+    let blank = stage.store.create_session(blank).await.unwrap();
     let nothing = stage.engine.handoff(&blank, &provider("codex")).await;
-    assert!(matches!(nothing, Err(EngineError::NothingSaid(_))));
+    assert!(matches!(nothing, Err(EngineError::NoMessages(_))));
 }
 
 #[tokio::test]
@@ -119,17 +119,17 @@ async fn what_does_not_carry_over_is_said() {
     let stage = Stage::with(&["codex"], Policy::default());
     let first = stage.turn("one", Target::New).await;
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
-    *stage.agent.defaults.lock().unwrap() = Defaults {
+    *stage.agent.defaults.lock().unwrap() = AgentDefaults {
         permissions: PermissionPolicy::AllowAll,
         model: Some("opus".into()),
         mode: Some("plan".into()),
-        ..Defaults::default()
+        ..AgentDefaults::default()
     };
     stage.others[0].defaults.lock().unwrap().model = Some("gpt-9".into());
     let codex = provider("codex");
     let handed = stage.engine.handoff(&session, &codex);
     assert_eq!(
-        handed.await.unwrap().left_behind,
+        handed.await.unwrap().dropped_settings,
         [
             "permissions are ask, as configured for codex; for scripted they are allow-all",
             "the mode \"plan\" is one of scripted's; codex uses its own",
@@ -145,12 +145,12 @@ async fn one_that_knows_it_all_is_taken_up_again_which_is_told() {
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
     let to = async |name: &str| {
         let handed = stage.engine.handoff(&session, &provider(name)).await;
-        handed.unwrap().knows_all
+        handed.unwrap().native_has_all_turns
     };
     assert!(!to("codex").await);
     assert!(to("scripted").await);
     let next = stage.turn("two", same(&first)).await;
-    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     let told = "asking scripted to go on with its own session native-1, which knows all turns of";
     let decisions = next.decisions.iter();
     let telling = decisions.filter(|decision| decision.text.starts_with(told));
@@ -165,10 +165,10 @@ async fn one_that_knows_it_all_is_taken_up_again_which_is_told() {
 async fn a_prompt_to_another_one_says_what_does_not_carry_over() {
     let stage = Stage::with(&["codex"], Policy::default());
     let first = stage.turn("one", Target::New).await;
-    *stage.agent.defaults.lock().unwrap() = Defaults {
+    *stage.agent.defaults.lock().unwrap() = AgentDefaults {
         permissions: PermissionPolicy::AllowAll,
         model: Some("opus".into()),
-        ..Defaults::default()
+        ..AgentDefaults::default()
     };
     let cues = [say("two"), done()];
     stage.others[0].cues.lock().unwrap().extend(cues);
@@ -179,7 +179,7 @@ async fn a_prompt_to_another_one_says_what_does_not_carry_over() {
     let left: Vec<&str> = next
         .decisions
         .iter()
-        .filter(|decision| decision.kind == DecisionKind::HandedOver)
+        .filter(|decision| decision.kind == DecisionKind::HandedOff)
         .map(|decision| decision.text.as_str())
         .collect();
     assert_eq!(
@@ -230,7 +230,7 @@ async fn whom_a_session_was_handed_to_meanwhile_goes_on_with_it() {
                 handed += 1;
                 assert_eq!(after.provider, codex, "{step}: {answered:?}");
             }
-            Err(EngineError::Store(StoreError::Held { .. })) => {
+            Err(EngineError::Store(StoreError::Leased { .. })) => {
                 assert_eq!(after.provider.as_str(), "scripted", "{step}");
             }
             Err(error) => panic!("{step}: {error}"),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use segue_catalog::{
-    Catalog, Found, Head, IdHint, Kind, ReadError, Reader, Records, Start, Whereabouts,
+    Catalog, SessionLocation, SessionHead, IdHint, NativeSessionKind, ReadError, Reader, Records, ReadStart, SessionScan,
 };
 use segue_core::id::NativeId;
 use segue_core::session::{Project, SessionRef, Title};
-use segue_engine::{Conversation, EngineError, Freshness, Standpoint, Target};
-use segue_store::Filter;
+use segue_engine::{Conversation, EngineError, Freshness, RefContext, Target};
+use segue_store::SessionFilter;
 
 use crate::scripted::{Stage, same};
 
@@ -22,34 +22,34 @@ impl Reader for Names {
         "scripted"
     }
 
-    fn find(&self) -> Whereabouts {
-        let found = self.0.iter().zip(1..).map(|(id, second)| Found {
+    fn scan_sessions(&self) -> SessionScan {
+        let found = self.0.iter().zip(1..).map(|(id, second)| SessionLocation {
             path: PathBuf::from(id),
-            id: IdHint::Whole((*id).to_owned()),
+            id_hint: IdHint::Complete((*id).to_owned()),
             size: 1,
             modified: Timestamp::from_second(second).unwrap(),
             archived: false,
         });
-        Whereabouts {
-            found: found.collect(),
+        SessionScan {
+            locations: found.collect(),
             unreadable: Vec::new(),
         }
     }
 
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+    fn read_head(&self, found: &SessionLocation) -> Result<SessionHead, ReadError> {
         let id = NativeId::parse(found.path.to_str().unwrap()).unwrap();
-        Ok(Head {
-            kind: Kind::Conversation,
+        Ok(SessionHead {
+            kind: NativeSessionKind::Conversation,
             cwd: Some("/".into()),
             title: Some(Title::from_prompt("hello")),
-            ..Head::new(id, found.modified)
+            ..SessionHead::new(id, found.modified)
         })
     }
 
-    fn records(&self, found: &Found, _: &Start) -> Result<Box<dyn Records>, ReadError> {
+    fn open_records(&self, found: &SessionLocation, _: &ReadStart) -> Result<Box<dyn Records>, ReadError> {
         Err(ReadError::NotASession {
             path: found.path.clone(),
-            why: "there is nothing but its name".into(),
+            reason: "there is nothing but its name".into(),
         })
     }
 }
@@ -61,11 +61,11 @@ fn stage(names: &'static [&'static str]) -> Stage {
 async fn ids(stage: &Stage, limit: u32) -> (Vec<String>, bool) {
     let listed = stage
         .engine
-        .conversations(&Filter::default(), limit, Freshness::Fresh)
+        .list_conversations(&SessionFilter::default(), limit, Freshness::Fresh)
         .await
         .unwrap();
     let ids = listed.rows.iter().map(|row| row.id().to_string());
-    (ids.collect(), listed.more)
+    (ids.collect(), listed.has_more)
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
     assert_eq!(listed, [&own, "scripted:their-own", "scripted:native-2"]);
     assert!(!more);
     // A second leg, on native-2, ends the first one. Both native sessions stay attached to the session.
-    *stage.agent.goes_on.lock().unwrap() = segue_core::session::Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = segue_core::session::OpenMode::Fresh;
     stage.turn("again", same(&report)).await;
     assert_eq!(ids(&stage, 10).await.0, [&own, "scripted:their-own"]);
     assert_eq!(ids(&stage, 1).await, (vec![own], true));
@@ -88,7 +88,7 @@ async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
 async fn a_reference_means_ours_before_theirs() {
     let stage = stage(&["native-1", "native-10", "other"]);
     let report = stage.turn("hello", Target::New).await;
-    let standpoint = Standpoint {
+    let standpoint = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -97,7 +97,7 @@ async fn a_reference_means_ours_before_theirs() {
     };
     let find = async |text: &str| {
         let reference = SessionRef::parse(text).unwrap();
-        stage.engine.find_any(&reference, &standpoint).await
+        stage.engine.find_conversation(&reference, &standpoint).await
     };
     for ours in ["native-1", report.session.as_str()] {
         let found = find(ours).await.unwrap();
@@ -112,6 +112,6 @@ async fn a_reference_means_ours_before_theirs() {
         Err(EngineError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();
-    let taken = stage.engine.find(&reference, &standpoint).await;
-    assert!(matches!(taken, Err(EngineError::OnlyNative(_))));
+    let taken = stage.engine.find_session(&reference, &standpoint).await;
+    assert!(matches!(taken, Err(EngineError::NotAdopted(_))));
 }

@@ -4,60 +4,60 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_agents::{AgentError, Refusal};
+use segue_agents::{AgentError, AgentRefusal};
 use segue_catalog::{
-    Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
-    Said, Skipped, Start, Whereabouts,
+    RewindTarget, Catalog, RecordEvent, SessionLocation, SessionHead, IdHint, NativeSessionKind, Mark, ReadError, Reader, NativeRecord, Records,
+    KeyedMessage, SkippedContent, ReadStart, SessionScan,
 };
 use segue_core::brief::END_OF_RECORD;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::policy::Policy;
 use segue_core::session::{
-    DecisionKind, FailureClass, Message, Opened, Role, Session, StopReason, Turn, TurnState, Usage,
+    DecisionKind, FailureClass, Message, OpenMode, Role, Session, StopReason, Turn, TurnState, Usage,
 };
-use segue_engine::{Speaker, Stop, Target, TurnEvent, TurnReport};
-use segue_store::{Filter, Lease, Page, Store};
+use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
+use segue_store::{SessionFilter, Lease, PageRequest, Store};
 
 use crate::scripted::{Cue, Stage, dead, done, living, same, say};
 
 /// Records of the native session `native-1`. `None` after it was deleted.
 #[derive(Clone)]
-struct Book(Arc<Mutex<Option<Vec<Record>>>>);
+struct Book(Arc<Mutex<Option<Vec<NativeRecord>>>>);
 
 impl Reader for Book {
     fn provider(&self) -> &'static str {
         "scripted"
     }
 
-    fn find(&self) -> Whereabouts {
+    fn scan_sessions(&self) -> SessionScan {
         let there = self.0.lock().unwrap().is_some();
-        let found = there.then(|| Found {
+        let found = there.then(|| SessionLocation {
             path: PathBuf::from("native-1"),
-            id: IdHint::Whole("native-1".to_owned()),
+            id_hint: IdHint::Complete("native-1".to_owned()),
             size: 1,
             modified: Timestamp::now(),
             archived: false,
         });
-        Whereabouts {
-            found: found.into_iter().collect(),
+        SessionScan {
+            locations: found.into_iter().collect(),
             unreadable: Vec::new(),
         }
     }
 
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
-        Ok(Head {
-            kind: Kind::Conversation,
-            ..Head::new(NativeId::parse("native-1").unwrap(), found.modified)
+    fn read_head(&self, found: &SessionLocation) -> Result<SessionHead, ReadError> {
+        Ok(SessionHead {
+            kind: NativeSessionKind::Conversation,
+            ..SessionHead::new(NativeId::parse("native-1").unwrap(), found.modified)
         })
     }
 
-    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
+    fn open_records(&self, found: &SessionLocation, start: &ReadStart) -> Result<Box<dyn Records>, ReadError> {
         let records = self.0.lock().unwrap().clone().unwrap_or_default();
         let from = match start {
-            Start::Beginning => 0,
-            Start::After(mark) => {
+            ReadStart::Beginning => 0,
+            ReadStart::After(mark) => {
                 let at = records.iter().position(|record| record.mark == *mark);
-                at.ok_or_else(|| ReadError::MarkLost {
+                at.ok_or_else(|| ReadError::MarkNotFound {
                     path: found.path.clone(),
                     mark: mark.clone(),
                 })? + 1
@@ -66,22 +66,22 @@ impl Reader for Book {
         Ok(Box::new(Rest(records.into_iter().skip(from).collect())))
     }
 
-    fn end(&self, _: &Found) -> Result<Option<Mark>, ReadError> {
+    fn find_last_mark(&self, _: &SessionLocation) -> Result<Option<Mark>, ReadError> {
         let records = self.0.lock().unwrap();
         let last = records.as_ref().and_then(|records| records.last());
         Ok(last.map(|record| record.mark.clone()))
     }
 }
 
-struct Rest(std::collections::VecDeque<Record>);
+struct Rest(std::collections::VecDeque<NativeRecord>);
 
 impl Records for Rest {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         Ok(self.0.pop_front())
     }
 
-    fn skipped(&self) -> Skipped {
-        Skipped::default()
+    fn skipped(&self) -> SkippedContent {
+        SkippedContent::default()
     }
 }
 
@@ -90,10 +90,10 @@ impl Book {
         Self(Arc::new(Mutex::new(Some(Vec::new()))))
     }
 
-    fn write(&self, event: Event) {
+    fn write(&self, event: RecordEvent) {
         let mut records = self.0.lock().unwrap();
         let records = records.as_mut().unwrap();
-        records.push(Record {
+        records.push(NativeRecord {
             mark: Mark::Id(format!("{}-{}", records.len(), Timestamp::now())),
             at: Some(Timestamp::now()),
             events: vec![event],
@@ -102,15 +102,15 @@ impl Book {
 
     /// Writes a prompt whose key is its text.
     fn ask(&self, words: &str) {
-        let message = Message::text(Role::User, words, Timestamp::now());
+        let message = Message::from_text(Role::User, words, Timestamp::now());
         let key = Some(words.to_owned());
-        self.write(Event::Prompt(Said { key, message }));
+        self.write(RecordEvent::Prompt(KeyedMessage { key, message }));
     }
 
     fn answer(&self, words: &str) {
-        let message = Message::text(Role::Assistant, words, Timestamp::now());
-        self.write(Event::Said(Said { key: None, message }));
-        self.write(Event::Ended(TurnState::Finished));
+        let message = Message::from_text(Role::Assistant, words, Timestamp::now());
+        self.write(RecordEvent::Message(KeyedMessage { key: None, message }));
+        self.write(RecordEvent::TurnEnded(TurnState::Finished));
     }
 
     /// Writes a turn that was made in the agent's own program.
@@ -122,7 +122,7 @@ impl Book {
     }
 
     fn goes_back_before(&self, words: &str) {
-        self.write(Event::Rewind(Back::Before(words.to_owned())));
+        self.write(RecordEvent::Rewind(RewindTarget::BeforeRecord(words.to_owned())));
     }
 
     fn keep(&self, records: usize) {
@@ -154,8 +154,8 @@ async fn story(stage: &Stage, session: &segue_core::id::SessionId) -> Vec<String
     let mut story = Vec::new();
     for turn in stage.store.turns(session).await.unwrap() {
         let messages = stage.store.messages(turn.id).await.unwrap();
-        let words = messages[0].words().replace('\u{200b}', "");
-        story.push(if turn.outside {
+        let words = messages[0].plain_text().replace('\u{200b}', "");
+        story.push(if turn.made_outside {
             format!("[{words}]")
         } else {
             words
@@ -183,7 +183,7 @@ async fn turns_made_elsewhere_are_taken_in_once() {
             "took in 2 turns that were made in scripted itself".into()
         )
     );
-    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
     assert_eq!(
         story(&stage, &first.session).await,
         ["one", "[x]", "[one]", "two"]
@@ -191,10 +191,10 @@ async fn turns_made_elsewhere_are_taken_in_once() {
     let again = turn(&stage, &book, "three", same(&first)).await;
     assert_eq!(decided(&again), "");
     // A record that the agent writes after the end of a turn does not start a turn.
-    book.write(Event::Step("later".into()));
+    book.write(RecordEvent::Anchor("later".into()));
     let (same_as_before, told) = stage
         .engine
-        .refreshed(stage.session_of(&first).await)
+        .reconcile_if_idle(stage.session_of(&first).await)
         .await
         .unwrap();
     assert_eq!((same_as_before.turns, told.len()), (5, 0));
@@ -204,12 +204,12 @@ async fn turns_made_elsewhere_are_taken_in_once() {
 async fn what_was_added_is_told_after_turns_made_elsewhere() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
-    let added = stage.engine.add_message(&first.session, Speaker::User, "x");
+    let added = stage.engine.add_message(&first.session, MessageAuthor::User, "x");
     assert_eq!(added.await.unwrap().turn, 2);
     // The user types the added text in the agent's own program as well.
     book.by_hand("x");
     let last = turn(&stage, &book, "two", same(&first)).await;
-    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
     assert_eq!(
         story(&stage, &first.session).await,
         ["one", "x", "[x]", "two"]
@@ -229,10 +229,10 @@ async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
     book.by_hand("x");
     let session = stage.session_of(&first).await;
     let lease = stage.claim(&session.id, living()).await;
-    let (as_it_was, _) = stage.engine.refreshed(session.clone()).await.unwrap();
+    let (as_it_was, _) = stage.engine.reconcile_if_idle(session.clone()).await.unwrap();
     assert_eq!(as_it_was.turns, 1);
-    stage.store.release(&lease).await.unwrap();
-    let (looked_at, told) = stage.engine.refreshed(session).await.unwrap();
+    stage.store.release_lease(&lease).await.unwrap();
+    let (looked_at, told) = stage.engine.reconcile_if_idle(session).await.unwrap();
     assert_eq!((looked_at.turns, told.len()), (2, 1));
     assert_eq!(looked_at.total_tokens, None);
 }
@@ -250,7 +250,7 @@ async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
 /// Leaves a turn like a killed process does that has not sent the prompt yet.
 async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease, Turn) {
     let lease = stage.claim(&session.id, dead()).await;
-    let prompt = Message::text(Role::User, prompt, Timestamp::now());
+    let prompt = Message::from_text(Role::User, prompt, Timestamp::now());
     let turn = stage.store.begin_turn(&lease, &prompt).await.unwrap();
     (lease, turn)
 }
@@ -277,7 +277,7 @@ async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
     let turns = stage.store.turns(&first.session).await.unwrap();
     assert_eq!(turns[1].state, TurnState::Finished);
     let messages = stage.store.messages(turns[1].id).await.unwrap();
-    assert_eq!(messages[1].words(), "here it is");
+    assert_eq!(messages[1].plain_text(), "here it is");
     assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
 }
 
@@ -330,10 +330,10 @@ async fn what_is_taken_back_there_is_taken_back_here_and_undo_brings_it_back() {
         "{}",
         decided(&last)
     );
-    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
     assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "four"]);
     let session = stage.session_of(&first).await;
-    stage.engine.undo(&session).await.unwrap();
+    stage.engine.undo_revert(&session).await.unwrap();
     assert_eq!(story(&stage, &first.session).await, ["one", "two", "three"]);
 }
 
@@ -343,12 +343,12 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     let first = turn(&stage, &book, "one", Target::New).await;
     turn(&stage, &book, "two", same(&first)).await;
     let session = stage.session_of(&first).await;
-    stage.engine.revert(&session, 1).await.unwrap();
+    stage.engine.revert_session(&session, 1).await.unwrap();
     book.by_hand("x");
     // A read access changes nothing in this case.
     let (looked_at, _) = stage
         .engine
-        .refreshed(stage.session_of(&first).await)
+        .reconcile_if_idle(stage.session_of(&first).await)
         .await
         .unwrap();
     assert_eq!(looked_at.turns, 1);
@@ -359,7 +359,7 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     assert_eq!(story(&stage, &made).await, ["one", "two", "[x]"]);
     assert_eq!(story(&stage, &first.session).await, ["one", "three"]);
     let (opened, why) = last.opened.unwrap();
-    assert_eq!(opened, Opened::Briefed);
+    assert_eq!(opened, OpenMode::Briefed);
     assert!(why.contains("where this session is not any more"), "{why}");
 }
 
@@ -369,7 +369,7 @@ async fn a_fork_tells_what_it_took_in() {
     let first = turn(&stage, &book, "one", Target::New).await;
     book.by_hand("x");
     let session = stage.session_of(&first).await;
-    let forked = stage.engine.fork(&session, None, &session.project);
+    let forked = stage.engine.fork_session(&session, None, &session.project);
     let forked = forked.await.unwrap();
     assert_eq!(story(&stage, &forked.session.id).await, ["one", "[x]"]);
     assert!(
@@ -384,15 +384,15 @@ async fn an_undo_goes_back_to_where_the_native_session_went_on() {
     let first = turn(&stage, &book, "one", Target::New).await;
     turn(&stage, &book, "two", same(&first)).await;
     let session = stage.session_of(&first).await;
-    stage.engine.revert(&session, 1).await.unwrap();
+    stage.engine.revert_session(&session, 1).await.unwrap();
     book.by_hand("x");
-    stage.engine.undo(&session).await.unwrap();
+    stage.engine.undo_revert(&session).await.unwrap();
     let last = turn(&stage, &book, "three", same(&first)).await;
     assert_eq!(
         story(&stage, &first.session).await,
         ["one", "two", "[x]", "three"]
     );
-    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
 }
 
 /// Creates a stage with a second agent for handoffs.
@@ -415,7 +415,7 @@ async fn turns_made_after_a_handoff_are_taken_in_when_it_comes_back() {
     stage.script([say("noted"), done()]);
     let back = stage.chat(back, |_| {}).await.unwrap();
     assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "two"]);
-    assert_eq!(back.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(back.opened.as_ref().unwrap().0, OpenMode::Resumed);
     let told = decided(&back);
     assert!(
         told.contains("knows all turns") && told.contains("took in"),
@@ -429,7 +429,7 @@ async fn turns_made_before_a_handoff_are_not_left_behind() {
     let first = turn(&stage, &book, "one", Target::New).await;
     turn(&stage, &book, "two", same(&first)).await;
     let session = stage.session_of(&first).await;
-    stage.engine.revert(&session, 1).await.unwrap();
+    stage.engine.revert_session(&session, 1).await.unwrap();
     book.by_hand("x");
     let session = stage.session_of(&first).await;
     let handed = stage.engine.handoff(&session, &codex).await.unwrap();
@@ -439,7 +439,7 @@ async fn turns_made_before_a_handoff_are_not_left_behind() {
         handed.decisions
     );
     assert_eq!(story(&stage, &first.session).await, ["one"]);
-    let all = stage.store.find(&Filter::default(), Page::first(9)).await;
+    let all = stage.store.list_sessions(&SessionFilter::default(), PageRequest::first(9)).await;
     let all = all.unwrap().sessions;
     let aside = all.iter().find(|other| other.id != first.session).unwrap();
     assert_eq!(story(&stage, &aside.id).await, ["one", "two", "[x]"]);
@@ -464,7 +464,7 @@ async fn a_native_session_that_was_cut_or_deleted_is_told_anew() {
             .await
             .unwrap();
         assert!(decided(&last).contains(said), "{}", decided(&last));
-        assert_eq!(last.opened.as_ref().unwrap().0, Opened::Briefed);
+        assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Briefed);
         let asked_for = stage.agent.heard.lock().unwrap().asked_for.clone();
         assert_eq!(
             asked_for.last(),
@@ -479,7 +479,7 @@ async fn a_native_session_that_was_cut_or_deleted_is_told_anew() {
 async fn a_smaller_context_is_told() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one. Never push to main.", Target::New).await;
-    book.write(Event::Compacted(Some("all of it".into())));
+    book.write(RecordEvent::Compacted(Some("all of it".into())));
     let last = turn(&stage, &book, "two", same(&first)).await;
     assert!(
         decided(&last).contains("made its own context smaller"),
@@ -511,7 +511,7 @@ async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
         let request = stage.request(prompt, target);
         stage.chat(request, |_| {}).await.unwrap()
     };
-    let writes = |event: Option<Event>, prompt: &'static str| {
+    let writes = |event: Option<RecordEvent>, prompt: &'static str| {
         let book = book.clone();
         Cue::Aside(Box::new(move || -> crate::scripted::Pending {
             book.ask(prompt);
@@ -529,7 +529,7 @@ async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
     stage.script([writes(None, "two"), say("ok"), holding(8_000)]);
     let quiet = asked("two", same(&first)).await;
     assert_eq!(decided(&quiet), "");
-    let compacted = Some(Event::Compacted(None));
+    let compacted = Some(RecordEvent::Compacted(None));
     stage.script([writes(compacted, "three"), say("ok"), holding(1_000)]);
     let smaller = asked("three", same(&first)).await;
     assert!(
@@ -573,18 +573,18 @@ async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<Strin
         TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff => {
             writes.by_hand("x");
             if stops {
-                stop.send_replace(Stop::Ask);
+                stop.send_replace(StopLevel::Graceful);
             }
         }
-        TurnEvent::Began { turn, .. } => began.push(turn),
+        TurnEvent::Started { turn, .. } => began.push(turn),
         _ => {}
     });
     let report = report.await.unwrap();
     assert_eq!(began.last(), Some(&report.turn));
     if stops {
-        stage.stop.send_replace(Stop::No);
+        stage.stop.send_replace(StopLevel::None);
         let session = stage.session_of(&first).await;
-        stage.engine.refreshed(session).await.unwrap();
+        stage.engine.reconcile_if_idle(session).await.unwrap();
     }
     let heard = stage.agent.heard.lock().unwrap().prompts.clone();
     (story(&stage, &first.session).await, heard)
@@ -593,9 +593,9 @@ async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<Strin
 #[tokio::test]
 async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
     let fails = |class, words: &str| {
-        Cue::Fails(AgentError::refused(
+        Cue::Fails(AgentError::from_refusal(
             "the prompt",
-            Refusal::new(class, words),
+            AgentRefusal::new(class, words),
         ))
     };
     let crash = || fails(FailureClass::Crashed, "boom");
@@ -629,5 +629,5 @@ async fn of_a_turn_made_elsewhere_what_the_person_said_is_the_prompt() {
     let turns = stage.store.turns(&first.session).await.unwrap();
     let messages = stage.store.messages(turns[1].id).await.unwrap();
     assert_eq!(messages[1].role, Role::System);
-    assert_eq!(messages[1].words(), brief);
+    assert_eq!(messages[1].plain_text(), brief);
 }

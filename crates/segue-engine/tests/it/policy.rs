@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_agents::{AgentError, Defaults, Refusal};
+use segue_agents::{AgentError, AgentDefaults, AgentRefusal};
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::ProviderId;
-use segue_core::policy::{Haste, Pause, Policy, Rest, Standing};
+use segue_core::policy::{WaitPreference, WaitReason, Policy, Cooldown, ProviderHealth};
 use segue_core::session::{
-    DecisionKind, FailureClass, LegEnd, Opened, StopReason, TurnState, Usage,
+    DecisionKind, FailureClass, LegEnd, OpenMode, StopReason, TurnState, Usage,
 };
-use segue_engine::{EngineError, Stop, Target, TurnEvent, TurnReport};
+use segue_engine::{EngineError, StopLevel, Target, TurnEvent, TurnReport};
 use segue_store::Store;
 
 use crate::scripted::{Cue, Stage, done, same, say};
@@ -30,9 +30,9 @@ fn policy(fallback: &[&str]) -> Policy {
 }
 
 fn fails(class: FailureClass, words: &str) -> Cue {
-    Cue::Fails(AgentError::refused(
+    Cue::Fails(AgentError::from_refusal(
         "the prompt",
-        Refusal::new(class, words),
+        AgentRefusal::new(class, words),
     ))
 }
 
@@ -68,7 +68,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     // The fourth prompt starts a new native session with a brief, in which failures count from one.
     let fourth = crash().await;
     let (opened, why) = fourth.opened.clone().unwrap();
-    assert_eq!((opened, fourth.leg), (Opened::Briefed, Some(2)));
+    assert_eq!((opened, fourth.leg), (OpenMode::Briefed, Some(2)));
     assert!(why.contains("failed too often"), "{why}");
     let told = stage.agent.heard.lock().unwrap().prompts[4].clone();
     assert!(told.contains("> the password is swordfish"), "{told}");
@@ -95,7 +95,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let request = stage.request("try", same(&first));
     let stopped = stage.chat(request, |_| {}).await.unwrap_err();
     assert!(
-        matches!(stopped, EngineError::Hopeless { limit: 3, .. }),
+        matches!(stopped, EngineError::RetriesExhausted { limit: 3, .. }),
         "{stopped:?}"
     );
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
@@ -105,30 +105,30 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     assert_eq!(log[0].1.kind, DecisionKind::Stopped);
 
     // A forced retry is accepted, for one prompt.
-    let refusal = Refusal::new(FailureClass::Crashed, "boom");
-    stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
+    let refusal = AgentRefusal::new(FailureClass::Crashed, "boom");
+    stage.script([Cue::Fails(AgentError::from_refusal("the prompt", refusal))]);
     let mut request = stage.request("try", same(&first));
-    request.anyway = true;
+    request.force = true;
     let report = stage.chat(request, |_| {}).await.unwrap();
     let hint = report.failure.unwrap().hint.unwrap().to_string();
     assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
     let stopped = stage.chat(stage.request("try", same(&first)), |_| {}).await;
     let stopped = stopped.unwrap_err();
     assert!(
-        matches!(stopped, EngineError::Hopeless { .. }),
+        matches!(stopped, EngineError::RetriesExhausted { .. }),
         "{stopped:?}"
     );
 
     // A success clears all failures.
     stage.script([say("better now"), done()]);
     let mut request = stage.request("try", same(&first));
-    request.anyway = true;
+    request.force = true;
     let report = stage.chat(request, |_| {}).await.unwrap();
     // The native session of the forced retry was used for that prompt only.
     assert_eq!((report.state, report.leg), (TurnState::Finished, Some(4)));
     let scripted = provider("scripted");
-    let standing = stage.store.standing(&first.session, &scripted);
-    assert_eq!(standing.await.unwrap(), Standing::default());
+    let standing = stage.store.provider_health(&first.session, &scripted);
+    assert_eq!(standing.await.unwrap(), ProviderHealth::default());
 }
 
 #[tokio::test]
@@ -146,12 +146,12 @@ async fn a_success_a_cancel_and_a_limit_are_no_failures() {
         let stop = stage.stop.clone();
         let cancelled = stage.chat(request, |event| {
             if matches!(event, TurnEvent::Opened { .. }) {
-                stop.send_replace(Stop::Ask);
+                stop.send_replace(StopLevel::Graceful);
             }
         });
         assert_eq!(cancelled.await.unwrap().state, TurnState::Cancelled);
         stage.agent.cues.lock().unwrap().clear();
-        stage.stop.send_replace(Stop::No);
+        stage.stop.send_replace(StopLevel::None);
         stage.turn("two", same(&first)).await;
     }
     let legs = stage.store.legs(&first.session).await.unwrap();
@@ -169,12 +169,12 @@ async fn after_a_failure_the_next_prompt_waits_is_refused_or_hurries() {
     failing(&stage, FailureClass::Crashed, "boom", same(&first)).await;
 
     let mut request = stage.request("two", same(&first));
-    request.haste = Haste::Refuse;
+    request.wait_preference = WaitPreference::FailFast;
     let refused = stage.chat(request, |_| {}).await.unwrap_err();
-    let EngineError::NotYet { until, why, .. } = refused else {
+    let EngineError::ProviderUnavailable { until, reason: why, .. } = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!(why, Pause::Failed);
+    assert_eq!(why, WaitReason::Failed);
 
     // The time is on disk, so another process waits as well.
     stage.script([say("here"), done()]);
@@ -193,7 +193,7 @@ async fn after_a_failure_the_next_prompt_waits_is_refused_or_hurries() {
     failing(&stage, FailureClass::Crashed, "boom", same(&first)).await;
     stage.script([say("at once"), done()]);
     let mut request = stage.request("three", same(&first));
-    request.haste = Haste::Ignore;
+    request.wait_preference = WaitPreference::SendNow;
     let report = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(decided(&report, DecisionKind::BackedOff), [""; 0]);
 }
@@ -212,7 +212,7 @@ async fn a_wait_can_be_stopped() {
     let report = stage.chat(request, |event| {
         if matches!(&event, TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff)
         {
-            stop.send_replace(Stop::Ask);
+            stop.send_replace(StopLevel::Graceful);
         }
     });
     let report = report.await.unwrap();
@@ -226,11 +226,11 @@ async fn a_wait_can_be_stopped() {
     let log = stage.store.decisions(&first.session, 1).await.unwrap();
     assert_eq!(log[0].1.text, "stopped before the prompt was sent: \"two\"");
     // No brief contains it.
-    stage.stop.send_replace(Stop::No);
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    stage.stop.send_replace(StopLevel::None);
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     stage.script([say("yes"), done()]);
     let mut request = stage.request("three", same(&first));
-    request.haste = Haste::Ignore;
+    request.wait_preference = WaitPreference::SendNow;
     let report = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(report.turn, 3);
     let heard = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
@@ -258,7 +258,7 @@ async fn a_leg_above_its_limit_is_over() {
     assert!(told[0].contains("holds 350,001 tokens"), "{told:?}");
     let third = using(&stage, same(&first), Usage::default()).await;
     assert_eq!(third.leg, Some(2));
-    assert_eq!(third.opened.unwrap().0, Opened::Briefed);
+    assert_eq!(third.opened.unwrap().0, OpenMode::Briefed);
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Full);
     // An unknown size does not exceed the limit. The spent tokens count if no context size is reported.
@@ -302,7 +302,7 @@ async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
     let second = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(second.state, TurnState::Finished);
     assert_eq!((second.provider.as_str(), second.leg), ("codex", Some(2)));
-    let told = decided(&second, DecisionKind::HandedOver);
+    let told = decided(&second, DecisionKind::HandedOff);
     assert!(
         told[0].starts_with("codex takes the prompt over from gemini, which rests until")
             && told[0].ends_with("; the model gemini-9 is one of gemini's"),
@@ -337,7 +337,7 @@ async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
     request.permissions = None;
     let other = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(other.provider.as_str(), "codex");
-    let told = decided(&other, DecisionKind::HandedOver);
+    let told = decided(&other, DecisionKind::HandedOff);
     assert!(
         told[0].starts_with("codex goes on, since gemini rests")
             && told[0].ends_with("; permissions are ask; the model gemini-9 is one of gemini's"),
@@ -389,7 +389,7 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
         (report.leg, report.provider.as_str()),
         (Some(1), "scripted")
     );
-    assert_eq!(stage.store.rests().await.unwrap(), [], "it is awake");
+    assert_eq!(stage.store.cooldowns().await.unwrap(), [], "it is awake");
     let heard = stage.agent.heard.lock().unwrap().prompts.clone();
     assert_eq!(heard, ["one", "two", "two"]);
 
@@ -418,8 +418,8 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
     assert!(
         matches!(
             next,
-            EngineError::NotYet {
-                why: Pause::Quota,
+            EngineError::ProviderUnavailable {
+                reason: WaitReason::Quota,
                 ..
             }
         ),
@@ -429,14 +429,14 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
     let new = stage.chat(stage.request("again", Target::New), |_| {});
     assert!(matches!(
         new.await.unwrap_err(),
-        EngineError::NotYet { session: None, .. }
+        EngineError::ProviderUnavailable { session: None, .. }
     ));
     // A success clears the cooldown.
     stage.script([say("yes?"), done()]);
     let mut request = stage.request("now", same(&report));
-    request.haste = Haste::Ignore;
+    request.wait_preference = WaitPreference::SendNow;
     stage.chat(request, |_| {}).await.unwrap();
-    assert_eq!(stage.store.rests().await.unwrap(), []);
+    assert_eq!(stage.store.cooldowns().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -444,11 +444,11 @@ async fn a_refused_first_prompt_is_told_whole_again() {
     let stage = Stage::with(&[], policy(&[]));
     let first = stage.turn("the password is swordfish", Target::New).await;
     // The native session is lost, so a new one receives a brief, which it rejects at first.
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     let look = stage.agent.clone();
     stage.script([
         Cue::Aside(Box::new(move || {
-            Box::pin(async move { *look.goes_on.lock().unwrap() = Opened::Resumed })
+            Box::pin(async move { *look.goes_on.lock().unwrap() = OpenMode::Resumed })
         })),
         fails(
             FailureClass::RateLimited,
@@ -475,12 +475,12 @@ async fn only_who_is_there_awake_and_well_goes_on() {
     );
     let first = stage.turn("one", Target::New).await;
     stage.others[0].there.store(false, Ordering::Relaxed);
-    let rest = Rest {
+    let rest = Cooldown {
         provider: provider("asleep"),
         until: Timestamp::now() + SignedDuration::from_hours(1),
         class: FailureClass::Quota,
     };
-    stage.store.rest(rest).await.unwrap();
+    stage.store.set_cooldown(rest).await.unwrap();
     // The agent has failed in this session before.
     let mut request = stage.request("two", same(&first));
     request.provider = Some(provider("failing"));
@@ -493,20 +493,20 @@ async fn only_who_is_there_awake_and_well_goes_on() {
     assert_eq!(impatient.state, TurnState::Failed);
     let lease = segue_store::LeaseRequest {
         session: first.session.clone(),
-        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        owner: segue_agents::identify_process(std::process::id()).unwrap(),
         at: Timestamp::now(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     };
-    let lease = stage.store.acquire(lease).await.unwrap().lease;
-    let hopeless = Standing {
-        rotations: 2,
-        ..Standing::default()
+    let lease = stage.store.acquire_lease(lease).await.unwrap().lease;
+    let hopeless = ProviderHealth {
+        failed_legs: 2,
+        ..ProviderHealth::default()
     };
     let failing = provider("failing");
-    let noted = stage.store.set_standing(&lease, &failing, hopeless);
+    let noted = stage.store.set_provider_health(&lease, &failing, hopeless);
     noted.await.unwrap();
-    stage.store.release(&lease).await.unwrap();
+    stage.store.release_lease(&lease).await.unwrap();
 
     stage.script([fails(FailureClass::Quota, "quota: resets in 3 hours")]);
     stage.others[3]
@@ -532,9 +532,9 @@ async fn whoever_takes_over_by_itself_may_do_no_more() {
     ];
     for (asked, first, other, expected) in cases {
         let stage = Stage::with(&["codex"], policy(&["codex"]));
-        let with = |permissions| Defaults {
+        let with = |permissions| AgentDefaults {
             permissions,
-            ..Defaults::default()
+            ..AgentDefaults::default()
         };
         *stage.agent.defaults.lock().unwrap() = with(first);
         *stage.others[0].defaults.lock().unwrap() = with(other);
@@ -579,7 +579,7 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     assert!(hint.starts_with("it can be tried again at 2"), "{hint}");
     let next = stage.chat(stage.request("again", same(&report)), |_| {});
     let next = next.await.unwrap_err();
-    let EngineError::NotYet { until, .. } = next else {
+    let EngineError::ProviderUnavailable { until, .. } = next else {
         panic!("{next:?}");
     };
     let hour = until.duration_since(Timestamp::now());
@@ -606,7 +606,7 @@ async fn a_fork_knows_who_answered_before_it() {
     request.provider = Some(provider("codex"));
     stage.chat(request, |_| {}).await.unwrap();
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
-    let forked = stage.engine.fork(&session, None, &session.project);
+    let forked = stage.engine.fork_session(&session, None, &session.project);
     let forked = forked.await.unwrap().session;
     let said = stage.engine.transcript(forked).await.unwrap().turns;
     let who: Vec<&str> = said.iter().map(|turn| turn.provider.as_str()).collect();
@@ -623,9 +623,9 @@ async fn what_was_spent_before_a_leg_was_taken_up_again_counts() {
     let first = using(&stage, Target::New, spent(200_000)).await;
     using(&stage, same(&first), spent(100_000)).await;
     let session = || async { stage.store.session(&first.session).await.unwrap().unwrap() };
-    stage.engine.revert(&session().await, 1).await.unwrap();
+    stage.engine.revert_session(&session().await, 1).await.unwrap();
     using(&stage, same(&first), spent(1)).await;
-    stage.engine.undo(&session().await).await.unwrap();
+    stage.engine.undo_revert(&session().await).await.unwrap();
     let last = using(&stage, same(&first), spent(50_001)).await;
     assert_eq!((last.leg, &last.native_id), (Some(3), &first.native_id));
     let told = decided(&last, DecisionKind::Rotated);

@@ -2,18 +2,18 @@
 
 use segue_catalog::Index;
 use segue_core::session::{Project, SessionRef};
-use segue_engine::{Engine, Freshness, Order, SearchReport, SearchRequest, Standpoint, Target};
+use segue_engine::{Engine, Freshness, HitOrder, SearchReport, SearchRequest, RefContext, Target};
 
 use crate::scripted::{Stage, same};
 
 async fn search(engine: &Engine, words: &str) -> SearchReport {
     let request = SearchRequest {
-        query: engine.query(words).unwrap(),
-        order: Order::Newest,
+        query: engine.parse_query(words).unwrap(),
+        order: HitOrder::Newest,
         project: None,
         limit: 10,
         skip: 0,
-        each: 5,
+        turns_per_session: 5,
         freshness: Freshness::Fresh,
     };
     engine.search(&request).await.unwrap()
@@ -21,11 +21,11 @@ async fn search(engine: &Engine, words: &str) -> SearchReport {
 
 /// Returns the matching turns of each session.
 fn places(report: &SearchReport) -> Vec<(String, Vec<u32>)> {
-    let place = |found: &segue_engine::FoundIn| {
+    let place = |found: &segue_engine::SearchHit| {
         let turns = found.turns.iter().map(|turn| turn.n).collect();
         (found.conversation.id().to_string(), turns)
     };
-    report.found.iter().map(place).collect()
+    report.hits.iter().map(place).collect()
 }
 
 #[tokio::test]
@@ -42,24 +42,24 @@ async fn own_sessions_are_found_as_they_grow_are_reverted_and_deleted() {
     stage.turn("the kettle is empty", same(&report)).await;
     let found = search(&engine, "kettle").await;
     assert_eq!(places(&found), [(id.clone(), vec![2, 1])]);
-    assert_eq!(found.found[0].turns[0].snippet.text, "the kettle is empty");
+    assert_eq!(found.hits[0].turns[0].snippet.text, "the kettle is empty");
 
     let reference = SessionRef::Text(id.clone());
-    let standpoint = Standpoint {
+    let standpoint = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
         },
         last_list: Vec::new(),
     };
-    let session = engine.find(&reference, &standpoint).await.unwrap();
-    engine.revert(&session, 1).await.unwrap();
+    let session = engine.find_session(&reference, &standpoint).await.unwrap();
+    engine.revert_session(&session, 1).await.unwrap();
     assert_eq!(
         places(&search(&engine, "kettle").await),
         [(id.clone(), vec![1])]
     );
 
-    let session = engine.find(&reference, &standpoint).await.unwrap();
-    engine.delete(&session).await.unwrap();
+    let session = engine.find_session(&reference, &standpoint).await.unwrap();
+    engine.delete_session(&session).await.unwrap();
     assert_eq!(places(&search(&engine, "kettle").await), []);
 }

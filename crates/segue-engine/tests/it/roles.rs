@@ -6,16 +6,16 @@ use std::process::Command;
 
 use segue_core::agent::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
-    RoleChange, Roles,
+    RoleOverride, RoleRegistry,
 };
-use segue_core::brief::KeptContext;
+use segue_core::brief::CachedContext;
 use segue_core::id::FeatureId;
 use segue_core::json::Json;
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{
-    AgentEvent, DecisionKind, Opened, Part, Project, Session, SessionStatus, ToolCall, ToolStatus,
+    AgentEvent, DecisionKind, OpenMode, Part, Project, Session, SessionStatus, ToolCall, ToolStatus,
 };
-use segue_engine::{ChatRequest, Conversation, EngineError, Gathering, Target, TurnReport};
+use segue_engine::{ChatRequest, Conversation, EngineError, ContextRebuild, Target, TurnReport};
 use segue_store::Store;
 
 use crate::scripted::{Cue, Stage, done, same, say};
@@ -35,8 +35,8 @@ struct Work {
 
 impl Work {
     /// Returns the cached project context of a session.
-    async fn kept(&self, session: &Session) -> KeptContext {
-        let kept = self.stage.store.context(&session.id).await;
+    async fn kept(&self, session: &Session) -> CachedContext {
+        let kept = self.stage.store.saved_context(&session.id).await;
         kept.unwrap().unwrap()
     }
 
@@ -110,7 +110,7 @@ async fn a_role_and_its_context_are_told_once_to_each_native_session() {
     let first = work
         .turn("what is wanted?", Target::Scope(purpose("pm")))
         .await;
-    assert_eq!(first.opened.unwrap().0, Opened::Fresh);
+    assert_eq!(first.opened.unwrap().0, OpenMode::Fresh);
     let told = work.last_prompt();
     let sections = [
         "[Feature: auth] [Role: pm]\n\n[Your role, which you act by]\n> You are the project manager",
@@ -129,7 +129,7 @@ async fn a_role_and_its_context_are_told_once_to_each_native_session() {
     work.turn("and then?", Target::Scope(purpose("pm"))).await;
     assert_eq!(work.last_prompt(), "and then?");
     // A new native session with a brief receives it as well, before the conversation.
-    *work.stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *work.stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     work.turn("once more", Target::Scope(purpose("pm"))).await;
     let told = work.last_prompt();
     let parts = ["[Your role", "> Use tabs.", "what is wanted?", "once more"];
@@ -145,11 +145,11 @@ async fn who_has_no_role_is_told_nothing_of_it() {
     let work = Work::new();
     work.turn("hello", Target::New).await;
     assert_eq!(work.last_prompt(), "hello");
-    let auth = Purpose::of(Scope::Feature(FeatureId::parse("auth").unwrap()));
+    let auth = Purpose::for_scope(Scope::Feature(FeatureId::parse("auth").unwrap()));
     let report = work.turn("hello", Target::Scope(auth)).await;
     assert_eq!(work.last_prompt(), "[Feature: auth]\n\nhello");
     assert_eq!(
-        work.stage.store.context(&report.session).await.unwrap(),
+        work.stage.store.saved_context(&report.session).await.unwrap(),
         None
     );
 }
@@ -190,7 +190,7 @@ async fn what_a_role_may_not_do_is_refused_and_recorded_whatever_the_policy() {
     let request = work.request("change it", Target::Scope(purpose("pm")));
     let report = work.stage.chat(request, |_| {}).await.unwrap();
     let heard = work.stage.agent.heard.lock().unwrap().answers.clone();
-    let chosen = ["no", "yes", "yes"].map(|id| PermissionAnswer::Choose(id.into()));
+    let chosen = ["no", "yes", "yes"].map(|id| PermissionAnswer::Selected(id.into()));
     assert_eq!(heard, chosen);
     let log = work
         .stage
@@ -221,20 +221,20 @@ async fn a_role_that_nobody_describes_is_refused_and_nothing_is_begun() {
     let mut work = Work::new();
     let request = work.request("hello", Target::Scope(purpose("cook")));
     let error = work.stage.chat(request, |_| {}).await.unwrap_err();
-    let EngineError::UnknownRole { role, known } = &error else {
+    let EngineError::UnknownRole { role, available: known } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(role.as_str(), "cook");
     let known: Vec<_> = known.iter().map(RoleName::as_str).collect();
     assert_eq!(known, ["dev", "harness", "merge", "pm", "qa"]);
-    assert!(work.stage.store.marks().await.unwrap().is_empty());
+    assert!(work.stage.store.session_stamps().await.unwrap().is_empty());
 
-    let mut roles = Roles::default();
-    let change = RoleChange {
-        role: Some("You cook.".into()),
-        ..RoleChange::default()
+    let mut roles = RoleRegistry::default();
+    let change = RoleOverride {
+        description: Some("You cook.".into()),
+        ..RoleOverride::default()
     };
-    roles.change(&RoleName::parse("cook").unwrap(), change);
+    roles.apply_override(&RoleName::parse("cook").unwrap(), change);
     work.stage.engine = work.stage.beside_it().with_roles(roles);
     let report = work.turn("hello", Target::Scope(purpose("cook"))).await;
     assert!(work.last_prompt().contains("> You cook.\n"));
@@ -258,12 +258,12 @@ async fn a_context_is_kept_until_its_sources_change() {
     let kept = work.kept(&session).await;
     assert!(kept.tokens > 0);
     let engine = &work.stage.engine;
-    let again = engine.context_of(&session, false).await.unwrap();
-    assert_eq!((again.why, &again.kept), (Gathering::Kept, &kept));
+    let again = engine.current_context(&session, false).await.unwrap();
+    assert_eq!((again.rebuild, &again.cached), (ContextRebuild::NotNeeded, &kept));
 
     fs::write(work.path().join("CLAUDE.md"), "Use blanks instead.\n").unwrap();
     let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
-    let preview = engine.preview(&conversation, None, "two").await.unwrap();
+    let preview = engine.preview_brief(&conversation, None, "two").await.unwrap();
     assert!(preview.brief.text.contains("> Use blanks instead.\n"));
     let names: Vec<_> = preview
         .brief
@@ -272,10 +272,10 @@ async fn a_context_is_kept_until_its_sources_change() {
         .map(|(name, _)| name.as_str())
         .collect();
     assert_eq!(names, ["heading", "role", "context", "messages", "prompt"]);
-    let unchanged = work.stage.store.context(&session.id).await.unwrap();
+    let unchanged = work.stage.store.saved_context(&session.id).await.unwrap();
     assert_eq!(unchanged.as_ref(), Some(&kept), "a preview changes nothing");
 
-    *work.stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *work.stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     let report = work.turn("two", same(&report)).await;
     let news: Vec<_> = report
         .decisions
@@ -289,18 +289,18 @@ async fn a_context_is_kept_until_its_sources_change() {
     );
     assert!(work.last_prompt().contains("> Use blanks instead.\n"));
     let asked = engine.refresh_context(&session, true).await.unwrap();
-    assert_eq!(asked.why, Gathering::Asked);
+    assert_eq!(asked.rebuild, ContextRebuild::Requested);
 }
 
 #[tokio::test]
 async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
     let mut work = Work::new();
-    let mut roles = Roles::default();
-    let change = RoleChange {
-        role: Some("You are patient. ".repeat(2_000)),
-        ..RoleChange::default()
+    let mut roles = RoleRegistry::default();
+    let change = RoleOverride {
+        description: Some("You are patient. ".repeat(2_000)),
+        ..RoleOverride::default()
     };
-    roles.change(&RoleName::parse("pm").unwrap(), change);
+    roles.apply_override(&RoleName::parse("pm").unwrap(), change);
     work.stage.engine = work.stage.beside_it().with_roles(roles).with_budget(4_000);
     let request = work.request("hello", Target::Scope(purpose("pm")));
     let error = work
@@ -315,7 +315,7 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
         ),
         "{error}"
     );
-    let found = work.stage.store.marks().await.unwrap();
+    let found = work.stage.store.session_stamps().await.unwrap();
     assert_eq!(found.len(), 1);
     let session = work
         .stage
@@ -335,7 +335,7 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
     assert_eq!((&report.session, report.turn), (&session.id, 1));
     // The session is not compacted for a brief that cannot be sent.
     work.stage.engine = small;
-    *work.stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *work.stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     for _ in 0..2 {
         let request = work.request("and now?", same(&report));
         let error = work.stage.chat(request, |_| {}).await.unwrap_err();
@@ -376,9 +376,9 @@ async fn commits_are_told_and_a_new_one_is_news() {
         work.path(),
         &["commit", "-q", "--allow-empty", "-m", "begin\n\nwith care"],
     );
-    let now = work.stage.engine.context_of(&session, false).await.unwrap();
-    assert_eq!(now.why, Gathering::Changed(vec!["HEAD".into()]));
-    let [commit] = now.kept.context.commits.as_slice() else {
+    let now = work.stage.engine.current_context(&session, false).await.unwrap();
+    assert_eq!(now.rebuild, ContextRebuild::SourcesChanged(vec!["HEAD".into()]));
+    let [commit] = now.cached.context.commits.as_slice() else {
         panic!("{now:?}");
     };
     assert_eq!(
@@ -388,10 +388,10 @@ async fn commits_are_told_and_a_new_one_is_news() {
     assert_eq!(commit.hash.len(), 7);
     // Without git, a note states this.
     work.stage.engine = work.stage.beside_it();
-    let now = work.stage.engine.context_of(&session, false).await.unwrap();
-    assert_eq!(now.kept.context.commits, []);
+    let now = work.stage.engine.current_context(&session, false).await.unwrap();
+    assert_eq!(now.cached.context.commits, []);
     assert_eq!(
-        now.kept.context.notes,
+        now.cached.context.notes,
         ["git is not on this machine, so that no commits are told"]
     );
 }

@@ -2,22 +2,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::id::{FeatureId, ProviderId, SessionId};
-use segue_core::policy::{Haste, Policy, Rest};
+use segue_core::policy::{WaitPreference, Policy, Cooldown};
 use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 use segue_core::session::{
-    DecisionKind, FailureClass, Opened, Project, SessionRef, StepKind, Tag, Title, TitleSource,
+    DecisionKind, FailureClass, OpenMode, Project, SessionRef, ResolutionStepKind, Tag, Title, TitleSource,
 };
-use segue_engine::{ChatRequest, EngineError, Standpoint, Target, TurnEvent, TurnReport};
-use segue_store::{Filter, Page, Retag, Store, StoreError};
+use segue_engine::{ChatRequest, EngineError, RefContext, Target, TurnEvent, TurnReport};
+use segue_store::{SessionFilter, PageRequest, TagChange, Store, StoreError};
 
 use crate::scripted::{Stage, done, same, say};
 
 fn feature(name: &str) -> Purpose {
-    Purpose::of(Scope::Feature(FeatureId::parse(name).unwrap()))
+    Purpose::for_scope(Scope::Feature(FeatureId::parse(name).unwrap()))
 }
 
 fn task(feature: Option<&str>, state: &str) -> Purpose {
-    Purpose::of(Scope::Task {
+    Purpose::for_scope(Scope::Task {
         feature: feature.map(|name| FeatureId::parse(name).unwrap()),
         task: TaskId::parse("t").unwrap(),
         state: TaskState::parse(state).unwrap(),
@@ -51,8 +51,8 @@ async fn each_purpose_has_a_session_of_its_own_that_goes_on() {
     let stage = Stage::new();
     let nothing = stage.turn("x", Target::New).await.session;
     let purposes = [
-        Purpose::of(Scope::Project),
-        as_qa(Purpose::of(Scope::Project)),
+        Purpose::for_scope(Scope::Project),
+        as_qa(Purpose::for_scope(Scope::Project)),
         feature("auth"),
         feature("auth-2"),
         as_qa(feature("auth")),
@@ -78,7 +78,7 @@ async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
     let report = turn(&stage, Target::Scope, &auth, "one").await;
     turn(&stage, Target::Scope, &auth, "two").await;
     // The native session is lost, so another one receives a brief with the same header.
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     turn(&stage, Target::Scope, &auth, "three").await;
     let prompts = stage.agent.heard.lock().unwrap().prompts.clone();
     assert_eq!(prompts[..2], ["[Feature: auth]\n\none", "two"]);
@@ -91,7 +91,7 @@ async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
     // The record and the title contain only what the user wrote.
     let mut said = Vec::new();
     for turn in stage.store.turns(&report.session).await.unwrap() {
-        said.push(stage.store.messages(turn.id).await.unwrap()[0].words());
+        said.push(stage.store.messages(turn.id).await.unwrap()[0].plain_text());
     }
     assert_eq!(said, ["one", "two", "three"]);
     let session = stage.store.session(&report.session).await.unwrap().unwrap();
@@ -103,20 +103,20 @@ async fn the_session_worked_in_last_goes_on() {
     let stage = Stage::new();
     let auth = feature("auth");
     let first = turn(&stage, Target::Scope, &auth, "one").await;
-    let second = turn(&stage, Target::NewFor, &auth, "two").await;
+    let second = turn(&stage, Target::NewWithPurpose, &auth, "two").await;
     assert_ne!(first.session, second.session);
     assert_eq!(scoped(&stage, &auth).await, second.session);
     stage.turn("three", same(&first)).await;
     assert_eq!(scoped(&stage, &auth).await, first.session);
     // A new title or tag is not activity.
-    let title = Title::given("the other one", TitleSource::User).unwrap();
+    let title = Title::new("the other one", TitleSource::User).unwrap();
     let engine = &stage.engine;
-    engine.rename(&second.session, &title).await.unwrap();
-    let retag = Retag {
+    engine.rename_session(&second.session, &title).await.unwrap();
+    let retag = TagChange {
         add: vec![Tag::parse("old").unwrap()],
-        ..Retag::default()
+        ..TagChange::default()
     };
-    engine.retag(&second.session, retag).await.unwrap();
+    engine.change_tags(&second.session, retag).await.unwrap();
     assert_eq!(scoped(&stage, &auth).await, first.session);
 }
 
@@ -139,19 +139,19 @@ async fn each_step_is_told_to_those_who_ask() {
         assert_eq!(report.await.unwrap().steps, steps);
         told.push(steps.unwrap());
     }
-    let kinds = |steps: &[segue_core::session::Step]| -> Vec<StepKind> {
+    let kinds = |steps: &[segue_core::session::ResolutionStep]| -> Vec<ResolutionStepKind> {
         steps.iter().map(|step| step.kind).collect()
     };
     let [first, second] = told.try_into().unwrap();
     assert_eq!(
         kinds(&first),
         [
-            StepKind::Id,
-            StepKind::Task,
-            StepKind::Feature,
-            StepKind::Catalog,
-            StepKind::New,
-            StepKind::Provider
+            ResolutionStepKind::Id,
+            ResolutionStepKind::Task,
+            ResolutionStepKind::Feature,
+            ResolutionStepKind::Catalog,
+            ResolutionStepKind::New,
+            ResolutionStepKind::Provider
         ]
     );
     assert_eq!(
@@ -161,10 +161,10 @@ async fn each_step_is_told_to_those_who_ask() {
     assert_eq!(
         kinds(&second),
         [
-            StepKind::Id,
-            StepKind::Task,
-            StepKind::Feature,
-            StepKind::Provider
+            ResolutionStepKind::Id,
+            ResolutionStepKind::Task,
+            ResolutionStepKind::Feature,
+            ResolutionStepKind::Provider
         ]
     );
     let untold = turn(&stage, Target::Scope, &feature("auth"), "go").await;
@@ -182,10 +182,10 @@ async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     stage.chat(request.clone(), |_| {}).await.unwrap();
     drop(directory);
     let refused = stage.chat(request.clone(), |_| {}).await;
-    assert!(matches!(refused, Err(EngineError::NoDirectoryOf(..))));
+    assert!(matches!(refused, Err(EngineError::SessionDirectoryMissing(..))));
     // A new session replaces it.
     request.project.cwd = "/".into();
-    request.target = Target::NewFor(feature("auth"));
+    request.target = Target::NewWithPurpose(feature("auth"));
     stage.script([say("heard"), done()]);
     let new = stage.chat(request.clone(), |_| {}).await.unwrap();
     assert_eq!(scoped(&stage, &feature("auth")).await, new.session);
@@ -197,12 +197,12 @@ fn provider(name: &str) -> ProviderId {
 
 /// Puts the first agent into a cooldown of three hours.
 async fn put_to_rest(stage: &Stage) {
-    let rest = Rest {
+    let rest = Cooldown {
         provider: provider("scripted"),
         until: Timestamp::now() + SignedDuration::from_hours(3),
         class: FailureClass::Quota,
     };
-    stage.store.rest(rest).await.unwrap();
+    stage.store.set_cooldown(rest).await.unwrap();
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
         let ask = async |prompt: &str| {
             let target = match &purpose {
                 Some(purpose) => Target::Scope(purpose.clone()),
-                None => Target::Continue,
+                None => Target::NewestInDirectory,
             };
             let request = ChatRequest {
                 provider: Some(provider("scripted")),
@@ -256,7 +256,7 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
                 .steps
                 .unwrap()
                 .into_iter()
-                .filter(|step| step.kind == StepKind::New);
+                .filter(|step| step.kind == ResolutionStepKind::New);
             assert_eq!(new.count(), 0);
         }
     }
@@ -265,7 +265,7 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
 #[tokio::test]
 async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
     let stage = Stage::with(&["spare"], Policy::default());
-    let standpoint = Standpoint {
+    let standpoint = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -274,13 +274,13 @@ async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
     };
     let reference = SessionRef::parse("feature:auth").unwrap();
     let find = async || {
-        let found = stage.engine.find(&reference, &standpoint).await;
+        let found = stage.engine.find_session(&reference, &standpoint).await;
         found.map(|session| session.id)
     };
     let auth = feature("auth");
     let made = stage
         .engine
-        .session_for(&auth, None, &standpoint.project)
+        .session_for_purpose(&auth, None, &standpoint.project)
         .await;
     assert_eq!(find().await.unwrap(), made.unwrap().session.id);
     let task = scoped(&stage, &task(Some("auth"), "dev")).await;
@@ -294,7 +294,7 @@ async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
     let spare = provider("spare");
     let theirs = stage
         .engine
-        .session_for(&auth, Some(&spare), &standpoint.project)
+        .session_for_purpose(&auth, Some(&spare), &standpoint.project)
         .await
         .unwrap();
     assert_eq!(find().await.unwrap(), own);
@@ -321,7 +321,7 @@ async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
     put_to_rest(&stage).await;
     let request = ChatRequest {
         explain: Some(Vec::new()),
-        haste: Haste::Refuse,
+        wait_preference: WaitPreference::FailFast,
         ..stage.request("go", Target::Scope(feature("auth")))
     };
     let mut steps = Vec::new();
@@ -331,7 +331,7 @@ async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
         }
     });
     let refused = refused.await.unwrap_err();
-    assert!(matches!(refused, EngineError::NotYet { .. }), "{refused:?}");
+    assert!(matches!(refused, EngineError::ProviderUnavailable { .. }), "{refused:?}");
     assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
 }
 
@@ -359,20 +359,20 @@ async fn two_first_prompts_at_once_make_one_session() {
                 assert_eq!(told.count(), 1, "{:?}", report.decisions);
                 report.session
             }
-            Err(EngineError::Store(StoreError::Held { session, .. })) => session,
+            Err(EngineError::Store(StoreError::Leased { session, .. })) => session,
             Err(error) => panic!("{error}"),
         });
     }
     assert_eq!(sessions[0], sessions[1]);
-    let found = stage.store.find(&Filter::default(), Page::first(9)).await;
+    let found = stage.store.list_sessions(&SessionFilter::default(), PageRequest::first(9)).await;
     assert_eq!(found.unwrap().sessions.len(), 1);
 
     // Two concurrent lookups without a prompt create one session as well.
     let pay = feature("pay");
     let project = stage.request("", Target::New).project;
     let (one, two) = tokio::join!(
-        stage.engine.session_for(&pay, None, &project),
-        other.session_for(&pay, None, &project),
+        stage.engine.session_for_purpose(&pay, None, &project),
+        other.session_for_purpose(&pay, None, &project),
     );
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!(one.session.id, two.session.id);

@@ -9,16 +9,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_agents::{
-    Agent, AgentError, Conversation, Defaults, Listed, OpenRequest, Opening, Probe, Refusal, Step,
+    Agent, AgentError, AgentConnection, AgentDefaults, ListedNativeSession, OpenRequest, OpenedConnection, Probe, AgentRefusal, ConnectionEvent,
 };
 use segue_catalog::Catalog;
-use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessMark};
+use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::policy::{Haste, Policy};
+use segue_core::policy::{WaitPreference, Policy};
 use segue_core::session::{
-    AgentEvent, FailureClass, Opened, Project, Session, StopReason, TurnEnd, Usage,
+    AgentEvent, FailureClass, OpenMode, Project, Session, StopReason, TurnEnd, Usage,
 };
-use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
+use segue_engine::{ChatRequest, Engine, EngineError, StopLevel, Target, TurnEvent, TurnReport, Environment};
 use segue_sqlite::SqliteStore;
 use segue_store::{Lease, LeaseRequest, Store};
 use tokio::sync::{mpsc, watch};
@@ -62,21 +62,21 @@ pub(crate) struct Scripted {
     pub(crate) cues: Arc<Mutex<VecDeque<Cue>>>,
     pub(crate) heard: Arc<Mutex<Heard>>,
     /// Mode in which a native session is resumed. `Fresh` if it cannot be resumed.
-    pub(crate) goes_on: Mutex<Opened>,
+    pub(crate) goes_on: Mutex<OpenMode>,
     /// Availability of a native session that cannot be resumed now: `true` if it could be resumed later.
     pub(crate) not_now: AtomicBool,
     /// Actions that protect native sessions, reported on opening and on closing.
     pub(crate) protects: Mutex<Vec<String>>,
     /// Configuration of the agent.
-    pub(crate) defaults: Mutex<Defaults>,
+    pub(crate) defaults: Mutex<AgentDefaults>,
     /// Native sessions that the agent lists. `None` if it cannot list them.
-    pub(crate) listed: Mutex<Option<Vec<Listed>>>,
+    pub(crate) listed: Mutex<Option<Vec<ListedNativeSession>>>,
     /// `true` if the agent's program is installed.
     pub(crate) there: AtomicBool,
     /// `true` if a native session has no id until the agent reports one.
     pub(crate) nameless: AtomicBool,
     /// Process that runs as long as a native session is open. `None` if there is none.
-    pub(crate) process: Mutex<Option<ProcessMark>>,
+    pub(crate) process: Mutex<Option<ProcessIdentity>>,
     /// Action that runs when a native session is opened.
     pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
 }
@@ -87,7 +87,7 @@ impl Scripted {
             provider: ProviderId::parse(name).unwrap(),
             cues: Arc::default(),
             heard: Arc::default(),
-            goes_on: Mutex::new(Opened::Resumed),
+            goes_on: Mutex::new(OpenMode::Resumed),
             not_now: AtomicBool::new(false),
             protects: Mutex::default(),
             defaults: Mutex::default(),
@@ -107,7 +107,7 @@ struct Play {
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
     protects: Vec<String>,
-    process: Option<ProcessMark>,
+    process: Option<ProcessIdentity>,
 }
 
 #[async_trait]
@@ -116,7 +116,7 @@ impl Agent for Scripted {
         &self.provider
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let look = self.on_open.lock().unwrap().take();
         if let Some(look) = look {
             look().await;
@@ -132,15 +132,15 @@ impl Agent for Scripted {
         };
         let fresh = NativeId::parse(&format!("{name}-{}", heard.asked_for.len())).unwrap();
         let (native_id, opened, why_not) = match (&request.native_id, goes_on) {
-            (Some(_), Opened::Fresh) if request.strict => {
-                let refusal = Refusal::new(FailureClass::SessionUnknown, "it is gone");
-                return Err(AgentError::refused("the resume", refusal));
+            (Some(_), OpenMode::Fresh) if request.strict => {
+                let refusal = AgentRefusal::new(FailureClass::SessionUnknown, "it is gone");
+                return Err(AgentError::from_refusal("the resume", refusal));
             }
-            (Some(_), Opened::Fresh) => (fresh, Opened::Fresh, Some("it is gone".to_owned())),
+            (Some(_), OpenMode::Fresh) => (fresh, OpenMode::Fresh, Some("it is gone".to_owned())),
             (Some(id), opened) => (id.clone(), opened, None),
-            (None, _) => (fresh, Opened::Fresh, None),
+            (None, _) => (fresh, OpenMode::Fresh, None),
         };
-        let nameless = self.nameless.load(Ordering::Relaxed) && opened == Opened::Fresh;
+        let nameless = self.nameless.load(Ordering::Relaxed) && opened == OpenMode::Fresh;
         let conversation = Play {
             native_id: (!nameless).then_some(native_id),
             cues: Arc::clone(&self.cues),
@@ -149,27 +149,27 @@ impl Agent for Scripted {
             protects: self.protects.lock().unwrap().clone(),
             process: self.process.lock().unwrap().clone(),
         };
-        Ok(Opening {
-            protected: conversation.protects.clone(),
-            not_now: why_not.is_some() && self.not_now.load(Ordering::Relaxed),
-            why_not,
-            ..Opening::new(conversation, opened)
+        Ok(OpenedConnection {
+            guard_actions: conversation.protects.clone(),
+            session_unavailable: why_not.is_some() && self.not_now.load(Ordering::Relaxed),
+            fallback_reason: why_not,
+            ..OpenedConnection::new(conversation, opened)
         })
     }
 
-    async fn list(
+    async fn list_sessions(
         &self,
         _cwd: &Path,
         _timeout: Duration,
-    ) -> Result<Option<Vec<Listed>>, AgentError> {
+    ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
         Ok(self.listed.lock().unwrap().clone())
     }
 
-    fn defaults(&self) -> Defaults {
+    fn defaults(&self) -> AgentDefaults {
         self.defaults.lock().unwrap().clone()
     }
 
-    fn is_there(&self) -> bool {
+    fn is_installed(&self) -> bool {
         self.there.load(Ordering::Relaxed)
     }
 
@@ -179,16 +179,16 @@ impl Agent for Scripted {
 }
 
 #[async_trait]
-impl Conversation for Play {
+impl AgentConnection for Play {
     fn native_id(&self) -> Option<&NativeId> {
         self.native_id.as_ref()
     }
 
-    fn process(&self) -> Option<ProcessMark> {
+    fn process_identity(&self) -> Option<ProcessIdentity> {
         self.process.clone()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
         self.cancelled = false;
         let mut heard = self.heard.lock().unwrap();
         heard.prompts.push(prompt.to_owned());
@@ -197,10 +197,10 @@ impl Conversation for Play {
         Ok(())
     }
 
-    async fn next(&mut self) -> Step {
+    async fn next_event(&mut self) -> ConnectionEvent {
         loop {
             if self.cancelled {
-                return Step::Done(Ok(TurnEnd {
+                return ConnectionEvent::TurnEnded(Ok(TurnEnd {
                     reason: StopReason::Cancelled,
                     usage: Usage::default(),
                 }));
@@ -215,22 +215,22 @@ impl Conversation for Play {
             };
             match cue {
                 None | Some(Cue::Hang) => std::future::pending::<()>().await,
-                Some(Cue::Event(event)) => return Step::Event(event),
+                Some(Cue::Event(event)) => return ConnectionEvent::Event(event),
                 Some(Cue::Named(name)) => {
                     let name = NativeId::parse(name).unwrap();
                     self.native_id = Some(name.clone());
-                    return Step::Named(name);
+                    return ConnectionEvent::NativeIdReported(name);
                 }
                 Some(Cue::Ask(request)) => {
                     let heard = Arc::clone(&self.heard);
                     let reply = Box::new(move |answer| heard.lock().unwrap().answers.push(answer));
-                    return Step::Ask(request, reply);
+                    return ConnectionEvent::PermissionRequested(request, reply);
                 }
                 Some(Cue::Aside(action)) => action().await,
                 Some(Cue::Done(reason, usage)) => {
-                    return Step::Done(Ok(TurnEnd { reason, usage }));
+                    return ConnectionEvent::TurnEnded(Ok(TurnEnd { reason, usage }));
                 }
-                Some(Cue::Fails(error)) => return Step::Done(Err(error)),
+                Some(Cue::Fails(error)) => return ConnectionEvent::TurnEnded(Err(error)),
             }
         }
     }
@@ -257,7 +257,7 @@ pub(crate) struct Stage {
     /// Further agents.
     pub(crate) others: Vec<Arc<Scripted>>,
     pub(crate) engine: Engine,
-    pub(crate) stop: watch::Sender<Stop>,
+    pub(crate) stop: watch::Sender<StopLevel>,
     _directory: tempfile::TempDir,
 }
 
@@ -267,11 +267,11 @@ fn random() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn world() -> World {
-    World {
+fn world() -> Environment {
+    Environment {
         now: Timestamp::now,
         random,
-        me: segue_agents::mark_of(std::process::id()).unwrap(),
+        process: segue_agents::identify_process(std::process::id()).unwrap(),
     }
 }
 
@@ -306,7 +306,7 @@ impl Stage {
             store,
             agent,
             others,
-            stop: watch::channel(Stop::No).0,
+            stop: watch::channel(StopLevel::None).0,
             _directory: directory,
         }
     }
@@ -357,13 +357,13 @@ impl Stage {
             model: None,
             explain: None,
             strict: false,
-            haste: Haste::Wait,
-            anyway: false,
+            wait_preference: WaitPreference::Wait,
+            force: false,
             permissions: Some(PermissionPolicy::Ask),
             open_timeout: Some(Duration::from_secs(5)),
             turn_timeout: None,
-            text_up_to: usize::MAX,
-            keep_open: false,
+            max_text_bytes: usize::MAX,
+            keep_agent: false,
             stop: self.stop.subscribe(),
         }
     }
@@ -390,7 +390,7 @@ impl Stage {
     }
 
     /// Acquires the lease of a session for a process.
-    pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessMark) -> Lease {
+    pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessIdentity) -> Lease {
         let request = LeaseRequest {
             session: session.clone(),
             owner,
@@ -398,7 +398,7 @@ impl Stage {
             expires_after: jiff::SignedDuration::from_secs(30),
             dead_epoch: None,
         };
-        self.store.acquire(request).await.unwrap().lease
+        self.store.acquire_lease(request).await.unwrap().lease
     }
 
     /// Runs a turn with a short answer.
@@ -411,13 +411,13 @@ impl Stage {
 }
 
 /// Returns the identity of this process.
-pub(crate) fn living() -> ProcessMark {
-    segue_agents::mark_of(std::process::id()).unwrap()
+pub(crate) fn living() -> ProcessIdentity {
+    segue_agents::identify_process(std::process::id()).unwrap()
 }
 
 /// Returns the identity of a process that does not exist.
-pub(crate) fn dead() -> ProcessMark {
-    ProcessMark {
+pub(crate) fn dead() -> ProcessIdentity {
+    ProcessIdentity {
         pid: u32::MAX - 1,
         ..living()
     }

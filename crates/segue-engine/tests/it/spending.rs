@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use jiff::civil::date;
 use jiff::tz::{TimeZone, offset};
 use segue_catalog::{
-    Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records, Said,
-    Skipped, Start, Whereabouts,
+    Catalog, RecordEvent, SessionLocation, SessionHead, IdHint, NativeSessionKind, Mark, ReadError, Reader, NativeRecord, Records, KeyedMessage,
+    SkippedContent, ReadStart, SessionScan,
 };
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{Message, Opened, Part, Role, StopReason, Usage};
+use segue_core::session::{Message, OpenMode, Part, Role, StopReason, Usage};
 use segue_core::spend::Cost;
-use segue_core::spend::{By, Prices, Spending, Spent};
+use segue_core::spend::{SpendGrouping, Prices, Spending, SpendRecord};
 use segue_engine::{SpendingRequest, Target};
 use segue_store::Store;
 
@@ -39,31 +39,31 @@ impl Reader for Kept {
         "scripted"
     }
 
-    fn find(&self) -> Whereabouts {
+    fn scan_sessions(&self) -> SessionScan {
         let kept = self.0.lock().unwrap();
-        let found = kept.iter().map(|(id, _)| Found {
+        let found = kept.iter().map(|(id, _)| SessionLocation {
             path: PathBuf::from(id),
-            id: IdHint::Whole((*id).to_owned()),
+            id_hint: IdHint::Complete((*id).to_owned()),
             size: 1,
             modified: Timestamp::now(),
             archived: false,
         });
-        Whereabouts {
-            found: found.collect(),
+        SessionScan {
+            locations: found.collect(),
             unreadable: Vec::new(),
         }
     }
 
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+    fn read_head(&self, found: &SessionLocation) -> Result<SessionHead, ReadError> {
         let id = NativeId::parse(found.path.to_str().unwrap()).unwrap();
-        Ok(Head {
-            kind: Kind::Conversation,
+        Ok(SessionHead {
+            kind: NativeSessionKind::Conversation,
             cwd: Some("/gone/away".into()),
-            ..Head::new(id, Timestamp::now())
+            ..SessionHead::new(id, Timestamp::now())
         })
     }
 
-    fn records(&self, found: &Found, _: &Start) -> Result<Box<dyn Records>, ReadError> {
+    fn open_records(&self, found: &SessionLocation, _: &ReadStart) -> Result<Box<dyn Records>, ReadError> {
         let kept = self.0.lock().unwrap();
         let id = found.path.to_str().unwrap();
         let (_, asked) = kept.iter().find(|(kept, _)| *kept == id).unwrap();
@@ -77,9 +77,9 @@ impl Reader for Kept {
     }
 }
 
-fn turn(&(at, id, model, tokens, cost): &Asked) -> [Record; 2] {
+fn turn(&(at, id, model, tokens, cost): &Asked) -> [NativeRecord; 2] {
     let at: Timestamp = at.parse().unwrap();
-    let record = |event| Record {
+    let record = |event| NativeRecord {
         mark: Mark::Id(id.to_owned()),
         at: Some(at),
         events: vec![event],
@@ -87,9 +87,9 @@ fn turn(&(at, id, model, tokens, cost): &Asked) -> [Record; 2] {
     let text = vec![Part::Text("x".into())];
     let message = Message::new(Role::User, text, at);
     [
-        record(Event::Prompt(Said { key: None, message })),
-        record(Event::Used {
-            request: Some(id.to_owned()),
+        record(RecordEvent::Prompt(KeyedMessage { key: None, message })),
+        record(RecordEvent::RequestUsage {
+            request_id: Some(id.to_owned()),
             usage: used(tokens),
             model: Some(model.to_owned()),
             cost: cost.map(Cost::from_micros),
@@ -97,15 +97,15 @@ fn turn(&(at, id, model, tokens, cost): &Asked) -> [Record; 2] {
     ]
 }
 
-struct Told(std::vec::IntoIter<Record>);
+struct Told(std::vec::IntoIter<NativeRecord>);
 
 impl Records for Told {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+    fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         Ok(self.0.next())
     }
 
-    fn skipped(&self) -> Skipped {
-        Skipped::default()
+    fn skipped(&self) -> SkippedContent {
+        SkippedContent::default()
     }
 }
 
@@ -132,15 +132,15 @@ fn everything() -> SpendingRequest {
     }
 }
 
-async fn spent(stage: &Stage, request: &SpendingRequest) -> Vec<Spent> {
-    let found = stage.engine.spending(request).await.unwrap();
+async fn spent(stage: &Stage, request: &SpendingRequest) -> Vec<SpendRecord> {
+    let found = stage.engine.compute_spending(request).await.unwrap();
     assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
-    found.spent
+    found.records
 }
 
 /// Returns the total number of turns and tokens.
-fn total(spent: &[Spent]) -> (u64, u64) {
-    let total = Spending::of(spent, &[By::Day], &Prices::default()).total;
+fn total(spent: &[SpendRecord]) -> (u64, u64) {
+    let total = Spending::from_records(spent, &[SpendGrouping::Day], &Prices::default()).total;
     (total.turns, total.tokens().unwrap_or(0))
 }
 
@@ -220,13 +220,13 @@ async fn a_turn_counts_once_whoever_keeps_it() {
     kept.add("native-1", &[("2026-11-16T02:00:00Z", "1", "m", 9, None)]);
     assert_eq!(total(&spent(&stage, &everything()).await), (1, 9));
     // The next leg runs on native-2, of which the agent has no record.
-    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
     uses(&stage, used(100), same(&report)).await;
     assert_eq!(total(&spent(&stage, &everything()).await), (2, 109));
     // A fork shares both turns, and makes no request.
     let session = stage.store.session(&report.session).await.unwrap().unwrap();
     let project = session.project.clone();
-    stage.engine.fork(&session, None, &project).await.unwrap();
+    stage.engine.fork_session(&session, None, &project).await.unwrap();
     assert_eq!(total(&spent(&stage, &everything()).await), (2, 109));
     let other = |provider: &str| SpendingRequest {
         provider: Some(ProviderId::parse(provider).unwrap()),
@@ -256,8 +256,8 @@ async fn a_turn_that_tells_nothing_is_no_zero() {
     let (_, stage) = stage();
     uses(&stage, Usage::default(), Target::New).await;
     let spent = spent(&stage, &everything()).await;
-    let sum = Spending::of(&spent, &[], &Prices::default()).total;
-    assert_eq!((sum.turns, sum.untold, sum.tokens()), (1, 1, None));
+    let sum = Spending::from_records(&spent, &[], &Prices::default()).total;
+    assert_eq!((sum.turns, sum.unreported_turns, sum.tokens()), (1, 1, None));
 }
 
 #[tokio::test]
@@ -266,8 +266,8 @@ async fn what_cannot_be_read_is_told_and_ours_counts() {
     uses(&stage, used(7), Target::New).await;
     kept.add("native-1", &[]);
     kept.add("other", &[("2026-11-16T02:00:00Z", "1", "m", 9, None)]);
-    let found = stage.engine.spending(&everything()).await.unwrap();
-    assert_eq!(total(&found.spent), (2, 16));
+    let found = stage.engine.compute_spending(&everything()).await.unwrap();
+    assert_eq!(total(&found.records), (2, 16));
     let [(provider, why)] = found.unreadable.as_slice() else {
         panic!("{:?}", found.unreadable);
     };

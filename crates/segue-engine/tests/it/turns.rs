@@ -1,13 +1,13 @@
 //! Turns, from the prompt to the final record.
 
 use segue_core::agent::{
-    PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ProcessMark,
+    PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ProcessIdentity,
 };
 use segue_core::json::Json;
 use segue_core::session::{
     AgentEvent, DecisionKind, Part, StopReason, ToolCall, ToolStatus, TurnState, Usage,
 };
-use segue_engine::{EngineError, Stop, Target, TurnEvent};
+use segue_engine::{EngineError, StopLevel, Target, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};
 
 use crate::scripted::{Cue, Stage, done, same, say};
@@ -20,7 +20,7 @@ fn tool(status: ToolStatus, args: &str) -> ToolCall {
         args: Json::parse(args).unwrap(),
         status,
         output: status
-            .is_over()
+            .has_ended()
             .then(|| Json::parse("\"written\"").unwrap()),
         diffs: Vec::new(),
     }
@@ -123,7 +123,7 @@ async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
         done(),
     ]);
     let mut request = stage.request("go", Target::New);
-    request.text_up_to = 2_000_000;
+    request.max_text_bytes = 2_000_000;
     let mut told = Vec::new();
     let report = stage
         .chat(request, |event| match event {
@@ -143,7 +143,7 @@ async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
     let pieces = stage.store.messages(session.head.unwrap()).await.unwrap();
     let lengths: Vec<_> = pieces
         .iter()
-        .map(|message| (message.words().len(), message.complete))
+        .map(|message| (message.plain_text().len(), message.complete))
         .collect();
     assert_eq!(
         lengths[1..4],
@@ -152,9 +152,9 @@ async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
     let transcript = stage.engine.transcript(session).await.unwrap();
     let said = &transcript.turns[0].messages;
     let whole = [long("a"), long("b"), long("c"), long("d"), "the end".into()].concat();
-    assert!(said[1].words() == whole, "words were lost");
+    assert!(said[1].plain_text() == whole, "words were lost");
     assert!(said[1].complete);
-    assert_eq!(said.last().unwrap().words(), "after it");
+    assert_eq!(said.last().unwrap().plain_text(), "after it");
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn what_is_told_to_be_saved_is_in_the_store_by_then() {
     let mut told = Vec::new();
     let report = stage
         .chat(stage.request("go", Target::New), |event| match event {
-            TurnEvent::Began { turn, .. } => told.push(format!("began {turn}")),
+            TurnEvent::Started { turn, .. } => told.push(format!("began {turn}")),
             TurnEvent::Saved { message } => told.push(format!("saved {message}")),
             TurnEvent::Ended { state } => told.push(format!("ended {}", state.as_str())),
             _ => {}
@@ -225,8 +225,8 @@ async fn a_question_is_answered_by_the_caller_or_refused() {
     let stage = Stage::new();
     stage.script([Cue::Ask(question()), done()]);
     let yes = |event| {
-        if let TurnEvent::Ask(_, reply) = event {
-            reply.send(PermissionAnswer::Choose("yes".into())).unwrap();
+        if let TurnEvent::PermissionRequested(_, reply) = event {
+            reply.send(PermissionAnswer::Selected("yes".into())).unwrap();
         }
     };
     let first = stage
@@ -240,7 +240,7 @@ async fn a_question_is_answered_by_the_caller_or_refused() {
         .await
         .unwrap();
     let answers = stage.agent.heard.lock().unwrap().answers.clone();
-    let choose = |id: &str| PermissionAnswer::Choose(id.into());
+    let choose = |id: &str| PermissionAnswer::Selected(id.into());
     assert_eq!(answers, [choose("yes"), choose("no")]);
     assert_eq!(
         first.decisions.last().unwrap().text,
@@ -264,7 +264,7 @@ async fn a_stop_asks_the_agent_and_keeps_what_it_said() {
     let report = stage
         .chat(stage.request("go", Target::New), |event| {
             if let TurnEvent::Tool(_) = event {
-                stop.send_replace(Stop::Ask);
+                stop.send_replace(StopLevel::Graceful);
             }
         })
         .await
@@ -293,7 +293,7 @@ async fn a_stopped_agent_that_does_not_stop_is_ended() {
     let report = stage
         .chat(stage.request("go", Target::New), |event| {
             if let TurnEvent::Text { .. } = event {
-                stop.send_replace(Stop::Now);
+                stop.send_replace(StopLevel::Immediate);
             }
         })
         .await
@@ -310,10 +310,10 @@ async fn whoever_lost_the_session_writes_nothing_more() {
         Cue::Event(AgentEvent::Tool(tool(ToolStatus::InProgress, "{}"))),
         Cue::Aside(Box::new(move || {
             Box::pin(async move {
-                let holder = store.holder(&session).await.unwrap().unwrap();
+                let holder = store.lease_holder(&session).await.unwrap().unwrap();
                 let request = LeaseRequest {
                     session,
-                    owner: ProcessMark {
+                    owner: ProcessIdentity {
                         pid: 4,
                         ..holder.owner
                     },
@@ -321,7 +321,7 @@ async fn whoever_lost_the_session_writes_nothing_more() {
                     expires_after: jiff::SignedDuration::from_secs(30),
                     dead_epoch: Some(holder.epoch),
                 };
-                store.acquire(request).await.unwrap();
+                store.acquire_lease(request).await.unwrap();
             })
         })),
         Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
@@ -371,7 +371,7 @@ async fn words_that_were_cut_off_are_marked_as_such() {
     let report = stage
         .chat(stage.request("go", Target::New), |event| {
             if let TurnEvent::Text { .. } = event {
-                stop.send_replace(Stop::Ask);
+                stop.send_replace(StopLevel::Graceful);
             }
         })
         .await
@@ -379,7 +379,7 @@ async fn words_that_were_cut_off_are_marked_as_such() {
     let turns = stage.store.turns(&report.session).await.unwrap();
     let messages = stage.store.messages(turns[0].id).await.unwrap();
     assert_eq!(
-        (messages[1].words().as_str(), messages[1].complete),
+        (messages[1].plain_text().as_str(), messages[1].complete),
         ("half a", false)
     );
 }
@@ -437,14 +437,14 @@ async fn a_listener_that_does_not_listen_holds_no_record_up() {
     let chat = stage.engine.chat(stage.request("go", Target::New), sender);
     let listener = async {
         let first = events.recv().await.unwrap();
-        let TurnEvent::Began { session, .. } = first else {
+        let TurnEvent::Started { session, .. } = first else {
             panic!("{first:?}");
         };
         // The caller receives no more events. The text that was streamed until the channel was full is still drafted.
         tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
         let turns = stage.store.turns(&session).await.unwrap();
         let messages = stage.store.messages(turns[0].id).await.unwrap();
-        messages.last().unwrap().words()
+        messages.last().unwrap().plain_text()
     };
     tokio::select! {
         report = chat => panic!("the agent hangs, but the turn ended: {report:?}"),

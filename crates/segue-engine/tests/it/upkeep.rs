@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use segue_catalog::{Archive, Catalog, Claude, Index, Trash};
+use segue_catalog::{Archive, Catalog, ClaudeReader, Index, Trash};
 use segue_core::session::{Project, SessionRef};
-use segue_engine::{Conversation, EngineError, Extent, Fate, Standpoint, Target, Upkeep};
+use segue_engine::{Conversation, EngineError, DeleteScope, DeleteMode, RefContext, Target, ArchiveService};
 
 use crate::scripted::Stage;
 
@@ -16,23 +16,23 @@ const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 /// Creates a stage whose engine has an index, an archive and a trash.
 fn stage(home: &Path) -> Stage {
-    let claude = Claude::new(home.join("claude"));
+    let claude = ClaudeReader::new(home.join("claude"));
     let mut stage = Stage::beside(Catalog::new(vec![Arc::new(claude)]));
     stage.engine = stage
         .engine
         .with_index(Index::new(home))
-        .with_upkeep(Upkeep {
+        .with_archive_service(ArchiveService {
             archive: Archive::open(home),
             trash: Trash::open(home),
-            exports: home.join("tmp"),
-            kept: home.join("kept"),
-            own: Vec::new(),
+            exports_dir: home.join("tmp"),
+            guard_dir: home.join("kept"),
+            native_clis: Vec::new(),
         });
     stage
 }
 
 async fn find(stage: &Stage, text: &str) -> Conversation {
-    let standpoint = Standpoint {
+    let standpoint = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -42,7 +42,7 @@ async fn find(stage: &Stage, text: &str) -> Conversation {
     let reference = SessionRef::parse(text).unwrap();
     stage
         .engine
-        .find_any(&reference, &standpoint)
+        .find_conversation(&reference, &standpoint)
         .await
         .unwrap()
 }
@@ -57,10 +57,10 @@ async fn a_session_that_is_opened_while_a_person_thinks_stays() {
     let found = find(&stage, ID).await;
     let plan = stage
         .engine
-        .plan_delete(&found, Extent::Everything, Fate::Trash)
+        .plan_delete(&found, DeleteScope::Everything, DeleteMode::Trash)
         .await
         .unwrap();
-    assert_eq!(plan.natives[0].busy, None);
+    assert_eq!(plan.natives[0].process, None);
     let open = File::open(&file).unwrap();
     let mut sleep = Command::new("sleep");
     let mut child = sleep.arg("60").stdin(Stdio::from(open)).spawn().unwrap();
@@ -83,18 +83,18 @@ async fn the_index_forgets_what_is_deleted() {
     let stage = stage(home.path());
     for forget in [true, false] {
         let id = stage.turn("hello", Target::New).await.session;
-        stage.engine.refresh(Arc::new(|_| ())).await.unwrap();
-        let known = || stage.engine.index().unwrap().own_turns(&id).unwrap();
+        stage.engine.refresh_index(Arc::new(|_| ())).await.unwrap();
+        let known = || stage.engine.index().unwrap().own_turn_ids(&id).unwrap();
         assert!(!known().is_empty());
         let found = find(&stage, id.as_str()).await;
         match &found {
             Conversation::Session(session, _) if forget => {
-                stage.engine.delete(session).await.unwrap();
+                stage.engine.delete_session(session).await.unwrap();
             }
             found => {
                 let plan = stage
                     .engine
-                    .plan_delete(found, Extent::Everything, Fate::Purge)
+                    .plan_delete(found, DeleteScope::Everything, DeleteMode::Purge)
                     .await
                     .unwrap();
                 stage.engine.delete_conversation(&plan).await.unwrap();

@@ -3,7 +3,7 @@
 use std::process::{Child, Command};
 
 use segue_core::id::ProviderId;
-use segue_core::session::Opened;
+use segue_core::session::OpenMode;
 use segue_engine::{ChatRequest, Engine, EngineError, Target, TurnReport};
 use segue_store::{Store, StoreError};
 
@@ -13,7 +13,7 @@ use crate::scripted::{Stage, done, same, say};
 fn stage() -> (Stage, Child) {
     let stage = Stage::with(&["codex"], segue_core::policy::Policy::default());
     let program = Command::new("sleep").arg("600").spawn().unwrap();
-    *stage.agent.process.lock().unwrap() = segue_agents::mark_of(program.id());
+    *stage.agent.process.lock().unwrap() = segue_agents::identify_process(program.id());
     (stage, program)
 }
 
@@ -25,7 +25,7 @@ fn end(mut program: Child) {
 async fn keep(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
     stage.script([say("yes"), done()]);
     let request = ChatRequest {
-        keep_open: true,
+        keep_agent: true,
         ..stage.request(prompt, target)
     };
     stage.chat(request, |_| {}).await.unwrap()
@@ -51,10 +51,10 @@ async fn an_agent_that_waits_keeps_others_out_until_it_is_let_go() {
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
 
     let refused = elsewhere(&other, &stage, &first).await.unwrap_err();
-    let EngineError::Store(StoreError::Held { by, .. }) = &refused else {
+    let EngineError::Store(StoreError::Leased { holder: by, .. }) = &refused else {
         panic!("{refused:?}");
     };
-    assert!(by.waits(), "{by:?}");
+    assert!(by.is_idle(), "{by:?}");
     assert_eq!(by.agent, *stage.agent.process.lock().unwrap());
     assert!(
         refused.to_string().contains("is open in process"),
@@ -63,28 +63,28 @@ async fn an_agent_that_waits_keeps_others_out_until_it_is_let_go() {
     let refused = other.preview_revert(&session, 1).await;
     assert!(matches!(
         refused,
-        Err(EngineError::Store(StoreError::Held { .. }))
+        Err(EngineError::Store(StoreError::Leased { .. }))
     ));
 
     // All operations of this engine use the same lease.
     let second = keep(&stage, "two", same(&first)).await;
-    assert_eq!(second.opened.unwrap().0, Opened::Live);
+    assert_eq!(second.opened.unwrap().0, OpenMode::Live);
     stage.engine.preview_revert(&session, 1).await.unwrap();
-    stage.engine.revert(&session, 1).await.unwrap();
-    stage.engine.undo(&session).await.unwrap();
+    stage.engine.revert_session(&session, 1).await.unwrap();
+    stage.engine.undo_revert(&session).await.unwrap();
     assert!(elsewhere(&other, &stage, &first).await.is_err());
-    let holder = stage.store.holder(&first.session).await.unwrap().unwrap();
+    let holder = stage.store.lease_holder(&first.session).await.unwrap().unwrap();
     assert_eq!(holder.epoch, by.epoch);
     let third = keep(&stage, "three", same(&first)).await;
-    assert_eq!(third.opened.unwrap().0, Opened::Live);
+    assert_eq!(third.opened.unwrap().0, OpenMode::Live);
 
     stage.engine.close().await;
-    assert_eq!(stage.store.holder(&first.session).await.unwrap(), None);
+    assert_eq!(stage.store.lease_holder(&first.session).await.unwrap(), None);
     stage.script([say("yes"), done()]);
     elsewhere(&other, &stage, &first).await.unwrap();
     // The agent was ended, so the session is resumed.
     let fifth = keep(&stage, "five", same(&first)).await;
-    assert_eq!((fifth.turn, fifth.opened.unwrap().0), (5, Opened::Resumed));
+    assert_eq!((fifth.turn, fifth.opened.unwrap().0), (5, OpenMode::Resumed));
     end(program);
 }
 
@@ -95,7 +95,7 @@ async fn a_handoff_lets_the_agent_go_and_the_session_with_it() {
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
     let codex = ProviderId::parse("codex").unwrap();
     stage.engine.handoff(&session, &codex).await.unwrap();
-    assert_eq!(stage.store.holder(&first.session).await.unwrap(), None);
+    assert_eq!(stage.store.lease_holder(&first.session).await.unwrap(), None);
     end(program);
 }
 
@@ -107,13 +107,13 @@ async fn a_call_that_is_dropped_leaves_the_session_with_the_agent() {
     tokio::select! {
         biased;
         // The call runs only until its first wait.
-        _ = stage.engine.undo(&session) => panic!("nothing was read yet"),
+        _ = stage.engine.undo_revert(&session) => panic!("nothing was read yet"),
         () = std::future::ready(()) => {}
     }
-    let holder = stage.store.holder(&first.session).await.unwrap();
-    assert!(holder.is_some_and(|holder| holder.waits()));
+    let holder = stage.store.lease_holder(&first.session).await.unwrap();
+    assert!(holder.is_some_and(|holder| holder.is_idle()));
     let second = keep(&stage, "two", same(&first)).await;
-    assert_eq!(second.opened.unwrap().0, Opened::Live);
+    assert_eq!(second.opened.unwrap().0, OpenMode::Live);
     end(program);
 }
 
@@ -125,7 +125,7 @@ async fn an_agent_that_died_holds_nothing() {
     assert!(elsewhere(&other, &stage, &first).await.is_err());
     end(program);
     // The death is detected at one of the next heartbeats.
-    while stage.store.holder(&first.session).await.unwrap().is_some() {
+    while stage.store.lease_holder(&first.session).await.unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     stage.script([say("yes"), done()]);

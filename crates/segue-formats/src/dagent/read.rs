@@ -8,22 +8,23 @@ use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 use segue_core::session::{Tag, Title, TitleSource};
 use serde_json::{Map, Value};
 
-use super::File;
-use super::session_type::{Kind, Said};
+use super::DagentFileKind;
+use super::session_type::{DagentSessionType, StatedPurpose};
 use super::summary;
 use super::warnings;
-use crate::extra_fields::speaker;
+use crate::extra_fields::parse_role;
 use crate::json_fields::{
-    kind, map, number, object, other_parts, stamp, text, time, unmarked, without, words,
+    content_text, describe_type, integer_field, message_time, non_text_parts, object_field,
+    parse_object, parse_time, string_field, strip_byte_order_mark, without_fields,
 };
-use crate::portable::WORDLESS;
-use crate::{Kept, Line, Portable, Read, Recap};
+use crate::portable::TEXTLESS_FIELD;
+use crate::{ExtraFields, ParsedSession, PortableCheckpoint, PortableMessage, PortableSession};
 
 type Object = Map<String, Value>;
 
 /// A `.dagent` folder with the files of its sessions.
 #[derive(Debug, Clone, Default)]
-pub struct Folder {
+pub struct DagentFolder {
     /// Name of the feature, if the folder's location shows it.
     pub feature: Option<String>,
     /// Content of each file, or the reason why it cannot be read. The key is the path in the folder, with `/`.
@@ -32,15 +33,15 @@ pub struct Folder {
 
 /// Result of reading a folder.
 #[derive(Debug, Clone, Default)]
-pub struct Reading {
+pub struct ParsedDagentFolder {
     /// Sessions, in the order of their paths.
-    pub sessions: Vec<Read>,
+    pub sessions: Vec<ParsedSession>,
     /// Remarks about the folder itself.
     pub remarks: Vec<String>,
 }
 
 /// A directory in the folder that contains sessions: the feature's or a task's.
-struct Place<'a> {
+struct DagentSessionDir<'a> {
     /// Path in the folder; empty, or ends with `/`.
     path: String,
     feature: &'a Object,
@@ -51,24 +52,24 @@ struct Place<'a> {
 
 /// Reads a folder. `now` replaces times that no file states.
 #[must_use]
-pub fn read(folder: &Folder, now: Timestamp) -> Reading {
-    let mut reading = Reading::default();
-    let feature = parsed(folder, "feature.json", &mut reading.remarks);
-    let named = text(&feature, &["id"]).or(folder.feature.as_deref());
-    let feature_id = named.and_then(|name| FeatureId::parse(name).ok());
-    let mut places = vec![Place {
+pub fn parse_folder(folder: &DagentFolder, now: Timestamp) -> ParsedDagentFolder {
+    let mut parsed = ParsedDagentFolder::default();
+    let feature = parse_file(folder, "feature.json", &mut parsed.remarks);
+    let feature_name = string_field(&feature, &["id"]).or(folder.feature.as_deref());
+    let feature_id = feature_name.and_then(|name| FeatureId::parse(name).ok());
+    let mut session_dirs = vec![DagentSessionDir {
         path: String::new(),
         feature: &feature,
         feature_id: feature_id.as_ref(),
         task: Object::new(),
         task_id: None,
     }];
-    for name in tasks(folder) {
-        let path = format!("nodes/{name}/");
-        let task = parsed(folder, &format!("{path}task.json"), &mut reading.remarks);
-        let named = text(&task, &["id"]).unwrap_or(name);
-        let task_id = TaskId::parse(named).or_else(|_| TaskId::parse(name));
-        places.push(Place {
+    for dir_name in list_task_dirs(folder) {
+        let path = format!("nodes/{dir_name}/");
+        let task = parse_file(folder, &format!("{path}task.json"), &mut parsed.remarks);
+        let task_name = string_field(&task, &["id"]).unwrap_or(dir_name);
+        let task_id = TaskId::parse(task_name).or_else(|_| TaskId::parse(dir_name));
+        session_dirs.push(DagentSessionDir {
             path,
             feature: &feature,
             feature_id: feature_id.as_ref(),
@@ -76,32 +77,32 @@ pub fn read(folder: &Folder, now: Timestamp) -> Reading {
             task_id: task_id.ok(),
         });
     }
-    for place in &places {
-        let files = files_at(folder, place);
-        warnings::links(
-            &place.path,
-            place.feature,
-            &place.task,
-            &mut reading.remarks,
+    for session_dir in &session_dirs {
+        let files = group_session_files(folder, session_dir);
+        warnings::check_links(
+            &session_dir.path,
+            session_dir.feature,
+            &session_dir.task,
+            &mut parsed.remarks,
         );
-        dangling(place, &files, &mut reading.remarks);
+        check_linked_sessions(session_dir, &files, &mut parsed.remarks);
         for (id, files) in files {
-            reading
+            parsed
                 .sessions
-                .push(session(folder, place, id, &files, now));
+                .push(parse_session(folder, session_dir, id, &files, now));
         }
     }
-    reading
+    parsed
 }
 
 /// Returns the names of all tasks that have a directory in the folder.
-fn tasks(folder: &Folder) -> Vec<&str> {
+fn list_task_dirs(folder: &DagentFolder) -> Vec<&str> {
     let nodes = folder
         .files
         .keys()
         .filter_map(|path| path.strip_prefix("nodes/"));
     let mut names: Vec<&str> = nodes
-        .filter_map(|rest| Some(rest.split_once('/')?.0))
+        .filter_map(|node_path| Some(node_path.split_once('/')?.0))
         .collect();
     names.dedup();
     names
@@ -109,60 +110,63 @@ fn tasks(folder: &Folder) -> Vec<&str> {
 
 /// Returns the object in a file; empty if the file does not exist. If the file cannot be used, adds a remark and
 /// returns an empty object.
-fn parsed(folder: &Folder, path: &str, remarks: &mut Vec<String>) -> Object {
-    let Some(read) = folder.files.get(path) else {
+fn parse_file(folder: &DagentFolder, path: &str, remarks: &mut Vec<String>) -> Object {
+    let Some(content) = folder.files.get(path) else {
         return Object::new();
     };
-    let read = read.as_ref().map_err(Clone::clone);
-    read.and_then(|text| object(text)).unwrap_or_else(|why| {
-        remarks.push(format!("{path} can't be used: {why}"));
-        Object::new()
-    })
+    let content = content.as_ref().map_err(Clone::clone);
+    content
+        .and_then(|text| parse_object(text))
+        .unwrap_or_else(|reason| {
+            remarks.push(format!("{path} can't be used: {reason}"));
+            Object::new()
+        })
 }
 
 /// Returns the sessions in a directory, each with the paths of its files.
-fn files_at<'a>(
-    folder: &'a Folder,
-    place: &Place<'_>,
-) -> BTreeMap<&'a str, BTreeMap<File, &'a str>> {
-    let directory = format!("{}sessions/", place.path);
-    let mut sessions: BTreeMap<&str, BTreeMap<File, &str>> = BTreeMap::new();
+fn group_session_files<'a>(
+    folder: &'a DagentFolder,
+    session_dir: &DagentSessionDir<'_>,
+) -> BTreeMap<&'a str, BTreeMap<DagentFileKind, &'a str>> {
+    let directory = format!("{}sessions/", session_dir.path);
+    let mut sessions: BTreeMap<&str, BTreeMap<DagentFileKind, &str>> = BTreeMap::new();
     for path in folder.files.keys() {
         let name = path
             .strip_prefix(&directory)
             .filter(|name| !name.contains('/'));
-        if let Some((file, id)) = name.and_then(File::of) {
-            sessions.entry(id).or_default().entry(file).or_insert(path);
+        if let Some((kind, id)) = name.and_then(DagentFileKind::parse_name) {
+            sessions.entry(id).or_default().entry(kind).or_insert(path);
         }
     }
     sessions
 }
 
 /// Adds a remark for each linked session that has no file.
-fn dangling(
-    place: &Place<'_>,
-    files: &BTreeMap<&str, BTreeMap<File, &str>>,
+fn check_linked_sessions(
+    session_dir: &DagentSessionDir<'_>,
+    files: &BTreeMap<&str, BTreeMap<DagentFileKind, &str>>,
     remarks: &mut Vec<String>,
 ) {
-    let of_feature = text(place.feature, &["sessionId"]).filter(|_| place.path.is_empty());
-    let of_task = states(&place.task).flat_map(|(_, ids)| ids);
-    for id in of_feature.into_iter().chain(of_task) {
+    let feature_session =
+        string_field(session_dir.feature, &["sessionId"]).filter(|_| session_dir.path.is_empty());
+    let task_sessions = list_task_states(&session_dir.task).flat_map(|(_, ids)| ids);
+    for id in feature_session.into_iter().chain(task_sessions) {
         if !files.contains_key(id) {
-            let by = if place.path.is_empty() {
+            let linking_file = if session_dir.path.is_empty() {
                 "feature.json".to_owned()
             } else {
-                format!("{}task.json", place.path)
+                format!("{}task.json", session_dir.path)
             };
             remarks.push(format!(
-                "{by} names session {id}, of which there is no file"
+                "{linking_file} names session {id}, of which there is no file"
             ));
         }
     }
 }
 
 /// Returns the states of a task with the ids of their sessions.
-fn states(task: &Object) -> impl Iterator<Item = (&str, Vec<&str>)> {
-    let states = map(task, "states").into_iter().flatten();
+fn list_task_states(task: &Object) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    let states = object_field(task, "states").into_iter().flatten();
     states.map(|(state, value)| {
         let ids = value.get("sessionIds").and_then(Value::as_array);
         let ids = ids.into_iter().flatten().filter_map(Value::as_str);
@@ -170,13 +174,13 @@ fn states(task: &Object) -> impl Iterator<Item = (&str, Vec<&str>)> {
     })
 }
 
-fn session(
-    folder: &Folder,
-    place: &Place<'_>,
+fn parse_session(
+    folder: &DagentFolder,
+    session_dir: &DagentSessionDir<'_>,
     id: &str,
-    files: &BTreeMap<File, &str>,
+    files: &BTreeMap<DagentFileKind, &str>,
     now: Timestamp,
-) -> Read {
+) -> ParsedSession {
     let mut remarks = Vec::new();
     let path = files
         .values()
@@ -184,8 +188,8 @@ fn session(
         .copied()
         .unwrap_or_default()
         .to_owned();
-    let session = portable(folder, place, id, files, now, &mut remarks);
-    Read {
+    let session = parse_portable_session(folder, session_dir, id, files, now, &mut remarks);
+    ParsedSession {
         name: id.to_owned(),
         path,
         session: session.map(Box::new),
@@ -193,123 +197,141 @@ fn session(
     }
 }
 
-fn portable(
-    folder: &Folder,
-    place: &Place<'_>,
+fn parse_portable_session(
+    folder: &DagentFolder,
+    session_dir: &DagentSessionDir<'_>,
     id: &str,
-    files: &BTreeMap<File, &str>,
+    files: &BTreeMap<DagentFileKind, &str>,
     now: Timestamp,
     remarks: &mut Vec<String>,
-) -> Result<Portable, String> {
-    let chat = match files.get(&File::Chat) {
+) -> Result<PortableSession, String> {
+    let chat = match files.get(&DagentFileKind::Chat) {
         None => {
-            remarks.push(format!("there is no {}", File::Chat.name(id)));
+            remarks.push(format!(
+                "there is no {}",
+                DagentFileKind::Chat.file_name(id)
+            ));
             Object::new()
         }
         Some(path) => match folder.files.get(*path) {
-            Some(Ok(text)) => object(text)?,
-            Some(Err(why)) => return Err(why.clone()),
+            Some(Ok(text)) => parse_object(text)?,
+            Some(Err(reason)) => return Err(reason.clone()),
             None => Object::new(),
         },
     };
-    let mut other = |file: File| {
-        let path = files.get(&file).copied();
-        path.map(|path| parsed(folder, path, remarks))
+    let mut parse_kind = |kind: DagentFileKind| {
+        let path = files.get(&kind).copied();
+        path.map(|path| parse_file(folder, path, remarks))
             .unwrap_or_default()
     };
-    let checkpoint = other(File::Checkpoint);
-    let context = other(File::Context);
-    let agent = other(File::Agent);
-    let later = other(File::Session);
-    let path_of = |file: File| files.get(&file).copied().unwrap_or_default();
-    let read = [
-        (path_of(File::Chat), &chat),
-        (path_of(File::Checkpoint), &checkpoint),
-        (path_of(File::Context), &context),
-        (path_of(File::Agent), &agent),
+    let checkpoint = parse_kind(DagentFileKind::Checkpoint);
+    let context = parse_kind(DagentFileKind::Context);
+    let agent = parse_kind(DagentFileKind::Agent);
+    let session_file = parse_kind(DagentFileKind::Session);
+    let path_of_kind = |kind: DagentFileKind| files.get(&kind).copied().unwrap_or_default();
+    let parsed_files = [
+        (path_of_kind(DagentFileKind::Chat), &chat),
+        (path_of_kind(DagentFileKind::Checkpoint), &checkpoint),
+        (path_of_kind(DagentFileKind::Context), &context),
+        (path_of_kind(DagentFileKind::Agent), &agent),
     ];
-    warnings::claims(id, &read, remarks);
-    warnings::kind(path_of(File::Context), &context, remarks);
-    let metadata = map(&chat, "metadata");
-    let stated = |name: &str| {
-        let of_chat = time(metadata.and_then(|metadata| metadata.get(name)));
-        of_chat.or_else(|| time(later.get(name)))
+    warnings::check_session_ids(id, &parsed_files, remarks);
+    warnings::check_session_type(path_of_kind(DagentFileKind::Context), &context, remarks);
+    let metadata = object_field(&chat, "metadata");
+    let stated_time = |name: &str| {
+        let chat_time = parse_time(metadata.and_then(|metadata| metadata.get(name)));
+        chat_time.or_else(|| parse_time(session_file.get(name)))
     };
-    let made = stated("createdAt")
-        .or_else(|| time(agent.get("createdAt")))
-        .or_else(|| time(checkpoint.get("createdAt")));
-    let past = before(folder, files, made.unwrap_or(now), remarks);
-    let from = past.last().map(|line| line.at).or(made).unwrap_or(now);
-    let lines = said(&chat, from, remarks)?;
-    let all = || past.iter().chain(&lines).map(|line| line.at);
-    let created_at = made.or_else(|| all().min()).unwrap_or(now);
-    let updated_at = stated("updatedAt").or_else(|| all().max());
-    let recap = recap(&checkpoint, past.len(), created_at, remarks);
-    let own = map(&context, "segue");
-    let title = own.and_then(title);
-    let provider = own.and_then(|own| ProviderId::parse(text(own, &["provider"])?).ok());
-    let purpose = purpose(place, id, &context, &agent, &later);
-    Ok(Portable {
+    let created = stated_time("createdAt")
+        .or_else(|| parse_time(agent.get("createdAt")))
+        .or_else(|| parse_time(checkpoint.get("createdAt")));
+    let compacted_messages = read_archive(folder, files, created.unwrap_or(now), remarks);
+    let start_time = compacted_messages
+        .last()
+        .map(|message| message.at)
+        .or(created)
+        .unwrap_or(now);
+    let messages = parse_messages(&chat, start_time, remarks)?;
+    let message_times = || {
+        compacted_messages
+            .iter()
+            .chain(&messages)
+            .map(|message| message.at)
+    };
+    let created_at = created.or_else(|| message_times().min()).unwrap_or(now);
+    let updated_at = stated_time("updatedAt").or_else(|| message_times().max());
+    let portable_checkpoint =
+        parse_checkpoint(&checkpoint, compacted_messages.len(), created_at, remarks);
+    let segue_fields = object_field(&context, "segue");
+    let title = segue_fields.and_then(parse_title);
+    let provider = segue_fields
+        .and_then(|fields| ProviderId::parse(string_field(fields, &["provider"])?).ok());
+    let purpose = parse_purpose(session_dir, id, &context, &agent, &session_file);
+    Ok(PortableSession {
         name: id.to_owned(),
         title,
         purpose,
         provider,
-        tags: own.map(tags).unwrap_or_default(),
+        tags: segue_fields.map(parse_tags).unwrap_or_default(),
         created_at,
         updated_at: updated_at.unwrap_or(created_at).max(created_at),
-        past,
-        lines,
-        recap,
+        compacted_messages,
+        messages,
+        checkpoint: portable_checkpoint,
         role: None,
         context: None,
-        kept: Kept {
-            chat: without(&chat, &["messages"]),
-            checkpoint: without(&checkpoint, &["summary", "segue", "ralphLoop"]),
-            context: without(&context, &["segue"]),
+        extra_fields: ExtraFields {
+            chat: without_fields(&chat, &["messages"]),
+            checkpoint: without_fields(&checkpoint, &["summary", "segue", "ralphLoop"]),
+            context: without_fields(&context, &["segue"]),
             agent,
-            session: later,
-            feature: place.feature.clone(),
-            task: place.task.clone(),
-            ..Kept::default()
+            session: session_file,
+            feature: session_dir.feature.clone(),
+            task: session_dir.task.clone(),
+            ..ExtraFields::default()
         },
     })
 }
 
 /// Reads the messages of a chat file. A message that cannot be read is omitted, with a remark.
-fn said(chat: &Object, from: Timestamp, remarks: &mut Vec<String>) -> Result<Vec<Line>, String> {
-    let messages = match chat.get("messages") {
+fn parse_messages(
+    chat: &Object,
+    start_time: Timestamp,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<PortableMessage>, String> {
+    let values = match chat.get("messages") {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(messages)) => messages,
-        Some(other) => return Err(format!("messages is {}, not a list", kind(other))),
+        Some(Value::Array(values)) => values,
+        Some(value) => return Err(format!("messages is {}, not a list", describe_type(value))),
     };
-    let mut last = from;
-    let mut lines = Vec::with_capacity(messages.len());
-    for (n, message) in (1..).zip(messages) {
-        match line(message, last) {
-            Ok((line, remark)) => {
+    let mut last_time = start_time;
+    let mut messages = Vec::with_capacity(values.len());
+    for (n, entry) in (1..).zip(values) {
+        match parse_message(entry, last_time) {
+            Ok((message, remark)) => {
                 remarks.extend(remark.map(|remark| format!("message {n} {remark}")));
-                last = line.at;
-                lines.push(line);
+                last_time = message.at;
+                messages.push(message);
             }
-            Err(why) => remarks.push(format!("message {n} {why}, and was left out")),
+            Err(reason) => remarks.push(format!("message {n} {reason}, and was left out")),
         }
     }
-    Ok(lines)
+    Ok(messages)
 }
 
 /// Reads the messages before the checkpoint from the archive file; empty if that does not exist.
-fn before(
-    folder: &Folder,
-    files: &BTreeMap<File, &str>,
-    from: Timestamp,
+fn read_archive(
+    folder: &DagentFolder,
+    files: &BTreeMap<DagentFileKind, &str>,
+    start_time: Timestamp,
     remarks: &mut Vec<String>,
-) -> Vec<Line> {
-    let archive = files.get(&File::Archive);
+) -> Vec<PortableMessage> {
+    let archive = files.get(&DagentFileKind::Archive);
     match archive.and_then(|path| folder.files.get(*path)) {
-        Some(Ok(text)) => archived(text, from, remarks),
-        Some(Err(why)) => {
+        Some(Ok(text)) => parse_archive(text, start_time, remarks),
+        Some(Err(reason)) => {
             remarks.push(format!(
-                "what was said before the checkpoint is left out: {why}"
+                "what was said before the checkpoint is left out: {reason}"
             ));
             Vec::new()
         }
@@ -318,143 +340,154 @@ fn before(
 }
 
 /// Parses the archive, which has one message per line.
-fn archived(text: &str, from: Timestamp, remarks: &mut Vec<String>) -> Vec<Line> {
-    let mut last = from;
-    let mut lines = Vec::new();
-    for (n, text) in (1..).zip(unmarked(text).lines()) {
-        let message = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"));
-        match message.and_then(|message| line(&message, last)) {
-            Ok((line, _)) => {
-                last = line.at;
-                lines.push(line);
+fn parse_archive(
+    text: &str,
+    start_time: Timestamp,
+    remarks: &mut Vec<String>,
+) -> Vec<PortableMessage> {
+    let mut last_time = start_time;
+    let mut messages = Vec::new();
+    for (n, text) in (1..).zip(strip_byte_order_mark(text).lines()) {
+        let entry = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"));
+        match entry.and_then(|entry| parse_message(&entry, last_time)) {
+            Ok((message, _)) => {
+                last_time = message.at;
+                messages.push(message);
             }
-            Err(why) => remarks.push(format!(
-                "message {n} of the archive {why}, and was left out"
+            Err(reason) => remarks.push(format!(
+                "message {n} of the archive {reason}, and was left out"
             )),
         }
     }
-    lines
+    messages
 }
 
 /// Parses a message. Returns a remark if its time is assumed.
-fn line(message: &Value, last: Timestamp) -> Result<(Line, Option<String>), String> {
-    let Some(message) = message.as_object() else {
-        return Err(format!("is {}, not an object", kind(message)));
+fn parse_message(
+    value: &Value,
+    previous_time: Timestamp,
+) -> Result<(PortableMessage, Option<String>), String> {
+    let Some(object) = value.as_object() else {
+        return Err(format!("is {}, not an object", describe_type(value)));
     };
-    let role = text(message, &["role"]).ok_or("does not say who speaks")?;
-    let role = speaker(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
+    let role = string_field(object, &["role"]).ok_or("does not say who speaks")?;
+    let role = parse_role(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
     // A prompt that segue exported may consist of images only. It is a prompt although it has no text.
-    let wordless = message.get(WORDLESS) == Some(&Value::Bool(true));
-    let words = words(message, &["content"]).or_else(|| wordless.then(String::new));
-    let words = words.ok_or("has no text")?;
-    let at = stamp(message);
-    let mut rest = without(message, &["id", "timestamp", "role", "content", "tokens"]);
-    rest.extend(other_parts(message, "content").map(|parts| ("parts".to_owned(), parts)));
-    let line = Line {
-        id: text(message, &["id"]).unwrap_or_default().to_owned(),
-        at: *at.as_ref().unwrap_or(&last),
-        timed: at.is_ok(),
+    let is_textless = object.get(TEXTLESS_FIELD) == Some(&Value::Bool(true));
+    let content = content_text(object, &["content"]).or_else(|| is_textless.then(String::new));
+    let content = content.ok_or("has no text")?;
+    let at = message_time(object);
+    let mut extra_fields =
+        without_fields(object, &["id", "timestamp", "role", "content", "tokens"]);
+    extra_fields.extend(non_text_parts(object, "content").map(|parts| ("parts".to_owned(), parts)));
+    let portable_message = PortableMessage {
+        id: string_field(object, &["id"]).unwrap_or_default().to_owned(),
+        at: *at.as_ref().unwrap_or(&previous_time),
+        has_stated_time: at.is_ok(),
         role,
-        words,
-        tokens: number(message, "tokens"),
-        rest,
-        as_it_came: true,
+        text: content,
+        tokens: integer_field(object, "tokens"),
+        extra_fields,
+        is_imported: true,
     };
-    let untimed = at.err();
+    let time_error = at.err();
     Ok((
-        line,
-        untimed.map(|why| format!("{why}; it is given that of the one before")),
+        portable_message,
+        time_error.map(|reason| format!("{reason}; it is given that of the one before")),
     ))
 }
 
 /// Reads the checkpoint; `None` if it is empty.
-fn recap(
+fn parse_checkpoint(
     file: &Object,
-    past: usize,
+    compacted_count: usize,
     created_at: Timestamp,
     remarks: &mut Vec<String>,
-) -> Option<Recap> {
-    let turn = u32::from(past > 0);
-    let checkpoint = summary::checkpoint(file, turn, remarks);
-    if checkpoint.is_empty() {
+) -> Option<PortableCheckpoint> {
+    let turn = u32::from(compacted_count > 0);
+    let content = summary::parse_checkpoint_content(file, turn, remarks);
+    if content.is_empty() {
         return None;
     }
-    let tokens = map(file, "tokens");
-    let figure = |name| tokens.and_then(|tokens| number(tokens, name));
-    let made = time(file.get("createdAt"));
-    let updated = time(file.get("updatedAt"));
-    Some(Recap {
-        checkpoint,
-        version: number(file, "version").unwrap_or(1),
-        created_at: made.or(updated).unwrap_or(created_at),
-        updated_at: updated.or(made).unwrap_or(created_at),
-        tokens: figure("checkpoint").unwrap_or(0),
-        replaced: figure("lastCompactionInput"),
-        saved: figure("totalSaved").unwrap_or(0),
-        as_it_came: true,
+    let tokens = object_field(file, "tokens");
+    let token_count = |name| tokens.and_then(|tokens| integer_field(tokens, name));
+    let created = parse_time(file.get("createdAt"));
+    let updated = parse_time(file.get("updatedAt"));
+    Some(PortableCheckpoint {
+        content,
+        version: integer_field(file, "version").unwrap_or(1),
+        created_at: created.or(updated).unwrap_or(created_at),
+        updated_at: updated.or(created).unwrap_or(created_at),
+        tokens: token_count("checkpoint").unwrap_or(0),
+        last_compaction_tokens: token_count("lastCompactionInput"),
+        saved_tokens: token_count("totalSaved").unwrap_or(0),
+        is_unchanged_since_import: true,
     })
 }
 
 /// Returns the purpose of a session. If the context file has a `segue` field, that decides scope and role. The other
 /// fields decide feature, task and state, because another program may have changed them.
-fn purpose(
-    place: &Place<'_>,
+fn parse_purpose(
+    session_dir: &DagentSessionDir<'_>,
     id: &str,
     context: &Object,
     agent: &Object,
-    later: &Object,
+    session_file: &Object,
 ) -> Option<Purpose> {
-    let named = |names: &[&str]| text(context, names).or_else(|| text(later, names));
-    let feature = named(&["featureId"]).and_then(|name| FeatureId::parse(name).ok());
-    let task = named(&["taskId"]).and_then(|name| TaskId::parse(name).ok());
-    let linked = states(&place.task).find(|(_, ids)| ids.contains(&id));
+    let stated_name =
+        |names: &[&str]| string_field(context, names).or_else(|| string_field(session_file, names));
+    let feature = stated_name(&["featureId"]).and_then(|name| FeatureId::parse(name).ok());
+    let task = stated_name(&["taskId"]).and_then(|name| TaskId::parse(name).ok());
+    let linked = list_task_states(&session_dir.task).find(|(_, ids)| ids.contains(&id));
     let state = linked.map(|(state, _)| state);
-    let state = state.or_else(|| text(later, &["taskState"]));
-    let role = text(agent, &["agentType"]).or_else(|| text(later, &["agentType"]));
-    let said = Said {
-        kind: text(context, &["type"]).and_then(Kind::from_name),
+    let state = state.or_else(|| string_field(session_file, &["taskState"]));
+    let role =
+        string_field(agent, &["agentType"]).or_else(|| string_field(session_file, &["agentType"]));
+    let stated = StatedPurpose {
+        session_type: string_field(context, &["type"]).and_then(DagentSessionType::from_name),
         role: role.and_then(|role| RoleName::parse(role).ok()),
-        feature: feature.or_else(|| place.feature_id.cloned()),
-        task: task.or_else(|| place.task_id.clone()),
+        feature: feature.or_else(|| session_dir.feature_id.cloned()),
+        task: task.or_else(|| session_dir.task_id.clone()),
         state: state.and_then(|state| TaskState::parse(state).ok()),
     };
-    match map(context, "segue") {
-        None => said.purpose(),
-        Some(own) => own_purpose(own, said),
+    match object_field(context, "segue") {
+        None => stated.into_purpose(),
+        Some(segue_fields) => parse_segue_purpose(segue_fields, stated),
     }
 }
 
-fn own_purpose(own: &Object, said: Said) -> Option<Purpose> {
-    let role = text(own, &["role"]).and_then(|role| RoleName::parse(role).ok());
-    let state = text(own, &["state"]).and_then(|state| TaskState::parse(state).ok());
-    match text(own, &["scope"]) {
+fn parse_segue_purpose(segue_fields: &Object, stated: StatedPurpose) -> Option<Purpose> {
+    let role = string_field(segue_fields, &["role"]).and_then(|role| RoleName::parse(role).ok());
+    let state =
+        string_field(segue_fields, &["state"]).and_then(|state| TaskState::parse(state).ok());
+    match string_field(segue_fields, &["scope"]) {
         Some("none") => None,
         Some("project") => Some(Purpose {
             scope: Scope::Project,
             role,
         }),
         _ => {
-            let purpose = Said {
-                state: said.state.or(state),
-                ..said
+            let purpose = StatedPurpose {
+                state: stated.state.or(state),
+                ..stated
             }
-            .purpose()?;
+            .into_purpose()?;
             Some(Purpose { role, ..purpose })
         }
     }
 }
 
-fn title(own: &Object) -> Option<Title> {
-    let given = text(own, &["title"])?;
-    match text(own, &["titleFrom"]).and_then(TitleSource::from_name) {
-        Some(TitleSource::User) => Title::given(given, TitleSource::User).ok(),
-        Some(TitleSource::Model) => Title::given(given, TitleSource::Model).ok(),
-        Some(TitleSource::Prompt) | None => Some(Title::from_prompt(given)),
+fn parse_title(segue_fields: &Object) -> Option<Title> {
+    let title = string_field(segue_fields, &["title"])?;
+    match string_field(segue_fields, &["titleFrom"]).and_then(TitleSource::from_name) {
+        Some(TitleSource::User) => Title::new(title, TitleSource::User).ok(),
+        Some(TitleSource::Model) => Title::new(title, TitleSource::Model).ok(),
+        Some(TitleSource::Prompt) | None => Some(Title::from_prompt(title)),
     }
 }
 
-fn tags(own: &Object) -> Vec<Tag> {
-    let tags = own.get("tags").and_then(Value::as_array);
+fn parse_tags(segue_fields: &Object) -> Vec<Tag> {
+    let tags = segue_fields.get("tags").and_then(Value::as_array);
     let tags = tags.into_iter().flatten().filter_map(Value::as_str);
     tags.filter_map(|tag| Tag::parse(tag).ok()).collect()
 }

@@ -3,21 +3,21 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-type Rest = Map<String, Value>;
+type FieldMap = Map<String, Value>;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Chat<'a> {
+pub(super) struct DagentChat<'a> {
     pub(super) session_id: &'a str,
-    pub(super) messages: Vec<Message<'a>>,
-    pub(super) metadata: Metadata,
+    pub(super) messages: Vec<DagentMessage<'a>>,
+    pub(super) metadata: DagentMetadata,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Message<'a> {
+pub(super) struct DagentMessage<'a> {
     pub(super) id: &'a str,
     pub(super) timestamp: String,
     pub(super) role: &'static str,
@@ -25,40 +25,40 @@ pub(super) struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tokens: Option<u64>,
     #[serde(flatten)]
-    pub(super) rest: &'a Rest,
+    pub(super) extra_fields: &'a FieldMap,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata {
+pub(super) struct DagentMetadata {
     pub(super) created_at: String,
     pub(super) updated_at: String,
     pub(super) message_count: usize,
     pub(super) token_count: u64,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Checkpoint<'a> {
+pub(super) struct DagentCheckpoint<'a> {
     pub(super) session_id: &'a str,
     pub(super) version: u64,
     pub(super) created_at: String,
     pub(super) updated_at: String,
-    pub(super) summary: Summary,
+    pub(super) summary: DagentSummary,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ralph_loop: Option<Loop>,
-    pub(super) tokens: Tokens,
+    pub(super) ralph_loop: Option<DagentLoop>,
+    pub(super) tokens: DagentTokens,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) segue: Option<Value>,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Summary {
+pub(super) struct DagentSummary {
     pub(super) completed_items: Vec<String>,
     pub(super) pending_items: Vec<String>,
     pub(super) decisions: Vec<String>,
@@ -67,7 +67,7 @@ pub(super) struct Summary {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Loop {
+pub(super) struct DagentLoop {
     pub(super) current_iteration: u32,
     pub(super) passed_checks: Vec<String>,
     pub(super) failed_checks: Vec<String>,
@@ -77,7 +77,7 @@ pub(super) struct Loop {
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Tokens {
+pub(super) struct DagentTokens {
     pub(super) checkpoint: u64,
     pub(super) last_compaction_input: u64,
     pub(super) total_saved: u64,
@@ -85,10 +85,10 @@ pub(super) struct Tokens {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Context<'a> {
+pub(super) struct DagentContext<'a> {
     pub(super) session_id: &'a str,
     #[serde(rename = "type")]
-    pub(super) kind: &'static str,
+    pub(super) session_type: &'static str,
     pub(super) feature_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) task_id: Option<&'a str>,
@@ -99,15 +99,15 @@ pub(super) struct Context<'a> {
     pub(super) task: Option<Value>,
     pub(super) updated_at: String,
     pub(super) tokens: u64,
-    pub(super) segue: Own<'a>,
+    pub(super) segue: DagentSegueFields<'a>,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 /// Properties of a session that the other fields cannot express.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Own<'a> {
+pub(super) struct DagentSegueFields<'a> {
     pub(super) scope: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<&'a str>,
@@ -125,10 +125,10 @@ pub(super) struct Own<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Agent<'a> {
+pub(super) struct DagentAgent<'a> {
     pub(super) session_id: &'a str,
     #[serde(rename = "agentType")]
-    pub(super) kind: &'a str,
+    pub(super) agent_type: &'a str,
     pub(super) role: Value,
     pub(super) instructions: Value,
     pub(super) allowed_tools: Value,
@@ -137,12 +137,12 @@ pub(super) struct Agent<'a> {
     pub(super) created_at: String,
     pub(super) tokens: u64,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Feature<'a> {
+pub(super) struct DagentFeature<'a> {
     pub(super) id: &'a str,
     pub(super) name: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,23 +150,23 @@ pub(super) struct Feature<'a> {
     pub(super) created_at: Value,
     pub(super) updated_at: String,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Task<'a> {
+pub(super) struct DagentTask<'a> {
     pub(super) id: &'a str,
-    pub(super) states: std::collections::BTreeMap<String, State>,
+    pub(super) states: std::collections::BTreeMap<String, DagentTaskState>,
     pub(super) current_state: String,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct State {
+pub(super) struct DagentTaskState {
     pub(super) session_ids: Vec<String>,
     #[serde(flatten)]
-    pub(super) rest: Rest,
+    pub(super) extra_fields: FieldMap,
 }

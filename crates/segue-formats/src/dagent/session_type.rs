@@ -5,7 +5,7 @@ use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 
 /// A session type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DagentSessionType {
     PmFeature,
     DevTask,
     QaTask,
@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Merge,
 }
 
-impl Kind {
+impl DagentSessionType {
     const ALL: [Self; 5] = [
         Self::PmFeature,
         Self::DevTask,
@@ -33,7 +33,9 @@ impl Kind {
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+        Self::ALL
+            .into_iter()
+            .find(|session_type| session_type.as_str() == name)
     }
 
     /// Returns the role of the agent in a session of this type.
@@ -48,7 +50,7 @@ impl Kind {
     }
 
     /// Returns the session type that is closest to a purpose.
-    pub(crate) fn of(purpose: Option<&Purpose>) -> Self {
+    pub(crate) fn for_purpose(purpose: Option<&Purpose>) -> Self {
         let role = purpose.and_then(|purpose| purpose.role.as_ref());
         let task = purpose.and_then(|purpose| purpose.scope.task());
         match (role.map(RoleName::as_str), task) {
@@ -64,22 +66,22 @@ impl Kind {
 
 /// Values in a session's files that describe its purpose.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Said {
-    pub(crate) kind: Option<Kind>,
+pub(crate) struct StatedPurpose {
+    pub(crate) session_type: Option<DagentSessionType>,
     pub(crate) role: Option<RoleName>,
     pub(crate) feature: Option<FeatureId>,
     pub(crate) task: Option<TaskId>,
     pub(crate) state: Option<TaskState>,
 }
 
-impl Said {
+impl StatedPurpose {
     /// Combines the values to a purpose; `None` if the files state neither feature, task nor role.
-    pub(crate) fn purpose(self) -> Option<Purpose> {
-        let of_kind = || RoleName::parse(self.kind?.role()).ok();
-        let role = self.role.clone().or_else(of_kind);
+    pub(crate) fn into_purpose(self) -> Option<Purpose> {
+        let type_role = || RoleName::parse(self.session_type?.role()).ok();
+        let role = self.role.clone().or_else(type_role);
         let scope = match (self.feature, self.task) {
             (feature, Some(task)) => {
-                let state = self.state.or_else(|| usual_state(role.as_ref()));
+                let state = self.state.or_else(|| default_task_state(role.as_ref()));
                 state.map(|state| Scope::Task {
                     feature,
                     task,
@@ -94,7 +96,7 @@ impl Said {
 }
 
 /// Returns the default state of a task on which an agent with this role works.
-fn usual_state(role: Option<&RoleName>) -> Option<TaskState> {
+fn default_task_state(role: Option<&RoleName>) -> Option<TaskState> {
     let state = match role.map(RoleName::as_str) {
         Some("pm") => "planning",
         Some("qa") => "in_qa",

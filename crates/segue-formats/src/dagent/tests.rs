@@ -3,31 +3,33 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use segue_core::agent::RoleDescription;
-use segue_core::brief::{Commit, Context, Document, KeptContext};
-use segue_core::checkpoint::{Author, Checkpoint, Delta, Item, ItemKind, LoopState};
+use segue_core::brief::{CachedContext, Commit, Document, ProjectContext};
+use segue_core::checkpoint::{
+    Checkpoint, CheckpointDelta, CheckpointItem, ItemAuthor, ItemKind, LoopState,
+};
 use segue_core::id::{FeatureId, ProviderId};
 use segue_core::json::Json;
 use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 use segue_core::session::{Role, Tag, Title, TitleSource};
 use serde_json::{Map, Value, json};
 
-use super::session_type::{Kind, Said};
-use super::{Folder, read, write};
-use crate::{Kept, Line, Portable, Recap};
+use super::session_type::{DagentSessionType, StatedPurpose};
+use super::{DagentFolder, parse_folder, render_files};
+use crate::{ExtraFields, PortableCheckpoint, PortableMessage, PortableSession};
 
-fn at(second: i64) -> Timestamp {
+fn time_at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-fn later() -> Timestamp {
-    at(100_000_000)
+fn later_time() -> Timestamp {
+    time_at(100_000_000)
 }
 
-fn words(text: &str) -> u64 {
+fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-fn purpose(feature: Option<&str>, task: Option<(&str, &str)>, role: Option<&str>) -> Purpose {
+fn build_purpose(feature: Option<&str>, task: Option<(&str, &str)>, role: Option<&str>) -> Purpose {
     let feature = feature.map(|name| FeatureId::parse(name).unwrap());
     let scope = match (feature, task) {
         (feature, Some((task, state))) => Scope::Task {
@@ -44,100 +46,100 @@ fn purpose(feature: Option<&str>, task: Option<(&str, &str)>, role: Option<&str>
     }
 }
 
-fn line(id: &str, role: Role, text: &str, second: i64) -> Line {
-    Line {
+fn message(id: &str, role: Role, text: &str, second: i64) -> PortableMessage {
+    PortableMessage {
         id: id.to_owned(),
-        at: at(second),
-        timed: true,
+        at: time_at(second),
+        has_stated_time: true,
         role,
-        words: text.to_owned(),
-        tokens: Some(words(text)),
-        rest: Map::new(),
-        as_it_came: false,
+        text: text.to_owned(),
+        tokens: Some(count_words(text)),
+        extra_fields: Map::new(),
+        is_imported: false,
     }
 }
 
-fn session(name: &str, purpose: Option<Purpose>) -> Portable {
+fn build_session(name: &str, purpose: Option<Purpose>) -> PortableSession {
     let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
-    Portable {
+    PortableSession {
         name: name.to_owned(),
         title: Some(Title::from_prompt("hello there")),
         provider: Some(ProviderId::claude()),
         tags: vec![Tag::parse("urgent").unwrap()],
-        created_at: at(0),
-        updated_at: at(50),
-        past: Vec::new(),
-        lines: vec![
-            line("1-0", Role::User, "hello there", 1),
-            line("1-1", Role::Assistant, "a\n# b\n**User**: ü", 2),
+        created_at: time_at(0),
+        updated_at: time_at(50),
+        compacted_messages: Vec::new(),
+        messages: vec![
+            message("1-0", Role::User, "hello there", 1),
+            message("1-1", Role::Assistant, "a\n# b\n**User**: ü", 2),
         ],
-        recap: None,
-        role: role.and_then(RoleDescription::built_in),
+        checkpoint: None,
+        role: role.and_then(RoleDescription::find_built_in),
         purpose,
         context: None,
-        kept: Kept::default(),
+        extra_fields: ExtraFields::default(),
     }
 }
 
-fn item(id: u32, kind: ItemKind, subject: Option<&str>, text: &str) -> Item {
-    Item {
+fn build_item(id: u32, kind: ItemKind, subject: Option<&str>, text: &str) -> CheckpointItem {
+    CheckpointItem {
         id,
         kind,
         text: text.to_owned(),
         subject: subject.map(str::to_owned),
         turn: 3,
-        message: 2,
-        by: Author::Record,
+        message_index: 2,
+        author: ItemAuthor::Extraction,
         weight: id * 7,
         pinned: id.is_multiple_of(2),
     }
 }
 
 /// Returns a checkpoint with one item of each kind and two items with the same text.
-fn recap() -> Recap {
-    let all = ItemKind::ALL.into_iter().zip(1..);
-    let mut set: Vec<Item> = all
+fn full_checkpoint() -> PortableCheckpoint {
+    let kinds = ItemKind::ALL.into_iter().zip(1..);
+    let mut set: Vec<CheckpointItem> = kinds
         .map(|(kind, id)| {
-            let about = matches!(kind, ItemKind::File | ItemKind::Command | ItemKind::Check);
-            item(
+            let has_subject = matches!(kind, ItemKind::File | ItemKind::Command | ItemKind::Check);
+            build_item(
                 id,
                 kind,
-                about.then_some("src/a.rs"),
+                has_subject.then_some("src/a.rs"),
                 &format!("what {id} says"),
             )
         })
         .collect();
-    set.push(item(50, ItemKind::Done, None, "twice"));
-    set.push(item(51, ItemKind::Done, None, "twice"));
-    let delta = Delta {
-        set,
+    set.push(build_item(50, ItemKind::Done, None, "twice"));
+    set.push(build_item(51, ItemKind::Done, None, "twice"));
+    let delta = CheckpointDelta {
+        changed_items: set,
         loop_state: Some(Some(LoopState {
             iteration: 4,
             passed: vec!["build".into()],
             failed: vec!["test".into()],
             last_error: Some("1 failed".into()),
         })),
-        gone: Vec::new(),
+        removed_ids: Vec::new(),
     };
-    Recap {
-        checkpoint: delta.apply(&Checkpoint::default()),
+    PortableCheckpoint {
+        content: delta.apply(&Checkpoint::default()),
         version: 3,
-        created_at: at(10),
-        updated_at: at(20),
+        created_at: time_at(10),
+        updated_at: time_at(20),
         tokens: 40,
-        replaced: Some(900),
-        saved: 2000,
-        as_it_came: false,
+        last_compaction_tokens: Some(900),
+        saved_tokens: 2000,
+        is_unchanged_since_import: false,
     }
 }
 
-fn gathered() -> KeptContext {
+fn gathered_context() -> CachedContext {
     let document = |name: &str, text: &str| Document {
         name: name.to_owned(),
         text: text.to_owned(),
         size: 99,
     };
-    let context = Context {
+    let context = ProjectContext {
         documents: vec![
             document("AGENTS.md", "be kind"),
             document("PROJECT.md", "what it is"),
@@ -148,26 +150,26 @@ fn gathered() -> KeptContext {
             author: "A".into(),
             date: "2025-01-15".into(),
         }],
-        ..Context::default()
+        ..ProjectContext::default()
     };
-    KeptContext {
+    CachedContext {
         context,
         sources: Vec::new(),
         tokens: 321,
-        at: at(40),
+        at: time_at(40),
     }
 }
 
 #[test]
-fn what_was_gathered_is_written_unless_it_is_older_than_what_came() {
+fn a_gathered_context_is_written_unless_the_imported_one_is_newer() {
     let path = ".dagent-worktrees/pay/.dagent/sessions/context_x.json";
-    let written = |session: &Portable| -> Value {
-        let files = write(std::slice::from_ref(session), &words);
+    let context_file = |session: &PortableSession| -> Value {
+        let files = render_files(std::slice::from_ref(session), &count_words);
         serde_json::from_str(&files[path]).unwrap()
     };
-    let mut session = session("x", Some(purpose(Some("pay"), None, Some("pm"))));
-    session.context = Some(gathered());
-    let file = written(&session);
+    let mut session = build_session("x", Some(build_purpose(Some("pay"), None, Some("pm"))));
+    session.context = Some(gathered_context());
+    let file = context_file(&session);
     assert_eq!(file["project"]["claudeMd"], "be kind");
     assert_eq!(file["project"]["projectMd"], "what it is");
     assert_eq!(file["project"]["recentCommits"][0]["hash"], "0123abc");
@@ -175,10 +177,10 @@ fn what_was_gathered_is_written_unless_it_is_older_than_what_came() {
         (&file["tokens"], &file["feature"]["name"]),
         (&json!(321), &json!("pay"))
     );
-    for (came, tokens) in [(at(39), 321), (at(41), 5)] {
-        let kept = json!({ "context": { "tokens": 5, "theme": "dark" } }).to_string();
-        session.recall(&Json::parse(kept).unwrap(), came);
-        let file = written(&session);
+    for (imported_at, tokens) in [(time_at(39), 321), (time_at(41), 5)] {
+        let extra_fields = json!({ "context": { "tokens": 5, "theme": "dark" } }).to_string();
+        session.restore_extra_fields(&Json::parse(extra_fields).unwrap(), imported_at);
+        let file = context_file(&session);
         assert_eq!(
             (&file["tokens"], &file["theme"]),
             (&json!(tokens), &json!("dark"))
@@ -187,8 +189,8 @@ fn what_was_gathered_is_written_unless_it_is_older_than_what_came() {
 }
 
 /// Groups files into the folders that contain them, as an import finds them.
-fn folders(files: &BTreeMap<String, String>) -> Vec<Folder> {
-    let mut folders: BTreeMap<&str, Folder> = BTreeMap::new();
+fn group_into_folders(files: &BTreeMap<String, String>) -> Vec<DagentFolder> {
+    let mut folders: BTreeMap<&str, DagentFolder> = BTreeMap::new();
     for (path, text) in files {
         let (folder, name) = path.split_once(".dagent/").unwrap();
         let feature = folder.strip_prefix(".dagent-worktrees/");
@@ -200,173 +202,201 @@ fn folders(files: &BTreeMap<String, String>) -> Vec<Folder> {
 }
 
 /// Reads files, and reduces each session to what a store contains: the session itself and the stored fields.
-fn there_and_back(files: &BTreeMap<String, String>) -> Vec<Portable> {
-    let mut back = Vec::new();
-    for folder in folders(files) {
-        let reading = read(&folder, later());
-        assert_eq!(reading.remarks, [""; 0]);
-        for session in reading.sessions {
-            assert_eq!(session.remarks, [""; 0], "{}", session.path);
-            let came = *session.session.unwrap();
-            let stored = |lines: &[Line]| {
-                let bare = lines.iter().zip(100..).map(|(line, n)| Line {
-                    id: n.to_string(),
-                    tokens: Some(77),
-                    rest: Map::new(),
-                    as_it_came: false,
-                    ..line.clone()
-                });
-                bare.collect::<Vec<_>>()
+fn import_files(files: &BTreeMap<String, String>) -> Vec<PortableSession> {
+    let mut sessions = Vec::new();
+    for folder in group_into_folders(files) {
+        let parsed = parse_folder(&folder, later_time());
+        assert_eq!(parsed.remarks, [""; 0]);
+        for entry in parsed.sessions {
+            assert_eq!(entry.remarks, [""; 0], "{}", entry.path);
+            let imported = *entry.session.unwrap();
+            let as_stored = |messages: &[PortableMessage]| {
+                let stored_messages =
+                    messages
+                        .iter()
+                        .zip(100..)
+                        .map(|(message, n)| PortableMessage {
+                            id: n.to_string(),
+                            tokens: Some(77),
+                            extra_fields: Map::new(),
+                            is_imported: false,
+                            ..message.clone()
+                        });
+                stored_messages.collect::<Vec<_>>()
             };
-            let mut again = Portable {
-                past: stored(&came.past),
-                lines: stored(&came.lines),
-                recap: came.recap.clone().map(|recap| Recap {
-                    version: 1,
-                    tokens: 1,
-                    saved: 0,
-                    created_at: recap.updated_at,
-                    ..recap
-                }),
+            let mut restored = PortableSession {
+                compacted_messages: as_stored(&imported.compacted_messages),
+                messages: as_stored(&imported.messages),
+                checkpoint: imported
+                    .checkpoint
+                    .clone()
+                    .map(|checkpoint| PortableCheckpoint {
+                        version: 1,
+                        tokens: 1,
+                        saved_tokens: 0,
+                        created_at: checkpoint.updated_at,
+                        ..checkpoint
+                    }),
                 context: None,
-                kept: Kept::default(),
-                ..came.clone()
+                extra_fields: ExtraFields::default(),
+                ..imported.clone()
             };
-            again.recall(&came.aside(), later());
-            back.push(again);
+            restored.restore_extra_fields(&imported.encode_extra_fields(), later_time());
+            sessions.push(restored);
         }
     }
-    back
+    sessions
 }
 
 #[test]
-fn what_is_written_is_read_and_written_again_as_it_was() {
-    let named = |title: &str, source| Some(Title::given(title, source).unwrap());
+fn exported_files_stay_the_same_after_an_import_and_another_export() {
+    let titled_by = |title: &str, source| Some(Title::new(title, source).unwrap());
     let sessions = [
-        session("a", Some(purpose(Some("pay"), None, Some("pm")))),
-        Portable {
-            recap: Some(recap()),
-            past: vec![line("1-0", Role::User, "long ago", 0)],
-            title: named("Überblick", TitleSource::User),
-            ..session(
+        build_session("a", Some(build_purpose(Some("pay"), None, Some("pm")))),
+        PortableSession {
+            checkpoint: Some(full_checkpoint()),
+            compacted_messages: vec![message("1-0", Role::User, "long ago", 0)],
+            title: titled_by("Überblick", TitleSource::User),
+            ..build_session(
                 "b",
-                Some(purpose(Some("pay"), Some(("t1", "in_dev")), Some("dev"))),
+                Some(build_purpose(
+                    Some("pay"),
+                    Some(("t1", "in_dev")),
+                    Some("dev"),
+                )),
             )
         },
-        Portable {
-            recap: Some(recap()),
-            lines: Vec::new(),
-            ..session("c", Some(purpose(Some("pay"), Some(("t1", "in_qa")), None)))
+        PortableSession {
+            checkpoint: Some(full_checkpoint()),
+            messages: Vec::new(),
+            ..build_session(
+                "c",
+                Some(build_purpose(Some("pay"), Some(("t1", "in_qa")), None)),
+            )
         },
-        session(
+        build_session(
             "d",
-            Some(purpose(Some("other one"), None, Some("security"))),
+            Some(build_purpose(Some("other one"), None, Some("security"))),
         ),
-        session("e", Some(purpose(None, None, Some("merge")))),
-        session("f", None),
-        Portable {
-            context: Some(gathered()),
-            ..session("g", Some(purpose(Some("pay"), None, None)))
+        build_session("e", Some(build_purpose(None, None, Some("merge")))),
+        build_session("f", None),
+        PortableSession {
+            context: Some(gathered_context()),
+            ..build_session("g", Some(build_purpose(Some("pay"), None, None)))
         },
     ];
-    let files = write(&sessions, &words);
-    let back = there_and_back(&files);
-    assert_eq!(back.len(), sessions.len());
-    for came in &back {
-        let went = sessions.iter().find(|went| went.name == came.name).unwrap();
-        assert_eq!(came.purpose, went.purpose, "{}", went.name);
-        assert_eq!(came.title, went.title);
-        assert_eq!((&came.provider, &came.tags), (&went.provider, &went.tags));
-        let checkpoint = |session: &Portable| session.recap.clone().map(|recap| recap.checkpoint);
-        assert_eq!(checkpoint(came), checkpoint(went));
+    let files = render_files(&sessions, &count_words);
+    let imported_sessions = import_files(&files);
+    assert_eq!(imported_sessions.len(), sessions.len());
+    for imported in &imported_sessions {
+        let original = sessions
+            .iter()
+            .find(|original| original.name == imported.name)
+            .unwrap();
+        assert_eq!(imported.purpose, original.purpose, "{}", original.name);
+        assert_eq!(imported.title, original.title);
+        assert_eq!(
+            (&imported.provider, &imported.tags),
+            (&original.provider, &original.tags)
+        );
+        let checkpoint_content = |session: &PortableSession| {
+            session
+                .checkpoint
+                .clone()
+                .map(|checkpoint| checkpoint.content)
+        };
+        assert_eq!(checkpoint_content(imported), checkpoint_content(original));
     }
-    let again = write(&back, &words);
+    let exported_again = render_files(&imported_sessions, &count_words);
     for (path, text) in &files {
-        assert_eq!(again.get(path), Some(text), "{path}");
+        assert_eq!(exported_again.get(path), Some(text), "{path}");
     }
-    assert_eq!(files.len(), again.len());
+    assert_eq!(files.len(), exported_again.len());
 }
 
 #[test]
-fn types_are_names_for_role_and_scope() {
+fn a_session_type_stands_for_a_role_and_a_scope() {
     let cases = [
         (
             "pm-feature",
             Some("pay"),
             None,
             None,
-            purpose(Some("pay"), None, Some("pm")),
+            build_purpose(Some("pay"), None, Some("pm")),
         ),
         (
             "dev-task",
             Some("pay"),
             Some("t"),
             None,
-            purpose(Some("pay"), Some(("t", "in_dev")), Some("dev")),
+            build_purpose(Some("pay"), Some(("t", "in_dev")), Some("dev")),
         ),
         (
             "dev-task",
             Some("pay"),
             Some("t"),
             Some("planning"),
-            purpose(Some("pay"), Some(("t", "planning")), Some("dev")),
+            build_purpose(Some("pay"), Some(("t", "planning")), Some("dev")),
         ),
         (
             "qa-task",
             Some("pay"),
             Some("t"),
             None,
-            purpose(Some("pay"), Some(("t", "in_qa")), Some("qa")),
+            build_purpose(Some("pay"), Some(("t", "in_qa")), Some("qa")),
         ),
         (
             "merge",
             Some("pay"),
             Some("t"),
             None,
-            purpose(Some("pay"), Some(("t", "ready_for_merge")), Some("merge")),
+            build_purpose(Some("pay"), Some(("t", "ready_for_merge")), Some("merge")),
         ),
         (
             "merge",
             Some("pay"),
             None,
             None,
-            purpose(Some("pay"), None, Some("merge")),
+            build_purpose(Some("pay"), None, Some("merge")),
         ),
         (
             "harness",
             None,
             None,
             None,
-            purpose(None, None, Some("harness")),
+            build_purpose(None, None, Some("harness")),
         ),
     ];
     for (name, feature, task, state, expected) in cases {
-        let kind = Kind::from_name(name);
-        assert_eq!(kind.map(Kind::as_str), Some(name));
-        let said = Said {
-            kind,
+        let session_type = DagentSessionType::from_name(name);
+        assert_eq!(session_type.map(DagentSessionType::as_str), Some(name));
+        let stated = StatedPurpose {
+            session_type,
             role: None,
             feature: feature.map(|name| FeatureId::parse(name).unwrap()),
             task: task.map(|name| TaskId::parse(name).unwrap()),
             state: state.map(|name| TaskState::parse(name).unwrap()),
         };
-        let purpose = said.purpose();
+        let purpose = stated.into_purpose();
         assert_eq!(purpose, Some(expected), "{name}");
-        assert_eq!(Kind::of(purpose.as_ref()).as_str(), name);
+        assert_eq!(
+            DagentSessionType::for_purpose(purpose.as_ref()).as_str(),
+            name
+        );
     }
-    assert_eq!(Said::default().purpose(), None);
-    assert_eq!(Kind::from_name("other"), None);
+    assert_eq!(StatedPurpose::default().into_purpose(), None);
+    assert_eq!(DagentSessionType::from_name("other"), None);
 }
 
-fn folder(files: &[(&str, Value)]) -> Folder {
+fn build_folder(files: &[(&str, Value)]) -> DagentFolder {
     let files = files.iter();
-    Folder {
+    DagentFolder {
         feature: Some("pay".into()),
         files: files
             .map(|(path, value)| {
                 let text = match value {
                     Value::String(text) => text.clone(),
-                    other => other.to_string(),
+                    json => json.to_string(),
                 };
                 ((*path).to_owned(), Ok(text))
             })
@@ -374,22 +404,24 @@ fn folder(files: &[(&str, Value)]) -> Folder {
     }
 }
 
-fn items(summary: &Value) -> (Vec<(ItemKind, String, bool)>, Vec<String>) {
+fn parse_items(summary: &Value) -> (Vec<(ItemKind, String, bool)>, Vec<String>) {
     let checkpoint = json!({ "sessionId": "x", "version": 2, "summary": summary });
     let chat = json!({ "sessionId": "x", "messages": [] });
-    let folder = folder(&[
+    let folder = build_folder(&[
         ("sessions/checkpoint_x.json", checkpoint),
         ("sessions/chat_x.json", chat),
     ]);
-    let read = read(&folder, later()).sessions.remove(0);
-    let recap = read.session.unwrap().recap;
-    let items = recap.into_iter().flat_map(|recap| recap.checkpoint.items);
+    let parsed = parse_folder(&folder, later_time()).sessions.remove(0);
+    let portable_checkpoint = parsed.session.unwrap().checkpoint;
+    let items = portable_checkpoint
+        .into_iter()
+        .flat_map(|portable_checkpoint| portable_checkpoint.content.items);
     let items = items.map(|item| (item.kind, item.text, item.pinned));
-    (items.collect(), read.remarks)
+    (items.collect(), parsed.remarks)
 }
 
 #[test]
-fn every_shape_of_a_summary_is_read() {
+fn every_form_of_a_summary_is_parsed() {
     use ItemKind::{Blocker, Decision, Directive, Done, File, Focus, Note, Pending};
     let cases = [
         (
@@ -425,11 +457,11 @@ fn every_shape_of_a_summary_is_read() {
         let expected: Vec<_> = expected
             .map(|(kind, text, pinned)| (kind, text.to_owned(), pinned))
             .collect();
-        assert_eq!(items(&summary), (expected, vec![]), "{summary}");
+        assert_eq!(parse_items(&summary), (expected, vec![]), "{summary}");
     }
-    let (found, remarks) =
-        items(&json!({ "completed": ["a", 3, "", null, ["b"]], "pending": "all" }));
-    assert_eq!(found, [(Done, "a".to_owned(), false)]);
+    let (items, remarks) =
+        parse_items(&json!({ "completed": ["a", 3, "", null, ["b"]], "pending": "all" }));
+    assert_eq!(items, [(Done, "a".to_owned(), false)]);
     insta::assert_snapshot!(remarks.join("\n"), @r"
     item 2 of completed is a number, not a text, and was left out
     item 4 of completed is null, not a text, and was left out
@@ -439,32 +471,37 @@ fn every_shape_of_a_summary_is_read() {
 }
 
 #[test]
-fn lists_that_somebody_changed_are_what_counts() {
-    let mut going = session("x", Some(purpose(Some("pay"), None, Some("pm"))));
-    going.recap = Some(recap());
-    let files = write(&[going], &words);
+fn changed_lists_override_the_encoded_items() {
+    let mut exported = build_session("x", Some(build_purpose(Some("pay"), None, Some("pm"))));
+    exported.checkpoint = Some(full_checkpoint());
+    let files = render_files(&[exported], &count_words);
     let path = ".dagent-worktrees/pay/.dagent/sessions/checkpoint_x.json";
     let mut file: Value = serde_json::from_str(&files[path]).unwrap();
     file["summary"]["pendingItems"] = json!(["something new"]);
     let mut files = files.clone();
     files.insert(path.to_owned(), file.to_string());
-    let read = read(&folders(&files)[0], later()).sessions.remove(0);
-    let checkpoint = read.session.unwrap().recap.unwrap().checkpoint;
-    let pending: Vec<_> = checkpoint.of(ItemKind::Pending).collect();
+    let parsed = parse_folder(&group_into_folders(&files)[0], later_time())
+        .sessions
+        .remove(0);
+    let checkpoint = parsed.session.unwrap().checkpoint.unwrap().content;
+    let pending: Vec<_> = checkpoint.items_of_kind(ItemKind::Pending).collect();
     assert_eq!(pending.len(), 1);
     assert_eq!(
         (pending[0].text.as_str(), pending[0].id),
         ("something new", 52)
     );
-    assert_eq!(checkpoint.of(ItemKind::NextStep).count(), 0);
-    let done: Vec<u32> = checkpoint.of(ItemKind::Done).map(|item| item.id).collect();
+    assert_eq!(checkpoint.items_of_kind(ItemKind::NextStep).count(), 0);
+    let done: Vec<u32> = checkpoint
+        .items_of_kind(ItemKind::Done)
+        .map(|item| item.id)
+        .collect();
     assert_eq!(done, [4, 50, 51]);
 }
 
 #[test]
-fn what_is_odd_is_told_and_never_in_the_way_of_others() {
+fn invalid_values_add_remarks_and_never_prevent_reading_the_others() {
     let message = |role: &str, content: Value| json!({ "id": "m", "timestamp": "2025-01-15T10:00:00.000Z", "role": role, "content": content });
-    let folder = folder(&[
+    let folder = build_folder(&[
         ("feature.json", json!({ "id": "pay", "sessionId": "gone" })),
         (
             "nodes/t/task.json",
@@ -492,22 +529,25 @@ fn what_is_odd_is_told_and_never_in_the_way_of_others() {
         ("sessions/chat_e.json", json!({ "messages": "all" })),
         ("sessions/notes.txt", "".into()),
     ]);
-    let reading = read(&folder, later());
-    let told = reading.sessions.iter().map(|read| {
-        let session = match &read.session {
+    let parsed = parse_folder(&folder, later_time());
+    let descriptions = parsed.sessions.iter().map(|entry| {
+        let session = match &entry.session {
             Ok(session) => format!(
                 "{} lines, {:?}",
-                session.lines.len(),
+                session.messages.len(),
                 session.purpose.as_ref().map(ToString::to_string)
             ),
-            Err(why) => format!("failed: {why}"),
+            Err(reason) => format!("failed: {reason}"),
         };
-        let head = format!("{} ({}): {session}", read.name, read.path);
-        let remarks = read.remarks.iter().map(|remark| format!("  {remark}"));
+        let head = format!("{} ({}): {session}", entry.name, entry.path);
+        let remarks = entry.remarks.iter().map(|remark| format!("  {remark}"));
         [head].into_iter().chain(remarks).collect::<Vec<_>>()
     });
-    let told: Vec<String> = told.flatten().chain(reading.remarks.clone()).collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    let descriptions: Vec<String> = descriptions
+        .flatten()
+        .chain(parsed.remarks.clone())
+        .collect();
+    insta::assert_snapshot!(descriptions.join("\n"), @r#"
     a (sessions/chat_a.json): 3 lines, Some("feature pay")
       sessions/context_a.json can't be used: it is not JSON: EOF while parsing a value at line 1 column 0
       message 2 is of "robot", whom nobody knows, and was left out
@@ -534,7 +574,7 @@ fn what_is_odd_is_told_and_never_in_the_way_of_others() {
 }
 
 #[test]
-fn what_has_no_place_is_kept_and_written_again() {
+fn fields_without_an_equivalent_are_stored_and_exported_again() {
     let files = [
         (
             ".dagent-worktrees/pay/.dagent/feature.json",
@@ -588,12 +628,12 @@ fn what_has_no_place_is_kept_and_written_again() {
         .into_iter()
         .map(|(path, value)| (path.to_owned(), value.to_string()));
     let files: BTreeMap<String, String> = files.collect();
-    let written = write(&there_and_back(&files), &words);
-    let parsed = |path: &str| -> Value { serde_json::from_str(&written[path]).unwrap() };
+    let exported = render_files(&import_files(&files), &count_words);
+    let parse_exported = |path: &str| -> Value { serde_json::from_str(&exported[path]).unwrap() };
     let mut changed = Vec::new();
     for path in files.keys() {
         let before: Value = serde_json::from_str(&files[path]).unwrap();
-        let after = parsed(path);
+        let after = parse_exported(path);
         for (name, value) in before.as_object().unwrap() {
             if after.get(name) != Some(value) {
                 changed.push((path.rsplit('/').next().unwrap(), name.clone()));
@@ -606,59 +646,59 @@ fn what_has_no_place_is_kept_and_written_again() {
         ("checkpoint_old.json", "summary".to_owned()),
     ];
     assert_eq!(changed, expected);
-    let summary = parsed(".dagent-worktrees/pay/.dagent/sessions/checkpoint_old.json");
+    let summary = parse_exported(".dagent-worktrees/pay/.dagent/sessions/checkpoint_old.json");
     assert_eq!(summary["summary"]["completedItems"], json!(["set up"]));
 }
 
 /// Reads a session with these messages; returns its messages and its remarks.
-fn lines_of(messages: &Value) -> (Vec<Line>, Vec<String>) {
+fn parse_messages(messages: &Value) -> (Vec<PortableMessage>, Vec<String>) {
     let chat = format!("\u{feff}{}", json!({ "messages": messages }));
-    let folder = folder(&[("sessions/chat_x.json", chat.into())]);
-    let read = read(&folder, later()).sessions.remove(0);
-    (read.session.unwrap().lines, read.remarks)
+    let folder = build_folder(&[("sessions/chat_x.json", chat.into())]);
+    let parsed = parse_folder(&folder, later_time()).sessions.remove(0);
+    (parsed.session.unwrap().messages, parsed.remarks)
 }
 
 #[test]
-fn parts_that_are_texts_are_words_and_the_others_are_kept() {
+fn text_parts_become_the_text_and_other_parts_become_extra_fields() {
     let call = json!({ "type": "tool_use", "name": "Bash" });
-    let (lines, remarks) = lines_of(&json!([
+    let (messages, remarks) = parse_messages(&json!([
         { "role": "user", "timestamp": "2025-01-05", "content": [{ "type": "text", "text": "one" }, call, { "type": "text", "text": "two" }] },
         { "role": "assistant", "timestamp": "2025-01-05T12:00:00", "content": [call] },
         { "role": "user", "timestamp": "2025-01-05T12:00:00", "content": "", "wordless": true },
     ]));
-    let words: Vec<_> = lines
+    let texts: Vec<_> = messages
         .iter()
-        .map(|line| (line.words.as_str(), line.timed))
+        .map(|message| (message.text.as_str(), message.has_stated_time))
         .collect();
-    assert_eq!(words, [("one\ntwo", true), ("", true)]);
-    assert_eq!(lines[0].rest["parts"], json!([call]));
+    assert_eq!(texts, [("one\ntwo", true), ("", true)]);
+    assert_eq!(messages[0].extra_fields["parts"], json!([call]));
     assert_eq!(remarks, ["message 2 has no text, and was left out"]);
 }
 
 #[test]
-fn what_came_without_counts_is_counted_in_all() {
-    let mut going = session("x", None);
-    going.lines[0].tokens = None;
-    going.lines[1].tokens = Some(40);
-    let files = write(&[going], &words);
+fn messages_without_token_counts_are_counted_in_the_total() {
+    let mut exported = build_session("x", None);
+    exported.messages[0].tokens = None;
+    exported.messages[1].tokens = Some(40);
+    let files = render_files(&[exported], &count_words);
     let chat: Value = serde_json::from_str(&files[".dagent/sessions/chat_x.json"]).unwrap();
     assert_eq!(chat["metadata"]["tokenCount"], 42);
     assert_eq!(chat["messages"][0].get("tokens"), None);
 }
 
 #[test]
-fn what_was_read_last_is_told_by_the_files_unless_it_was_read_here() {
-    let kept =
+fn the_imported_compaction_count_is_exported_unless_segue_has_its_own() {
+    let extra_fields =
         json!({ "checkpoint": { "tokens": { "lastCompactionInput": 3397, "totalSaved": 9 } } });
-    let kept = Json::parse(kept.to_string()).unwrap();
-    for (here, expected) in [(None, 3397), (Some(500), 500)] {
-        let mut session = session("x", None);
-        session.recap = Some(Recap {
-            replaced: here,
-            ..recap()
+    let extra_fields = Json::parse(extra_fields.to_string()).unwrap();
+    for (own_count, expected) in [(None, 3397), (Some(500), 500)] {
+        let mut session = build_session("x", None);
+        session.checkpoint = Some(PortableCheckpoint {
+            last_compaction_tokens: own_count,
+            ..full_checkpoint()
         });
-        session.recall(&kept, later());
-        let files = write(&[session], &words);
+        session.restore_extra_fields(&extra_fields, later_time());
+        let files = render_files(&[session], &count_words);
         let file = &files[".dagent/sessions/checkpoint_x.json"];
         let file: Value = serde_json::from_str(file).unwrap();
         assert_eq!(file["tokens"]["lastCompactionInput"], expected);
@@ -668,9 +708,9 @@ fn what_was_read_last_is_told_by_the_files_unless_it_was_read_here() {
 
 proptest! {
     #[test]
-    fn nothing_in_a_file_is_too_odd(text in ".{0,200}", path in "(sessions/(chat|checkpoint|context|memory|session|agent-description)_x\\.json|feature\\.json|nodes/t/task\\.json|sessions/chat_x\\.archive\\.jsonl)") {
-        let mut folder = folder(&[("sessions/chat_x.json", json!({ "messages": [] }))]);
+    fn parsing_never_panics_on_any_file_content(text in ".{0,200}", path in "(sessions/(chat|checkpoint|context|memory|session|agent-description)_x\\.json|feature\\.json|nodes/t/task\\.json|sessions/chat_x\\.archive\\.jsonl)") {
+        let mut folder = build_folder(&[("sessions/chat_x.json", json!({ "messages": [] }))]);
         folder.files.insert(path, Ok(text));
-        let _ = read(&folder, later());
+        let _ = parse_folder(&folder, later_time());
     }
 }

@@ -2,60 +2,69 @@
 
 use serde_json::{Map, Value};
 
-use super::session_type::Kind;
-use crate::json_fields::{self, map, text};
+use super::session_type::DagentSessionType;
+use crate::json_fields::{self, object_field, string_field};
 
 type Object = Map<String, Value>;
 
 /// Adds a remark for each link to sessions that has the wrong type, in `feature.json` or `task.json`.
-pub(super) fn links(path: &str, feature: &Object, task: &Object, remarks: &mut Vec<String>) {
-    let mut expect = |file: &str, what: &str, value: Option<&Value>, wanted: &Value| {
-        let odd = value.filter(|value| {
-            !value.is_null() && json_fields::kind(value) != json_fields::kind(wanted)
+pub(super) fn check_links(path: &str, feature: &Object, task: &Object, remarks: &mut Vec<String>) {
+    let mut check_type = |file: &str, field: &str, value: Option<&Value>, wanted: &Value| {
+        let mismatch = value.filter(|value| {
+            !value.is_null()
+                && json_fields::describe_type(value) != json_fields::describe_type(wanted)
         });
-        remarks.extend(odd.map(|value| {
-            let (found, wanted) = (json_fields::kind(value), json_fields::kind(wanted));
-            format!("{file} has {found} for {what}, not {wanted}")
+        remarks.extend(mismatch.map(|value| {
+            let (actual, wanted) = (
+                json_fields::describe_type(value),
+                json_fields::describe_type(wanted),
+            );
+            format!("{file} has {actual} for {field}, not {wanted}")
         }));
     };
     if path.is_empty() {
-        let pointed = feature.get("sessionId");
-        expect("feature.json", "sessionId", pointed, &"".into());
+        let session_id = feature.get("sessionId");
+        check_type("feature.json", "sessionId", session_id, &"".into());
         return;
     }
     let file = format!("{path}task.json");
     let object = Object::new().into();
-    expect(&file, "states", task.get("states"), &object);
-    for (state, value) in map(task, "states").into_iter().flatten() {
-        expect(&file, &format!("state {state}"), Some(value), &object);
+    check_type(&file, "states", task.get("states"), &object);
+    for (state, value) in object_field(task, "states").into_iter().flatten() {
+        check_type(&file, &format!("state {state}"), Some(value), &object);
         let ids = format!("sessionIds of {state}");
         let list = value.get("sessionIds");
-        expect(&file, &ids, list, &Vec::<Value>::new().into());
+        check_type(&file, &ids, list, &Vec::<Value>::new().into());
         for id in list.and_then(Value::as_array).into_iter().flatten() {
-            expect(&file, &format!("one of the {ids}"), Some(id), &"".into());
+            check_type(&file, &format!("one of the {ids}"), Some(id), &"".into());
         }
     }
 }
 
 /// Adds a remark for each file whose `sessionId` differs from the id in its name.
-pub(super) fn claims(id: &str, files: &[(&str, &Object)], remarks: &mut Vec<String>) {
+pub(super) fn check_session_ids(id: &str, files: &[(&str, &Object)], remarks: &mut Vec<String>) {
     for (path, file) in files {
-        let own = text(file, &["sessionId"]).filter(|own| *own != id);
-        remarks.extend(own.map(|own| {
+        let stated_id = string_field(file, &["sessionId"]).filter(|stated_id| *stated_id != id);
+        remarks.extend(stated_id.map(|stated_id| {
             format!(
-                "{path} says that it is of session {own:?}; the name of the file is what counts"
+                "{path} says that it is of session {stated_id:?}; the name of the file is what counts"
             )
         }));
     }
 }
 
 /// Adds a remark if the session type is unknown.
-pub(super) fn kind(path: &str, context: &Object, remarks: &mut Vec<String>) {
+pub(super) fn check_session_type(path: &str, context: &Object, remarks: &mut Vec<String>) {
     let stated = context.get("type").filter(|value| !value.is_null());
-    let known = |value: &&Value| value.as_str().and_then(Kind::from_name).is_some();
-    if let Some(odd) = stated.filter(|value| !known(value)) {
+    let is_known = |value: &&Value| {
+        value
+            .as_str()
+            .and_then(DagentSessionType::from_name)
+            .is_some()
+    };
+    if let Some(unknown) = stated.filter(|value| !is_known(value)) {
         remarks.push(format!(
-            "{path} has {odd} for a type, which nobody knows; what it is for is told by the rest"
+            "{path} has {unknown} for a type, which nobody knows; what it is for is told by the rest"
         ));
     }
 }

@@ -4,54 +4,62 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use segue_core::brief::Context;
+use segue_core::brief::ProjectContext;
 use segue_core::id::ProviderId;
-use segue_core::scope::{FeatureLinks, Purpose, RoleName, Scope, TaskLinks, TaskState, links};
+use segue_core::scope::{
+    FeatureLinks, Purpose, RoleName, Scope, TaskLinks, TaskState, group_by_feature,
+};
 use segue_core::session::{Tag, Title};
 use serde_json::{Map, Value, json};
 
-use super::File;
+use super::DagentFileKind;
 use super::context;
 use super::schema::{
-    Agent, Chat, Checkpoint, Context as ContextFile, Feature, Message, Metadata, Own, State, Task,
-    Tokens,
+    DagentAgent, DagentChat, DagentCheckpoint, DagentContext as ContextFile, DagentFeature,
+    DagentMessage, DagentMetadata, DagentSegueFields, DagentTask, DagentTaskState, DagentTokens,
 };
-use super::session_type::Kind;
-use super::summary::{details, loop_shape, summary};
-use crate::json_fields::{iso, map, number, pretty, text, time, without};
-use crate::{Line, Portable};
+use super::session_type::DagentSessionType;
+use super::summary::{encode_items, render_summary, to_dagent_loop};
+use crate::json_fields::{
+    format_iso_time, integer_field, object_field, parse_time, render_json, string_field,
+    without_fields,
+};
+use crate::{PortableMessage, PortableSession};
 
-/// Renders the files of sessions. The key is the path, with `/`. `count` counts the tokens of a text.
+/// Renders the files of sessions. The key is the path, with `/`. `count_tokens` counts the tokens of a text.
 #[must_use]
-pub fn write(sessions: &[Portable], count: &dyn Fn(&str) -> u64) -> BTreeMap<String, String> {
+pub fn render_files(
+    sessions: &[PortableSession],
+    count_tokens: &dyn Fn(&str) -> u64,
+) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for links in links(sessions) {
+    for links in group_by_feature(sessions) {
         let folder = match links.feature {
             Some(feature) => format!(".dagent-worktrees/{feature}/.dagent"),
             None => ".dagent".to_owned(),
         };
-        if let Some(text) = feature(&links) {
+        if let Some(text) = render_feature(&links) {
             files.insert(format!("{folder}/feature.json"), text);
         }
         for session in &links.sessions {
-            put(
+            add_session_files(
                 &mut files,
                 &format!("{folder}/sessions"),
                 session,
                 &links,
-                count,
+                count_tokens,
             );
         }
         for task in &links.tasks {
             let node = format!("{folder}/nodes/{}", task.task);
-            files.insert(format!("{node}/task.json"), task_file(task));
+            files.insert(format!("{node}/task.json"), render_task(task));
             for session in task.states.iter().flat_map(|(_, sessions)| sessions) {
-                put(
+                add_session_files(
                     &mut files,
                     &format!("{node}/sessions"),
                     session,
                     &links,
-                    count,
+                    count_tokens,
                 );
             }
         }
@@ -59,73 +67,87 @@ pub fn write(sessions: &[Portable], count: &dyn Fn(&str) -> u64) -> BTreeMap<Str
     files
 }
 
-fn put(
+fn add_session_files(
     files: &mut BTreeMap<String, String>,
     directory: &str,
-    session: &Portable,
-    links: &FeatureLinks<'_, Portable>,
-    count: &dyn Fn(&str) -> u64,
+    session: &PortableSession,
+    links: &FeatureLinks<'_, PortableSession>,
+    count_tokens: &dyn Fn(&str) -> u64,
 ) {
-    let mut add = |file: File, text: String| {
-        files.insert(format!("{directory}/{}", file.name(&session.name)), text);
+    let mut add_file = |kind: DagentFileKind, text: String| {
+        files.insert(
+            format!("{directory}/{}", kind.file_name(&session.name)),
+            text,
+        );
     };
-    add(File::Chat, chat(session, count));
-    if !session.past.is_empty() {
-        add(File::Archive, archive(session));
+    add_file(DagentFileKind::Chat, render_chat(session, count_tokens));
+    if !session.compacted_messages.is_empty() {
+        add_file(DagentFileKind::Archive, render_archive(session));
     }
-    add(File::Checkpoint, checkpoint(session));
-    add(File::Context, context(session, links, count));
-    add(File::Agent, agent(session, count));
-    if !session.kept.session.is_empty() {
-        add(File::Session, pretty(&session.kept.session));
-    }
-}
-
-fn message(line: &Line) -> Message<'_> {
-    Message {
-        id: &line.id,
-        timestamp: iso(line.at),
-        role: line.role.as_str(),
-        content: &line.words,
-        tokens: line.tokens,
-        rest: &line.rest,
+    add_file(DagentFileKind::Checkpoint, render_checkpoint_file(session));
+    add_file(
+        DagentFileKind::Context,
+        render_context(session, links, count_tokens),
+    );
+    add_file(DagentFileKind::Agent, render_agent(session, count_tokens));
+    if !session.extra_fields.session.is_empty() {
+        add_file(
+            DagentFileKind::Session,
+            render_json(&session.extra_fields.session),
+        );
     }
 }
 
-fn chat(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
-    let messages: Vec<Message<'_>> = session.lines.iter().map(message).collect();
-    let kept = &session.kept.chat;
-    let known = ["createdAt", "updatedAt", "messageCount", "tokenCount"];
-    let rest = map(kept, "metadata").map(|metadata| without(metadata, &known));
+fn to_dagent_message(message: &PortableMessage) -> DagentMessage<'_> {
+    DagentMessage {
+        id: &message.id,
+        timestamp: format_iso_time(message.at),
+        role: message.role.as_str(),
+        content: &message.text,
+        tokens: message.tokens,
+        extra_fields: &message.extra_fields,
+    }
+}
+
+fn render_chat(session: &PortableSession, count_tokens: &dyn Fn(&str) -> u64) -> String {
+    let messages: Vec<DagentMessage<'_>> = session.messages.iter().map(to_dagent_message).collect();
+    let imported = &session.extra_fields.chat;
+    let written_fields = ["createdAt", "updatedAt", "messageCount", "tokenCount"];
+    let extra_metadata = object_field(imported, "metadata")
+        .map(|metadata| without_fields(metadata, &written_fields));
     // A message that was imported without a token count is written without one, but the total includes it.
-    let tokens = |message: &Message<'_>| message.tokens.unwrap_or_else(|| count(message.content));
-    let metadata = Metadata {
-        created_at: iso(session.created_at),
-        updated_at: iso(session.updated_at),
-        message_count: messages.len(),
-        token_count: messages.iter().map(tokens).sum(),
-        rest: rest.unwrap_or_default(),
+    let message_tokens = |message: &DagentMessage<'_>| {
+        message
+            .tokens
+            .unwrap_or_else(|| count_tokens(message.content))
     };
-    pretty(&Chat {
+    let metadata = DagentMetadata {
+        created_at: format_iso_time(session.created_at),
+        updated_at: format_iso_time(session.updated_at),
+        message_count: messages.len(),
+        token_count: messages.iter().map(message_tokens).sum(),
+        extra_fields: extra_metadata.unwrap_or_default(),
+    };
+    render_json(&DagentChat {
         session_id: &session.name,
         messages,
         metadata,
-        rest: without(kept, &["sessionId", "messages", "metadata"]),
+        extra_fields: without_fields(imported, &["sessionId", "messages", "metadata"]),
     })
 }
 
-fn archive(session: &Portable) -> String {
+fn render_archive(session: &PortableSession) -> String {
     let mut text = String::new();
-    for line in &session.past {
-        let line = serde_json::to_string(&message(line)).unwrap_or_default();
+    for message in &session.compacted_messages {
+        let line = serde_json::to_string(&to_dagent_message(message)).unwrap_or_default();
         let _ = writeln!(text, "{line}");
     }
     text
 }
 
-fn checkpoint(session: &Portable) -> String {
-    let kept = &session.kept.checkpoint;
-    let known = [
+fn render_checkpoint_file(session: &PortableSession) -> String {
+    let imported = &session.extra_fields.checkpoint;
+    let written_fields = [
         "sessionId",
         "version",
         "createdAt",
@@ -135,48 +157,48 @@ fn checkpoint(session: &Portable) -> String {
         "tokens",
         "segue",
     ];
-    let rest = without(kept, &known);
-    let kept_time = |name: &str| time(kept.get(name)).unwrap_or(session.created_at);
-    let Some(recap) = &session.recap else {
-        return pretty(&Checkpoint {
+    let extra_fields = without_fields(imported, &written_fields);
+    let imported_time = |name: &str| parse_time(imported.get(name)).unwrap_or(session.created_at);
+    let Some(checkpoint) = &session.checkpoint else {
+        return render_json(&DagentCheckpoint {
             session_id: &session.name,
-            version: number(kept, "version").unwrap_or(0),
-            created_at: iso(kept_time("createdAt")),
-            updated_at: iso(kept_time("updatedAt")),
-            summary: super::schema::Summary::default(),
+            version: integer_field(imported, "version").unwrap_or(0),
+            created_at: format_iso_time(imported_time("createdAt")),
+            updated_at: format_iso_time(imported_time("updatedAt")),
+            summary: super::schema::DagentSummary::default(),
             ralph_loop: None,
-            tokens: Tokens::default(),
+            tokens: DagentTokens::default(),
             segue: None,
-            rest,
+            extra_fields,
         });
     };
-    pretty(&Checkpoint {
+    render_json(&DagentCheckpoint {
         session_id: &session.name,
-        version: recap.version,
-        created_at: iso(recap.created_at),
-        updated_at: iso(recap.updated_at),
-        summary: summary(&recap.checkpoint),
-        ralph_loop: recap.checkpoint.loop_state.as_ref().map(loop_shape),
-        tokens: Tokens {
-            checkpoint: recap.tokens,
-            last_compaction_input: recap.replaced.unwrap_or(0),
-            total_saved: recap.saved,
+        version: checkpoint.version,
+        created_at: format_iso_time(checkpoint.created_at),
+        updated_at: format_iso_time(checkpoint.updated_at),
+        summary: render_summary(&checkpoint.content),
+        ralph_loop: checkpoint.content.loop_state.as_ref().map(to_dagent_loop),
+        tokens: DagentTokens {
+            checkpoint: checkpoint.tokens,
+            last_compaction_input: checkpoint.last_compaction_tokens.unwrap_or(0),
+            total_saved: checkpoint.saved_tokens,
         },
-        segue: details(&recap.checkpoint),
-        rest,
+        segue: encode_items(&checkpoint.content),
+        extra_fields,
     })
 }
 
-fn context(
-    session: &Portable,
-    links: &FeatureLinks<'_, Portable>,
-    count: &dyn Fn(&str) -> u64,
+fn render_context(
+    session: &PortableSession,
+    links: &FeatureLinks<'_, PortableSession>,
+    count_tokens: &dyn Fn(&str) -> u64,
 ) -> String {
-    let kept = &session.kept.context;
+    let imported = &session.extra_fields.context;
     let purpose = session.purpose.as_ref();
     let scope = purpose.map(|purpose| &purpose.scope);
     let task = scope.and_then(Scope::task);
-    let known = [
+    let written_fields = [
         "sessionId",
         "type",
         "featureId",
@@ -189,53 +211,68 @@ fn context(
         "segue",
     ];
     // A project context that was gathered after the import is newer than the imported one.
-    let came = session.kept.came_at.filter(|_| !kept.is_empty());
+    let imported_at = session
+        .extra_fields
+        .imported_at
+        .filter(|_| !imported.is_empty());
     let gathered = session.context.as_ref();
-    let gathered = gathered.filter(|gathered| came.is_none_or(|came| gathered.at > came));
-    let nothing = Map::new();
-    let kept = if gathered.is_some() { &nothing } else { kept };
-    let found = gathered.map(|gathered| &gathered.context);
-    let project = kept.get("project").cloned();
-    let project = project.unwrap_or_else(|| context::project(found.unwrap_or(&Context::default())));
-    let of_feature = || Some(json!({ "name": links.feature?.as_str(), "tasks": tasks(links) }));
-    let feature = found.and_then(context::feature);
-    let feature = kept.get("feature").cloned().or(feature).or_else(of_feature);
-    let of_task = || {
+    let gathered =
+        gathered.filter(|gathered| imported_at.is_none_or(|imported_at| gathered.at > imported_at));
+    let empty = Map::new();
+    let imported = if gathered.is_some() { &empty } else { imported };
+    let project_context = gathered.map(|gathered| &gathered.context);
+    let project = imported.get("project").cloned();
+    let project = project.unwrap_or_else(|| {
+        context::render_project(project_context.unwrap_or(&ProjectContext::default()))
+    });
+    let default_feature =
+        || Some(json!({ "name": links.feature?.as_str(), "tasks": render_tasks(links) }));
+    let feature = project_context.and_then(context::render_feature);
+    let feature = imported
+        .get("feature")
+        .cloned()
+        .or(feature)
+        .or_else(default_feature);
+    let default_task = || {
         let (task, _) = task?;
         Some(
             json!({ "title": task.as_str(), "description": "", "dependencies": [], "dependents": [] }),
         )
     };
-    let about = found.and_then(context::task);
-    let about = kept.get("task").cloned().or(about).or_else(of_task);
+    let task_context = project_context.and_then(context::render_task);
+    let task_context = imported
+        .get("task")
+        .cloned()
+        .or(task_context)
+        .or_else(default_task);
     let gathered_at = gathered.map(|gathered| gathered.at);
-    let updated_at = time(kept.get("updatedAt")).or(gathered_at);
-    let tokens = number(kept, "tokens").or(gathered.map(|gathered| gathered.tokens));
-    let counted = || {
-        let parts = [Some(&project), feature.as_ref(), about.as_ref()];
+    let updated_at = parse_time(imported.get("updatedAt")).or(gathered_at);
+    let tokens = integer_field(imported, "tokens").or(gathered.map(|gathered| gathered.tokens));
+    let count_context_tokens = || {
+        let parts = [Some(&project), feature.as_ref(), task_context.as_ref()];
         let parts = parts.into_iter().flatten().map(ToString::to_string);
-        count(&parts.collect::<Vec<_>>().join("\n"))
+        count_tokens(&parts.collect::<Vec<_>>().join("\n"))
     };
-    pretty(&ContextFile {
+    render_json(&ContextFile {
         session_id: &session.name,
-        kind: Kind::of(purpose).as_str(),
+        session_type: DagentSessionType::for_purpose(purpose).as_str(),
         feature_id: links.feature.map_or("", |feature| feature.as_str()),
         task_id: task.map(|(task, _)| task.as_str()),
-        updated_at: iso(updated_at.unwrap_or(session.updated_at)),
-        tokens: tokens.unwrap_or_else(counted),
-        segue: own(session),
-        rest: without(&session.kept.context, &known),
+        updated_at: format_iso_time(updated_at.unwrap_or(session.updated_at)),
+        tokens: tokens.unwrap_or_else(count_context_tokens),
+        segue: segue_fields(session),
+        extra_fields: without_fields(&session.extra_fields.context, &written_fields),
         project,
         feature,
-        task: about,
+        task: task_context,
     })
 }
 
-fn own(session: &Portable) -> Own<'_> {
+fn segue_fields(session: &PortableSession) -> DagentSegueFields<'_> {
     let purpose = session.purpose.as_ref();
     let role = purpose.and_then(|purpose| purpose.role.as_ref());
     let task = purpose.and_then(|purpose| purpose.scope.task());
-    Own {
+    DagentSegueFields {
         scope: match purpose.map(|purpose| &purpose.scope) {
             None => "none",
             Some(Scope::Project) => "project",
@@ -252,26 +289,30 @@ fn own(session: &Portable) -> Own<'_> {
 }
 
 /// Renders the tasks of a feature that have sessions.
-fn tasks(links: &FeatureLinks<'_, Portable>) -> Value {
+fn render_tasks(links: &FeatureLinks<'_, PortableSession>) -> Value {
     let tasks = links.tasks.iter().map(|task| {
-        let state = task.current().map(TaskState::as_str);
+        let state = task.current_state().map(TaskState::as_str);
         json!({ "id": task.task.as_str(), "title": task.task.as_str(), "status": state })
     });
     tasks.collect()
 }
 
-fn agent(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
+fn render_agent(session: &PortableSession, count_tokens: &dyn Fn(&str) -> u64) -> String {
     let purpose = session.purpose.as_ref();
     let role = purpose.and_then(|purpose: &Purpose| purpose.role.as_ref());
-    let agent_type = role.map_or_else(|| Kind::of(purpose).role(), RoleName::as_str);
-    let of_same = text(&session.kept.agent, &["agentType"]) == Some(agent_type);
-    let nothing = Map::new();
-    let kept = if of_same {
-        &session.kept.agent
+    let role_name = role.map_or_else(
+        || DagentSessionType::for_purpose(purpose).role(),
+        RoleName::as_str,
+    );
+    let is_same_agent_type =
+        string_field(&session.extra_fields.agent, &["agentType"]) == Some(role_name);
+    let empty = Map::new();
+    let imported = if is_same_agent_type {
+        &session.extra_fields.agent
     } else {
-        &nothing
+        &empty
     };
-    let known = [
+    let written_fields = [
         "sessionId",
         "agentType",
         "role",
@@ -281,117 +322,135 @@ fn agent(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
         "createdAt",
         "tokens",
     ];
-    let told = session.role.as_ref();
-    let take = |name: &str, or: Option<Value>| kept.get(name).cloned().or(or);
-    let tools = told
-        .and_then(|told| told.allowed_tools.clone())
+    let description = session.role.as_ref();
+    let imported_or =
+        |name: &str, fallback: Option<Value>| imported.get(name).cloned().or(fallback);
+    let tools = description
+        .and_then(|description| description.allowed_tools.clone())
         .unwrap_or_default();
     // A later version of dagent names this field `roleInstructions`.
-    let words = told
-        .map(|told| told.role.as_str())
-        .or(text(kept, &["roleInstructions"]));
-    pretty(&Agent {
+    let role_text = description
+        .map(|description| description.description.as_str())
+        .or(string_field(imported, &["roleInstructions"]));
+    render_json(&DagentAgent {
         session_id: &session.name,
-        kind: agent_type,
-        role: take("role", words.map(Value::from)).unwrap_or_else(|| "".into()),
-        instructions: take(
+        agent_type: role_name,
+        role: imported_or("role", role_text.map(Value::from)).unwrap_or_else(|| "".into()),
+        instructions: imported_or(
             "instructions",
-            told.map(|told| told.instructions.clone().into()),
+            description.map(|description| description.instructions.clone().into()),
         )
         .unwrap_or_else(|| json!([])),
-        allowed_tools: take("allowedTools", Some(tools.into())).unwrap_or_else(|| json!([])),
-        tool_instructions: take(
+        allowed_tools: imported_or("allowedTools", Some(tools.into())).unwrap_or_else(|| json!([])),
+        tool_instructions: imported_or(
             "toolInstructions",
-            told.and_then(|told| told.tool_instructions.clone())
+            description
+                .and_then(|description| description.tool_instructions.clone())
                 .map(Value::from),
         ),
-        created_at: iso(time(kept.get("createdAt")).unwrap_or(session.created_at)),
-        tokens: number(kept, "tokens")
-            .unwrap_or_else(|| told.map_or(0, |told| count(&told.written()))),
-        rest: without(kept, &known),
+        created_at: format_iso_time(
+            parse_time(imported.get("createdAt")).unwrap_or(session.created_at),
+        ),
+        tokens: integer_field(imported, "tokens").unwrap_or_else(|| {
+            description.map_or(0, |description| count_tokens(&description.render()))
+        }),
+        extra_fields: without_fields(imported, &written_fields),
     })
 }
 
 /// Returns `true` if all sessions were imported and none was changed since then. The imported references to the current
 /// session or state are then still valid.
-fn as_it_came(sessions: &[&Portable]) -> bool {
+fn is_unchanged_since_import(sessions: &[&PortableSession]) -> bool {
     sessions.iter().all(|session| {
-        let came = session.kept.came_at;
-        came.is_some_and(|came| session.updated_at <= came)
+        let imported_at = session.extra_fields.imported_at;
+        imported_at.is_some_and(|imported_at| session.updated_at <= imported_at)
     })
 }
 
 /// Returns the stored fields of a file that several sessions share: those of the session that was imported last.
-fn shared<'a>(
-    sessions: &[&'a Portable],
-    of: impl Fn(&'a Portable) -> &'a Map<String, Value>,
+fn latest_imported_fields<'a>(
+    sessions: &[&'a PortableSession],
+    select_fields: impl Fn(&'a PortableSession) -> &'a Map<String, Value>,
 ) -> Option<&'a Map<String, Value>> {
-    let kept = sessions.iter().filter(|session| !of(session).is_empty());
-    kept.max_by_key(|session| session.kept.came_at)
-        .map(|session| of(session))
+    let candidates = sessions
+        .iter()
+        .filter(|session| !select_fields(session).is_empty());
+    candidates
+        .max_by_key(|session| session.extra_fields.imported_at)
+        .map(|session| select_fields(session))
 }
 
-fn all<'a>(links: &FeatureLinks<'a, Portable>) -> Vec<&'a Portable> {
-    let of_tasks = links.tasks.iter().flat_map(sessions_of);
-    links.sessions.iter().copied().chain(of_tasks).collect()
+fn list_all_sessions<'a>(links: &FeatureLinks<'a, PortableSession>) -> Vec<&'a PortableSession> {
+    let in_tasks = links.tasks.iter().flat_map(list_task_sessions);
+    links.sessions.iter().copied().chain(in_tasks).collect()
 }
 
-fn sessions_of<'a>(task: &TaskLinks<'a, Portable>) -> Vec<&'a Portable> {
+fn list_task_sessions<'a>(task: &TaskLinks<'a, PortableSession>) -> Vec<&'a PortableSession> {
     let sessions = task.states.iter().flat_map(|(_, sessions)| sessions);
     sessions.copied().collect()
 }
 
-fn feature(links: &FeatureLinks<'_, Portable>) -> Option<String> {
+fn render_feature(links: &FeatureLinks<'_, PortableSession>) -> Option<String> {
     let id = links.feature?;
-    let all = all(links);
-    let nothing = Map::new();
-    let kept = shared(&all, |session| &session.kept.feature).unwrap_or(&nothing);
-    let pointed = text(kept, &["sessionId"]).filter(|_| as_it_came(&links.sessions));
-    let active = links.active().map(|session| session.name.as_str());
-    let times = || all.iter().map(|session| session.updated_at);
-    let made: Option<Timestamp> = all.iter().map(|session| session.created_at).min();
-    let known = ["id", "name", "sessionId", "createdAt", "updatedAt"];
-    let touched = time(kept.get("updatedAt")).into_iter().chain(times()).max();
-    Some(pretty(&Feature {
+    let sessions = list_all_sessions(links);
+    let empty = Map::new();
+    let imported = latest_imported_fields(&sessions, |session| &session.extra_fields.feature)
+        .unwrap_or(&empty);
+    let imported_session_id = string_field(imported, &["sessionId"])
+        .filter(|_| is_unchanged_since_import(&links.sessions));
+    let active_session_id = links.active_session().map(|session| session.name.as_str());
+    let update_times = || sessions.iter().map(|session| session.updated_at);
+    let created_at: Option<Timestamp> = sessions.iter().map(|session| session.created_at).min();
+    let written_fields = ["id", "name", "sessionId", "createdAt", "updatedAt"];
+    let updated_at = parse_time(imported.get("updatedAt"))
+        .into_iter()
+        .chain(update_times())
+        .max();
+    Some(render_json(&DagentFeature {
         id: id.as_str(),
-        name: kept
+        name: imported
             .get("name")
             .cloned()
             .unwrap_or_else(|| id.as_str().into()),
-        session_id: pointed.or(active),
-        created_at: kept
+        session_id: imported_session_id.or(active_session_id),
+        created_at: imported
             .get("createdAt")
             .cloned()
-            .unwrap_or_else(|| made.map(iso).into()),
-        updated_at: touched.map(iso).unwrap_or_default(),
-        rest: without(kept, &known),
+            .unwrap_or_else(|| created_at.map(format_iso_time).into()),
+        updated_at: updated_at.map(format_iso_time).unwrap_or_default(),
+        extra_fields: without_fields(imported, &written_fields),
     }))
 }
 
-fn task_file(task: &TaskLinks<'_, Portable>) -> String {
-    let sessions = sessions_of(task);
-    let nothing = Map::new();
-    let kept = shared(&sessions, |session| &session.kept.task).unwrap_or(&nothing);
-    let mut states: BTreeMap<String, State> = BTreeMap::new();
+fn render_task(task: &TaskLinks<'_, PortableSession>) -> String {
+    let sessions = list_task_sessions(task);
+    let empty = Map::new();
+    let imported =
+        latest_imported_fields(&sessions, |session| &session.extra_fields.task).unwrap_or(&empty);
+    let mut states: BTreeMap<String, DagentTaskState> = BTreeMap::new();
     // A state stays even if it has no session, and retains its other fields.
-    for (name, value) in map(kept, "states").into_iter().flatten() {
-        let rest = value
+    for (name, value) in object_field(imported, "states").into_iter().flatten() {
+        let extra_fields = value
             .as_object()
-            .map(|value| without(value, &["sessionIds"]));
+            .map(|value| without_fields(value, &["sessionIds"]));
         let state = states.entry(name.clone()).or_default();
-        state.rest = rest.unwrap_or_default();
+        state.extra_fields = extra_fields.unwrap_or_default();
     }
     for (name, sessions) in &task.states {
         let state = states.entry(name.to_string()).or_default();
         let names = sessions.iter().map(|session| session.name.clone());
         state.session_ids = names.collect();
     }
-    let pointed = text(kept, &["currentState"]).filter(|_| as_it_came(&sessions));
-    let current = task.current().map(TaskState::as_str);
-    pretty(&Task {
+    let imported_state =
+        string_field(imported, &["currentState"]).filter(|_| is_unchanged_since_import(&sessions));
+    let current_state = task.current_state().map(TaskState::as_str);
+    render_json(&DagentTask {
         id: task.task.as_str(),
-        current_state: pointed.or(current).unwrap_or_default().to_owned(),
+        current_state: imported_state
+            .or(current_state)
+            .unwrap_or_default()
+            .to_owned(),
         states,
-        rest: without(kept, &["id", "states", "currentState"]),
+        extra_fields: without_fields(imported, &["id", "states", "currentState"]),
     })
 }

@@ -1,46 +1,46 @@
 use jiff::Timestamp;
-use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind};
+use segue_core::checkpoint::{Checkpoint, CheckpointItem, ItemAuthor, ItemKind};
 use segue_core::id::FeatureId;
 use segue_core::scope::{Purpose, Scope, TaskId, TaskState};
 use segue_core::session::Role;
 use serde_json::Map;
 
-use super::{Lack, There};
-use crate::{Kept, Line, Portable, Recap};
+use super::{ExistingSession, ImportDifference};
+use crate::{ExtraFields, PortableCheckpoint, PortableMessage, PortableSession};
 
-fn at(second: i64) -> Timestamp {
+fn time_at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-fn line(words: &str, second: i64) -> Line {
-    Line {
+fn timed_message(text: &str, second: i64) -> PortableMessage {
+    PortableMessage {
         id: String::new(),
-        at: at(second),
-        timed: true,
+        at: time_at(second),
+        has_stated_time: true,
         role: Role::User,
-        words: words.into(),
+        text: text.into(),
         tokens: None,
-        rest: Map::new(),
-        as_it_came: true,
+        extra_fields: Map::new(),
+        is_imported: true,
     }
 }
 
-fn untimed(words: &str, second: i64) -> Line {
-    Line {
-        timed: false,
-        ..line(words, second)
+fn untimed_message(text: &str, second: i64) -> PortableMessage {
+    PortableMessage {
+        has_stated_time: false,
+        ..timed_message(text, second)
     }
 }
 
-fn checkpoint(texts: &[&str]) -> Checkpoint {
-    let item = |(id, text): (u32, &&str)| Item {
+fn build_checkpoint(texts: &[&str]) -> Checkpoint {
+    let item = |(id, text): (u32, &&str)| CheckpointItem {
         id,
         kind: ItemKind::Pending,
         text: (*text).to_owned(),
         subject: None,
         turn: id,
-        message: 0,
-        by: Author::Summary,
+        message_index: 0,
+        author: ItemAuthor::Summariser,
         weight: id,
         pinned: false,
     };
@@ -50,142 +50,178 @@ fn checkpoint(texts: &[&str]) -> Checkpoint {
     }
 }
 
-fn coming(lines: Vec<Line>, summed: &[&str]) -> Portable {
-    let recap = (!summed.is_empty()).then(|| Recap {
-        checkpoint: checkpoint(summed),
+fn incoming_session(messages: Vec<PortableMessage>, checkpoint_texts: &[&str]) -> PortableSession {
+    let portable_checkpoint = (!checkpoint_texts.is_empty()).then(|| PortableCheckpoint {
+        content: build_checkpoint(checkpoint_texts),
         version: 1,
-        created_at: at(0),
-        updated_at: at(0),
+        created_at: time_at(0),
+        updated_at: time_at(0),
         tokens: 1,
-        replaced: None,
-        saved: 0,
-        as_it_came: true,
+        last_compaction_tokens: None,
+        saved_tokens: 0,
+        is_unchanged_since_import: true,
     });
-    Portable {
+    PortableSession {
         name: "x".into(),
         title: None,
         purpose: None,
         provider: None,
         tags: Vec::new(),
-        created_at: at(0),
-        updated_at: at(9),
-        past: Vec::new(),
-        lines,
-        recap,
+        created_at: time_at(0),
+        updated_at: time_at(9),
+        compacted_messages: Vec::new(),
+        messages,
+        checkpoint: portable_checkpoint,
         role: None,
         context: None,
-        kept: Kept::default(),
+        extra_fields: ExtraFields::default(),
     }
 }
 
 #[test]
-fn what_is_said_tells_whether_it_is_here() {
-    let here = There {
-        lines: vec![line("a", 1), line("b", 2), line("b", 2), line("c", 3)],
-        checkpoints: vec![checkpoint(&["old"]), checkpoint(&["one", "two  words"])],
-        ..There::default()
+fn messages_and_checkpoint_decide_whether_a_session_exists() {
+    let existing = ExistingSession {
+        messages: vec![
+            timed_message("a", 1),
+            timed_message("b", 2),
+            timed_message("b", 2),
+            timed_message("c", 3),
+        ],
+        checkpoints: vec![
+            build_checkpoint(&["old"]),
+            build_checkpoint(&["one", "two  words"]),
+        ],
+        ..ExistingSession::default()
     };
     let cases = [
-        ("some of it", vec![line("a", 1), line("c", 3)], vec![], None),
-        ("as often", vec![line("b", 2), line("b", 2)], vec![], None),
+        (
+            "some of it",
+            vec![timed_message("a", 1), timed_message("c", 3)],
+            vec![],
+            None,
+        ),
+        (
+            "as often",
+            vec![timed_message("b", 2), timed_message("b", 2)],
+            vec![],
+            None,
+        ),
         (
             "more often",
-            vec![line("a", 1), line("a", 1)],
+            vec![timed_message("a", 1), timed_message("a", 1)],
             vec![],
-            Some(Lack::Messages(1)),
+            Some(ImportDifference::Messages(1)),
         ),
         (
             "at another time",
-            vec![line("a", 7)],
+            vec![timed_message("a", 7)],
             vec![],
-            Some(Lack::Messages(0)),
+            Some(ImportDifference::Messages(0)),
         ),
-        ("at any time", vec![untimed("a", 7)], vec![], None),
+        ("at any time", vec![untimed_message("a", 7)], vec![], None),
         (
             "each its own",
-            vec![untimed("b", 7), line("b", 2)],
+            vec![untimed_message("b", 7), timed_message("b", 2)],
             vec![],
             None,
         ),
         (
             "it grew",
-            vec![line("a", 1), line("d", 4)],
+            vec![timed_message("a", 1), timed_message("d", 4)],
             vec![],
-            Some(Lack::Messages(1)),
+            Some(ImportDifference::Messages(1)),
         ),
-        ("summed up", vec![line("a", 1)], vec!["two words"], None),
+        (
+            "summed up",
+            vec![timed_message("a", 1)],
+            vec!["two words"],
+            None,
+        ),
         (
             "summed up in two",
             vec![],
             vec!["one", "old"],
-            Some(Lack::Checkpoint),
+            Some(ImportDifference::Checkpoint),
         ),
         (
             "summed up anew",
-            vec![line("a", 1)],
+            vec![timed_message("a", 1)],
             vec!["three"],
-            Some(Lack::Checkpoint),
+            Some(ImportDifference::Checkpoint),
         ),
     ];
-    for (name, lines, summed, expected) in cases {
-        assert_eq!(coming(lines, &summed).lacking(&here), expected, "{name}");
+    for (name, messages, checkpoint_texts, expected) in cases {
+        assert_eq!(
+            incoming_session(messages, &checkpoint_texts).find_difference(&existing),
+            expected,
+            "{name}"
+        );
     }
 }
 
 #[test]
-fn what_came_counts_though_the_session_went_back_since() {
-    let came = coming(vec![line("a", 1), line("b", 2)], &[]);
-    let here = There {
-        lines: vec![line("a", 1)],
-        ..There::default()
+fn imported_messages_count_even_after_a_revert() {
+    let incoming = incoming_session(vec![timed_message("a", 1), timed_message("b", 2)], &[]);
+    let existing = ExistingSession {
+        messages: vec![timed_message("a", 1)],
+        ..ExistingSession::default()
     };
-    assert_eq!(came.lacking(&here), Some(Lack::Messages(1)));
-    let here = There {
-        kept: Some(came.aside()),
-        ..here
+    assert_eq!(
+        incoming.find_difference(&existing),
+        Some(ImportDifference::Messages(1))
+    );
+    let existing = ExistingSession {
+        extra_fields: Some(incoming.encode_extra_fields()),
+        ..existing
     };
-    assert_eq!(came.lacking(&here), None);
-    let other = coming(vec![line("a", 1), line("B", 2)], &[]);
-    assert_eq!(other.lacking(&here), Some(Lack::Messages(1)));
+    assert_eq!(incoming.find_difference(&existing), None);
+    let changed = incoming_session(vec![timed_message("a", 1), timed_message("B", 2)], &[]);
+    assert_eq!(
+        changed.find_difference(&existing),
+        Some(ImportDifference::Messages(1))
+    );
 }
 
 #[test]
-fn features_and_tasks_tell_sessions_apart_and_states_do_not() {
+fn sessions_differ_by_feature_and_task_but_not_by_state() {
     let task = |feature: &str, task: &str, state: &str| {
-        Some(Purpose::of(Scope::Task {
+        Some(Purpose::for_scope(Scope::Task {
             feature: Some(FeatureId::parse(feature).unwrap()),
             task: TaskId::parse(task).unwrap(),
             state: TaskState::parse(state).unwrap(),
         }))
     };
-    let here = There {
+    let existing = ExistingSession {
         purpose: task("pay", "t", "in_dev"),
-        ..There::default()
+        ..ExistingSession::default()
     };
     for (purpose, expected) in [
         (task("pay", "t", "in_qa"), None),
-        (task("pay", "u", "in_dev"), Some(Lack::Purpose)),
-        (task("auth", "t", "in_dev"), Some(Lack::Purpose)),
-        (None, Some(Lack::Purpose)),
+        (task("pay", "u", "in_dev"), Some(ImportDifference::Purpose)),
+        (task("auth", "t", "in_dev"), Some(ImportDifference::Purpose)),
+        (None, Some(ImportDifference::Purpose)),
     ] {
-        let told = format!("{purpose:?}");
-        let session = Portable {
+        let context = format!("{purpose:?}");
+        let session = PortableSession {
             purpose,
-            ..coming(Vec::new(), &[])
+            ..incoming_session(Vec::new(), &[])
         };
-        assert_eq!(session.lacking(&here), expected, "{told}");
+        assert_eq!(session.find_difference(&existing), expected, "{context}");
     }
 }
 
 #[test]
-fn what_is_dated_ahead_does_not_make_a_session_newer_than_now() {
-    let mut session = coming(vec![line("a", 1), line("b", 900)], &[]);
-    session.updated_at = at(900);
-    let told = session.bring_to(at(50)).unwrap();
-    assert!(told.contains("2023-11-14T22:28:20.000Z"), "{told}");
-    assert_eq!((session.created_at, session.updated_at), (at(0), at(50)));
-    assert_eq!(session.lines[1].at, at(900));
-    let mut present = coming(vec![line("a", 1)], &[]);
-    assert_eq!(present.bring_to(at(50)), None);
-    assert_eq!(present.updated_at, at(9));
+fn a_session_dated_in_the_future_is_not_newer_than_now() {
+    let mut session = incoming_session(vec![timed_message("a", 1), timed_message("b", 900)], &[]);
+    session.updated_at = time_at(900);
+    let remark = session.limit_times_to(time_at(50)).unwrap();
+    assert!(remark.contains("2023-11-14T22:28:20.000Z"), "{remark}");
+    assert_eq!(
+        (session.created_at, session.updated_at),
+        (time_at(0), time_at(50))
+    );
+    assert_eq!(session.messages[1].at, time_at(900));
+    let mut past_session = incoming_session(vec![timed_message("a", 1)], &[]);
+    assert_eq!(past_session.limit_times_to(time_at(50)), None);
+    assert_eq!(past_session.updated_at, time_at(9));
 }

@@ -1,29 +1,36 @@
 use jiff::Timestamp;
 use segue_core::session::Role;
 
-use super::{OldFile, read};
+use super::{LegacyFile, parse_legacy_file};
 
-fn written_at() -> Timestamp {
+fn modified_at() -> Timestamp {
     "2025-02-01T00:00:00Z".parse().unwrap()
 }
 
 /// Formats the result of reading a file: messages, remarks and times, or the error.
-fn told(file: OldFile, content: &str) -> String {
-    let read = read(file, "/p/chat.json", content, None, written_at());
-    let session = match &read.session {
-        Err(why) => return format!("failed: {why}"),
+fn describe_parsed(file: LegacyFile, content: &str) -> String {
+    let parsed = parse_legacy_file(file, "/p/chat.json", content, None, modified_at());
+    let session = match &parsed.session {
+        Err(reason) => return format!("failed: {reason}"),
         Ok(session) => session,
     };
-    let lines = session.lines.iter();
-    let lines = lines.map(|line| format!("{} {} {:?}", line.at, line.role.as_str(), line.words));
-    let remarks = read.remarks.iter().map(|remark| format!("- {remark}"));
+    let messages = session.messages.iter();
+    let messages = messages.map(|message| {
+        format!(
+            "{} {} {:?}",
+            message.at,
+            message.role.as_str(),
+            message.text
+        )
+    });
+    let remarks = parsed.remarks.iter().map(|remark| format!("- {remark}"));
     let times = format!("{} to {}", session.created_at, session.updated_at);
-    let all: Vec<String> = lines.chain(remarks).chain([times]).collect();
-    all.join("\n")
+    let output: Vec<String> = messages.chain(remarks).chain([times]).collect();
+    output.join("\n")
 }
 
 #[test]
-fn both_shapes_of_a_chat_are_read_with_their_times() {
+fn both_forms_of_chat_entries_are_parsed_with_their_times() {
     let content = r#"{"entries":[
         {"role":"user","content":"plan it","timestamp":"2025-01-15T10:00:00.000Z","media":["a.png"]},
         {"role":"assistant","content":"done","timestamp":"2025-01-15T10:00:05.000Z"},
@@ -31,7 +38,7 @@ fn both_shapes_of_a_chat_are_read_with_their_times() {
         {"type":"system","text":"note","timestamp":1736937000000},
         {"role":"assistant","content":"no time"}
     ]}"#;
-    insta::assert_snapshot!(told(OldFile::Chat, content), @r#"
+    insta::assert_snapshot!(describe_parsed(LegacyFile::Chat, content), @r#"
     2025-01-15T10:00:00Z user "plan it"
     2025-01-15T10:00:05Z assistant "done"
     2025-01-15T10:00:00Z user "older"
@@ -40,37 +47,40 @@ fn both_shapes_of_a_chat_are_read_with_their_times() {
     - entry 5 has no time; it is given that of the one before
     2025-01-15T10:00:00Z to 2025-01-15T10:30:00Z
     "#);
-    let session = read(OldFile::Chat, "x", content, None, written_at())
+    let session = parse_legacy_file(LegacyFile::Chat, "x", content, None, modified_at())
         .session
         .unwrap();
-    assert_eq!(session.lines[0].rest["media"][0], "a.png");
+    assert_eq!(session.messages[0].extra_fields["media"][0], "a.png");
 }
 
 #[test]
-fn what_agents_said_to_their_harness_is_told_apart() {
+fn messages_between_agent_and_harness_are_marked_internal() {
     let content = r#"{"taskId":"t","agentId":"a","status":"completed","startedAt":"2025-01-15T09:59:00Z","completedAt":"2025-01-15T12:00:00Z","messages":[
         {"timestamp":"2025-01-15T10:00:00Z","direction":"task_to_harness","type":"intention","content":"I will"},
         {"timestamp":"2025-01-15T10:00:01Z","direction":"harness_to_task","type":"approval","content":"go on","metadata":{"toolName":"Bash"}},
         {"timestamp":"2025-01-15T10:00:02Z","direction":"sideways","content":"?"},
         {"timestamp":"2025-01-15T10:00:03Z","direction":"task_to_harness"}
     ]}"#;
-    insta::assert_snapshot!(told(OldFile::Session, content), @r#"
+    insta::assert_snapshot!(describe_parsed(LegacyFile::Session, content), @r#"
     2025-01-15T10:00:00Z assistant "I will"
     2025-01-15T10:00:01Z user "go on"
     - entry 3 goes "sideways", which nobody knows, and was left out
     - entry 4 has no text, and was left out
     2025-01-15T09:59:00Z to 2025-01-15T12:00:00Z
     "#);
-    let session = read(OldFile::Session, "x", content, None, written_at())
+    let session = parse_legacy_file(LegacyFile::Session, "x", content, None, modified_at())
         .session
         .unwrap();
-    assert_eq!(session.lines[0].role, Role::Assistant);
-    assert_eq!(session.lines[1].rest["internal"], true);
-    assert_eq!(session.lines[1].rest["metadata"]["toolName"], "Bash");
+    assert_eq!(session.messages[0].role, Role::Assistant);
+    assert_eq!(session.messages[1].extra_fields["internal"], true);
+    assert_eq!(
+        session.messages[1].extra_fields["metadata"]["toolName"],
+        "Bash"
+    );
 }
 
 #[test]
-fn bad_files_fail_and_bad_entries_are_left_out() {
+fn invalid_files_fail_and_invalid_entries_are_omitted() {
     let cases = [
         "",
         " \n",
@@ -86,8 +96,13 @@ fn bad_files_fail_and_bad_entries_are_left_out() {
         r#"{"entries":{"0":1}}"#,
         r#"{"entries":[null,7,"x",["y"],{},{"role":"user"},{"content":"x"},{"role":"tool","content":"x"},{"role":"user","content":3},{"role":"user","content":""},{"role":"user","content":" \n"},{"role":"user","content":[]}]}"#,
     ];
-    let shown = cases.map(|content| format!("{content:?}\n{}\n", told(OldFile::Chat, content)));
-    insta::assert_snapshot!(shown.join("\n"), @r#"
+    let descriptions = cases.map(|content| {
+        format!(
+            "{content:?}\n{}\n",
+            describe_parsed(LegacyFile::Chat, content)
+        )
+    });
+    insta::assert_snapshot!(descriptions.join("\n"), @r#"
     ""
     - the file is empty
     2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
@@ -144,7 +159,7 @@ fn bad_files_fail_and_bad_entries_are_left_out() {
 }
 
 #[test]
-fn times_and_texts_are_read_however_they_are_written() {
+fn times_and_texts_are_parsed_in_every_form() {
     let content = r#"{"entries":[
         {"role":"user","content":"a","timestamp":"2025-01-05T12:00:00"},
         {"role":"user","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}],"timestamp":"2025-01-05"},
@@ -153,7 +168,7 @@ fn times_and_texts_are_read_however_they_are_written() {
         {"role":"user","content":"f","timestamp":null}
     ]}"#;
     let content = &format!("\u{feff}{content}");
-    insta::assert_snapshot!(told(OldFile::Chat, content), @r#"
+    insta::assert_snapshot!(describe_parsed(LegacyFile::Chat, content), @r#"
     2025-01-05T12:00:00Z user "a"
     2025-01-05T00:00:00Z user "b\nc"
     2025-01-05T10:00:00Z user "d"
@@ -166,23 +181,23 @@ fn times_and_texts_are_read_however_they_are_written() {
 }
 
 #[test]
-fn the_place_of_a_file_says_what_it_is_for() {
+fn the_location_of_a_file_determines_its_purpose() {
     let cases = [
-        (OldFile::Chat, Some("pay"), None, "feature pay as pm"),
-        (OldFile::Chat, None, None, "the project as pm"),
+        (LegacyFile::Chat, Some("pay"), None, "feature pay as pm"),
+        (LegacyFile::Chat, None, None, "the project as pm"),
         (
-            OldFile::Chat,
+            LegacyFile::Chat,
             Some("pay"),
             Some("t"),
             "task t in state planning of feature pay as pm",
         ),
         (
-            OldFile::Session,
+            LegacyFile::Session,
             Some("pay"),
             Some("t"),
             "task t in state in_dev of feature pay as dev",
         ),
-        (OldFile::Session, None, Some("a/b"), "the project as dev"),
+        (LegacyFile::Session, None, Some("a/b"), "the project as dev"),
     ];
     for (file, feature, task, expected) in cases {
         let purpose = file.purpose(feature, task).unwrap();

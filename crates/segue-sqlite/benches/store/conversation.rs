@@ -1,60 +1,60 @@
 //! Sessions of a given length whose last turn is running.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{ProviderId, SessionId, TurnId};
 use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
-use segue_store::{Entry, Finish, Lease, LeaseRequest, NewSession, Store};
+use segue_store::{TurnEntry, TurnEnding, Lease, LeaseRequest, NewSession, Store};
 
 /// Number of messages in a turn, including the prompt.
-const MESSAGES_A_TURN: u32 = 10;
+const MESSAGES_PER_TURN: u32 = 10;
 
 /// A session with a running turn, to which messages are appended.
-pub(crate) struct Conversation {
+pub(crate) struct BenchSession {
     lease: Lease,
     turn: TurnId,
     next_seq: u32,
 }
 
-impl Conversation {
+impl BenchSession {
     /// Creates session `number` of the store. The next message that is appended to it is its `nth`.
-    pub(crate) async fn before(nth: u32, store: &SqliteStore, number: u32, text: &str) -> Self {
+    pub(crate) async fn with_next_message(nth: u32, store: &SqliteStore, number: u32, text: &str) -> Self {
         assert!(nth > 1, "a turn begins with its prompt");
-        let lease = claimed_session(store, number).await;
-        let written = nth - 1;
+        let lease = create_leased_session(store, number).await;
+        let message_count = nth - 1;
         // At least the prompt remains for the turn that stays open.
-        let whole_turns = (written - 1) / MESSAGES_A_TURN;
-        for _ in 0..whole_turns {
-            write_whole_turn(store, &lease, text).await;
+        let finished_turns = (message_count - 1) / MESSAGES_PER_TURN;
+        for _ in 0..finished_turns {
+            write_finished_turn(store, &lease, text).await;
         }
         let turn = store.begin_turn(&lease, &prompt()).await.unwrap();
-        let mut conversation = Self {
+        let mut session = Self {
             lease,
             turn: turn.id,
             next_seq: 1,
         };
-        for _ in whole_turns * MESSAGES_A_TURN + 1..written {
-            conversation.append(store, text).await;
+        for _ in finished_turns * MESSAGES_PER_TURN + 1..message_count {
+            session.append(store, text).await;
         }
-        conversation
+        session
     }
 
     /// Appends a message, which is on the disk when this returns.
     pub(crate) async fn append(&mut self, store: &SqliteStore, text: &str) {
-        let entry = Entry::Message {
+        let entry = TurnEntry::Message {
             seq: self.next_seq,
             message: answer(text),
         };
-        store.append(&self.lease, self.turn, entry).await.unwrap();
+        store.append_entry(&self.lease, self.turn, entry).await.unwrap();
         self.next_seq += 1;
     }
 }
 
-async fn claimed_session(store: &SqliteStore, number: u32) -> Lease {
+async fn create_leased_session(store: &SqliteStore, number: u32) -> Lease {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(i64::from(number));
     let new = NewSession {
-        id: SessionId::at(at, number),
+        id: SessionId::from_timestamp(at, number),
         project: Project {
             key: "/src/app/.git".into(),
             cwd: "/src/app".into(),
@@ -63,41 +63,41 @@ async fn claimed_session(store: &SqliteStore, number: u32) -> Lease {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at,
-        unless: None,
+        conflict_filter: None,
     };
-    let session = store.create(new).await.unwrap();
+    let session = store.create_session(new).await.unwrap();
     let request = LeaseRequest {
         session: session.id,
-        owner: ProcessMark {
+        owner: ProcessIdentity {
             host: "here".into(),
             pid: 1,
-            started: "then".into(),
+            start_time: "then".into(),
         },
         at,
         expires_after: SignedDuration::from_mins(5),
         dead_epoch: None,
     };
-    store.acquire(request).await.unwrap().lease
+    store.acquire_lease(request).await.unwrap().lease
 }
 
-async fn write_whole_turn(store: &SqliteStore, lease: &Lease, text: &str) {
+async fn write_finished_turn(store: &SqliteStore, lease: &Lease, text: &str) {
     let turn = store.begin_turn(lease, &prompt()).await.unwrap();
-    let finish = Finish {
+    let ending = TurnEnding {
         state: TurnState::Finished,
-        messages: (1..MESSAGES_A_TURN)
+        messages: (1..MESSAGES_PER_TURN)
             .map(|seq| (seq, answer(text)))
             .collect(),
         usage: Usage::default(),
         failure: None,
         at: Timestamp::now(),
     };
-    store.finish_turn(lease, turn.id, finish).await.unwrap();
+    store.finish_turn(lease, turn.id, ending).await.unwrap();
 }
 
 fn prompt() -> Message {
-    Message::text(Role::User, "go on", Timestamp::now())
+    Message::from_text(Role::User, "go on", Timestamp::now())
 }
 
 fn answer(text: &str) -> Message {
-    Message::text(Role::Assistant, text, Timestamp::now())
+    Message::from_text(Role::Assistant, text, Timestamp::now())
 }

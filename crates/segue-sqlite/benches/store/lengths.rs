@@ -6,59 +6,59 @@ use std::time::{Duration, Instant};
 use segue_sqlite::SqliteStore;
 use tokio::runtime::Runtime;
 
-use crate::conversation::Conversation;
-use crate::rewrite::{ChatFile, Done};
-use crate::{directory, runtime, text};
+use crate::conversation::BenchSession;
+use crate::rewrite::{JsonChatFile, SyncMode};
+use crate::{create_temp_directory, build_runtime, message_text};
 use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 
 /// Number of the message that is measured in a short session.
-const SHORT: u32 = 10;
+const SHORT_SESSION_MESSAGES: u32 = 10;
 
 /// Number of messages that are appended per round; the result of the round is their median time.
-const IN_A_ROW: u32 = 10;
+const APPENDS_PER_ROUND: u32 = 10;
 
-pub(crate) fn compare(extent: Extent) {
+pub(crate) fn compare_lengths(extent: Extent) {
     let (rounds, long) = extent.pick((20, 10_000), (2, 100));
-    let directory = directory();
-    let window = u32::try_from(rounds).unwrap() * IN_A_ROW;
+    let directory = create_temp_directory();
+    let window = u32::try_from(rounds).unwrap() * APPENDS_PER_ROUND;
     let mut short_sessions = ShortSessions::new(window, &directory.path().join("short"));
     let mut long_session = LongSession::new(long - window / 2, &directory.path().join("long"));
-    let short_file = ChatFile::before(SHORT, directory.path(), &text());
-    let long_file = ChatFile::before(long, directory.path(), &text());
+    let short_file = JsonChatFile::with_next_message(SHORT_SESSION_MESSAGES, directory.path(), &message_text());
+    let long_file = JsonChatFile::with_next_message(long, directory.path(), &message_text());
     let mut contestants = [
-        Contestant::new("store", || short_sessions.append()),
-        Contestant::new("store", || long_session.append()),
+        Contestant::new("store", || short_sessions.measure_appends()),
+        Contestant::new("store", || long_session.measure_appends()),
         Contestant::new("JSON file, rewritten and synced", || {
-            rewrite(&short_file, Done::Synced, IN_A_ROW)
+            measure_rewrite(&short_file, SyncMode::Synced, APPENDS_PER_ROUND)
         }),
         Contestant::new("JSON file, rewritten and synced", || {
-            rewrite(&long_file, Done::Synced, 1)
+            measure_rewrite(&long_file, SyncMode::Synced, 1)
         }),
         Contestant::new("JSON file, rewritten, not synced", || {
-            rewrite(&short_file, Done::Written, IN_A_ROW)
+            measure_rewrite(&short_file, SyncMode::Unsynced, APPENDS_PER_ROUND)
         }),
         Contestant::new("JSON file, rewritten, not synced", || {
-            rewrite(&long_file, Done::Written, 1)
+            measure_rewrite(&long_file, SyncMode::Unsynced, 1)
         }),
     ];
     take_turns(&mut contestants, rounds);
-    print(&contestants, rounds, long);
+    print_comparison(&contestants, rounds, long);
 }
 
-fn print(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
-    let stored = &contestants[1];
-    let row = |short: &Contestant<'_>, long: &Contestant<'_>, aim: fn(f64) -> String| {
+fn print_comparison(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
+    let store_baseline = &contestants[1];
+    let row = |short: &Contestant<'_>, long: &Contestant<'_>, format_goal: fn(f64) -> String| {
         let growth = Compared::by_round(long, short, |long, short| long / short);
-        let to_store = Compared::by_round(long, stored, |file, store| file / store);
+        let to_store = Compared::by_round(long, store_baseline, |file, store| file / store);
         [
             short.name.clone(),
-            in_words(short.median()),
-            in_words(long.median()),
+            format_micros(short.median()),
+            format_micros(long.median()),
             growth.cell(),
             format!("{:.1}", to_store.median),
-            aim(growth.median),
+            format_goal(growth.median),
         ]
     };
     let [
@@ -66,10 +66,10 @@ fn print(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
         long_store,
         short_synced,
         long_synced,
-        short_written,
-        long_written,
+        short_unsynced,
+        long_unsynced,
     ] = contestants;
-    let nth = [SHORT, long].map(|nth| format!("message {nth}"));
+    let nth = [SHORT_SESSION_MESSAGES, long].map(|nth| format!("message {nth}"));
     print_table(
         &format!("One more message in a short and in a long session ({rounds} rounds)"),
         [
@@ -85,13 +85,13 @@ fn print(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
                 verdict("at most 1.2", growth <= 1.2)
             }),
             row(short_synced, long_synced, |_| String::new()),
-            row(short_written, long_written, |_| String::new()),
+            row(short_unsynced, long_unsynced, |_| String::new()),
         ],
     );
 }
 
 /// Formats microseconds with a unit.
-fn in_words(micros: f64) -> String {
+fn format_micros(micros: f64) -> String {
     if micros < 1e4 {
         format!("{micros:.0} µs")
     } else {
@@ -101,39 +101,39 @@ fn in_words(micros: f64) -> String {
 
 /// Returns the median duration of the appends in microseconds.
 fn median_micros(appends: impl Iterator<Item = Duration>) -> f64 {
-    let micros: Vec<f64> = appends.map(|took| took.as_secs_f64() * 1e6).collect();
+    let micros: Vec<f64> = appends.map(|duration| duration.as_secs_f64() * 1e6).collect();
     quantile(&micros, 0.5)
 }
 
-fn rewrite(file: &ChatFile, done: Done, times: u32) -> f64 {
-    median_micros((0..times).map(|_| file.add_message(done)))
+fn measure_rewrite(file: &JsonChatFile, sync_mode: SyncMode, times: u32) -> f64 {
+    median_micros((0..times).map(|_| file.add_message(sync_mode)))
 }
 
-/// Sessions whose next message is number [`SHORT`]; each is used once.
+/// Sessions whose next message is number [`SHORT_SESSION_MESSAGES`]; each is used once.
 struct ShortSessions {
     runtime: Runtime,
     store: SqliteStore,
     text: String,
-    unused: Vec<Conversation>,
+    unused: Vec<BenchSession>,
 }
 
 impl ShortSessions {
     fn new(count: u32, directory: &Path) -> Self {
-        let (runtime, store, text) = (runtime(), SqliteStore::open(directory).unwrap(), text());
-        let begin = |number| runtime.block_on(Conversation::before(SHORT, &store, number, &text));
+        let (runtime, store, text) = (build_runtime(), SqliteStore::open(directory).unwrap(), message_text());
+        let create = |number| runtime.block_on(BenchSession::with_next_message(SHORT_SESSION_MESSAGES, &store, number, &text));
         Self {
-            unused: (0..count).map(begin).collect(),
+            unused: (0..count).map(create).collect(),
             runtime,
             store,
             text,
         }
     }
 
-    fn append(&mut self) -> f64 {
+    fn measure_appends(&mut self) -> f64 {
         let (runtime, store, text) = (&self.runtime, &self.store, &self.text);
-        let rest = self.unused.len() - IN_A_ROW as usize;
-        let used = self.unused.drain(rest..);
-        median_micros(used.map(|mut session| append(runtime, store, &mut session, text)))
+        let remaining = self.unused.len() - APPENDS_PER_ROUND as usize;
+        let used = self.unused.drain(remaining..);
+        median_micros(used.map(|mut session| measure_append(runtime, store, &mut session, text)))
     }
 }
 
@@ -142,39 +142,39 @@ struct LongSession {
     runtime: Runtime,
     store: SqliteStore,
     text: String,
-    conversation: Conversation,
+    session: BenchSession,
 }
 
 impl LongSession {
     fn new(next: u32, directory: &Path) -> Self {
-        let (runtime, store, text) = (runtime(), SqliteStore::open(directory).unwrap(), text());
-        let conversation = runtime.block_on(Conversation::before(next, &store, 0, &text));
+        let (runtime, store, text) = (build_runtime(), SqliteStore::open(directory).unwrap(), message_text());
+        let session = runtime.block_on(BenchSession::with_next_message(next, &store, 0, &text));
         Self {
             runtime,
             store,
             text,
-            conversation,
+            session,
         }
     }
 
-    fn append(&mut self) -> f64 {
+    fn measure_appends(&mut self) -> f64 {
         let Self {
             runtime,
             store,
             text,
-            conversation,
+            session,
         } = self;
-        median_micros((0..IN_A_ROW).map(|_| append(runtime, store, conversation, text)))
+        median_micros((0..APPENDS_PER_ROUND).map(|_| measure_append(runtime, store, session, text)))
     }
 }
 
-fn append(
+fn measure_append(
     runtime: &Runtime,
     store: &SqliteStore,
-    conversation: &mut Conversation,
+    session: &mut BenchSession,
     text: &str,
 ) -> Duration {
     let start = Instant::now();
-    runtime.block_on(conversation.append(store, text));
+    runtime.block_on(session.append(store, text));
     start.elapsed()
 }

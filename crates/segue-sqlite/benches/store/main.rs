@@ -31,21 +31,21 @@ fn main() {
     extent.announce();
     let sqlite = rusqlite::version();
     println!("each message has {MESSAGE_BYTES} bytes of text; SQLite {sqlite}");
-    rates::compare(extent);
-    lengths::compare(extent);
-    purposes::compare(extent);
+    rates::compare_rates(extent);
+    lengths::compare_lengths(extent);
+    purposes::compare_purpose_queries(extent);
 }
 
 /// Creates a directory on the disk of the build, because the default directory for temporary files may be in memory.
-fn directory() -> TempDir {
+fn create_temp_directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-fn text() -> String {
+fn message_text() -> String {
     "segue ".chars().cycle().take(MESSAGE_BYTES).collect()
 }
 
 /// Creates a runtime of the kind that the binary uses.
-fn runtime() -> Runtime {
+fn build_runtime() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }

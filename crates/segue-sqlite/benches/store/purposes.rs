@@ -8,26 +8,26 @@ use segue_core::id::{FeatureId, ProviderId, SessionId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Project, Title};
 use segue_sqlite::SqliteStore;
-use segue_store::{Filter, NewSession, Page, Store};
+use segue_store::{SessionFilter, NewSession, PageRequest, Store};
 use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use tokio::runtime::Runtime;
 
-use crate::{directory, runtime};
+use crate::{create_temp_directory, build_runtime};
 
 /// Number of sessions per feature.
-const EACH: u32 = 10;
+const SESSIONS_PER_FEATURE: u32 = 10;
 
-pub(crate) fn compare(extent: Extent) {
+pub(crate) fn compare_purpose_queries(extent: Extent) {
     let (large, rounds) = extent.pick((20_000, 21), (200, 2));
-    let directory = directory();
-    let small_store = Sessions::new(200, &directory.path().join("small"));
-    let large_store = Sessions::new(large, &directory.path().join("large"));
-    let anybody = |sessions: &Sessions| sessions.find(None);
-    let agent = ProviderId::codex();
-    let codex = |sessions: &Sessions| sessions.find(Some(&agent));
+    let directory = create_temp_directory();
+    let small_store = FeatureStore::new(200, &directory.path().join("small"));
+    let large_store = FeatureStore::new(large, &directory.path().join("large"));
+    let any_provider = |store: &FeatureStore| store.measure_lookup(None);
+    let provider = ProviderId::codex();
+    let codex = |store: &FeatureStore| store.measure_lookup(Some(&provider));
     let mut contestants = [
-        Contestant::new("200 sessions", || anybody(&small_store)),
-        Contestant::new(format!("{large} sessions"), || anybody(&large_store)),
+        Contestant::new("200 sessions", || any_provider(&small_store)),
+        Contestant::new(format!("{large} sessions"), || any_provider(&large_store)),
         Contestant::new(format!("{large} sessions, of one agent"), || {
             codex(&large_store)
         }),
@@ -35,7 +35,7 @@ pub(crate) fn compare(extent: Extent) {
     take_turns(&mut contestants, rounds);
     let [small, ..] = &contestants;
     let rows = contestants.each_ref().map(|contestant| {
-        let ratio = Compared::by_round(contestant, small, |one, other| one / other);
+        let ratio = Compared::by_round(contestant, small, |value, baseline| value / baseline);
         let time = contestant.median();
         [
             contestant.name.clone(),
@@ -52,20 +52,20 @@ pub(crate) fn compare(extent: Extent) {
 }
 
 /// A store with sessions for features, all in one project.
-struct Sessions {
+struct FeatureStore {
     runtime: Runtime,
     store: SqliteStore,
     features: u32,
 }
 
-impl Sessions {
+impl FeatureStore {
     fn new(count: u32, directory: &Path) -> Self {
-        let runtime = runtime();
+        let runtime = build_runtime();
         let store = SqliteStore::open(directory).unwrap();
-        let features = count / EACH;
+        let features = count / SESSIONS_PER_FEATURE;
         runtime.block_on(async {
             for number in 0..count {
-                store.create(session(number, features)).await.unwrap();
+                store.create_session(feature_session(number, features)).await.unwrap();
             }
         });
         Self {
@@ -76,32 +76,32 @@ impl Sessions {
     }
 
     /// Returns the mean time of a query for the session of a feature, in seconds.
-    fn find(&self, provider: Option<&ProviderId>) -> f64 {
-        const LOOKED_UP: u32 = 100;
+    fn measure_lookup(&self, provider: Option<&ProviderId>) -> f64 {
+        const LOOKUPS_PER_ROUND: u32 = 100;
         let start = Instant::now();
         self.runtime.block_on(async {
-            for number in 0..LOOKED_UP {
-                let filter = Filter {
+            for number in 0..LOOKUPS_PER_ROUND {
+                let filter = SessionFilter {
                     project: Some("/src/app/.git".into()),
-                    purpose: Some(purpose(number * 7 % self.features)),
+                    purpose: Some(feature_purpose(number * 7 % self.features)),
                     provider: provider.cloned(),
-                    ..Filter::default()
+                    ..SessionFilter::default()
                 };
-                let found = self.store.find(&filter, Page::first(1)).await.unwrap();
-                assert_eq!(found.sessions.len(), 1);
+                let page = self.store.list_sessions(&filter, PageRequest::first(1)).await.unwrap();
+                assert_eq!(page.sessions.len(), 1);
             }
         });
-        start.elapsed().as_secs_f64() / f64::from(LOOKED_UP)
+        start.elapsed().as_secs_f64() / f64::from(LOOKUPS_PER_ROUND)
     }
 }
 
-fn purpose(number: u32) -> Purpose {
-    Purpose::of(Scope::Feature(
+fn feature_purpose(number: u32) -> Purpose {
+    Purpose::for_scope(Scope::Feature(
         FeatureId::parse(&format!("feature {number}")).unwrap(),
     ))
 }
 
-fn session(number: u32, features: u32) -> NewSession {
+fn feature_session(number: u32, features: u32) -> NewSession {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(i64::from(number));
     // The oldest session of each feature is Codex's, so that a search from the newest finds it last.
     let provider = if number < features {
@@ -110,15 +110,15 @@ fn session(number: u32, features: u32) -> NewSession {
         ProviderId::rehearsal()
     };
     NewSession {
-        id: SessionId::at(at, number),
+        id: SessionId::from_timestamp(at, number),
         project: Project {
             key: "/src/app/.git".into(),
             cwd: "/src/app".into(),
         },
         title: Title::from_prompt(&format!("session {number}")),
-        purpose: Some(purpose(number % features)),
+        purpose: Some(feature_purpose(number % features)),
         provider,
         at,
-        unless: None,
+        conflict_filter: None,
     }
 }

@@ -7,50 +7,50 @@ use std::time::Instant;
 use segue_sqlite::SqliteStore;
 use tokio::runtime::Runtime;
 
-use crate::conversation::Conversation;
+use crate::conversation::BenchSession;
 use crate::raw::RawLog;
-use crate::{MESSAGE_BYTES, directory, runtime, text};
+use crate::{MESSAGE_BYTES, create_temp_directory, build_runtime, message_text};
 use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 /// Number of writers that share the store in the measurement of group commit.
-const WRITERS: u32 = 8;
+const WRITER_COUNT: u32 = 8;
 
-pub(crate) fn compare(extent: Extent) {
+pub(crate) fn compare_rates(extent: Extent) {
     let (rounds, appends) = extent.pick((21, 1000), (2, 16));
-    let directory = directory();
-    let text = text();
-    let room = appends as usize * MESSAGE_BYTES;
-    let mut growing = RawLog::growing(&directory.path().join("growing"));
-    let mut allocated = RawLog::allocated(&directory.path().join("allocated"), room);
-    let mut alone = Writers::new(1, &directory.path().join("alone"));
-    let mut together = Writers::new(WRITERS, &directory.path().join("together"));
+    let directory = create_temp_directory();
+    let text = message_text();
+    let capacity = appends as usize * MESSAGE_BYTES;
+    let mut growing = RawLog::create_growing(&directory.path().join("growing"));
+    let mut allocated = RawLog::create_allocated(&directory.path().join("allocated"), capacity);
+    let mut alone = ConcurrentWriters::new(1, &directory.path().join("alone"));
+    let mut together = ConcurrentWriters::new(WRITER_COUNT, &directory.path().join("together"));
     let mut contestants = [
         Contestant::new("plain file, growing", || {
-            growing.rate(appends, text.as_bytes())
+            growing.measure_rate(appends, text.as_bytes())
         }),
         Contestant::new("plain file, at its full size", || {
-            allocated.rate(appends, text.as_bytes())
+            allocated.measure_rate(appends, text.as_bytes())
         }),
-        Contestant::new("store, 1 writer", || alone.rate(appends)),
-        Contestant::new(format!("store, {WRITERS} writers"), || {
-            together.rate(appends)
+        Contestant::new("store, 1 writer", || alone.measure_rate(appends)),
+        Contestant::new(format!("store, {WRITER_COUNT} writers"), || {
+            together.measure_rate(appends)
         }),
     ];
     take_turns(&mut contestants, rounds);
-    print(&contestants, rounds, appends);
+    print_comparison(&contestants, rounds, appends);
 }
 
-fn print(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u32) {
+fn print_comparison(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u32) {
     let [growing, allocated, alone, together] = contestants;
-    let row = |contestant: &Contestant<'_>, aim: fn(f64) -> String| {
-        let ratio = Compared::by_round(contestant, growing, |one, other| one / other);
+    let row = |contestant: &Contestant<'_>, format_goal: fn(f64) -> String| {
+        let ratio = Compared::by_round(contestant, growing, |value, baseline| value / baseline);
         let rate = contestant.median();
         [
             contestant.name.clone(),
             format!("{rate:.0}"),
             format!("{:.0} µs", 1e6 / rate),
             ratio.cell(),
-            aim(ratio.median),
+            format_goal(ratio.median),
         ]
     };
     print_table(
@@ -74,21 +74,21 @@ fn print(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u32) {
 }
 
 /// Tasks that write concurrently to one store, each to its own session.
-struct Writers {
+struct ConcurrentWriters {
     runtime: Runtime,
     store: Arc<SqliteStore>,
     text: Arc<str>,
-    conversations: Vec<Conversation>,
+    sessions: Vec<BenchSession>,
 }
 
-impl Writers {
+impl ConcurrentWriters {
     fn new(count: u32, directory: &Path) -> Self {
-        let runtime = runtime();
+        let runtime = build_runtime();
         let store = Arc::new(SqliteStore::open(directory).unwrap());
-        let text = text();
-        let begin = |number| runtime.block_on(Conversation::before(2, &store, number, &text));
+        let text = message_text();
+        let create = |number| runtime.block_on(BenchSession::with_next_message(2, &store, number, &text));
         Self {
-            conversations: (0..count).map(begin).collect(),
+            sessions: (0..count).map(create).collect(),
             text: text.as_str().into(),
             runtime,
             store,
@@ -96,33 +96,33 @@ impl Writers {
     }
 
     /// Appends `appends` messages, divided evenly among the writers. Returns the appends per second.
-    fn rate(&mut self, appends: u32) -> f64 {
-        let writers = u32::try_from(self.conversations.len()).unwrap();
-        let each = appends / writers;
+    fn measure_rate(&mut self, appends: u32) -> f64 {
+        let writers = u32::try_from(self.sessions.len()).unwrap();
+        let appends_per_writer = appends / writers;
         let start = Instant::now();
-        self.conversations = self.runtime.block_on(async {
-            let writing = self.conversations.drain(..).map(|conversation| {
+        self.sessions = self.runtime.block_on(async {
+            let tasks = self.sessions.drain(..).map(|session| {
                 let (store, text) = (Arc::clone(&self.store), Arc::clone(&self.text));
-                tokio::spawn(write(conversation, store, text, each))
+                tokio::spawn(append_messages(session, store, text, appends_per_writer))
             });
-            let mut written = Vec::new();
-            for writer in writing.collect::<Vec<_>>() {
-                written.push(writer.await.unwrap());
+            let mut sessions = Vec::new();
+            for writer in tasks.collect::<Vec<_>>() {
+                sessions.push(writer.await.unwrap());
             }
-            written
+            sessions
         });
-        f64::from(each * writers) / start.elapsed().as_secs_f64()
+        f64::from(appends_per_writer * writers) / start.elapsed().as_secs_f64()
     }
 }
 
-async fn write(
-    mut conversation: Conversation,
+async fn append_messages(
+    mut session: BenchSession,
     store: Arc<SqliteStore>,
     text: Arc<str>,
     appends: u32,
-) -> Conversation {
+) -> BenchSession {
     for _ in 0..appends {
-        conversation.append(&store, &text).await;
+        session.append(&store, &text).await;
     }
-    conversation
+    session
 }

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Chat {
+struct JsonChat {
     session_id: String,
-    messages: Vec<ChatMessage>,
-    metadata: Metadata,
+    messages: Vec<JsonChatMessage>,
+    metadata: JsonChatMetadata,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct ChatMessage {
+struct JsonChatMessage {
     id: String,
     timestamp: String,
     role: String,
@@ -29,7 +29,7 @@ struct ChatMessage {
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct JsonChatMetadata {
     created_at: String,
     updated_at: String,
     message_count: usize,
@@ -38,28 +38,28 @@ struct Metadata {
 
 /// Point at which a rewrite counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Done {
+pub(crate) enum SyncMode {
     /// The kernel has the bytes; a power failure loses them.
-    Written,
+    Unsynced,
     /// The disk has the bytes, as with the store.
     Synced,
 }
 
 /// A session in one JSON file.
-pub(crate) struct ChatFile {
+pub(crate) struct JsonChatFile {
     path: PathBuf,
     /// Content of the file before the measured message.
-    before: Vec<u8>,
+    initial_content: Vec<u8>,
     text: String,
 }
 
-impl ChatFile {
+impl JsonChatFile {
     /// Creates a chat whose next message is the `nth`.
-    pub(crate) fn before(nth: u32, directory: &Path, text: &str) -> Self {
-        let mut chat = Chat {
+    pub(crate) fn with_next_message(nth: u32, directory: &Path, text: &str) -> Self {
+        let mut chat = JsonChat {
             session_id: "20251207_143022_k3f9".into(),
             messages: Vec::new(),
-            metadata: Metadata {
+            metadata: JsonChatMetadata {
                 created_at: "2025-12-07T14:30:22.000Z".into(),
                 updated_at: "2025-12-07T14:30:22.000Z".into(),
                 message_count: 0,
@@ -67,30 +67,30 @@ impl ChatFile {
             },
         };
         for _ in 1..nth {
-            add(&mut chat, text);
+            push_message(&mut chat, text);
         }
         Self {
             path: directory.join(format!("chat-{nth}.json")),
-            before: serde_json::to_vec_pretty(&chat).unwrap(),
+            initial_content: serde_json::to_vec_pretty(&chat).unwrap(),
             text: text.to_owned(),
         }
     }
 
     /// Adds the message and returns the time that it took. Syncs the file again after the measurement, so that an
     /// unsynced write does not slow down the next measurement.
-    pub(crate) fn add_message(&self, done: Done) -> Duration {
-        fs::write(&self.path, &self.before).unwrap();
+    pub(crate) fn add_message(&self, sync_mode: SyncMode) -> Duration {
+        fs::write(&self.path, &self.initial_content).unwrap();
         self.sync();
         let start = Instant::now();
-        let mut chat: Chat = serde_json::from_slice(&fs::read(&self.path).unwrap()).unwrap();
-        add(&mut chat, &self.text);
+        let mut chat: JsonChat = serde_json::from_slice(&fs::read(&self.path).unwrap()).unwrap();
+        push_message(&mut chat, &self.text);
         fs::write(&self.path, serde_json::to_vec_pretty(&chat).unwrap()).unwrap();
-        if done == Done::Synced {
+        if sync_mode == SyncMode::Synced {
             self.sync();
         }
-        let took = start.elapsed();
+        let duration = start.elapsed();
         self.sync();
-        took
+        duration
     }
 
     fn sync(&self) {
@@ -98,9 +98,9 @@ impl ChatFile {
     }
 }
 
-fn add(chat: &mut Chat, text: &str) {
+fn push_message(chat: &mut JsonChat, text: &str) {
     let tokens = text.len() / 4;
-    chat.messages.push(ChatMessage {
+    chat.messages.push(JsonChatMessage {
         id: "6f1c2a34-9d0b-4a57-8e21-3b5d7f90c1ae".into(),
         timestamp: "2025-12-07T14:30:22.000Z".into(),
         role: "assistant".into(),

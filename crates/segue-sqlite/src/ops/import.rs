@@ -1,32 +1,34 @@
 //! Import: a session of another program becomes a session of segue, with all its turns.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use segue_core::agent::ProcessMark;
-use segue_core::checkpoint::{Author, Occasion};
+use segue_core::agent::ProcessIdentity;
+use segue_core::checkpoint::{CheckpointReason, ItemAuthor};
 use segue_core::id::{SessionId, TurnId};
 use segue_core::json::Json;
 use segue_core::session::{Message, Role, Session};
 use segue_store::{
-    AdoptedTurn, Finish, Imported, ImportedCheckpoint, Lease, NewSession, NewVersion, Origin,
-    Retag, StoreError,
+    AdoptedTurn, ImportedCheckpoint, ImportedSession, Lease, NewCheckpoint, NewSession,
+    SessionOrigin, StoreError, TagChange, TurnEnding,
 };
 
-use super::{Outcome, checkpoints, decisions, lease, sessions, tags, turns};
-use crate::rows::{self, micros};
+use super::{OpResult, checkpoints, decisions, lease, sessions, tags, turns};
+use crate::rows::{self, to_micros};
 
-pub(crate) fn import(
+pub(crate) fn import_session(
     db: &Connection,
     new: &NewSession,
-    owner: &ProcessMark,
-    imported: &Imported,
-) -> Outcome<Session> {
+    owner: &ProcessIdentity,
+    imported: &ImportedSession,
+) -> OpResult<Session> {
     let origin = &imported.origin;
-    let named = named(db, &new.project.key, &origin.name)?;
-    let mut unknown = named.into_iter().filter(|id| !imported.beside.contains(id));
-    if let Some(there) = unknown.next() {
-        return Err(StoreError::Fits(there).into());
+    let same_name = list_imported_under_name(db, &new.project.key, &origin.name)?;
+    let mut conflicts = same_name
+        .into_iter()
+        .filter(|id| !imported.distinct_from.contains(id));
+    if let Some(existing) = conflicts.next() {
+        return Err(StoreError::PurposeTaken(existing).into());
     }
-    let held = sessions::create_claimed(db, new, owner)?;
+    let lease = sessions::create_leased_session(db, new, owner)?;
     db.prepare_cached(
         "INSERT INTO origins (session_id, name, format, kept, at) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
@@ -34,94 +36,100 @@ pub(crate) fn import(
         new.id.as_str(),
         origin.name,
         origin.format,
-        origin.kept.as_str(),
-        micros(origin.at)
+        origin.extra_fields.as_str(),
+        to_micros(origin.at)
     ])?;
-    let mut written = Vec::with_capacity(imported.turns.len());
+    let mut turn_ids = Vec::with_capacity(imported.turns.len());
     for turn in &imported.turns {
-        written.push(write(db, &held, turn)?);
+        turn_ids.push(write_imported_turn(db, &lease, turn)?);
     }
     if let Some(checkpoint) = &imported.checkpoint {
-        hang(db, &held, checkpoint, &written)?;
+        attach_checkpoint(db, &lease, checkpoint, &turn_ids)?;
     }
-    let tags = Retag {
+    let tag_change = TagChange {
         add: imported.tags.clone(),
         remove: Vec::new(),
     };
-    tags::change(db, &new.id, &tags)?;
-    decisions::note(db, &held, &imported.noted, origin.at)?;
-    lease::release(db, &held)?;
+    tags::change_tags(db, &new.id, &tag_change)?;
+    decisions::log_decision(db, &lease, &imported.decision, origin.at)?;
+    lease::release_lease(db, &lease)?;
     db.prepare_cached("UPDATE sessions SET updated_at = ?2 WHERE id = ?1")?
-        .execute(params![new.id.as_str(), micros(imported.updated_at)])?;
-    sessions::existing(db, &new.id)
+        .execute(params![new.id.as_str(), to_micros(imported.updated_at)])?;
+    sessions::load_session(db, &new.id)
 }
 
 /// Returns the sessions of a project that were imported under this name.
-fn named(db: &Connection, project: &str, name: &str) -> Outcome<Vec<SessionId>> {
+fn list_imported_under_name(
+    db: &Connection,
+    project: &str,
+    name: &str,
+) -> OpResult<Vec<SessionId>> {
     let mut statement = db.prepare_cached(
         "SELECT o.session_id FROM origins o JOIN sessions s ON s.id = o.session_id
              JOIN projects p ON p.id = s.project_id
          WHERE o.name = ?1 AND p.key = ?2 ORDER BY o.session_id",
     )?;
-    let found = statement.query_map([name, project], |row| rows::parsed::<SessionId>(row, 0))?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let ids = statement.query_map([name, project], |row| {
+        rows::read_parsed::<SessionId>(row, 0)
+    })?;
+    Ok(ids.collect::<Result<_, _>>()?)
 }
 
 /// Writes a turn without an attempt, because no agent of segue took part in it.
-fn write(db: &Connection, held: &Lease, turn: &AdoptedTurn) -> Outcome<TurnId> {
-    let empty = Message::text(Role::User, "", turn.started_at);
-    let first = turn.messages.first().unwrap_or(&empty);
-    let id = turns::begin(db, held, first)?.id;
-    let finish = Finish {
+fn write_imported_turn(db: &Connection, lease: &Lease, turn: &AdoptedTurn) -> OpResult<TurnId> {
+    let empty_prompt = Message::from_text(Role::User, "", turn.started_at);
+    let prompt = turn.messages.first().unwrap_or(&empty_prompt);
+    let id = turns::begin_turn(db, lease, prompt)?.id;
+    let ending = TurnEnding {
         state: turn.state,
         messages: (1..).zip(turn.messages.iter().skip(1).cloned()).collect(),
         usage: turn.usage,
         failure: None,
         at: turn.ended_at,
     };
-    turns::finish(db, held, id, &finish)?;
+    turns::finish_turn(db, lease, id, &ending)?;
     Ok(id)
 }
 
-fn hang(
+fn attach_checkpoint(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     imported: &ImportedCheckpoint,
-    written: &[TurnId],
-) -> Outcome<()> {
-    let at = usize::try_from(imported.turn).ok();
-    let turn = at.and_then(|n| written.get(n.checked_sub(1)?));
+    turn_ids: &[TurnId],
+) -> OpResult<()> {
+    let position = usize::try_from(imported.turn).ok();
+    let turn = position.and_then(|n| turn_ids.get(n.checked_sub(1)?));
     let Some(&turn) = turn else {
-        return Err(StoreError::NoTurn(held.session.clone()).into());
+        return Err(StoreError::NoTurn(lease.session.clone()).into());
     };
-    let new = NewVersion {
+    let new = NewCheckpoint {
         turn,
         covers: imported.covers,
         checkpoint: imported.checkpoint.clone(),
         tokens: imported.tokens,
         replaced: imported.replaced,
-        by: Author::Summary,
-        why: Occasion::Imported,
-        read: 0,
+        author: ItemAuthor::Summariser,
+        reason: CheckpointReason::Imported,
+        last_read_turn: 0,
         at: imported.at,
     };
-    checkpoints::add(db, held, &new, None)?;
+    checkpoints::add_checkpoint(db, lease, &new, None)?;
     Ok(())
 }
 
-pub(crate) fn origin(db: &Connection, id: &SessionId) -> Outcome<Option<Origin>> {
-    let read = |row: &Row<'_>| {
-        let kept: String = row.get(2)?;
-        Ok(Origin {
+pub(crate) fn find_origin(db: &Connection, id: &SessionId) -> OpResult<Option<SessionOrigin>> {
+    let read_origin = |row: &Row<'_>| {
+        let extra_fields: String = row.get(2)?;
+        Ok(SessionOrigin {
             name: row.get(0)?,
             format: row.get(1)?,
-            kept: Json::parse(kept).unwrap_or_else(|_| Json::empty_object()),
-            at: rows::time(row, 3)?,
+            extra_fields: Json::parse(extra_fields).unwrap_or_else(|_| Json::empty_object()),
+            at: rows::read_time(row, 3)?,
         })
     };
-    let found = db
+    let origin = db
         .prepare_cached("SELECT name, format, kept, at FROM origins WHERE session_id = ?1")?
-        .query_row([id.as_str()], read)
+        .query_row([id.as_str()], read_origin)
         .optional()?;
-    Ok(found)
+    Ok(origin)
 }

@@ -2,45 +2,45 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
-use segue_store::{Granted, Holder, Lease, LeaseRequest, StoreError};
+use segue_store::{Lease, LeaseGrant, LeaseHolder, LeaseRequest, StoreError};
 
-use super::{Outcome, sessions};
-use crate::rows::{self, micros};
+use super::{OpResult, sessions};
+use crate::rows::{self, to_micros};
 
-/// Checks that `held` is the newest lease of its session and not released. [`StoreError::LeaseLost`] if not.
-pub(crate) fn check(db: &Connection, held: &Lease) -> Outcome<()> {
+/// Checks that `lease` is the newest lease of its session and not released. [`StoreError::LeaseLost`] if not.
+pub(crate) fn check_lease(db: &Connection, lease: &Lease) -> OpResult<()> {
     let valid = db
         .prepare_cached(
             "SELECT 1 FROM leases WHERE session_id = ?1 AND epoch = ?2 AND owner_pid IS NOT NULL",
         )?
-        .exists(params![held.session.as_str(), held.epoch])?;
+        .exists(params![lease.session.as_str(), lease.epoch])?;
     if valid {
         Ok(())
     } else {
-        Err(StoreError::LeaseLost(held.session.clone()).into())
+        Err(StoreError::LeaseLost(lease.session.clone()).into())
     }
 }
 
-pub(crate) fn holder(db: &Connection, id: &SessionId) -> Outcome<Option<Holder>> {
-    let found = db
-        .prepare_cached(rows::HOLDER)?
-        .query_row([id.as_str()], rows::holder)
+pub(crate) fn find_holder(db: &Connection, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
+    let holder = db
+        .prepare_cached(rows::HOLDER_QUERY)?
+        .query_row([id.as_str()], rows::read_holder)
         .optional()?;
-    Ok(found.flatten())
+    Ok(holder.flatten())
 }
 
-pub(crate) fn acquire(db: &Connection, request: &LeaseRequest) -> Outcome<Granted> {
-    sessions::existing(db, &request.session)?;
-    let taken_from = holder(db, &request.session)?;
-    if let Some(by) = &taken_from {
-        let silent_for = request.at.duration_since(by.heartbeat_at);
-        let known_dead = request.dead_epoch == Some(by.epoch);
-        if !known_dead && silent_for < request.expires_after {
-            return Err(StoreError::Held {
+pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult<LeaseGrant> {
+    sessions::load_session(db, &request.session)?;
+    let previous_holder = find_holder(db, &request.session)?;
+    if let Some(holder) = &previous_holder {
+        let silent_for = request.at.duration_since(holder.heartbeat_at);
+        let is_dead = request.dead_epoch == Some(holder.epoch);
+        if !is_dead && silent_for < request.expires_after {
+            return Err(StoreError::Leased {
                 session: request.session.clone(),
-                by: Box::new(by.clone()),
+                holder: Box::new(holder.clone()),
             }
             .into());
         }
@@ -60,46 +60,46 @@ pub(crate) fn acquire(db: &Connection, request: &LeaseRequest) -> Outcome<Grante
                 request.session.as_str(),
                 request.owner.host,
                 request.owner.pid,
-                request.owner.started,
-                micros(request.at)
+                request.owner.start_time,
+                to_micros(request.at)
             ],
             |row| row.get(0),
         )?;
-    Ok(Granted {
+    Ok(LeaseGrant {
         lease: Lease {
             session: request.session.clone(),
             epoch,
         },
-        taken_from,
+        previous_holder,
     })
 }
 
-pub(crate) fn heartbeat(
+pub(crate) fn record_heartbeat(
     db: &Connection,
-    held: &Lease,
-    agent: Option<&ProcessMark>,
+    lease: &Lease,
+    agent: Option<&ProcessIdentity>,
     at: Timestamp,
-) -> Outcome<()> {
-    check(db, held)?;
+) -> OpResult<()> {
+    check_lease(db, lease)?;
     db.prepare_cached(
         "UPDATE leases SET heartbeat_at = ?2, agent_host = ?3, agent_pid = ?4, agent_started = ?5 WHERE session_id = ?1",
     )?
     .execute(params![
-        held.session.as_str(),
-        micros(at),
+        lease.session.as_str(),
+        to_micros(at),
         agent.map(|agent| &agent.host),
         agent.map(|agent| agent.pid),
-        agent.map(|agent| &agent.started),
+        agent.map(|agent| &agent.start_time),
     ])?;
     Ok(())
 }
 
-pub(crate) fn release(db: &Connection, held: &Lease) -> Outcome<()> {
-    check(db, held)?;
+pub(crate) fn release_lease(db: &Connection, lease: &Lease) -> OpResult<()> {
+    check_lease(db, lease)?;
     db.prepare_cached(
         "UPDATE leases SET owner_host = NULL, owner_pid = NULL, owner_started = NULL,
              agent_host = NULL, agent_pid = NULL, agent_started = NULL WHERE session_id = ?1",
     )?
-    .execute([held.session.as_str()])?;
+    .execute([lease.session.as_str()])?;
     Ok(())
 }

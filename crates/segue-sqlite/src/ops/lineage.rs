@@ -2,37 +2,37 @@
 
 use rusqlite::{Connection, params};
 use segue_core::id::{SessionId, TurnId};
-use segue_core::session::{ForkedOff, HeadMove, HeadMoveKind, Lineage, TitleSource};
+use segue_core::session::{ForkSummary, HeadMove, HeadMoveKind, Lineage, TitleSource};
 use segue_store::StoreError;
 
-use super::Outcome;
+use super::OpResult;
 use crate::rows;
 
-pub(crate) fn of(db: &Connection, id: &SessionId) -> Outcome<Lineage> {
+pub(crate) fn load_lineage(db: &Connection, id: &SessionId) -> OpResult<Lineage> {
     Ok(Lineage {
-        forks: forks(db, id)?,
-        moves: moves(db, id)?,
+        forks: list_forks(db, id)?,
+        moves: list_head_moves(db, id)?,
     })
 }
 
-fn forks(db: &Connection, id: &SessionId) -> Outcome<Vec<ForkedOff>> {
+fn list_forks(db: &Connection, id: &SessionId) -> OpResult<Vec<ForkSummary>> {
     let mut statement = db.prepare_cached(
         "SELECT id, title, title_from, forked_at, created_at FROM sessions WHERE forked_from = ?1
          ORDER BY created_at, id",
     )?;
     let forks = statement.query_map([id.as_str()], |row| {
-        let source = rows::named(row, 2, TitleSource::from_name)?;
-        Ok(ForkedOff {
-            id: rows::parsed(row, 0)?,
-            title: rows::title(row, 1, source)?,
+        let source = rows::read_enum(row, 2, TitleSource::from_name)?;
+        Ok(ForkSummary {
+            id: rows::read_parsed(row, 0)?,
+            title: rows::read_title(row, 1, source)?,
             turn: row.get(3)?,
-            at: rows::time(row, 4)?,
+            at: rows::read_time(row, 4)?,
         })
     })?;
     Ok(forks.collect::<Result<_, _>>()?)
 }
 
-fn moves(db: &Connection, id: &SessionId) -> Outcome<Vec<HeadMove>> {
+fn list_head_moves(db: &Connection, id: &SessionId) -> OpResult<Vec<HeadMove>> {
     let mut statement = db.prepare_cached(
         "SELECT m.n, m.kind, f.n, t.n, m.undone, m.at FROM head_moves m
          JOIN turns f ON f.id = m.from_id JOIN turns t ON t.id = m.to_id
@@ -40,23 +40,23 @@ fn moves(db: &Connection, id: &SessionId) -> Outcome<Vec<HeadMove>> {
     )?;
     let moves = statement.query_map([id.as_str()], |row| {
         Ok(HeadMove {
-            n: row.get(0)?,
-            kind: rows::named(row, 1, HeadMoveKind::from_name)?,
+            number: row.get(0)?,
+            kind: rows::read_enum(row, 1, HeadMoveKind::from_name)?,
             from: row.get(2)?,
             to: row.get(3)?,
             undone: row.get(4)?,
-            at: rows::time(row, 5)?,
+            at: rows::read_time(row, 5)?,
         })
     })?;
     Ok(moves.collect::<Result<_, _>>()?)
 }
 
-/// Returns the head before head move `n`. [`StoreError::NoTurn`] if the session has no such move.
-pub(crate) fn head_before(db: &Connection, id: &SessionId, n: u32) -> Outcome<TurnId> {
+/// Returns the head before head move `number`. [`StoreError::NoTurn`] if the session has no such move.
+pub(crate) fn head_before_move(db: &Connection, id: &SessionId, n: u32) -> OpResult<TurnId> {
     let mut statement =
         db.prepare_cached("SELECT from_id FROM head_moves WHERE session_id = ?1 AND n = ?2")?;
-    let mut found = statement.query_map(params![id.as_str(), n], |row| row.get(0))?;
-    let turn = found.next().transpose()?;
+    let mut heads = statement.query_map(params![id.as_str(), n], |row| row.get(0))?;
+    let turn = heads.next().transpose()?;
     let turn = turn.ok_or_else(|| StoreError::NoTurn(id.clone()))?;
     Ok(TurnId(turn))
 }

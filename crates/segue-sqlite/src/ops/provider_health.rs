@@ -2,43 +2,43 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::policy::{Rest, Standing};
+use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::FailureClass;
 use segue_store::Lease;
 
-use super::{Outcome, lease};
-use crate::rows::{self, micros};
+use super::{OpResult, lease};
+use crate::rows::{self, to_micros};
 
-pub(crate) fn standing(
+pub(crate) fn load_provider_health(
     db: &Connection,
     id: &SessionId,
     provider: &ProviderId,
-) -> Outcome<Standing> {
-    let found = db
+) -> OpResult<ProviderHealth> {
+    let health = db
         .prepare_cached(
             "SELECT failures, limited, rotations, retry_at FROM standings WHERE session_id = ?1 AND provider = ?2",
         )?
         .query_row([id.as_str(), provider.as_str()], |row| {
-            Ok(Standing {
+            Ok(ProviderHealth {
                 failures: row.get(0)?,
-                limited: row.get(1)?,
-                rotations: row.get(2)?,
-                retry_at: rows::maybe_time(row, 3)?,
+                rate_limit_failures: row.get(1)?,
+                failed_legs: row.get(2)?,
+                retry_at: rows::read_optional_time(row, 3)?,
             })
         })
         .optional()?;
-    Ok(found.unwrap_or_default())
+    Ok(health.unwrap_or_default())
 }
 
-pub(crate) fn set_standing(
+pub(crate) fn set_provider_health(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     provider: &ProviderId,
-    standing: &Standing,
-) -> Outcome<()> {
-    lease::check(db, held)?;
-    let (id, provider) = (held.session.as_str(), provider.as_str());
-    if standing.is_clean() {
+    health: &ProviderHealth,
+) -> OpResult<()> {
+    lease::check_lease(db, lease)?;
+    let (id, provider) = (lease.session.as_str(), provider.as_str());
+    if health.is_clean() {
         db.prepare_cached("DELETE FROM standings WHERE session_id = ?1 AND provider = ?2")?
             .execute([id, provider])?;
         return Ok(());
@@ -52,42 +52,42 @@ pub(crate) fn set_standing(
     .execute(params![
         id,
         provider,
-        standing.failures,
-        standing.limited,
-        standing.rotations,
-        standing.retry_at.map(micros)
+        health.failures,
+        health.rate_limit_failures,
+        health.failed_legs,
+        health.retry_at.map(to_micros)
     ])?;
     Ok(())
 }
 
-pub(crate) fn rest(db: &Connection, rest: &Rest) -> Outcome<()> {
+pub(crate) fn set_cooldown(db: &Connection, cooldown: &Cooldown) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO rests (provider, until, class) VALUES (?1, ?2, ?3)
          ON CONFLICT DO UPDATE SET until = excluded.until, class = excluded.class",
     )?
     .execute(params![
-        rest.provider.as_str(),
-        micros(rest.until),
-        rest.class.as_str()
+        cooldown.provider.as_str(),
+        to_micros(cooldown.until),
+        cooldown.class.as_str()
     ])?;
     Ok(())
 }
 
-pub(crate) fn wake(db: &Connection, provider: &ProviderId) -> Outcome<()> {
+pub(crate) fn clear_cooldown(db: &Connection, provider: &ProviderId) -> OpResult<()> {
     db.prepare_cached("DELETE FROM rests WHERE provider = ?1")?
         .execute([provider.as_str()])?;
     Ok(())
 }
 
-pub(crate) fn rests(db: &Connection) -> Outcome<Vec<Rest>> {
+pub(crate) fn list_cooldowns(db: &Connection) -> OpResult<Vec<Cooldown>> {
     let mut statement =
         db.prepare_cached("SELECT provider, until, class FROM rests ORDER BY provider")?;
-    let found = statement.query_map([], |row| {
-        Ok(Rest {
-            provider: rows::parsed(row, 0)?,
-            until: rows::time(row, 1)?,
-            class: rows::named(row, 2, FailureClass::from_name)?,
+    let cooldowns = statement.query_map([], |row| {
+        Ok(Cooldown {
+            provider: rows::read_parsed(row, 0)?,
+            until: rows::read_time(row, 1)?,
+            class: rows::read_enum(row, 2, FailureClass::from_name)?,
         })
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    Ok(cooldowns.collect::<Result<_, _>>()?)
 }

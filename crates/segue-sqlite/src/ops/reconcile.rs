@@ -1,105 +1,114 @@
 //! Turns that were made outside segue, and the marks of the native records at which attempts ended.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{LegId, TurnId};
 use segue_core::session::{LegEnd, Message, Role, Session, TurnState};
-use segue_store::{AdoptedTurn, Finish, Lease, NewLeg, NewSession, StoreError, TakenIn};
+use segue_store::{AdoptedTurn, Lease, NativeUpdate, NewLeg, NewSession, StoreError, TurnEnding};
 
-use super::{Outcome, lease, legs, revert, sessions, tags, turns};
-use crate::rows::{self, micros};
+use super::{OpResult, lease, legs, revert, sessions, tags, turns};
+use crate::rows::{self, to_micros};
 
-pub(crate) fn mark_end(db: &Connection, held: &Lease, turn: TurnId, mark: &str) -> Outcome<()> {
-    lease::check(db, held)?;
+pub(crate) fn set_attempt_mark(
+    db: &Connection,
+    lease: &Lease,
+    turn: TurnId,
+    mark: &str,
+) -> OpResult<()> {
+    lease::check_lease(db, lease)?;
     db.prepare_cached(
         "UPDATE attempts SET mark = ?3
          WHERE turn_id = ?1 AND n = (SELECT max(n) FROM attempts WHERE turn_id = ?1)
            AND turn_id IN (SELECT id FROM turns WHERE id = ?1 AND session_id = ?2)",
     )?
-    .execute(params![turn.0, held.session.as_str(), mark])?;
+    .execute(params![turn.0, lease.session.as_str(), mark])?;
     Ok(())
 }
 
-pub(crate) fn take_in(db: &Connection, held: &Lease, taken: &TakenIn) -> Outcome<Session> {
-    lease::check(db, held)?;
-    leg_of(db, held, taken.leg)?;
-    if let Some((turn, finish)) = &taken.finish {
-        turns::finish(db, held, *turn, finish)?;
+pub(crate) fn apply_native_update(
+    db: &Connection,
+    lease: &Lease,
+    update: &NativeUpdate,
+) -> OpResult<Session> {
+    lease::check_lease(db, lease)?;
+    load_open_leg(db, lease, update.leg)?;
+    if let Some((turn, ending)) = &update.interrupted_turn {
+        turns::finish_turn(db, lease, *turn, ending)?;
     }
-    if let Some(to) = taken.back_to {
-        revert::revert(db, held, to, taken.at)?;
-        set_tip(db, taken.leg, to)?;
+    if let Some(to) = update.rewound_to {
+        revert::revert_head(db, lease, to, update.at)?;
+        set_tip(db, update.leg, to)?;
     }
-    write(db, held, taken.leg, &taken.turns)?;
-    sessions::existing(db, &held.session)
+    write_outside_turns(db, lease, update.leg, &update.turns)?;
+    sessions::load_session(db, &lease.session)
 }
 
-pub(crate) fn take_aside(
+pub(crate) fn fork_native_update(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     new: &NewSession,
-    owner: &ProcessMark,
-    taken: &TakenIn,
-) -> Outcome<Session> {
-    lease::check(db, held)?;
-    let leg = leg_of(db, held, taken.leg)?;
-    let from = taken.back_to.or(leg.tip);
-    let tip = from.ok_or_else(|| StoreError::NoTurn(held.session.clone()))?;
-    let own = sessions::create_claimed(db, new, owner)?;
+    owner: &ProcessIdentity,
+    update: &NativeUpdate,
+) -> OpResult<Session> {
+    lease::check_lease(db, lease)?;
+    let leg = load_open_leg(db, lease, update.leg)?;
+    let base_turn = update.rewound_to.or(leg.tip);
+    let tip = base_turn.ok_or_else(|| StoreError::NoTurn(lease.session.clone()))?;
+    let fork_lease = sessions::create_leased_session(db, new, owner)?;
     db.prepare_cached(
         "UPDATE sessions SET head_id = ?2, turns = t.n, forked_from = ?3, forked_at = t.n
          FROM (SELECT n FROM turns WHERE id = ?2) AS t WHERE sessions.id = ?1",
     )?
-    .execute(params![new.id.as_str(), tip.0, held.session.as_str()])?;
-    tags::copy(db, &held.session, &new.id)?;
-    legs::end(db, held, leg.id, LegEnd::HeadMoved, taken.at)?;
-    let carried = NewLeg {
+    .execute(params![new.id.as_str(), tip.0, lease.session.as_str()])?;
+    tags::copy_tags(db, &lease.session, &new.id)?;
+    legs::end_leg(db, lease, leg.id, LegEnd::HeadMoved, update.at)?;
+    let new_leg = NewLeg {
         provider: leg.provider,
         native_id: leg.native_id,
-        at: taken.at,
+        at: update.at,
     };
-    let carried = legs::open(db, &own, &carried)?;
+    let fork_leg = legs::open_leg(db, &fork_lease, &new_leg)?;
     // The native session already contains earlier messages whose token count is unknown.
     db.prepare_cached("UPDATE legs SET held_tokens = NULL WHERE id = ?1")?
-        .execute([carried.id.0])?;
-    if let Some(last) = write(db, &own, carried.id, &taken.turns)? {
+        .execute([fork_leg.id.0])?;
+    if let Some(last) = write_outside_turns(db, &fork_lease, fork_leg.id, &update.turns)? {
         // The tip is the last turn in the native session, also on the leg that the native session was detached from.
         set_tip(db, leg.id, last)?;
     }
-    lease::release(db, &own)?;
-    sessions::existing(db, &new.id)
+    lease::release_lease(db, &fork_lease)?;
+    sessions::load_session(db, &new.id)
 }
 
 /// Returns a leg of the session that has not ended. [`StoreError::NoLeg`] if it does not exist.
-fn leg_of(db: &Connection, held: &Lease, leg: LegId) -> Outcome<segue_core::session::Leg> {
+fn load_open_leg(db: &Connection, lease: &Lease, leg: LegId) -> OpResult<segue_core::session::Leg> {
     let sql = format!(
         "{} WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
-        rows::LEG
+        rows::LEG_QUERY
     );
-    let found = db
+    let open_leg = db
         .prepare_cached(&sql)?
-        .query_row(params![leg.0, held.session.as_str()], rows::leg)
+        .query_row(params![leg.0, lease.session.as_str()], rows::read_leg)
         .optional()?;
-    found.ok_or_else(|| StoreError::NoLeg(held.session.clone()).into())
+    open_leg.ok_or_else(|| StoreError::NoLeg(lease.session.clone()).into())
 }
 
-fn set_tip(db: &Connection, leg: LegId, tip: TurnId) -> Outcome<()> {
+fn set_tip(db: &Connection, leg: LegId, tip: TurnId) -> OpResult<()> {
     db.prepare_cached("UPDATE legs SET tip_id = ?2 WHERE id = ?1")?
         .execute(params![leg.0, tip.0])?;
     Ok(())
 }
 
 /// Writes turns that were made outside segue on a leg. Moves the head and the tip to the last turn and returns it;
-/// `None` if `all` is empty.
-pub(crate) fn write(
+/// `None` if `turns` is empty.
+pub(crate) fn write_outside_turns(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     leg: LegId,
-    all: &[AdoptedTurn],
-) -> Outcome<Option<TurnId>> {
+    turns: &[AdoptedTurn],
+) -> OpResult<Option<TurnId>> {
     let mut last = None;
-    for turn in all {
-        last = Some(write_one(db, held, leg, turn)?);
+    for turn in turns {
+        last = Some(write_outside_turn(db, lease, leg, turn)?);
     }
     if let Some(last) = last {
         set_tip(db, leg, last)?;
@@ -107,25 +116,30 @@ pub(crate) fn write(
     Ok(last)
 }
 
-fn write_one(db: &Connection, held: &Lease, leg: LegId, turn: &AdoptedTurn) -> Outcome<TurnId> {
-    let empty = Message::text(Role::User, "", turn.started_at);
-    let prompt = turn.messages.first().unwrap_or(&empty);
-    let id = turns::begin(db, held, prompt)?.id;
+fn write_outside_turn(
+    db: &Connection,
+    lease: &Lease,
+    leg: LegId,
+    turn: &AdoptedTurn,
+) -> OpResult<TurnId> {
+    let empty_prompt = Message::from_text(Role::User, "", turn.started_at);
+    let prompt = turn.messages.first().unwrap_or(&empty_prompt);
+    let id = turns::begin_turn(db, lease, prompt)?.id;
     db.prepare_cached("UPDATE turns SET sent = 1, outside = 1, started_at = ?2 WHERE id = ?1")?
-        .execute(params![id.0, micros(turn.started_at)])?;
+        .execute(params![id.0, to_micros(turn.started_at)])?;
     let state = match turn.state {
         TurnState::Running => TurnState::Interrupted,
         ended => ended,
     };
-    let finish = Finish {
+    let ending = TurnEnding {
         state,
         messages: (1..).zip(turn.messages.iter().skip(1).cloned()).collect(),
         usage: turn.usage,
         failure: None,
         at: turn.ended_at,
     };
-    turns::finish(db, held, id, &finish)?;
-    let held: Option<u64> = turn.messages.iter().map(|message| message.tokens).sum();
+    turns::finish_turn(db, lease, id, &ending)?;
+    let message_tokens: Option<u64> = turn.messages.iter().map(|message| message.tokens).sum();
     // The attempt names the leg that answered the turn. A failure outside segue does not count as a failure of the
     // provider.
     db.prepare_cached(
@@ -136,8 +150,8 @@ fn write_one(db: &Connection, held: &Lease, leg: LegId, turn: &AdoptedTurn) -> O
         id.0,
         leg.0,
         state.as_str(),
-        micros(turn.started_at),
-        micros(turn.ended_at),
+        to_micros(turn.started_at),
+        to_micros(turn.ended_at),
         turn.mark
     ])?;
     db.prepare_cached(
@@ -149,7 +163,7 @@ fn write_one(db: &Connection, held: &Lease, leg: LegId, turn: &AdoptedTurn) -> O
         leg.0,
         turn.usage.total_tokens,
         turn.usage.context_tokens,
-        held
+        message_tokens
     ])?;
     Ok(id)
 }

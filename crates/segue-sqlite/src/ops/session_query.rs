@@ -3,31 +3,35 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::session::{Candidate, MatchedBy};
-use segue_store::{Cursor, Filter, Found, Mark, Page};
+use segue_core::session::{MatchedBy, RefCandidate};
+use segue_store::{PageCursor, PageRequest, SessionFilter, SessionPage, SessionStamp};
 
-use super::Outcome;
-use crate::rows::{self, micros};
+use super::OpResult;
+use crate::rows::{self, to_micros};
 
-pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Found> {
-    let (sql, values) = statement(filter, page);
+pub(crate) fn list_sessions(
+    db: &Connection,
+    filter: &SessionFilter,
+    page: &PageRequest,
+) -> OpResult<SessionPage> {
+    let (sql, values) = build_statement(filter, page);
     let mut sessions = db
         .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), rows::session)?
+        .query_map(params_from_iter(values), rows::read_session)?
         .collect::<Result<Vec<_>, _>>()?;
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let more = sessions.len() > limit;
+    let has_more = sessions.len() > limit;
     sessions.truncate(limit);
-    let next = sessions.last().filter(|_| more).map(|last| Cursor {
+    let next = sessions.last().filter(|_| has_more).map(|last| PageCursor {
         updated_at: last.updated_at,
         id: last.id.clone(),
     });
-    Ok(Found { sessions, next })
+    Ok(SessionPage { sessions, next })
 }
 
 /// Returns the index for a query by project and purpose. SQLite's planner would scan all sessions of the project
 /// instead, because that index also gives the order. `None` if the filter has no project or no purpose.
-fn index(filter: &Filter) -> Option<&'static str> {
+fn purpose_index(filter: &SessionFilter) -> Option<&'static str> {
     match (&filter.project, &filter.purpose, &filter.provider) {
         (Some(_), Some(_), Some(_)) => Some("sessions_by_purpose_and_provider"),
         (Some(_), Some(_), None) => Some("sessions_by_purpose"),
@@ -35,48 +39,51 @@ fn index(filter: &Filter) -> Option<&'static str> {
     }
 }
 
-fn statement(filter: &Filter, page: &Page) -> (String, Vec<Value>) {
+fn build_statement(filter: &SessionFilter, page: &PageRequest) -> (String, Vec<Value>) {
     let mut clauses: Vec<&str> = Vec::new();
     let mut values: Vec<Value> = Vec::new();
-    let mut add = |clause, value: Value| {
+    let mut add_clause = |clause, value: Value| {
         clauses.push(clause);
         values.push(value);
     };
     if let Some(key) = &filter.project {
-        add(
+        add_clause(
             "s.project_id = (SELECT id FROM projects WHERE key = ?)",
             key.clone().into(),
         );
     }
     if let Some(cwd) = &filter.cwd {
-        add("s.cwd = ?", cwd.clone().into());
+        add_clause("s.cwd = ?", cwd.clone().into());
     }
     if let Some(provider) = &filter.provider {
-        add("s.provider = ?", provider.to_string().into());
+        add_clause("s.provider = ?", provider.to_string().into());
     }
     if let Some(purpose) = &filter.purpose {
-        add("s.purpose = ?", purpose.key().into());
+        add_clause("s.purpose = ?", purpose.key().into());
     }
     if let Some(feature) = &filter.feature {
-        add("s.feature = ?", feature.to_string().into());
+        add_clause("s.feature = ?", feature.to_string().into());
     }
     if let Some(task) = &filter.task {
-        add("s.task = ?", task.to_string().into());
+        add_clause("s.task = ?", task.to_string().into());
     }
     if let Some(role) = &filter.role {
-        add("s.role = ?", role.to_string().into());
+        add_clause("s.role = ?", role.to_string().into());
     }
     for tag in &filter.tags {
-        add(
+        add_clause(
             "EXISTS (SELECT 1 FROM tags g WHERE g.session_id = s.id AND g.name = ?)",
             tag.to_string().into(),
         );
     }
     if let Some(since) = filter.since {
-        add("s.updated_at >= ?", micros(since).into());
+        add_clause("s.updated_at >= ?", to_micros(since).into());
     }
-    if let Some(Cursor { updated_at, id }) = &page.after {
-        add("(s.updated_at, s.id) < (?, ?)", micros(*updated_at).into());
+    if let Some(PageCursor { updated_at, id }) = &page.after {
+        add_clause(
+            "(s.updated_at, s.id) < (?, ?)",
+            to_micros(*updated_at).into(),
+        );
         values.push(id.to_string().into());
     }
     let condition = if clauses.is_empty() {
@@ -88,86 +95,89 @@ fn statement(filter: &Filter, page: &Page) -> (String, Vec<Value>) {
     values.push((i64::from(page.limit) + 1).into());
     let sql = format!(
         "{} WHERE {condition} ORDER BY s.updated_at DESC, s.id DESC LIMIT ?",
-        rows::sessions_by(index(filter))
+        rows::session_query_with_index(purpose_index(filter))
     );
     (sql, values)
 }
 
 /// Maximum number of candidates per kind of match; a reference with more matches is ambiguous in any case.
-const CANDIDATES: i64 = 20;
+const MAX_CANDIDATES_PER_KIND: i64 = 20;
 
-pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>> {
+pub(crate) fn list_ref_candidates(db: &Connection, text: &str) -> OpResult<Vec<RefCandidate>> {
     // Ids are ASCII, so every id that starts with `text` is less than `text` followed by the last ASCII character.
-    let end = format!("{text}\u{7f}");
-    let mut found = Vec::new();
-    let mut look = |by, sql: &str, values: &[&str]| -> Outcome<()> {
-        let mut statement = db.prepare_cached(&format!("{sql} LIMIT {CANDIDATES}"))?;
+    let prefix_end = format!("{text}\u{7f}");
+    let mut candidates = Vec::new();
+    let mut collect_matches = |matched_by, sql: &str, values: &[&str]| -> OpResult<()> {
+        let mut statement = db.prepare_cached(&format!("{sql} LIMIT {MAX_CANDIDATES_PER_KIND}"))?;
         let ids = statement.query_map(params_from_iter(values), |row| {
-            rows::parsed::<SessionId>(row, 0)
+            rows::read_parsed::<SessionId>(row, 0)
         })?;
         for id in ids {
-            found.push(Candidate { id: id?, by });
+            candidates.push(RefCandidate {
+                id: id?,
+                matched_by,
+            });
         }
         Ok(())
     };
-    look(
+    collect_matches(
         MatchedBy::Id,
         "SELECT id FROM sessions WHERE id = ?",
         &[text],
     )?;
-    look(
+    collect_matches(
         MatchedBy::NativeId,
         "SELECT session_id FROM legs WHERE native_id = ?",
         &[text],
     )?;
-    look(
+    collect_matches(
         MatchedBy::Alias,
         "SELECT session_id FROM origins WHERE name = ?",
         &[text],
     )?;
-    look(
+    collect_matches(
         MatchedBy::Prefix,
         "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY id DESC",
-        &[text, &end],
+        &[text, &prefix_end],
     )?;
-    if text.is_ascii() && text.len() >= SessionId::TAIL {
-        let (_, tail) = text.split_at(text.len() - SessionId::TAIL);
+    if text.is_ascii() && text.len() >= SessionId::TAIL_LEN {
+        let (_, tail) = text.split_at(text.len() - SessionId::TAIL_LEN);
         // The index covers the last four characters; the characters before them are compared.
-        look(
+        collect_matches(
             MatchedBy::Suffix,
             "SELECT id FROM sessions WHERE substr(id, -4) = ? AND substr(id, -length(?)) = ? ORDER BY id DESC",
             &[tail, text, text],
         )?;
     }
-    look(
+    collect_matches(
         MatchedBy::NativePrefix,
         "SELECT session_id FROM legs WHERE native_id >= ? AND native_id < ?",
-        &[text, &end],
+        &[text, &prefix_end],
     )?;
-    Ok(found)
+    Ok(candidates)
 }
 
-pub(crate) fn marks(db: &Connection) -> Outcome<Vec<Mark>> {
+pub(crate) fn list_session_stamps(db: &Connection) -> OpResult<Vec<SessionStamp>> {
     let mut statement = db.prepare_cached("SELECT id, updated_at, head_id, title FROM sessions")?;
-    let marks = statement.query_map([], rows::mark)?;
-    Ok(marks.collect::<Result<_, _>>()?)
+    let stamps = statement.query_map([], rows::read_session_stamp)?;
+    Ok(stamps.collect::<Result<_, _>>()?)
 }
 
-pub(crate) fn carried(
+pub(crate) fn filter_attached_natives(
     db: &Connection,
     mut natives: Vec<(ProviderId, NativeId)>,
-) -> Outcome<Vec<(ProviderId, NativeId)>> {
+) -> OpResult<Vec<(ProviderId, NativeId)>> {
     let mut statement =
         db.prepare_cached("SELECT 1 FROM legs WHERE native_id = ? AND provider = ?")?;
-    let mut failed = None;
+    let mut query_error = None;
     natives.retain(|(provider, id)| {
         let exists = statement.exists([id.as_str(), provider.as_str()]);
         exists.unwrap_or_else(|error| {
-            failed = Some(error);
+            query_error = Some(error);
             false
         })
     });
-    match failed {
+    match query_error {
         Some(error) => Err(error.into()),
         None => Ok(natives),
     }
@@ -181,27 +191,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_purpose_is_looked_up_by_one_seek() {
+    fn a_purpose_query_is_one_index_seek() {
         let directory = tempfile::tempdir().unwrap();
-        let (_, db) = crate::connection::prepare(directory.path()).unwrap();
+        let (_, db) = crate::connection::prepare_store(directory.path()).unwrap();
         let feature = FeatureId::parse("auth").unwrap();
-        let anybody = Filter {
+        let any_provider = SessionFilter {
             project: Some("p".into()),
-            purpose: Some(Purpose::of(Scope::Feature(feature))),
-            ..Filter::default()
+            purpose: Some(Purpose::for_scope(Scope::Feature(feature))),
+            ..SessionFilter::default()
         };
-        let codex = Filter {
+        let codex = SessionFilter {
             provider: Some(ProviderId::codex()),
-            ..anybody.clone()
+            ..any_provider.clone()
         };
         for (filter, index) in [
-            (anybody, "sessions_by_purpose (project_id=? AND purpose=?)"),
+            (
+                any_provider,
+                "sessions_by_purpose (project_id=? AND purpose=?)",
+            ),
             (
                 codex,
                 "sessions_by_purpose_and_provider (project_id=? AND purpose=? AND provider=?)",
             ),
         ] {
-            let (sql, values) = statement(&filter, &Page::first(1));
+            let (sql, values) = build_statement(&filter, &PageRequest::first(1));
             let mut explained = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let plan = explained.query_map(params_from_iter(values), |row| row.get(3));
             let plan: Vec<String> = plan.unwrap().collect::<Result<_, _>>().unwrap();

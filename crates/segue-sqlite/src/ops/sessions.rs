@@ -2,32 +2,34 @@
 
 use jiff::SignedDuration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{FeatureId, SessionId};
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{Message, Session, Title, TurnState};
-use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Page, Started, StoreError};
+use segue_store::{
+    ForkPoint, Lease, LeaseRequest, NewSession, PageRequest, StartedSession, StoreError,
+};
 
-use super::{Outcome, lease, lineage, session_query, tags, turns};
-use crate::rows::{self, micros};
+use super::{OpResult, lease, lineage, session_query, tags, turns};
+use crate::rows::{self, to_micros};
 
-pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
-    let sql = format!("{} WHERE s.id = ?1", rows::SESSION);
+pub(crate) fn find_session(db: &Connection, id: &SessionId) -> OpResult<Option<Session>> {
+    let sql = format!("{} WHERE s.id = ?1", rows::SESSION_QUERY);
     Ok(db
         .prepare_cached(&sql)?
-        .query_row([id.as_str()], rows::session)
+        .query_row([id.as_str()], rows::read_session)
         .optional()?)
 }
 
-pub(crate) fn existing(db: &Connection, id: &SessionId) -> Outcome<Session> {
-    get(db, id)?.ok_or_else(|| StoreError::NoSession(id.clone()).into())
+pub(crate) fn load_session(db: &Connection, id: &SessionId) -> OpResult<Session> {
+    find_session(db, id)?.ok_or_else(|| StoreError::NoSession(id.clone()).into())
 }
 
-pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
-    if let Some(filter) = &new.unless {
-        let fitting = session_query::find(db, filter, &Page::first(1))?.sessions;
-        if let Some(fitting) = fitting.into_iter().next() {
-            return Err(StoreError::Fits(fitting.id).into());
+pub(crate) fn create_session(db: &Connection, new: &NewSession) -> OpResult<Session> {
+    if let Some(filter) = &new.conflict_filter {
+        let matches = session_query::list_sessions(db, filter, &PageRequest::first(1))?.sessions;
+        if let Some(session) = matches.into_iter().next() {
+            return Err(StoreError::PurposeTaken(session.id).into());
         }
     }
     db.prepare_cached("INSERT INTO projects (key) VALUES (?1) ON CONFLICT DO NOTHING")?
@@ -52,28 +54,28 @@ pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
             new.title.source().as_str(),
             scope.and_then(Scope::feature).map(FeatureId::as_str),
             new.provider.as_str(),
-            micros(new.at),
+            to_micros(new.at),
             task.map(|(task, _)| task.as_str()),
             task.map(|(_, state)| state.as_str()),
             role.map(RoleName::as_str),
             new.purpose.as_ref().map(Purpose::key),
         ]);
     match inserted {
-        Ok(_) => existing(db, &new.id),
+        Ok(_) => load_session(db, &new.id),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-            Err(StoreError::Exists(new.id.clone()).into())
+            Err(StoreError::SessionExists(new.id.clone()).into())
         }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Creates a session and acquires its lease.
-pub(crate) fn create_claimed(
+pub(crate) fn create_leased_session(
     db: &Connection,
     new: &NewSession,
-    owner: &ProcessMark,
-) -> Outcome<Lease> {
-    create(db, new)?;
+    owner: &ProcessIdentity,
+) -> OpResult<Lease> {
+    create_session(db, new)?;
     let request = LeaseRequest {
         session: new.id.clone(),
         owner: owner.clone(),
@@ -81,47 +83,51 @@ pub(crate) fn create_claimed(
         expires_after: SignedDuration::ZERO,
         dead_epoch: None,
     };
-    Ok(lease::acquire(db, &request)?.lease)
+    Ok(lease::acquire_lease(db, &request)?.lease)
 }
 
-pub(crate) fn start(
+pub(crate) fn start_session(
     db: &Connection,
     new: &NewSession,
-    owner: &ProcessMark,
+    owner: &ProcessIdentity,
     prompt: &Message,
-) -> Outcome<Started> {
-    let lease = create_claimed(db, new, owner)?;
-    let turn = turns::begin(db, &lease, prompt)?;
-    Ok(Started {
-        session: existing(db, &new.id)?,
+) -> OpResult<StartedSession> {
+    let lease = create_leased_session(db, new, owner)?;
+    let turn = turns::begin_turn(db, &lease, prompt)?;
+    Ok(StartedSession {
+        session: load_session(db, &new.id)?,
         lease,
         turn,
     })
 }
 
-pub(crate) fn fork(db: &Connection, new: &NewSession, from: &ForkPoint) -> Outcome<Session> {
-    existing(db, &from.session)?;
-    let chain = match from.before_move {
-        None => turns::chain(db, &from.session)?,
-        Some(n) => turns::chain_to(db, lineage::head_before(db, &from.session, n)?)?,
+pub(crate) fn fork_session(
+    db: &Connection,
+    new: &NewSession,
+    fork_point: &ForkPoint,
+) -> OpResult<Session> {
+    load_session(db, &fork_point.session)?;
+    let chain = match fork_point.before_move {
+        None => turns::chain(db, &fork_point.session)?,
+        Some(n) => turns::chain_up_to(db, lineage::head_before_move(db, &fork_point.session, n)?)?,
     };
     let shared = chain
         .iter()
-        .find(|turn| turn.n == from.turn && turn.state != TurnState::Running)
-        .ok_or_else(|| StoreError::NoTurn(from.session.clone()))?;
-    create(db, new)?;
+        .find(|turn| turn.number == fork_point.turn && turn.state != TurnState::Running)
+        .ok_or_else(|| StoreError::NoTurn(fork_point.session.clone()))?;
+    create_session(db, new)?;
     db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, forked_from = ?4, forked_at = ?3 WHERE id = ?1")?
         .execute(params![
             new.id.as_str(),
             shared.id.0,
-            shared.n,
-            from.session.as_str()
+            shared.number,
+            fork_point.session.as_str()
         ])?;
-    tags::copy(db, &from.session, &new.id)?;
-    existing(db, &new.id)
+    tags::copy_tags(db, &fork_point.session, &new.id)?;
+    load_session(db, &new.id)
 }
 
-pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title) -> Outcome<()> {
+pub(crate) fn rename_session(db: &Connection, id: &SessionId, title: &Title) -> OpResult<()> {
     let renamed = db
         .prepare_cached("UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1")?
         .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
@@ -131,8 +137,8 @@ pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title) -> Outcome<
     }
 }
 
-pub(crate) fn suggest_title(db: &Connection, id: &SessionId, title: &Title) -> Outcome<()> {
-    existing(db, id)?;
+pub(crate) fn suggest_title(db: &Connection, id: &SessionId, title: &Title) -> OpResult<()> {
+    load_session(db, id)?;
     db.prepare_cached(
         "UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1 AND title_from <> 'user'",
     )?
@@ -143,7 +149,7 @@ pub(crate) fn suggest_title(db: &Connection, id: &SessionId, title: &Title) -> O
 /// Fills a temporary table with the turns of a deleted session that another session still needs, each with the session
 /// that becomes its owner. Needed are the turns that a turn, a head or a head move of another session refers to, and
 /// all their ancestors.
-const KEPT: &str = "
+const RETAINED_TURNS_SQL: &str = "
     CREATE TEMP TABLE kept AS
     WITH RECURSIVE
         stands_on (turn_id, keeper) AS (
@@ -163,11 +169,11 @@ const KEPT: &str = "
         )
     SELECT turn_id, min(keeper) AS keeper FROM needed GROUP BY turn_id";
 
-pub(crate) fn delete(db: &Connection, held: &Lease) -> Outcome<()> {
-    lease::check(db, held)?;
-    let id = held.session.as_str();
+pub(crate) fn delete_session(db: &Connection, lease: &Lease) -> OpResult<()> {
+    lease::check_lease(db, lease)?;
+    let id = lease.session.as_str();
     db.execute_batch("DROP TABLE IF EXISTS temp.kept")?;
-    db.execute(KEPT, [id])?;
+    db.execute(RETAINED_TURNS_SQL, [id])?;
     db.execute(
         "UPDATE turns SET session_id = (SELECT keeper FROM temp.kept WHERE turn_id = turns.id)
          WHERE id IN (SELECT turn_id FROM temp.kept)",
@@ -175,12 +181,12 @@ pub(crate) fn delete(db: &Connection, held: &Lease) -> Outcome<()> {
     )?;
     db.execute_batch("DROP TABLE temp.kept")?;
     // Children are deleted before their parents, so that no turn refers to a missing parent.
-    let mut doomed: Vec<i64> = db
+    let mut turn_ids: Vec<i64> = db
         .prepare("SELECT id FROM turns WHERE session_id = ?1 ORDER BY id DESC")?
         .query_map([id], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut remove = db.prepare("DELETE FROM turns WHERE id = ?1")?;
-    for turn in doomed.drain(..) {
+    for turn in turn_ids.drain(..) {
         remove.execute([turn])?;
     }
     db.execute("DELETE FROM sessions WHERE id = ?1", [id])?;

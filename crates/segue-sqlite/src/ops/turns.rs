@@ -6,110 +6,117 @@ use segue_core::encoding;
 use segue_core::hint::Hint;
 use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
-use segue_store::{Draft, DraftKind, Entry, Finish, Lease, Settled, StoreError};
+use segue_store::{Draft, DraftKind, Lease, SettleEffects, StoreError, TurnEnding, TurnEntry};
 
-use super::{Outcome, lease, legs, provider_health, reconcile, sessions};
-use crate::rows::{self, micros};
+use super::{OpResult, lease, legs, provider_health, reconcile, sessions};
+use crate::rows::{self, to_micros};
 
-pub(crate) fn begin(db: &Connection, held: &Lease, prompt: &Message) -> Outcome<Turn> {
-    lease::check(db, held)?;
-    let session = sessions::existing(db, &held.session)?;
+pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> OpResult<Turn> {
+    lease::check_lease(db, lease)?;
+    let session = sessions::load_session(db, &lease.session)?;
     if session.head_state == Some(TurnState::Running) {
-        return Err(StoreError::TurnUnderWay(held.session.clone()).into());
+        return Err(StoreError::TurnRunning(lease.session.clone()).into());
     }
     db.prepare_cached(
         "INSERT INTO turns (session_id, parent_id, n, state, started_at) VALUES (?1, ?2, ?3, 'running', ?4)",
     )?
     .execute(params![
-        held.session.as_str(),
+        lease.session.as_str(),
         session.head.map(|turn| turn.0),
         session.turns + 1,
-        micros(prompt.at)
+        to_micros(prompt.at)
     ])?;
     let id = TurnId(db.last_insert_rowid());
     write_message(db, id, 0, prompt)?;
     db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1")?
         .execute(params![
-            held.session.as_str(),
+            lease.session.as_str(),
             id.0,
             session.turns + 1,
-            micros(prompt.at)
+            to_micros(prompt.at)
         ])?;
-    get(db, id)
+    load_turn(db, id)
 }
 
-fn get(db: &Connection, id: TurnId) -> Outcome<Turn> {
-    let sql = format!("SELECT {} FROM turns t WHERE t.id = ?1", rows::TURN);
-    Ok(db.prepare_cached(&sql)?.query_row([id.0], rows::turn)?)
+fn load_turn(db: &Connection, id: TurnId) -> OpResult<Turn> {
+    let sql = format!("SELECT {} FROM turns t WHERE t.id = ?1", rows::TURN_COLUMNS);
+    Ok(db
+        .prepare_cached(&sql)?
+        .query_row([id.0], rows::read_turn)?)
 }
 
 /// Cancels a turn that was never sent, and moves the head back to its parent. [`StoreError::NoTurn`] if the turn was
 /// sent or is not the head.
-pub(crate) fn withdraw(db: &Connection, held: &Lease, turn: TurnId, at: Timestamp) -> Outcome<()> {
-    let end = Finish {
+pub(crate) fn withdraw_turn(
+    db: &Connection,
+    lease: &Lease,
+    turn: TurnId,
+    at: Timestamp,
+) -> OpResult<()> {
+    let ending = TurnEnding {
         state: TurnState::Cancelled,
         messages: Vec::new(),
         usage: Usage::default(),
         failure: None,
         at,
     };
-    finish(db, held, turn, &end)?;
+    finish_turn(db, lease, turn, &ending)?;
     let moved = db
         .prepare_cached(
             "UPDATE sessions SET turns = turns - 1, head_id = (SELECT parent_id FROM turns WHERE id = ?2)
              WHERE id = ?1 AND head_id = (SELECT id FROM turns WHERE id = ?2 AND NOT sent)",
         )?
-        .execute(params![held.session.as_str(), turn.0])?;
+        .execute(params![lease.session.as_str(), turn.0])?;
     if moved == 0 {
-        return Err(StoreError::NoTurn(held.session.clone()).into());
+        return Err(StoreError::NoTurn(lease.session.clone()).into());
     }
     Ok(())
 }
 
 /// Adds a turn that consists of one message. It ends at once, because no agent answers it.
-pub(crate) fn add_message(db: &Connection, held: &Lease, message: &Message) -> Outcome<Turn> {
-    let turn = begin(db, held, message)?.id;
-    let end = Finish {
+pub(crate) fn add_message(db: &Connection, lease: &Lease, message: &Message) -> OpResult<Turn> {
+    let turn = begin_turn(db, lease, message)?.id;
+    let ending = TurnEnding {
         state: TurnState::Finished,
         messages: Vec::new(),
         usage: Usage::default(),
         failure: None,
         at: message.at,
     };
-    finish(db, held, turn, &end)?;
-    get(db, turn)
+    finish_turn(db, lease, turn, &ending)?;
+    load_turn(db, turn)
 }
 
 /// Checks the lease, and that the turn belongs to the session and is running.
-fn check_running(db: &Connection, held: &Lease, turn: TurnId) -> Outcome<()> {
-    lease::check(db, held)?;
+fn check_running(db: &Connection, lease: &Lease, turn: TurnId) -> OpResult<()> {
+    lease::check_lease(db, lease)?;
     let running = db
         .prepare_cached(
             "SELECT 1 FROM turns WHERE id = ?1 AND session_id = ?2 AND state = 'running'",
         )?
-        .exists(params![turn.0, held.session.as_str()])?;
+        .exists(params![turn.0, lease.session.as_str()])?;
     if running {
         Ok(())
     } else {
-        Err(StoreError::NoTurn(held.session.clone()).into())
+        Err(StoreError::NoTurn(lease.session.clone()).into())
     }
 }
 
 pub(crate) fn begin_attempt(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     turn: TurnId,
     leg: LegId,
     at: Timestamp,
-) -> Outcome<()> {
-    check_running(db, held, turn)?;
+) -> OpResult<()> {
+    check_running(db, lease, turn)?;
     let moved = db
         .prepare_cached(
             "UPDATE legs SET tip_id = ?2 WHERE id = ?1 AND session_id = ?3 AND ended_at IS NULL",
         )?
-        .execute(params![leg.0, turn.0, held.session.as_str()])?;
+        .execute(params![leg.0, turn.0, lease.session.as_str()])?;
     if moved == 0 {
-        return Err(StoreError::NoLeg(held.session.clone()).into());
+        return Err(StoreError::NoLeg(lease.session.clone()).into());
     }
     db.prepare_cached("UPDATE turns SET sent = 1 WHERE id = ?1")?
         .execute([turn.0])?;
@@ -117,19 +124,24 @@ pub(crate) fn begin_attempt(
         "INSERT INTO attempts (turn_id, n, leg_id, state, started_at)
          VALUES (?1, (SELECT count(*) + 1 FROM attempts WHERE turn_id = ?1), ?2, 'running', ?3)",
     )?
-    .execute(params![turn.0, leg.0, micros(at)])?;
+    .execute(params![turn.0, leg.0, to_micros(at)])?;
     Ok(())
 }
 
-pub(crate) fn append(db: &Connection, held: &Lease, turn: TurnId, entry: &Entry) -> Outcome<()> {
-    check_running(db, held, turn)?;
+pub(crate) fn append_entry(
+    db: &Connection,
+    lease: &Lease,
+    turn: TurnId,
+    entry: &TurnEntry,
+) -> OpResult<()> {
+    check_running(db, lease, turn)?;
     match entry {
-        Entry::Message { seq, message } => write_message(db, turn, *seq, message),
-        Entry::Draft(draft) => write_draft(db, turn, draft),
+        TurnEntry::Message { seq, message } => write_message(db, turn, *seq, message),
+        TurnEntry::Draft(draft) => write_draft(db, turn, draft),
     }
 }
 
-fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> Outcome<()> {
+fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO messages (turn_id, seq, role, complete, payload, at, tokens)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -141,8 +153,8 @@ fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> 
         seq,
         message.role.as_str(),
         message.complete,
-        encoding::encode(&message.parts),
-        micros(message.at),
+        encoding::encode_parts(&message.parts),
+        to_micros(message.at),
         message.tokens
     ])?;
     db.prepare_cached("DELETE FROM drafts WHERE turn_id = ?1 AND seq = ?2")?
@@ -150,7 +162,7 @@ fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> 
     Ok(())
 }
 
-fn write_draft(db: &Connection, turn: TurnId, draft: &Draft) -> Outcome<()> {
+fn write_draft(db: &Connection, turn: TurnId, draft: &Draft) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO drafts (turn_id, seq, n, kind, text, at)
          VALUES (?1, ?2, (SELECT count(*) FROM drafts WHERE turn_id = ?1 AND seq = ?2), ?3, ?4, ?5)",
@@ -158,14 +170,14 @@ fn write_draft(db: &Connection, turn: TurnId, draft: &Draft) -> Outcome<()> {
     .execute(params![
         turn.0,
         draft.seq,
-        kind_name(draft.kind),
+        draft_kind_name(draft.kind),
         draft.text,
-        micros(draft.at)
+        to_micros(draft.at)
     ])?;
     Ok(())
 }
 
-fn kind_name(kind: DraftKind) -> &'static str {
+fn draft_kind_name(kind: DraftKind) -> &'static str {
     match kind {
         DraftKind::Text => "text",
         DraftKind::Thought => "thought",
@@ -173,34 +185,39 @@ fn kind_name(kind: DraftKind) -> &'static str {
 }
 
 /// Ends a turn, and writes the consequences: the mark of the attempt, the provider's health, the end of a leg.
-pub(crate) fn settle(
+pub(crate) fn settle_turn(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     turn: TurnId,
-    finish: &Finish,
-    settled: &Settled,
-) -> Outcome<()> {
-    self::finish(db, held, turn, finish)?;
-    if let Some(mark) = &settled.mark {
-        reconcile::mark_end(db, held, turn, mark)?;
+    ending: &TurnEnding,
+    effects: &SettleEffects,
+) -> OpResult<()> {
+    self::finish_turn(db, lease, turn, ending)?;
+    if let Some(mark) = &effects.mark {
+        reconcile::set_attempt_mark(db, lease, turn, mark)?;
     }
-    if let Some((provider, standing)) = &settled.standing {
-        provider_health::set_standing(db, held, provider, standing)?;
+    if let Some((provider, health)) = &effects.provider_health {
+        provider_health::set_provider_health(db, lease, provider, health)?;
     }
-    if let Some((leg, why)) = settled.ends {
-        legs::end(db, held, leg, why, finish.at)?;
+    if let Some((leg, reason)) = effects.ended_leg {
+        legs::end_leg(db, lease, leg, reason, ending.at)?;
     }
     Ok(())
 }
 
-pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finish) -> Outcome<()> {
-    check_running(db, held, turn)?;
-    for (seq, message) in &finish.messages {
+pub(crate) fn finish_turn(
+    db: &Connection,
+    lease: &Lease,
+    turn: TurnId,
+    ending: &TurnEnding,
+) -> OpResult<()> {
+    check_running(db, lease, turn)?;
+    for (seq, message) in &ending.messages {
         write_message(db, turn, *seq, message)?;
     }
-    let failure = finish.failure.as_ref();
-    let at = micros(finish.at);
-    let usage = &finish.usage;
+    let failure = ending.failure.as_ref();
+    let at = to_micros(ending.at);
+    let usage = &ending.usage;
     db.prepare_cached(
         "UPDATE turns SET state = ?2, input_tokens = ?3, output_tokens = ?4, cached_tokens = ?5, total_tokens = ?6,
              context_tokens = ?7, context_window = ?8, failure_class = ?9, failure_message = ?10,
@@ -208,7 +225,7 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
     )?
     .execute(params![
         turn.0,
-        finish.state.as_str(),
+        ending.state.as_str(),
         usage.input_tokens,
         usage.output_tokens,
         usage.cached_tokens,
@@ -220,40 +237,40 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
         failure.and_then(|failure| failure.hint.as_ref().map(Hint::to_string)),
         failure.and_then(|failure| failure.stderr.as_ref()),
         at,
-        failure.and_then(|failure| failure.retry_at.map(micros))
+        failure.and_then(|failure| failure.retry_at.map(to_micros))
     ])?;
-    settle_attempt(db, turn, finish)?;
+    settle_attempt(db, turn, ending)?;
     db.prepare_cached(
         "UPDATE sessions SET updated_at = max(updated_at, ?2),
              total_tokens = CASE WHEN ?3 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?3 END
          WHERE id = ?1",
     )?
-    .execute(params![held.session.as_str(), at, usage.total_tokens])?;
+    .execute(params![lease.session.as_str(), at, usage.total_tokens])?;
     Ok(())
 }
 
 /// Ends the failed attempt of a running turn, so that another attempt can begin.
 pub(crate) fn fail_attempt(
     db: &Connection,
-    held: &Lease,
+    lease: &Lease,
     turn: TurnId,
     failure: &Failure,
     at: Timestamp,
-) -> Outcome<()> {
-    check_running(db, held, turn)?;
-    let finish = Finish {
+) -> OpResult<()> {
+    check_running(db, lease, turn)?;
+    let ending = TurnEnding {
         state: TurnState::Failed,
         messages: Vec::new(),
         usage: Usage::default(),
         failure: Some(failure.clone()),
         at,
     };
-    settle_attempt(db, turn, &finish)
+    settle_attempt(db, turn, &ending)
 }
 
 /// Ends the running attempt of a turn, and adds its token usage to the leg. Does nothing if no attempt is running.
-fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()> {
-    let failure = finish.failure.as_ref();
+fn settle_attempt(db: &Connection, turn: TurnId, ending: &TurnEnding) -> OpResult<()> {
+    let failure = ending.failure.as_ref();
     let leg: Option<i64> = db
         .prepare_cached(
             "UPDATE attempts SET state = ?2, failure_class = ?3, failure_message = ?4, failure_hint = ?5,
@@ -263,13 +280,13 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
         .query_row(
             params![
                 turn.0,
-                finish.state.as_str(),
+                ending.state.as_str(),
                 failure.map(|failure| failure.class.as_str()),
                 failure.map(|failure| &failure.message),
                 failure.and_then(|failure| failure.hint.as_ref().map(Hint::to_string)),
                 failure.and_then(|failure| failure.stderr.as_ref()),
-                micros(finish.at),
-                failure.and_then(|failure| failure.retry_at.map(micros))
+                to_micros(ending.at),
+                failure.and_then(|failure| failure.retry_at.map(to_micros))
             ],
             |row| row.get(0),
         )
@@ -283,15 +300,15 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
     )?
     .execute(params![
         leg,
-        finish.usage.total_tokens,
-        finish.usage.context_tokens
+        ending.usage.total_tokens,
+        ending.usage.context_tokens
     ])?;
     Ok(())
 }
 
 /// Returns the turns that lead to a session's head, oldest first.
-pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
-    chain_from(
+pub(crate) fn chain(db: &Connection, id: &SessionId) -> OpResult<Vec<Turn>> {
+    chain_from_sql(
         db,
         "SELECT head_id FROM sessions WHERE id = ?1",
         id.as_str(),
@@ -299,55 +316,55 @@ pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
 }
 
 /// Returns the turns that lead to a turn, oldest first, including the turn itself.
-pub(crate) fn chain_to(db: &Connection, turn: TurnId) -> Outcome<Vec<Turn>> {
-    chain_from(db, "SELECT ?1", turn.0)
+pub(crate) fn chain_up_to(db: &Connection, turn: TurnId) -> OpResult<Vec<Turn>> {
+    chain_from_sql(db, "SELECT ?1", turn.0)
 }
 
-fn chain_from(db: &Connection, head: &str, of: impl ToSql) -> Outcome<Vec<Turn>> {
+fn chain_from_sql(db: &Connection, head: &str, start_key: impl ToSql) -> OpResult<Vec<Turn>> {
     let sql = format!(
         "WITH RECURSIVE chain (id) AS (
              {head}
              UNION ALL SELECT t.parent_id FROM turns t JOIN chain c ON t.id = c.id WHERE t.parent_id IS NOT NULL
          )
          SELECT {} FROM chain c JOIN turns t ON t.id = c.id ORDER BY t.n",
-        rows::TURN
+        rows::TURN_COLUMNS
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let turns = statement.query_map([of], rows::turn)?;
+    let turns = statement.query_map([start_key], rows::read_turn)?;
     Ok(turns.collect::<Result<_, _>>()?)
 }
 
-pub(crate) fn messages(db: &Connection, turn: TurnId) -> Outcome<Vec<Message>> {
-    let mut written = db.prepare_cached(
+pub(crate) fn list_messages(db: &Connection, turn: TurnId) -> OpResult<Vec<Message>> {
+    let mut statement = db.prepare_cached(
         "SELECT seq, role, complete, payload, at, tokens FROM messages WHERE turn_id = ?1 ORDER BY seq",
     )?;
-    let mut all = written
+    let mut numbered = statement
         .query_map([turn.0], |row| {
-            Ok((row.get::<_, u32>(0)?, rows::message(row, 1)?))
+            Ok((row.get::<_, u32>(0)?, rows::read_message(row, 1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    all.extend(drafted(db, turn)?);
-    all.sort_by_key(|(seq, _)| *seq);
-    Ok(all.into_iter().map(|(_, message)| message).collect())
+    numbered.extend(list_draft_messages(db, turn)?);
+    numbered.sort_by_key(|(seq, _)| *seq);
+    Ok(numbered.into_iter().map(|(_, message)| message).collect())
 }
 
 /// Returns the drafts of a turn, joined into incomplete messages: the text that the agent had sent when the turn was
 /// cut off.
-fn drafted(db: &Connection, turn: TurnId) -> Outcome<Vec<(u32, Message)>> {
+fn list_draft_messages(db: &Connection, turn: TurnId) -> OpResult<Vec<(u32, Message)>> {
     let mut statement = db.prepare_cached(
         "SELECT seq, kind, text, at FROM drafts WHERE turn_id = ?1 ORDER BY seq, n",
     )?;
     let mut rows = statement.query([turn.0])?;
-    let mut found: Vec<(u32, Message)> = Vec::new();
+    let mut drafts: Vec<(u32, Message)> = Vec::new();
     while let Some(row) = rows.next()? {
         let seq: u32 = row.get(0)?;
         let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        let at = rows::time(row, 3)?;
-        if let Some((last, message)) = found.last_mut()
+        let at = rows::read_time(row, 3)?;
+        if let Some((last, message)) = drafts.last_mut()
             && *last == seq
-            && let Some(Part::Text(words) | Part::Thought(words)) = message.parts.first_mut()
+            && let Some(Part::Text(content) | Part::Thought(content)) = message.parts.first_mut()
         {
-            words.push_str(text);
+            content.push_str(text);
             message.at = at;
             continue;
         }
@@ -357,14 +374,14 @@ fn drafted(db: &Connection, turn: TurnId) -> Outcome<Vec<(u32, Message)>> {
         };
         let mut message = Message::new(Role::Assistant, vec![part], at);
         message.complete = false;
-        found.push((seq, message));
+        drafts.push((seq, message));
     }
-    Ok(found)
+    Ok(drafts)
 }
 
-pub(crate) fn attempts(db: &Connection, turn: TurnId) -> Outcome<Vec<Attempt>> {
-    let sql = format!("{} WHERE turn_id = ?1 ORDER BY n", rows::ATTEMPT);
+pub(crate) fn list_attempts(db: &Connection, turn: TurnId) -> OpResult<Vec<Attempt>> {
+    let sql = format!("{} WHERE turn_id = ?1 ORDER BY n", rows::ATTEMPT_QUERY);
     let mut statement = db.prepare_cached(&sql)?;
-    let attempts = statement.query_map([turn.0], rows::attempt)?;
+    let attempts = statement.query_map([turn.0], rows::read_attempt)?;
     Ok(attempts.collect::<Result<_, _>>()?)
 }

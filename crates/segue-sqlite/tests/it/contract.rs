@@ -2,9 +2,9 @@
 
 use segue_sqlite::SqliteStore;
 
-fn fresh() -> (SqliteStore, tempfile::TempDir) {
+fn open_temp_store() -> (SqliteStore, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     (SqliteStore::open(directory.path()).unwrap(), directory)
 }
 
-segue_store::store_contract!(fresh());
+segue_store::store_contract!(open_temp_store());

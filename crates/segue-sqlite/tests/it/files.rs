@@ -8,11 +8,11 @@ use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
-use segue_store::{Filter, NewSession, Page, Store, StoreError};
+use segue_store::{SessionFilter, NewSession, PageRequest, Store, StoreError};
 
 fn new_session(n: u32) -> NewSession {
     NewSession {
-        id: SessionId::at(Timestamp::UNIX_EPOCH, n),
+        id: SessionId::from_timestamp(Timestamp::UNIX_EPOCH, n),
         project: Project {
             key: "k".into(),
             cwd: "/".into(),
@@ -21,28 +21,28 @@ fn new_session(n: u32) -> NewSession {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at: Timestamp::UNIX_EPOCH,
-        unless: None,
+        conflict_filter: None,
     }
 }
 
-async fn count(store: &SqliteStore) -> usize {
-    let found = store
-        .find(&Filter::default(), Page::first(10_000))
+async fn count_sessions(store: &SqliteStore) -> usize {
+    let page = store
+        .list_sessions(&SessionFilter::default(), PageRequest::first(10_000))
         .await
         .unwrap();
-    found.sessions.len()
+    page.sessions.len()
 }
 
 #[tokio::test]
-async fn what_is_written_is_there_for_the_next_process() {
+async fn written_sessions_are_visible_to_the_next_process() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path()).unwrap();
-    store.create(new_session(1)).await.unwrap();
-    let second = SqliteStore::open(directory.path()).unwrap();
-    assert_eq!(count(&second).await, 1);
-    second.create(new_session(2)).await.unwrap();
-    assert_eq!(count(&store).await, 2, "a reader sees what others commit");
-    let health = store.health().await.unwrap();
+    store.create_session(new_session(1)).await.unwrap();
+    let second_store = SqliteStore::open(directory.path()).unwrap();
+    assert_eq!(count_sessions(&second_store).await, 1);
+    second_store.create_session(new_session(2)).await.unwrap();
+    assert_eq!(count_sessions(&store).await, 2, "a reader sees what others commit");
+    let health = store.check_health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
         (12, 2, vec![])
@@ -50,7 +50,7 @@ async fn what_is_written_is_there_for_the_next_process() {
 }
 
 #[tokio::test]
-async fn a_store_of_the_first_format_is_brought_up_to_date() {
+async fn a_store_of_the_first_format_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
     {
         #[expect(clippy::disallowed_methods, reason = "an older segue made it")]
@@ -68,23 +68,23 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
         old.pragma_update(None, "user_version", 1).unwrap();
     }
     let store = SqliteStore::open(directory.path()).unwrap();
-    store.create(new_session(1)).await.unwrap();
-    let health = store.health().await.unwrap();
+    store.create_session(new_session(1)).await.unwrap();
+    let health = store.check_health().await.unwrap();
     assert_eq!((health.format, health.sessions), (12, 2));
     // The migration makes a session of the old format findable by its feature.
     let feature = FeatureId::parse("支払い").unwrap();
-    let pay = Purpose::of(Scope::Feature(feature));
-    let filter = Filter {
+    let pay = Purpose::for_scope(Scope::Feature(feature));
+    let filter = SessionFilter {
         purpose: Some(pay.clone()),
-        ..Filter::default()
+        ..SessionFilter::default()
     };
-    let found = store.find(&filter, Page::first(2)).await.unwrap().sessions;
-    let purposes: Vec<_> = found.into_iter().map(|session| session.purpose).collect();
+    let sessions = store.list_sessions(&filter, PageRequest::first(2)).await.unwrap().sessions;
+    let purposes: Vec<_> = sessions.into_iter().map(|session| session.purpose).collect();
     assert_eq!(purposes, [Some(pay)]);
 }
 
 /// The first eleven migrations in order; they make a store of format 11.
-const MIGRATIONS: [&str; 11] = [
+const FORMAT_11_MIGRATIONS: [&str; 11] = [
     include_str!("../../src/schema/0001_sessions.sql"),
     include_str!("../../src/schema/0002_retry.sql"),
     include_str!("../../src/schema/0003_tags.sql"),
@@ -99,12 +99,12 @@ const MIGRATIONS: [&str; 11] = [
 ];
 
 #[tokio::test]
-async fn a_store_of_the_eleventh_format_keeps_its_legs_and_checkpoints() {
+async fn a_migrated_store_of_the_eleventh_format_retains_legs_and_checkpoints() {
     let directory = tempfile::tempdir().unwrap();
     {
         #[expect(clippy::disallowed_methods, reason = "an older segue made it")]
         let old = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
-        for migration in MIGRATIONS {
+        for migration in FORMAT_11_MIGRATIONS {
             old.execute_batch(migration).unwrap();
         }
         old.execute_batch(
@@ -128,21 +128,21 @@ async fn a_store_of_the_eleventh_format_keeps_its_legs_and_checkpoints() {
         old.pragma_update(None, "user_version", 11).unwrap();
     }
     let store = SqliteStore::open(directory.path()).unwrap();
-    let health = store.health().await.unwrap();
+    let health = store.check_health().await.unwrap();
     assert_eq!((health.format, health.problems), (12, vec![]));
     let id = SessionId::parse("20251207_143022_k3f9").unwrap();
     let legs = store.legs(&id).await.unwrap();
     let legs: Vec<_> = legs
         .iter()
-        .map(|leg| (leg.n, leg.tip, leg.consecutive_failures))
+        .map(|leg| (leg.number, leg.tip, leg.consecutive_failures))
         .collect();
     assert_eq!(legs, [(1, Some(TurnId(1)), 0)]);
     let versions = store.checkpoints(&id).await.unwrap();
-    let told: Vec<_> = versions
+    let version_fields: Vec<_> = versions
         .iter()
-        .map(|version| (version.n, version.read, version.last_item))
+        .map(|version| (version.n, version.last_read_turn, version.last_item_id))
         .collect();
-    assert_eq!(told, [(1, 0, 9), (2, 1, 0)]);
+    assert_eq!(version_fields, [(1, 0, 9), (2, 1, 0)]);
 }
 
 #[tokio::test]
@@ -150,14 +150,14 @@ async fn an_empty_file_becomes_a_store() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(FILE_NAME), "").unwrap();
     let store = SqliteStore::open(directory.path()).unwrap();
-    store.create(new_session(1)).await.unwrap();
-    assert_eq!(count(&store).await, 1);
+    store.create_session(new_session(1)).await.unwrap();
+    assert_eq!(count_sessions(&store).await, 1);
 }
 
 #[tokio::test]
-async fn a_store_whose_making_was_cut_off_is_made_anew() {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let half_made = elsewhere.path().join(FILE_NAME);
+async fn a_partially_created_store_is_recreated() {
+    let source_directory = tempfile::tempdir().unwrap();
+    let half_made = source_directory.path().join(FILE_NAME);
     #[expect(clippy::disallowed_methods, reason = "a file as a kill may leave it")]
     let db = rusqlite::Connection::open(&half_made).unwrap();
     // With a small cache SQLite writes to the file before the commit, and the journal contains the data for the
@@ -170,15 +170,15 @@ async fn a_store_whose_making_was_cut_off_is_made_anew() {
     }
     let directory = tempfile::tempdir().unwrap();
     for name in [FILE_NAME, "segue.db-journal"] {
-        fs::copy(elsewhere.path().join(name), directory.path().join(name)).unwrap();
+        fs::copy(source_directory.path().join(name), directory.path().join(name)).unwrap();
     }
     let store = SqliteStore::open(directory.path()).unwrap();
-    store.create(new_session(1)).await.unwrap();
-    assert_eq!(count(&store).await, 1);
+    store.create_session(new_session(1)).await.unwrap();
+    assert_eq!(count_sessions(&store).await, 1);
 }
 
 #[test]
-fn a_foreign_file_is_refused_and_left_alone() {
+fn a_foreign_file_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE_NAME);
     fs::write(
@@ -195,7 +195,7 @@ fn a_foreign_file_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn many_writers_in_many_stores_wait_for_each_other() {
+async fn concurrent_writers_in_several_stores_wait_for_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let stores: Vec<_> = (0..4)
         .map(|_| Arc::new(SqliteStore::open(directory.path()).unwrap()))
@@ -204,32 +204,32 @@ async fn many_writers_in_many_stores_wait_for_each_other() {
     for n in 0..200 {
         let store = Arc::clone(&stores[n as usize % 4]);
         tasks.push(tokio::spawn(
-            async move { store.create(new_session(n)).await },
+            async move { store.create_session(new_session(n)).await },
         ));
     }
     for task in tasks {
         task.await.unwrap().unwrap();
     }
-    assert_eq!(count(&stores[0]).await, 200);
+    assert_eq!(count_sessions(&stores[0]).await, 200);
 }
 
 #[tokio::test]
-async fn one_failure_in_a_batch_takes_nothing_else_with_it() {
+async fn a_failed_job_does_not_affect_other_jobs_of_its_batch() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
-    store.create(new_session(7)).await.unwrap();
+    store.create_session(new_session(7)).await.unwrap();
     // All tasks are queued at once, so that they share commits. Every third one creates a session that already exists.
     let tasks: Vec<_> = (0..60)
         .map(|n| {
             let store = Arc::clone(&store);
             let id = if n % 3 == 0 { 7 } else { 100 + n };
-            tokio::spawn(async move { store.create(new_session(id)).await.is_ok() })
+            tokio::spawn(async move { store.create_session(new_session(id)).await.is_ok() })
         })
         .collect();
-    let mut made = 0;
+    let mut created = 0;
     for task in tasks {
-        made += usize::from(task.await.unwrap());
+        created += usize::from(task.await.unwrap());
     }
-    assert_eq!(made, 40);
-    assert_eq!(count(&store).await, 41);
+    assert_eq!(created, 40);
+    assert_eq!(count_sessions(&store).await, 41);
 }

@@ -8,30 +8,30 @@ use std::path::Path;
 use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
-use segue_store::{Draft, DraftKind, Entry, Finish, LeaseRequest, NewSession, Store};
+use segue_store::{Draft, DraftKind, TurnEntry, TurnEnding, LeaseRequest, NewSession, Store};
 
 /// Environment variable with the directory for the child's store. Without it the test `child` does nothing.
-const CHILD: &str = "SEGUE_SYNC_CHILD";
+const CHILD_STORE_VARIABLE: &str = "SEGUE_SYNC_CHILD";
 
-fn acknowledge(what: &str) {
+fn acknowledge(operation: &str) {
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "ACK {what}").unwrap();
+    writeln!(stdout, "ACK {operation}").unwrap();
     stdout.flush().unwrap();
 }
 
 /// Runs in the child process: writes to the store, and prints an acknowledgement after each write has returned.
 #[tokio::test]
 async fn child() {
-    let Some(directory) = std::env::var_os(CHILD) else {
+    let Some(directory) = std::env::var_os(CHILD_STORE_VARIABLE) else {
         return;
     };
     let store = SqliteStore::open(Path::new(&directory)).unwrap();
     let at = Timestamp::UNIX_EPOCH;
-    let id = SessionId::at(at, 1);
+    let id = SessionId::from_timestamp(at, 1);
     let new = NewSession {
         id: id.clone(),
         project: Project {
@@ -42,77 +42,77 @@ async fn child() {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at,
-        unless: None,
+        conflict_filter: None,
     };
-    store.create(new).await.unwrap();
+    store.create_session(new).await.unwrap();
     acknowledge("create");
     let request = LeaseRequest {
         session: id,
-        owner: ProcessMark {
+        owner: ProcessIdentity {
             host: "h".into(),
             pid: 1,
-            started: "s".into(),
+            start_time: "s".into(),
         },
         at,
         expires_after: SignedDuration::from_secs(9),
         dead_epoch: None,
     };
-    let lease = store.acquire(request).await.unwrap().lease;
+    let lease = store.acquire_lease(request).await.unwrap().lease;
     acknowledge("acquire");
-    let prompt = Message::text(Role::User, "go", at);
+    let prompt = Message::from_text(Role::User, "go", at);
     let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
     acknowledge("begin_turn");
     for seq in 1..=20 {
-        let words = "some words ".repeat(seq as usize * 40);
+        let content = "some words ".repeat(seq as usize * 40);
         let entry = if seq % 2 == 0 {
-            let message = Message::text(Role::Assistant, words, at);
-            Entry::Message { seq, message }
+            let message = Message::from_text(Role::Assistant, content, at);
+            TurnEntry::Message { seq, message }
         } else {
-            Entry::Draft(Draft {
+            TurnEntry::Draft(Draft {
                 seq: seq + 1,
                 kind: DraftKind::Text,
-                text: words,
+                text: content,
                 at,
             })
         };
-        store.append(&lease, turn, entry).await.unwrap();
+        store.append_entry(&lease, turn, entry).await.unwrap();
         acknowledge("append");
     }
-    let finish = Finish {
+    let ending = TurnEnding {
         state: TurnState::Finished,
         messages: Vec::new(),
         usage: Usage::default(),
         failure: None,
         at,
     };
-    store.finish_turn(&lease, turn, finish).await.unwrap();
+    store.finish_turn(&lease, turn, ending).await.unwrap();
     acknowledge("finish_turn");
-    store.release(&lease).await.unwrap();
+    store.release_lease(&lease).await.unwrap();
     acknowledge("release");
 }
 
 /// Event that a line of the trace shows.
 #[derive(Debug, PartialEq, Eq)]
-enum Call {
-    WroteLog,
-    SyncedLog,
-    Acknowledged,
-    Claimed,
+enum TraceEvent {
+    WalWritten,
+    WalSynced,
+    WriteAcknowledged,
+    LeaseAcknowledged,
 }
 
-fn call(line: &str) -> Option<Call> {
-    let log = line.contains("segue.db-wal>");
-    if log && (line.contains("pwrite64(") || line.contains("write(")) {
-        Some(Call::WroteLog)
-    } else if log
+fn parse_trace_event(line: &str) -> Option<TraceEvent> {
+    let is_wal = line.contains("segue.db-wal>");
+    if is_wal && (line.contains("pwrite64(") || line.contains("write(")) {
+        Some(TraceEvent::WalWritten)
+    } else if is_wal
         && (line.contains("fdatasync(") || line.contains("fsync("))
         && line.contains("= 0")
     {
-        Some(Call::SyncedLog)
+        Some(TraceEvent::WalSynced)
     } else if line.contains("\"ACK acquire") || line.contains("\"ACK release") {
-        Some(Call::Claimed)
+        Some(TraceEvent::LeaseAcknowledged)
     } else if line.contains("\"ACK ") {
-        Some(Call::Acknowledged)
+        Some(TraceEvent::WriteAcknowledged)
     } else {
         None
     }
@@ -120,18 +120,18 @@ fn call(line: &str) -> Option<Call> {
 
 /// Returns the number of acknowledgements if each follows a write and its sync, and each acknowledgement of a lease
 /// follows a write without a sync.
-fn count_sound_acknowledgements(calls: &[Call]) -> Result<usize, &'static str> {
+fn count_sound_acknowledgements(events: &[TraceEvent]) -> Result<usize, &'static str> {
     let (mut wrote, mut synced, mut count) = (false, false, 0);
-    for call in calls {
-        match call {
-            Call::WroteLog => (wrote, synced) = (true, false),
-            Call::SyncedLog => synced = true,
-            Call::Acknowledged | Call::Claimed if !wrote => {
+    for event in events {
+        match event {
+            TraceEvent::WalWritten => (wrote, synced) = (true, false),
+            TraceEvent::WalSynced => synced = true,
+            TraceEvent::WriteAcknowledged | TraceEvent::LeaseAcknowledged if !wrote => {
                 return Err("acknowledged without a write");
             }
-            Call::Acknowledged if !synced => return Err("acknowledged before the sync"),
-            Call::Claimed if synced => return Err("a claim waited for the disk"),
-            Call::Acknowledged | Call::Claimed => {
+            TraceEvent::WriteAcknowledged if !synced => return Err("acknowledged before the sync"),
+            TraceEvent::LeaseAcknowledged if synced => return Err("a claim waited for the disk"),
+            TraceEvent::WriteAcknowledged | TraceEvent::LeaseAcknowledged => {
                 count += 1;
                 (wrote, synced) = (false, false);
             }
@@ -141,7 +141,7 @@ fn count_sound_acknowledgements(calls: &[Call]) -> Result<usize, &'static str> {
 }
 
 #[test]
-fn every_acknowledgement_comes_after_a_sync() {
+fn every_acknowledgement_follows_a_sync() {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("trace");
     let output = Command::new("strace")
@@ -155,7 +155,7 @@ fn every_acknowledgement_comes_after_a_sync() {
         .arg(&trace)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "syncs::child", "--nocapture"])
-        .env(CHILD, directory.path().join("store"))
+        .env(CHILD_STORE_VARIABLE, directory.path().join("store"))
         .output()
         .expect("strace is needed; `cargo xtask test` installs it");
     assert!(
@@ -163,18 +163,18 @@ fn every_acknowledgement_comes_after_a_sync() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // If calls of two threads overlap, strace prints each in two halves; `whole_calls` joins them at the second half.
+    // If calls of two threads overlap, strace prints each in two halves; `join_split_calls` joins them at the second half.
     let trace = fs::read_to_string(trace).unwrap();
-    let calls: Vec<Call> = whole_calls(&trace)
+    let events: Vec<TraceEvent> = join_split_calls(&trace)
         .iter()
-        .filter_map(|line| call(line))
+        .filter_map(|line| parse_trace_event(line))
         .collect();
-    assert_eq!(count_sound_acknowledgements(&calls), Ok(25), "{calls:?}");
+    assert_eq!(count_sound_acknowledgements(&events), Ok(25), "{events:?}");
 }
 
-fn whole_calls(trace: &str) -> Vec<String> {
-    let mut begun: Vec<(String, String)> = Vec::new();
-    let mut whole = Vec::new();
+fn join_split_calls(trace: &str) -> Vec<String> {
+    let mut unfinished: Vec<(String, String)> = Vec::new();
+    let mut complete_lines = Vec::new();
     for line in trace.lines() {
         let thread = line
             .split_whitespace()
@@ -182,37 +182,37 @@ fn whole_calls(trace: &str) -> Vec<String> {
             .unwrap_or_default()
             .to_owned();
         if let Some(first) = line.strip_suffix(" <unfinished ...>") {
-            begun.push((thread, first.to_owned()));
+            unfinished.push((thread, first.to_owned()));
         } else if let Some((_, second)) = line.split_once(" resumed>") {
-            let at = begun.iter().position(|(of, _)| *of == thread).unwrap();
-            whole.push(format!("{}{second}", begun.remove(at).1));
+            let index = unfinished.iter().position(|(started_on, _)| *started_on == thread).unwrap();
+            complete_lines.push(format!("{}{second}", unfinished.remove(index).1));
         } else {
-            whole.push(line.to_owned());
+            complete_lines.push(line.to_owned());
         }
     }
-    whole
+    complete_lines
 }
 
 #[test]
-fn the_watcher_notices_what_is_missing() {
-    use Call::{Acknowledged, Claimed, SyncedLog, WroteLog};
+fn the_trace_check_detects_missing_syncs() {
+    use TraceEvent::{WriteAcknowledged, LeaseAcknowledged, WalSynced, WalWritten};
     assert_eq!(
-        count_sound_acknowledgements(&[WroteLog, SyncedLog, Acknowledged]),
+        count_sound_acknowledgements(&[WalWritten, WalSynced, WriteAcknowledged]),
         Ok(1)
     );
-    assert!(count_sound_acknowledgements(&[WroteLog, Acknowledged, SyncedLog]).is_err());
-    assert!(count_sound_acknowledgements(&[WroteLog, SyncedLog, WroteLog, Acknowledged]).is_err());
-    assert!(count_sound_acknowledgements(&[SyncedLog, Acknowledged]).is_err());
-    assert_eq!(count_sound_acknowledgements(&[WroteLog, Claimed]), Ok(1));
-    assert!(count_sound_acknowledgements(&[Claimed]).is_err());
-    assert!(count_sound_acknowledgements(&[WroteLog, SyncedLog, Claimed]).is_err());
+    assert!(count_sound_acknowledgements(&[WalWritten, WriteAcknowledged, WalSynced]).is_err());
+    assert!(count_sound_acknowledgements(&[WalWritten, WalSynced, WalWritten, WriteAcknowledged]).is_err());
+    assert!(count_sound_acknowledgements(&[WalSynced, WriteAcknowledged]).is_err());
+    assert_eq!(count_sound_acknowledgements(&[WalWritten, LeaseAcknowledged]), Ok(1));
+    assert!(count_sound_acknowledgements(&[LeaseAcknowledged]).is_err());
+    assert!(count_sound_acknowledgements(&[WalWritten, WalSynced, LeaseAcknowledged]).is_err());
     // The write after a lease must itself be synced; that sync also covers the lease.
-    assert!(count_sound_acknowledgements(&[WroteLog, Claimed, WroteLog, Acknowledged]).is_err());
+    assert!(count_sound_acknowledgements(&[WalWritten, LeaseAcknowledged, WalWritten, WriteAcknowledged]).is_err());
     let lines = [
         r#"12 pwrite64(5</x/segue.db-wal>, "...", 24, 0) = 24"#,
         r"12 fdatasync(5</x/segue.db-wal>) = 0",
         r#"11 write(1</dev/null>, "ACK append\n", 11) = 11"#,
     ];
-    let calls: Vec<Call> = lines.iter().filter_map(|line| call(line)).collect();
-    assert_eq!(calls, [WroteLog, SyncedLog, Acknowledged]);
+    let events: Vec<TraceEvent> = lines.iter().filter_map(|line| parse_trace_event(line)).collect();
+    assert_eq!(events, [WalWritten, WalSynced, WriteAcknowledged]);
 }

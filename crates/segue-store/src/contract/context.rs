@@ -1,54 +1,59 @@
 //! Contract cases for the stored project context.
 
-use segue_core::brief::{Context, Document, KeptContext, Source};
+use segue_core::brief::{CachedContext, ContextSource, Document, ProjectContext};
 
-use super::{at, id, open_session};
+use super::{open_session, session_id, time_at};
 use crate::{Store, StoreError};
 
-fn kept(text: &str, tokens: u64) -> KeptContext {
+fn cached_context(text: &str, tokens: u64) -> CachedContext {
     let document = Document {
         name: "CLAUDE.md".into(),
         text: text.to_owned(),
         size: 100,
     };
-    KeptContext {
-        context: Context {
+    CachedContext {
+        context: ProjectContext {
             documents: vec![document],
-            ..Context::default()
+            ..ProjectContext::default()
         },
-        sources: vec![Source {
+        sources: vec![ContextSource {
             name: "CLAUDE.md".into(),
             stamp: text.to_owned(),
         }],
         tokens,
-        at: at(7),
+        at: time_at(7),
     }
 }
 
 /// Verifies that each session stores only its newest project context, that an unknown session is refused, and that the
 /// context is deleted with its session.
-pub async fn a_context_is_kept_with_its_session(store: &dyn Store) {
+pub async fn a_project_context_is_stored_with_its_session(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
-    let (other, _other) = open_session(store, 2).await;
-    assert_eq!(store.context(&session.id).await.unwrap(), None);
-    let first = kept("one", 10);
-    store.keep_context(&session.id, first).await.unwrap();
-    let second = kept("two", 20);
+    let (other_session, _other_lease) = open_session(store, 2).await;
+    assert_eq!(store.saved_context(&session.id).await.unwrap(), None);
+    let first = cached_context("one", 10);
+    store.save_context(&session.id, first).await.unwrap();
+    let second = cached_context("two", 20);
     store
-        .keep_context(&session.id, second.clone())
+        .save_context(&session.id, second.clone())
         .await
         .unwrap();
-    assert_eq!(store.context(&session.id).await.unwrap(), Some(second));
-    assert_eq!(store.context(&other.id).await.unwrap(), None);
+    assert_eq!(
+        store.saved_context(&session.id).await.unwrap(),
+        Some(second)
+    );
+    assert_eq!(store.saved_context(&other_session.id).await.unwrap(), None);
     let before = session.updated_at;
     let after = store.session(&session.id).await.unwrap().unwrap();
     assert_eq!(after.updated_at, before);
 
-    let unknown = store.keep_context(&id(9), kept("x", 1)).await;
+    let unknown = store
+        .save_context(&session_id(9), cached_context("x", 1))
+        .await;
     assert!(
         matches!(unknown, Err(StoreError::NoSession(_))),
         "{unknown:?}"
     );
-    store.delete(&lease).await.unwrap();
-    assert_eq!(store.context(&session.id).await.unwrap(), None);
+    store.delete_session(&lease).await.unwrap();
+    assert_eq!(store.saved_context(&session.id).await.unwrap(), None);
 }

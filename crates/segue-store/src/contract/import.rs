@@ -1,48 +1,53 @@
 //! Contract cases for sessions that are imported from another program.
 
-use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind, Occasion};
+use segue_core::checkpoint::{Checkpoint, CheckpointItem, CheckpointReason, ItemAuthor, ItemKind};
 use segue_core::json::Json;
 use segue_core::session::{
-    Candidate, Decision, DecisionKind, MatchedBy, Message, Role, Tag, TurnState, Usage,
+    Decision, DecisionKind, MatchedBy, Message, RefCandidate, Role, Tag, TurnState, Usage,
 };
 
-use super::{at, claim, id, new_session, owner, story};
-use crate::{AdoptedTurn, Imported, ImportedCheckpoint, NewSession, Origin, Store, StoreError};
+use super::{lease_request, list_prompts, new_session, owner, session_id, time_at};
+use crate::{
+    AdoptedTurn, ImportedCheckpoint, ImportedSession, NewSession, SessionOrigin, Store, StoreError,
+};
 
-fn turn(question: &str, answer: &str, second: i64) -> AdoptedTurn {
+fn adopted_turn(question: &str, answer: &str, second: i64) -> AdoptedTurn {
     AdoptedTurn {
         state: TurnState::Finished,
         messages: vec![
-            Message::text(Role::User, question, at(second)),
-            Message::text(Role::Assistant, answer, at(second + 1)),
+            Message::from_text(Role::User, question, time_at(second)),
+            Message::from_text(Role::Assistant, answer, time_at(second + 1)),
         ],
         usage: Usage::default(),
-        started_at: at(second),
-        ended_at: at(second + 1),
+        started_at: time_at(second),
+        ended_at: time_at(second + 1),
         mark: None,
     }
 }
 
-fn imported(name: &str) -> Imported {
-    let item = Item {
+fn imported_session(name: &str) -> ImportedSession {
+    let item = CheckpointItem {
         id: 1,
         kind: ItemKind::Pending,
         text: "write the docs".into(),
         subject: None,
         turn: 1,
-        message: 0,
-        by: Author::Summary,
+        message_index: 0,
+        author: ItemAuthor::Summariser,
         weight: 1,
         pinned: false,
     };
-    Imported {
-        origin: Origin {
+    ImportedSession {
+        origin: SessionOrigin {
             name: name.to_owned(),
             format: "elsewhere".into(),
-            kept: Json::parse(r#"{"b":1,"a":[2]}"#).unwrap(),
-            at: at(900),
+            extra_fields: Json::parse(r#"{"b":1,"a":[2]}"#).unwrap(),
+            at: time_at(900),
         },
-        turns: vec![turn("one", "two", 10), turn("three", "four", 20)],
+        turns: vec![
+            adopted_turn("one", "two", 10),
+            adopted_turn("three", "four", 20),
+        ],
         checkpoint: Some(ImportedCheckpoint {
             turn: 1,
             covers: 0,
@@ -52,92 +57,113 @@ fn imported(name: &str) -> Imported {
             },
             tokens: 5,
             replaced: 500,
-            at: at(15),
+            at: time_at(15),
         }),
         tags: vec![Tag::parse("kept").unwrap()],
-        updated_at: at(30),
-        noted: Decision::new(DecisionKind::Session, "came from elsewhere"),
-        beside: Vec::new(),
+        updated_at: time_at(30),
+        decision: Decision::new(DecisionKind::Session, "came from elsewhere"),
+        distinct_from: Vec::new(),
     }
 }
 
 /// Verifies that an imported session has its turns, times, checkpoint and previous name, and that its lease is free.
-pub async fn an_imported_session_is_there_whole(store: &dyn Store) {
+pub async fn an_imported_session_is_complete(store: &dyn Store) {
     let new = NewSession {
-        at: at(5),
+        at: time_at(5),
         ..new_session(1)
     };
     let session = store
-        .import(new, owner(1), imported("3f2a-old"))
+        .import_session(new, owner(1), imported_session("3f2a-old"))
         .await
         .unwrap();
-    assert_eq!((session.created_at, session.updated_at), (at(5), at(30)));
+    assert_eq!(
+        (session.created_at, session.updated_at),
+        (time_at(5), time_at(30))
+    );
     assert_eq!((session.turns, session.native_id.as_ref()), (2, None));
-    assert_eq!(session.tags, imported("").tags);
-    assert_eq!(story(store, &session.id).await, ["one", "three"]);
+    assert_eq!(session.tags, imported_session("").tags);
+    assert_eq!(list_prompts(store, &session.id).await, ["one", "three"]);
     let turns = store.turns(&session.id).await.unwrap();
     assert!(turns.iter().all(segue_core::session::Turn::is_added));
     assert_eq!(
         (turns[1].started_at, turns[1].ended_at),
-        (at(20), Some(at(21)))
+        (time_at(20), Some(time_at(21)))
     );
-    let found = store.checkpoint_at(&session.id, turns[1].id).await;
-    let (version, checkpoint) = found.unwrap().unwrap();
+    let active = store.checkpoint_at(&session.id, turns[1].id).await;
+    let (version, checkpoint) = active.unwrap().unwrap();
     assert_eq!(
-        (version.n, version.covers, version.why, version.at),
-        (1, 0, Occasion::Imported, at(15))
+        (version.n, version.covers, version.reason, version.at),
+        (1, 0, CheckpointReason::Imported, time_at(15))
     );
     assert_eq!(checkpoint.items.len(), 1);
-    let origin = store.origin(&session.id).await.unwrap().unwrap();
-    assert_eq!(origin, imported("3f2a-old").origin);
-    let by_alias = Candidate {
+    let origin = store.session_origin(&session.id).await.unwrap().unwrap();
+    assert_eq!(origin, imported_session("3f2a-old").origin);
+    let alias_match = RefCandidate {
         id: session.id.clone(),
-        by: MatchedBy::Alias,
+        matched_by: MatchedBy::Alias,
     };
-    assert_eq!(store.candidates("3f2a-old").await.unwrap(), [by_alias]);
-    assert_eq!(store.candidates("3f2a").await.unwrap(), []);
+    assert_eq!(
+        store.ref_candidates("3f2a-old").await.unwrap(),
+        [alias_match]
+    );
+    assert_eq!(store.ref_candidates("3f2a").await.unwrap(), []);
     let log = store.decisions(&session.id, 9).await.unwrap();
     assert_eq!(log.len(), 1);
-    let granted = store.acquire(claim(&session.id, 2, 950)).await.unwrap();
-    store.delete(&granted.lease).await.unwrap();
-    assert_eq!(store.origin(&session.id).await.unwrap(), None);
-    assert_eq!(store.candidates("3f2a-old").await.unwrap(), []);
+    let granted = store
+        .acquire_lease(lease_request(&session.id, 2, 950))
+        .await
+        .unwrap();
+    store.delete_session(&granted.lease).await.unwrap();
+    assert_eq!(store.session_origin(&session.id).await.unwrap(), None);
+    assert_eq!(store.ref_candidates("3f2a-old").await.unwrap(), []);
 }
 
 /// Verifies that a session is imported only once into a project, that a failed import leaves no data, and that another
 /// project can import the same session.
-pub async fn the_same_is_imported_once(store: &dyn Store) {
+pub async fn a_session_is_imported_once_per_project(store: &dyn Store) {
     let first = store
-        .import(new_session(1), owner(1), imported("old"))
+        .import_session(new_session(1), owner(1), imported_session("old"))
         .await
         .unwrap();
-    assert_eq!(store.origin(&id(2)).await.unwrap(), None);
-    let again = store
-        .import(new_session(2), owner(1), imported("old"))
+    assert_eq!(store.session_origin(&session_id(2)).await.unwrap(), None);
+    let duplicate = store
+        .import_session(new_session(2), owner(1), imported_session("old"))
         .await;
-    assert!(matches!(again, Err(StoreError::Fits(there)) if there == first.id));
-    assert_eq!(store.session(&id(2)).await.unwrap(), None);
-    let other = Imported {
-        beside: vec![first.id.clone()],
-        ..imported("old")
+    assert!(matches!(duplicate, Err(StoreError::PurposeTaken(existing)) if existing == first.id));
+    assert_eq!(store.session(&session_id(2)).await.unwrap(), None);
+    let distinct = ImportedSession {
+        distinct_from: vec![first.id.clone()],
+        ..imported_session("old")
     };
-    let second = store.import(new_session(2), owner(1), other.clone()).await;
+    let second = store
+        .import_session(new_session(2), owner(1), distinct.clone())
+        .await;
     let second = second.unwrap().id;
-    let again = store.import(new_session(3), owner(1), other).await;
-    assert!(matches!(again, Err(StoreError::Fits(there)) if there == second));
-    let bad = Imported {
-        checkpoint: imported("x")
+    let repeated = store
+        .import_session(new_session(3), owner(1), distinct)
+        .await;
+    assert!(matches!(repeated, Err(StoreError::PurposeTaken(existing)) if existing == second));
+    let bad = ImportedSession {
+        checkpoint: imported_session("x")
             .checkpoint
-            .map(|kept| ImportedCheckpoint { turn: 7, ..kept }),
-        ..imported("bad")
+            .map(|checkpoint| ImportedCheckpoint {
+                turn: 7,
+                ..checkpoint
+            }),
+        ..imported_session("bad")
     };
-    assert!(store.import(new_session(3), owner(1), bad).await.is_err());
-    assert_eq!(store.session(&id(3)).await.unwrap(), None);
-    let mut elsewhere = new_session(4);
-    elsewhere.project.key = "/src/other/.git".into();
+    assert!(
+        store
+            .import_session(new_session(3), owner(1), bad)
+            .await
+            .is_err()
+    );
+    assert_eq!(store.session(&session_id(3)).await.unwrap(), None);
+    let mut other_project = new_session(4);
+    other_project.project.key = "/src/other/.git".into();
     store
-        .import(elsewhere, owner(1), imported("old"))
+        .import_session(other_project, owner(1), imported_session("old"))
         .await
         .unwrap();
-    assert_eq!(store.candidates("old").await.unwrap().len(), 3);
+    assert_eq!(store.ref_candidates("old").await.unwrap().len(), 3);
 }

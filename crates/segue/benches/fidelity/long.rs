@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_catalog::Catalog;
-use segue_core::brief::ToldTurn;
+use segue_core::brief::BriefTurn;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::json::Json;
 use segue_core::session::{Message, Part, Project, Role, Session, Title, TurnState, Usage};
-use segue_engine::{Engine, World};
+use segue_engine::{Engine, Environment};
 use segue_sqlite::SqliteStore;
-use segue_store::{Adopted, AdoptedTurn, LeaseRequest, NewLeg, NewSession, Store, TakenIn};
+use segue_store::{AdoptedSession, AdoptedTurn, LeaseRequest, NewLeg, NewSession, Store, NativeUpdate};
 use segue_testkit::fact_sessions::{self, Did, Planted};
 
 /// A session to be made, and the budget that it is ten times as large as.
@@ -31,10 +31,10 @@ impl Size {
 }
 
 /// What was said in it, each message counted.
-pub(crate) fn told(session: &Planted) -> Vec<ToldTurn> {
+pub(crate) fn told(session: &Planted) -> Vec<BriefTurn> {
     let turns = session.turns.iter().zip(1..);
     turns
-        .map(|(turn, n)| ToldTurn {
+        .map(|(turn, n)| BriefTurn {
             n,
             messages: messages(turn),
         })
@@ -42,17 +42,17 @@ pub(crate) fn told(session: &Planted) -> Vec<ToldTurn> {
 }
 
 /// How many tokens some turns have.
-pub(crate) fn tokens(turns: &[ToldTurn]) -> u64 {
+pub(crate) fn tokens(turns: &[BriefTurn]) -> u64 {
     let messages = turns.iter().flat_map(|turn| &turn.messages);
     messages.filter_map(|message| message.tokens).sum()
 }
 
 fn messages(turn: &fact_sessions::Turn) -> Vec<Message> {
     let at = at();
-    let mut messages = vec![Message::text(Role::User, turn.prompt.clone(), at)];
+    let mut messages = vec![Message::from_text(Role::User, turn.prompt.clone(), at)];
     for (nth, did) in turn.did.iter().enumerate() {
         match did {
-            Did::Said(text) => messages.push(Message::text(Role::Assistant, text.clone(), at)),
+            Did::Said(text) => messages.push(Message::from_text(Role::Assistant, text.clone(), at)),
             Did::Called {
                 tool,
                 args,
@@ -76,7 +76,7 @@ fn messages(turn: &fact_sessions::Turn) -> Vec<Message> {
         }
     }
     for message in &mut messages {
-        message.tokens = Some(segue_tokens::count(&segue_core::brief::told(message)));
+        message.tokens = Some(segue_tokens::count(&segue_core::brief::message_text(message)));
     }
     messages
 }
@@ -88,10 +88,10 @@ fn at() -> Timestamp {
 /// An engine on a store in `home`, whose briefs have so many tokens at most.
 pub(crate) fn engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
     let store = Arc::new(SqliteStore::open(home).unwrap());
-    let world = World {
+    let world = Environment {
         now: at,
         random: || 7,
-        me: segue_agents::mark_of(std::process::id()).unwrap(),
+        process: segue_agents::identify_process(std::process::id()).unwrap(),
     };
     let engine = Engine::new(store.clone(), Vec::new(), Catalog::default(), world);
     (engine.with_budget(budget), store)
@@ -100,14 +100,14 @@ pub(crate) fn engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
 /// Puts a session of a provider into a store, and compacts it so many times, the last time at its end; 0 is never.
 pub(crate) async fn put(
     (engine, store): (&Engine, &SqliteStore),
-    turns: &[ToldTurn],
+    turns: &[BriefTurn],
     (provider, place): (&str, &Path),
     compactions: usize,
 ) -> Session {
-    let me = segue_agents::mark_of(std::process::id()).unwrap();
+    let me = segue_agents::identify_process(std::process::id()).unwrap();
     let place = place.to_str().unwrap().to_owned();
     let provider = ProviderId::parse(provider).unwrap();
-    let id = SessionId::at(at(), 1);
+    let id = SessionId::from_timestamp(at(), 1);
     let new = NewSession {
         id: id.clone(),
         project: Project {
@@ -118,37 +118,37 @@ pub(crate) async fn put(
         purpose: None,
         provider: provider.clone(),
         at: at(),
-        unless: None,
+        conflict_filter: None,
     };
     let stretch = turns.len().div_ceil(compactions.max(1));
     for (nth, stretch) in turns.chunks(stretch).enumerate() {
         let native_id = NativeId::parse(&format!("planted-{nth}")).unwrap();
         let turns = stretch.iter().map(adopted).collect();
         let lease = if nth == 0 {
-            let native = Adopted { native_id, turns };
-            store.adopt(new.clone(), me.clone(), native).await.unwrap()
+            let native = AdoptedSession { native_id, turns };
+            store.adopt_native_session(new.clone(), me.clone(), native).await.unwrap()
         } else {
-            let lease = store.acquire(claim(&id)).await.unwrap().lease;
+            let lease = store.acquire_lease(claim(&id)).await.unwrap().lease;
             let leg = NewLeg {
                 provider: provider.clone(),
                 native_id: Some(native_id),
                 at: at(),
             };
             let leg = store.open_leg(&lease, leg).await.unwrap().id;
-            let taken = TakenIn {
+            let taken = NativeUpdate {
                 leg,
-                finish: None,
-                back_to: None,
+                interrupted_turn: None,
+                rewound_to: None,
                 turns,
                 at: at(),
             };
-            store.take_in(&lease, taken).await.unwrap();
+            store.apply_native_update(&lease, taken).await.unwrap();
             lease
         };
-        store.release(&lease).await.unwrap();
+        store.release_lease(&lease).await.unwrap();
         if compactions > 0 {
             let session = store.session(&id).await.unwrap().unwrap();
-            engine.compact(&session).await.unwrap().made.unwrap();
+            engine.compact(&session).await.unwrap().created.unwrap();
         }
     }
     store.session(&id).await.unwrap().unwrap()
@@ -157,14 +157,14 @@ pub(crate) async fn put(
 fn claim(id: &SessionId) -> LeaseRequest {
     LeaseRequest {
         session: id.clone(),
-        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        owner: segue_agents::identify_process(std::process::id()).unwrap(),
         at: at(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     }
 }
 
-fn adopted(turn: &ToldTurn) -> AdoptedTurn {
+fn adopted(turn: &BriefTurn) -> AdoptedTurn {
     AdoptedTurn {
         state: TurnState::Finished,
         messages: turn.messages.clone(),

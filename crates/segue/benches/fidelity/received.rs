@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use segue_core::brief::ToldTurn;
+use segue_core::brief::BriefTurn;
 use segue_core::id::SessionId;
 use segue_testkit::benchmark::Extent;
 use segue_testkit::fact_sessions::Planted;
@@ -62,7 +62,7 @@ enum Fate {
 struct Long {
     size: Size,
     session: Planted,
-    turns: Vec<ToldTurn>,
+    turns: Vec<BriefTurn>,
 }
 
 impl Long {

@@ -1,14 +1,14 @@
 //! What other tools keep when they compact, by the rules that they are described by, written anew. What a model would
 //! write for them beside that is not in it.
 
-use segue_core::brief::{ToldTurn, told};
+use segue_core::brief::{BriefTurn, message_text};
 use segue_core::session::{Message, Role};
 
 /// How full a request is when it is compacted, of 100.
 const FULL: u64 = 90;
 
 /// The names of the rules, and what each keeps of a session under a budget.
-pub(crate) fn all(turns: &[ToldTurn], budget: u64, same: u64) -> Vec<(&'static str, String)> {
+pub(crate) fn all(turns: &[BriefTurn], budget: u64, same: u64) -> Vec<(&'static str, String)> {
     let full = budget * FULL / 100;
     let users = |message: &Message| message.role == Role::User;
     vec![
@@ -38,12 +38,12 @@ pub(crate) fn all(turns: &[ToldTurn], budget: u64, same: u64) -> Vec<(&'static s
 }
 
 /// The newest of some messages, as long as they fit; of the first that does not, its end.
-fn newest(turns: &[ToldTurn], most: u64, wanted: impl Fn(&Message) -> bool) -> String {
+fn newest(turns: &[BriefTurn], most: u64, wanted: impl Fn(&Message) -> bool) -> String {
     let messages = turns.iter().flat_map(|turn| &turn.messages);
     let mut left = most;
     let mut kept = Vec::new();
     for message in messages.rev().filter(|message| wanted(message)) {
-        let text = told(message);
+        let text = message_text(message);
         let tokens = message.tokens.unwrap();
         if tokens > left {
             let bytes = usize::try_from(left * text.len() as u64 / tokens).unwrap();
@@ -58,10 +58,10 @@ fn newest(turns: &[ToldTurn], most: u64, wanted: impl Fn(&Message) -> bool) -> S
     kept.join("\n")
 }
 
-fn last(turns: &[ToldTurn], wanted: impl Fn(&Message) -> bool) -> String {
+fn last(turns: &[BriefTurn], wanted: impl Fn(&Message) -> bool) -> String {
     let mut messages = turns.iter().flat_map(|turn| &turn.messages).rev();
     messages
         .find(|message| wanted(message))
-        .map(told)
+        .map(message_text)
         .unwrap_or_default()
 }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use segue_core::checkpoint::{Checkpoint, extract, merge, written};
+use segue_core::checkpoint::{Checkpoint, extract, merge, render_checkpoint};
 use segue_core::session::{Message, Role};
-use segue_engine::Speaker;
+use segue_engine::MessageAuthor;
 use segue_store::{LeaseRequest, Store};
 use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
@@ -31,7 +31,7 @@ fn compaction(extent: Extent) {
         let begun = Instant::now();
         let found = extract(&turns, "/p", count);
         let checkpoint = merge(&Checkpoint::default(), found, size.budget * 2 / 5, count);
-        assert!(!written(&checkpoint).is_empty());
+        assert!(!render_checkpoint(&checkpoint).is_empty());
         alone.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     let place = home();
@@ -44,7 +44,7 @@ fn compaction(extent: Extent) {
         for _ in 0..extent.pick(11, 1) {
             let begun = Instant::now();
             let head = session.head.unwrap();
-            assert!(engine.compaction(&session, head).await.unwrap().is_some());
+            assert!(engine.plan_compaction(&session, head).await.unwrap().is_some());
             whole.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         whole
@@ -95,9 +95,9 @@ fn added(extent: Extent) {
     });
     let [(_, bare, one), (engine, _, other)] = &stages;
     let text = "The review said that the names are fine as they are.";
-    let lease = runtime.block_on(bare.acquire(LeaseRequest {
+    let lease = runtime.block_on(bare.acquire_lease(LeaseRequest {
         session: one.id.clone(),
-        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        owner: segue_agents::identify_process(std::process::id()).unwrap(),
         at: one.created_at,
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
@@ -105,7 +105,7 @@ fn added(extent: Extent) {
     let lease = lease.unwrap().lease;
     let append = || {
         let begun = Instant::now();
-        let message = Message::text(Role::User, text, one.created_at);
+        let message = Message::from_text(Role::User, text, one.created_at);
         runtime
             .block_on(bare.add_message(&lease, &message))
             .unwrap();
@@ -113,7 +113,7 @@ fn added(extent: Extent) {
     };
     let add = || {
         let begun = Instant::now();
-        let adding = engine.add_message(&other.id, Speaker::User, text);
+        let adding = engine.add_message(&other.id, MessageAuthor::User, text);
         runtime.block_on(adding).unwrap();
         begun.elapsed().as_secs_f64() * 1e3
     };

@@ -109,7 +109,7 @@ pub(crate) fn measure(extent: Extent) {
 fn composed(
     size: Size,
     prompt: &str,
-    turns: &[segue_core::brief::ToldTurn],
+    turns: &[segue_core::brief::BriefTurn],
     times: usize,
 ) -> (String, u64) {
     let place = home();
@@ -119,8 +119,8 @@ fn composed(
         let (engine, store) = long::engine(place.path(), size.budget);
         let session = long::put((&engine, &store), turns, ("claude", place.path()), times).await;
         let session = Conversation::Session(Box::new(session), SessionStatus::Idle);
-        let preview = engine.preview(&session, None, prompt).await.unwrap();
-        let text = preview.brief.with(prompt);
+        let preview = engine.preview_brief(&session, None, prompt).await.unwrap();
+        let text = preview.brief.prepend_to(prompt);
         let tokens = segue_tokens::count(&text);
         (text, tokens)
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use segue_agents::{Host, Leash, Outside, Settings, codex, rehearsal};
+use segue_agents::{AgentHost, LeashCommand, SystemFns, ProviderSettings, codex_provider, rehearsal_agent};
 use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
@@ -48,11 +48,11 @@ pub(crate) fn measure(extent: Extent) {
 fn rehearse(turns: usize) -> Vec<[String; 6]> {
     let prompt = format!("rehearse: say {WORDS}");
     let place = home();
-    let leash = Leash {
+    let leash = LeashCommand {
         program: SEGUE.into(),
         args: vec!["leash".into()],
     };
-    let agent = rehearsal(SEGUE.into(), place.path().join("rehearsal"), leash, "0.0.0");
+    let agent = rehearsal_agent(SEGUE.into(), place.path().join("rehearsal"), leash, "0.0.0");
     let mut bare = Bare::start();
     let mut driven = Driven::start(Arc::new(agent), place.path());
     compare(
@@ -71,25 +71,25 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
     );
     let sandbox = Sandbox::new(Script::new());
     let command = sandbox.command(Cli::Codex);
-    let host = Host {
+    let host = AgentHost {
         leash: clean_leash(&command),
         version: "0.0.0",
-        kept: sandbox.path().join("kept"),
-        path: OsString::new(),
-        outside: Outside {
+        agent_files_dir: sandbox.path().join("kept"),
+        search_path: OsString::new(),
+        system: SystemFns {
             now: Timestamp::now,
             random: || 7,
         },
     };
-    let settings = Settings {
+    let settings = ProviderSettings {
         program: Some(command.get_program().into()),
         transports: vec!["app-server".into()],
         home: sandbox.home().join(".codex"),
-        ..Settings::default()
+        ..ProviderSettings::default()
     };
     let mut bare = sandbox.app_server();
     let thread = bare.start_thread();
-    let mut driven = Driven::start(Arc::new(codex(&settings, &host)), &sandbox.project());
+    let mut driven = Driven::start(Arc::new(codex_provider(&settings, &host)), &sandbox.project());
     let ask = || {
         let start = Instant::now();
         let turned = bare.turn(&thread, prompt);
@@ -101,7 +101,7 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
 }
 
 /// A leash with the environment of a command and nothing of ours.
-fn clean_leash(command: &Command) -> Leash {
+fn clean_leash(command: &Command) -> LeashCommand {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let mut variable = name.to_owned();
         variable.push("=");
@@ -111,7 +111,7 @@ fn clean_leash(command: &Command) -> Leash {
     let args = std::iter::once(OsString::from("-i"))
         .chain(variables)
         .chain([SEGUE, "leash"].map(OsString::from));
-    Leash {
+    LeashCommand {
         program: "/usr/bin/env".into(),
         args: args.collect(),
     }

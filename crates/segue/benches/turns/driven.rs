@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use segue_agents::{Agent, mark_of};
+use segue_agents::{Agent, identify_process};
 use segue_catalog::Catalog;
 use segue_core::id::SessionId;
-use segue_core::session::{Opened, Project, TurnState};
-use segue_engine::{ChatRequest, Engine, Stop, Target, World};
+use segue_core::session::{OpenMode, Project, TurnState};
+use segue_engine::{ChatRequest, Engine, StopLevel, Target, Environment};
 use segue_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -24,7 +24,7 @@ pub(crate) struct Driven {
     engine: Engine,
     place: PathBuf,
     session: Option<SessionId>,
-    stop: watch::Sender<Stop>,
+    stop: watch::Sender<StopLevel>,
     _directory: TempDir,
 }
 
@@ -42,7 +42,7 @@ impl Driven {
                 .unwrap(),
             place: place.to_owned(),
             session: None,
-            stop: watch::channel(Stop::No).0,
+            stop: watch::channel(StopLevel::None).0,
             _directory: directory,
         }
     }
@@ -60,9 +60,9 @@ impl Driven {
         let report = report.unwrap();
         assert_eq!(report.state, TurnState::Finished);
         let opened = if self.session.is_some() {
-            Opened::Live
+            OpenMode::Live
         } else {
-            Opened::Fresh
+            OpenMode::Fresh
         };
         assert_eq!(report.opened.unwrap().0, opened);
         assert_eq!(report.text.as_deref(), Some(answer));
@@ -81,7 +81,7 @@ fn request(
     prompt: &str,
     session: Option<&SessionId>,
     place: &Path,
-    stop: &watch::Sender<Stop>,
+    stop: &watch::Sender<StopLevel>,
 ) -> ChatRequest {
     let place = place.to_str().unwrap().to_owned();
     ChatRequest {
@@ -93,24 +93,24 @@ fn request(
         },
         provider: None,
         model: None,
-        anyway: false,
+        force: false,
         explain: None,
-        haste: segue_core::policy::Haste::Wait,
+        wait_preference: segue_core::policy::WaitPreference::Wait,
         strict: false,
         permissions: None,
         open_timeout: None,
         turn_timeout: None,
-        text_up_to: usize::MAX,
-        keep_open: true,
+        max_text_bytes: usize::MAX,
+        keep_agent: true,
         stop: stop.subscribe(),
     }
 }
 
-fn world() -> World {
+fn world() -> Environment {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    World {
+    Environment {
         now: Timestamp::now,
         random: || NEXT.fetch_add(1, Ordering::Relaxed),
-        me: mark_of(std::process::id()).unwrap(),
+        process: identify_process(std::process::id()).unwrap(),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use segue_acp::{Client, Step, Terms};
+use segue_acp::{Client, ClientEvent, SessionOptions};
 use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -128,9 +128,9 @@ impl Driven {
             let stream = tokio::net::UnixStream::from_std(stream).unwrap();
             let (output, input) = stream.into_split();
             let mut client = Client::connect(output, input, "0.0.0").await.unwrap();
-            let terms = Terms {
+            let terms = SessionOptions {
                 cwd: Path::new("/"),
-                mcp: &[],
+                mcp_servers: &[],
             };
             client.new_session(terms).await.unwrap();
             client
@@ -141,13 +141,13 @@ impl Driven {
     fn read(&mut self) -> usize {
         let Self { runtime, client } = self;
         runtime.block_on(async {
-            client.prompt("go").unwrap();
+            client.send_prompt("go").unwrap();
             let mut found = 0;
             loop {
-                match client.next().await {
-                    Step::Event(_) => found += 1,
-                    Step::Ask(..) => panic!("nobody asked"),
-                    Step::Done(end) => {
+                match client.next_event().await {
+                    ClientEvent::AgentEvent(_) => found += 1,
+                    ClientEvent::PermissionRequested(..) => panic!("nobody asked"),
+                    ClientEvent::TurnEnded(end) => {
                         end.unwrap();
                         return found;
                     }

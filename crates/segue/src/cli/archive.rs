@@ -84,27 +84,27 @@ mod tests {
 
     #[derive(Debug, Parser)]
     #[command(name = "archive")]
-    struct Typed {
+    struct ArchiveCli {
         #[command(flatten)]
         args: ArchiveArgs,
     }
 
-    fn told(typed: &str) -> String {
-        let words = typed.split_whitespace();
-        let read = Typed::try_parse_from(["archive"].into_iter().chain(words));
-        read.map_or_else(|error| error.to_string(), |_| "fine".to_owned())
+    fn parse_result(options: &str) -> String {
+        let arguments = options.split_whitespace();
+        let parsed = ArchiveCli::try_parse_from(["archive"].into_iter().chain(arguments));
+        parsed.map_or_else(|error| error.to_string(), |_| "fine".to_owned())
     }
 
     #[test]
-    fn what_narrows_all_asks_for_all() {
-        for fine in [
+    fn filters_without_ids_require_all_or_list() {
+        for options in [
             "k3f9",
             "--all --older-than 7d -p claude",
             "--list -p claude",
         ] {
-            assert_eq!(told(fine), "fine", "{fine}");
+            assert_eq!(parse_result(options), "fine", "{options}");
         }
-        insta::assert_snapshot!(told("--older-than 7d"), @"
+        insta::assert_snapshot!(parse_result("--older-than 7d"), @"
         error: the following required arguments were not provided:
           --all
 
@@ -114,7 +114,7 @@ mod tests {
 
         For more information, try '--help'.
         ");
-        for (typed, first) in [
+        for (options, expected) in [
             (
                 "-p claude",
                 "required arguments were not provided:\n  <--all|--list>\n",
@@ -126,8 +126,8 @@ mod tests {
             ),
             ("--all k3f9", "'--all' cannot be used with '[ID]...'\n"),
         ] {
-            let told = told(typed);
-            assert!(told.contains(first), "{typed}: {told}");
+            let message = parse_result(options);
+            assert!(message.contains(expected), "{options}: {message}");
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
 
-use crate::config::NOBODY;
+use crate::config::NO_AGENT;
 
 /// Compact a session into a checkpoint
 ///
@@ -29,8 +29,8 @@ pub(crate) struct CompactArgs {
     pub(crate) dry_run: bool,
 
     /// Agent that refines the checkpoint, or `none` [default: compaction.summariser]
-    #[arg(long, value_name = "AGENT", value_parser = SumsUp::parse, conflicts_with = "dry_run")]
-    pub(crate) summariser: Option<SumsUp>,
+    #[arg(long, value_name = "AGENT", value_parser = SummariserArg::parse, conflicts_with = "dry_run")]
+    pub(crate) summariser: Option<SummariserArg>,
 
     /// Print JSON
     #[arg(long)]
@@ -39,15 +39,15 @@ pub(crate) struct CompactArgs {
 
 /// Summariser that the user selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SumsUp {
-    Nobody,
+pub(crate) enum SummariserArg {
+    None,
     Agent(ProviderId),
 }
 
-impl SumsUp {
+impl SummariserArg {
     fn parse(text: &str) -> Result<Self, segue_core::id::IdError> {
-        if text == NOBODY {
-            return Ok(Self::Nobody);
+        if text == NO_AGENT {
+            return Ok(Self::None);
         }
         ProviderId::parse(text).map(Self::Agent)
     }

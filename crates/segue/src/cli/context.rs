@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::OneArgs;
+use super::SessionRefArgs;
 
 /// Show the project context of a session
 ///
@@ -17,7 +17,7 @@ Examples:
   segue session context k3f9 --json | jq .tokens")]
 pub(crate) struct ContextArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 
     /// Collect the context again, even if its sources have not changed
     #[arg(long)]

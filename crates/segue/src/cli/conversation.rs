@@ -4,11 +4,11 @@ use clap::{Args, ValueHint};
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
 
-use super::{Policy, ScopeArgs, seconds};
+use super::{PolicyArg, ScopeArgs, parse_seconds};
 
 /// Session, agent and options of a conversation.
 #[derive(Debug, Args)]
-pub(crate) struct TalkArgs {
+pub(crate) struct ConversationArgs {
     /// Resume a session: ID, unique ID prefix or suffix, native ID, `latest`, `feature:NAME`, or list number
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
     pub(crate) resume: Option<SessionRef>,
@@ -29,12 +29,12 @@ pub(crate) struct TalkArgs {
     pub(crate) explain: bool,
 
     #[command(flatten)]
-    pub(crate) terms: TermsArgs,
+    pub(crate) terms: TurnOptionArgs,
 }
 
 /// Agent and options of a turn.
 #[derive(Debug, Default, Args)]
-pub(crate) struct TermsArgs {
+pub(crate) struct TurnOptionArgs {
     /// Agent to use (`segue doctor` lists them)
     #[arg(short, long, value_name = "AGENT", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
     pub(crate) provider: Option<ProviderId>,
@@ -57,14 +57,14 @@ pub(crate) struct TermsArgs {
 
     /// Answer to permission requests of the agent [default: as configured, or ask]
     #[arg(long, value_name = "POLICY", value_enum)]
-    pub(crate) permissions: Option<Policy>,
+    pub(crate) permissions: Option<PolicyArg>,
 
     /// Maximum time for the agent to start, in seconds [default: as configured, or 60]
-    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = parse_seconds)]
     pub(crate) open_timeout: Option<f64>,
 
     /// Maximum time for the turn, in seconds [default: as configured, or no limit]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<f64>,
 }
 
@@ -82,5 +82,5 @@ Examples:
   printf 'hello\\n/usage\\n' | segue repl -p claude")]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) talk: ConversationArgs,
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueHint};
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
 
-use super::seconds;
+use super::parse_seconds;
 
 /// Hand a session off to another agent
 ///
@@ -30,7 +30,7 @@ pub(crate) struct HandoffArgs {
     pub(crate) prompt: Option<String>,
 
     /// Maximum time for the agent to start, in seconds [default: as configured, or 60]
-    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = parse_seconds)]
     pub(crate) open_timeout: Option<f64>,
 
     /// Print the session as JSON; with --prompt, the output of `segue chat --json`

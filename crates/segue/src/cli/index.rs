@@ -15,18 +15,18 @@ pub(crate) struct IndexArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
     /// Show the size and content of the index
-    Status(IndexOutput),
+    Status(IndexOutputArgs),
     /// Refresh the index now and report the changes
-    Refresh(IndexOutput),
+    Refresh(IndexOutputArgs),
     /// Delete and rebuild the index
-    Rebuild(IndexOutput),
+    Rebuild(IndexOutputArgs),
     /// Print the path of the index
     Path,
 }
 
 /// Output format of an index command.
 #[derive(Debug, Args)]
-pub(crate) struct IndexOutput {
+pub(crate) struct IndexOutputArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

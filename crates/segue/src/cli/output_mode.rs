@@ -4,29 +4,35 @@ use std::ffi::{OsStr, OsString};
 
 /// Reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum ErrorOutputMode {
     /// The user.
-    Person,
+    Text,
     /// A program that uses `--json`.
-    Program,
+    Json,
     /// A program that parses the output of `chat --json`.
-    Chat,
+    ChatJson,
     /// A program that parses the output of `chat --events`.
-    Events,
+    ChatEvents,
 }
 
-impl Reader {
+impl ErrorOutputMode {
     /// Determines the reader from the arguments after the program name.
-    pub(crate) fn by(arguments: impl IntoIterator<Item = OsString>) -> Self {
-        let options = arguments.into_iter().take_while(|typed| typed != "--");
+    pub(crate) fn from_args(arguments: impl IntoIterator<Item = OsString>) -> Self {
+        let options = arguments
+            .into_iter()
+            .take_while(|argument| argument != "--");
         let options: Vec<OsString> = options.collect();
-        let chat = options.first().is_some_and(|command| command == "chat");
-        let has = |option: &str| options.iter().any(|typed| typed == OsStr::new(option));
-        match (chat, has("--json"), has("--events")) {
-            (true, true, _) => Self::Chat,
-            (true, false, true) => Self::Events,
-            (false, true, _) => Self::Program,
-            (_, false, _) => Self::Person,
+        let is_chat = options.first().is_some_and(|command| command == "chat");
+        let has_option = |option: &str| {
+            options
+                .iter()
+                .any(|argument| argument == OsStr::new(option))
+        };
+        match (is_chat, has_option("--json"), has_option("--events")) {
+            (true, true, _) => Self::ChatJson,
+            (true, false, true) => Self::ChatEvents,
+            (false, true, _) => Self::Json,
+            (_, false, _) => Self::Text,
         }
     }
 }
@@ -36,19 +42,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_is_told_by_what_was_typed() {
-        for (typed, reader) in [
-            ("chat x", Reader::Person),
-            ("chat --feature a]b --json x", Reader::Chat),
-            ("chat --json --events x", Reader::Chat),
-            ("chat --events", Reader::Events),
-            ("chat -- --json", Reader::Person),
-            ("session list --json", Reader::Program),
-            ("session list --events", Reader::Person),
-            ("", Reader::Person),
+    fn the_error_output_mode_follows_the_raw_arguments() {
+        for (command_line, expected) in [
+            ("chat x", ErrorOutputMode::Text),
+            ("chat --feature a]b --json x", ErrorOutputMode::ChatJson),
+            ("chat --json --events x", ErrorOutputMode::ChatJson),
+            ("chat --events", ErrorOutputMode::ChatEvents),
+            ("chat -- --json", ErrorOutputMode::Text),
+            ("session list --json", ErrorOutputMode::Json),
+            ("session list --events", ErrorOutputMode::Text),
+            ("", ErrorOutputMode::Text),
         ] {
-            let arguments = typed.split_whitespace().map(OsString::from);
-            assert_eq!(Reader::by(arguments), reader, "{typed}");
+            let arguments = command_line.split_whitespace().map(OsString::from);
+            assert_eq!(
+                ErrorOutputMode::from_args(arguments),
+                expected,
+                "{command_line}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use segue_core::id::ProviderId;
 
-use super::OneArgs;
+use super::SessionRefArgs;
 
 /// Show the brief for a new native session, with token counts
 ///
@@ -18,7 +18,7 @@ Examples:
   segue session preview k3f9 --json | jq .sections")]
 pub(crate) struct PreviewArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 
     /// Prompt after the brief, with piped input; `-` reads the prompt from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -3,7 +3,7 @@
 use clap::Args;
 use segue_core::session::SessionRef;
 
-use super::TermsArgs;
+use super::TurnOptionArgs;
 
 /// Resume a session in segue or in the agent's own program
 ///
@@ -38,7 +38,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) print: bool,
 
     #[command(flatten)]
-    pub(crate) terms: TermsArgs,
+    pub(crate) terms: TurnOptionArgs,
 
     /// Print the result of the turn as one JSON object; with --print, the command
     #[arg(long, conflicts_with = "events")]
@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Typed {
+    struct ResumeCli {
         #[command(flatten)]
         args: ResumeArgs,
     }
 
     #[test]
-    fn json_is_of_a_turn_or_of_the_command_that_is_printed() {
-        for (typed, works) in [
+    fn json_needs_a_turn_or_a_printed_command() {
+        for (options, is_valid) in [
             ("--json hi", true),
             ("--print --json", true),
             ("--exec --print", true),
@@ -75,12 +75,12 @@ mod tests {
             ("--exec hi", false),
             ("--exec --print hi", false),
         ] {
-            let line = format!("resume k3f9 {typed}");
-            let read = Typed::try_parse_from(line.split(' '));
-            assert_eq!(read.is_ok(), works, "{typed}: {read:?}");
+            let command_line = format!("resume k3f9 {options}");
+            let parsed = ResumeCli::try_parse_from(command_line.split(' '));
+            assert_eq!(parsed.is_ok(), is_valid, "{options}: {parsed:?}");
         }
-        let refused = Typed::try_parse_from(["resume", "k3f9", "--exec", "--json"]);
-        let told = refused.unwrap_err().to_string();
-        assert!(told.contains("--print"), "{told}");
+        let result = ResumeCli::try_parse_from(["resume", "k3f9", "--exec", "--json"]);
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains("--print"), "{message}");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{OneArgs, turn_number, whole_number};
+use super::{SessionRefArgs, parse_saturating_i64, parse_turn_number};
 
 /// Move a session back to an earlier turn
 ///
@@ -17,10 +17,10 @@ Examples:
   segue session undo k3f9                      undo the revert")]
 pub(crate) struct RevertArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 
     /// Number of the new last turn (`session show` prints the numbers)
-    #[arg(long, value_name = "TURN", allow_negative_numbers = true, value_parser = turn_number)]
+    #[arg(long, value_name = "TURN", allow_negative_numbers = true, value_parser = parse_turn_number)]
     pub(crate) to: i64,
 
     /// Show the result without changing anything
@@ -39,7 +39,7 @@ Examples:
   segue session fork k3f9 --moved 2   continue with the turns that the undo dropped")]
 pub(crate) struct UndoArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 }
 
 /// Fork a session at a turn
@@ -54,17 +54,17 @@ Examples:
   segue session fork k3f9 --moved 1    fork from the head before the first revert")]
 pub(crate) struct ForkArgs {
     #[command(flatten)]
-    pub(crate) one: OneArgs,
+    pub(crate) one: SessionRefArgs,
 
     /// Last shared turn [default: the last turn]
-    #[arg(long, value_name = "TURN", allow_negative_numbers = true, value_parser = turn_number)]
+    #[arg(long, value_name = "TURN", allow_negative_numbers = true, value_parser = parse_turn_number)]
     pub(crate) at: Option<i64>,
 
     /// Fork from the head before this revert or undo (`session info` numbers them)
-    #[arg(long, value_name = "MOVE", allow_negative_numbers = true, value_parser = move_number)]
+    #[arg(long, value_name = "MOVE", allow_negative_numbers = true, value_parser = parse_move_number)]
     pub(crate) moved: Option<i64>,
 }
 
-fn move_number(text: &str) -> Result<i64, &'static str> {
-    whole_number(text).ok_or("not the number of a revert or an undo")
+fn parse_move_number(text: &str) -> Result<i64, &'static str> {
+    parse_saturating_i64(text).ok_or("not the number of a revert or an undo")
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use segue_core::id::ProviderId;
-use segue_engine::Order;
+use segue_engine::HitOrder;
 
 /// Search the sessions of all agents
 ///
@@ -36,7 +36,7 @@ pub(crate) struct SearchArgs {
 
     /// Order of the matches
     #[arg(long, value_name = "ORDER", value_enum, default_value = "newest")]
-    pub(crate) sort: SearchSort,
+    pub(crate) sort: SearchSortArg,
 
     /// Maximum number of sessions; 0 for no limit
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
@@ -56,18 +56,18 @@ pub(crate) struct SearchArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SearchSort {
+pub(crate) enum SearchSortArg {
     /// Newest sessions first
     Newest,
     /// Best matches first
     Best,
 }
 
-impl From<SearchSort> for Order {
-    fn from(sort: SearchSort) -> Self {
+impl From<SearchSortArg> for HitOrder {
+    fn from(sort: SearchSortArg) -> Self {
         match sort {
-            SearchSort::Newest => Self::Newest,
-            SearchSort::Best => Self::Best,
+            SearchSortArg::Newest => Self::Newest,
+            SearchSortArg::Best => Self::Best,
         }
     }
 }

@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 
 /// Order of listed sessions.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub(crate) struct OrderArgs {
+pub(crate) struct SortArgs {
     /// Sort key; newest, highest or alphabetically first sessions come first, unknown values last
     #[arg(long, value_name = "KEY", value_enum, default_value_t)]
-    pub(crate) sort: SortBy,
+    pub(crate) sort: SortKeyArg,
 
     /// Reverse the order
     #[arg(long)]
@@ -15,7 +15,7 @@ pub(crate) struct OrderArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum SortBy {
+pub(crate) enum SortKeyArg {
     /// Time of the last activity
     #[default]
     Updated,

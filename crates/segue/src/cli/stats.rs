@@ -29,7 +29,7 @@ pub(crate) struct StatsArgs {
         value_delimiter = ',',
         default_value = "day"
     )]
-    pub(crate) by: Vec<By>,
+    pub(crate) by: Vec<StatsGroupingArg>,
 
     /// Only usage since this time: an age such as 30d (today and the 29 days before), 2w, 6mo, 12h, 30m, `today`, `yesterday`, 2025-12-07, a timestamp, or `all`
     #[arg(long, value_name = "TIME", default_value = "30d")]
@@ -61,7 +61,7 @@ pub(crate) struct StatsArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
+pub(crate) enum StatsGroupingArg {
     Day,
     Week,
     Month,
@@ -70,15 +70,15 @@ pub(crate) enum By {
     Project,
 }
 
-impl From<By> for spend::By {
-    fn from(by: By) -> Self {
-        match by {
-            By::Day => Self::Day,
-            By::Week => Self::Week,
-            By::Month => Self::Month,
-            By::Provider => Self::Provider,
-            By::Model => Self::Model,
-            By::Project => Self::Project,
+impl From<StatsGroupingArg> for spend::SpendGrouping {
+    fn from(grouping: StatsGroupingArg) -> Self {
+        match grouping {
+            StatsGroupingArg::Day => Self::Day,
+            StatsGroupingArg::Week => Self::Week,
+            StatsGroupingArg::Month => Self::Month,
+            StatsGroupingArg::Provider => Self::Provider,
+            StatsGroupingArg::Model => Self::Model,
+            StatsGroupingArg::Project => Self::Project,
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct ExportArgs {
 
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
-    pub(crate) format: Format,
+    pub(crate) format: ExportFormatArg,
 
     /// Output directory [default: `segue-export`; one session in JSON or Markdown is printed]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -52,7 +52,7 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ExportFormatArg {
     /// `feature.json`, `nodes/TASK/task.json` and four files per session
     Dagent,
     /// One file per session, in the format of `session show --json`
@@ -78,7 +78,7 @@ pub(crate) struct ImportArgs {
     pub(crate) path: PathBuf,
 
     #[command(flatten)]
-    pub(crate) coming: ComingArgs,
+    pub(crate) coming: ImportOptionArgs,
 }
 
 /// Import old `chat.json` and `nodes/TASK/session.json` files
@@ -97,12 +97,12 @@ pub(crate) struct MigrateArgs {
     pub(crate) path: PathBuf,
 
     #[command(flatten)]
-    pub(crate) coming: ComingArgs,
+    pub(crate) coming: ImportOptionArgs,
 }
 
 /// Options of an import.
 #[derive(Debug, Args)]
-pub(crate) struct ComingArgs {
+pub(crate) struct ImportOptionArgs {
     /// Agent of the imported sessions [default: their original agent, or the one last used in the project]
     #[arg(short, long, value_name = "AGENT")]
     pub(crate) provider: Option<ProviderId>,

@@ -10,44 +10,44 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::hint::{Hint, NextStep};
-use segue_core::policy::Haste;
+use segue_core::hint::{Hint, SuggestedAction};
+use segue_core::policy::WaitPreference;
 use segue_core::session::SessionRef;
-use segue_engine::{ChatRequest, Conversation, Standpoint, Stop, Target, TurnReport};
+use segue_engine::{ChatRequest, Conversation, RefContext, StopLevel, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-pub(super) use prompt_input::{prompt, sendable};
-use target::Aim;
+pub(super) use prompt_input::{read_prompt, validate_prompt};
+use target::ChatTarget;
 
 use crate::app::App;
-use crate::cli::{ChatArgs, TalkArgs, TermsArgs};
+use crate::cli::{ChatArgs, ConversationArgs, TurnOptionArgs};
 use crate::error::CliError;
-use crate::frontend::Front;
+use crate::frontend::Frontend;
 use crate::json_output::{self, ChatJson, print_json};
-use crate::terminal::say;
+use crate::terminal::eprint_line;
 
 /// Output format of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Words,
+pub(crate) enum OutputFormat {
+    Text,
     Json,
     Events,
 }
 
-impl Form {
-    fn of(args: &ChatArgs) -> Self {
+impl OutputFormat {
+    fn from_args(args: &ChatArgs) -> Self {
         match (args.json, args.events) {
             (true, _) => Self::Json,
             (_, true) => Self::Events,
-            (false, false) => Self::Words,
+            (false, false) => Self::Text,
         }
     }
 
     /// Returns the maximum length of the answer that the final result repeats, in bytes.
-    fn text_up_to(self) -> usize {
+    fn max_text_bytes(self) -> usize {
         match self {
-            Self::Words => 0,
+            Self::Text => 0,
             Self::Json => usize::MAX,
             // A caller that needs a longer answer has already received it as events.
             Self::Events => 1024 * 1024,
@@ -56,130 +56,147 @@ impl Form {
 }
 
 pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
-    let said = prompt(args.prompt.as_deref());
-    ask(said, &args.talk, Form::of(&args)).await
+    let prompt = read_prompt(args.prompt.as_deref());
+    run_chat(prompt, &args.talk, OutputFormat::from_args(&args)).await
 }
 
 /// Sends the prompt if it is valid, and prints the result.
-pub(super) async fn ask(
-    said: Result<String, CliError>,
-    talk: &TalkArgs,
-    form: Form,
+pub(super) async fn run_chat(
+    prompt_result: Result<String, CliError>,
+    args: &ConversationArgs,
+    format: OutputFormat,
 ) -> Result<ExitCode, CliError> {
-    let mut told = run_turn::Told::default();
-    let outcome = match said {
-        Ok(prompt) => turn(prompt, talk, form, &mut told).await,
+    let mut partial_report = run_turn::PartialTurnReport::default();
+    let outcome = match prompt_result {
+        Ok(prompt) => run_prompt(prompt, args, format, &mut partial_report).await,
         Err(error) => Err(error),
     };
     match outcome {
-        Ok(report) => Ok(tell(&report, form)),
-        Err(error) if form == Form::Words => Err(error),
+        Ok(report) => Ok(report_outcome(&report, format)),
+        Err(error) if format == OutputFormat::Text => Err(error),
         Err(error) => {
-            print_result(&ChatJson::failed(told, &error), form);
+            print_result(&ChatJson::from_error(partial_report, &error), format);
             Ok(error.kind.exit_code())
         }
     }
 }
 
-/// Runs the turn and prints its events. Stores in `told` what was printed, also if the turn fails.
-async fn turn(
+/// Runs the turn and prints its events. Stores in `partial_report` what was printed, also if the turn fails.
+async fn run_prompt(
     prompt: String,
-    talk: &TalkArgs,
-    form: Form,
-    told: &mut run_turn::Told,
+    args: &ConversationArgs,
+    format: OutputFormat,
+    partial_report: &mut run_turn::PartialTurnReport,
 ) -> Result<TurnReport, CliError> {
     let app = App::open()?;
-    let aim = Aim::of(&app, talk).await?;
-    let (stop, stopped) = watch::channel(Stop::No);
-    let listening = tokio::spawn(listen_for_signals(stop));
+    let chat_target = ChatTarget::from_args(&app, args).await?;
+    let (stop_sender, stop_receiver) = watch::channel(StopLevel::None);
+    let signal_listener = tokio::spawn(handle_signals(stop_sender));
     let request = ChatRequest {
-        text_up_to: form.text_up_to(),
-        explain: aim.explain,
-        ..request(&app, &talk.terms, prompt, aim.target, stopped.clone())
+        max_text_bytes: format.max_text_bytes(),
+        explain: chat_target.resolution_steps,
+        ..build_request(
+            &app,
+            &args.terms,
+            prompt,
+            chat_target.target,
+            stop_receiver.clone(),
+        )
     };
-    let (outcome, all) = run_turn::play(&app.engine, request, form, impatience(stopped)).await;
-    *told = all;
-    listening.abort();
+    let (outcome, collected_report) = run_turn::run(
+        &app.engine,
+        request,
+        format,
+        wait_for_forced_exit(stop_receiver),
+    )
+    .await;
+    *partial_report = collected_report;
+    signal_listener.abort();
     let mut error = match outcome {
         Ok(report) => return Ok(report),
         Err(error) => CliError::from(error),
     };
     // The process that uses the session runs the provider of that session.
-    if let (Some(session), None) = (&error.about.session, &error.about.provider) {
+    if let (Some(session), None) = (&error.subject.session, &error.subject.provider) {
         let session = app.engine.session(session).await;
-        error.about.provider = session.ok().map(|session| session.provider);
+        error.subject.provider = session.ok().map(|session| session.provider);
     }
     Err(error)
 }
 
 /// Builds a request with these options, whose answer is streamed and not repeated in the report.
-pub(super) fn request(
+pub(super) fn build_request(
     app: &App,
-    terms: &TermsArgs,
+    options: &TurnOptionArgs,
     prompt: String,
     target: Target,
-    stop: watch::Receiver<Stop>,
+    stop: watch::Receiver<StopLevel>,
 ) -> ChatRequest {
     ChatRequest {
         prompt,
         target,
         project: app.project.clone(),
-        provider: terms.provider.clone(),
-        model: terms.model.clone(),
+        provider: options.provider.clone(),
+        model: options.model.clone(),
         explain: None,
-        strict: terms.strict,
-        haste: if terms.now {
-            Haste::Ignore
+        strict: options.strict,
+        wait_preference: if options.now {
+            WaitPreference::SendNow
         } else {
-            Haste::Wait
+            WaitPreference::Wait
         },
-        anyway: terms.anyway,
-        permissions: terms.permissions.map(Into::into),
-        open_timeout: terms.open_timeout.map(Duration::from_secs_f64),
-        turn_timeout: terms.timeout.map(Duration::from_secs_f64),
-        text_up_to: 0,
-        keep_open: false,
+        force: options.anyway,
+        permissions: options.permissions.map(Into::into),
+        open_timeout: options.open_timeout.map(Duration::from_secs_f64),
+        turn_timeout: options.timeout.map(Duration::from_secs_f64),
+        max_text_bytes: 0,
+        keep_agent: false,
         stop,
     }
 }
 
 /// Completes one second after the user requested an immediate end.
-async fn impatience(mut stop: watch::Receiver<Stop>) {
-    if stop.wait_for(|level| *level == Stop::Now).await.is_err() {
+async fn wait_for_forced_exit(mut stop: watch::Receiver<StopLevel>) {
+    if stop
+        .wait_for(|level| *level == StopLevel::Immediate)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 /// Resolves the conversation to resume. Fails if its directory does not exist, because the agent runs in it.
-pub(super) async fn resumable(
+pub(super) async fn find_resumable(
     app: &App,
     reference: &SessionRef,
-    standpoint: &Standpoint,
+    ref_context: &RefContext,
 ) -> Result<Conversation, CliError> {
-    let found = app.engine.find_any(reference, standpoint).await?;
-    let again = Hint::from("make it again");
-    let (cwd, hint) = match &found {
+    let conversation = app.engine.find_conversation(reference, ref_context).await?;
+    let recreate_hint = Hint::from("make it again");
+    let (cwd, hint) = match &conversation {
         Conversation::Session(session, _) => {
-            let hint = again
-                .say(", or branch off into the directory you are in with `")
-                .step(NextStep::Fork(session.id.clone()))
-                .say("`");
+            let hint = recreate_hint
+                .with_text(", or branch off into the directory you are in with `")
+                .with_action(SuggestedAction::Fork(session.id.clone()))
+                .with_text("`");
             (Some(session.project.cwd.as_str()), hint)
         }
-        Conversation::Native(native) => (native.session.head.cwd.as_deref(), again),
+        Conversation::Native(native) => (native.session.head.cwd.as_deref(), recreate_hint),
     };
     match cwd {
-        Some(cwd) if !Path::new(cwd).is_dir() => {
-            Err(CliError::failed(format!("the session's directory {cwd} is not there")).hint(hint))
-        }
-        Some(_) | None => Ok(found),
+        Some(cwd) if !Path::new(cwd).is_dir() => Err(CliError::failed(format!(
+            "the session's directory {cwd} is not there"
+        ))
+        .with_hint(hint)),
+        Some(_) | None => Ok(conversation),
     }
 }
 
 /// Handles signals: the first Ctrl-C asks the agent to stop, the second ends it. SIGTERM and SIGHUP end it at once,
 /// because they are sent only once.
-async fn listen_for_signals(stop: watch::Sender<Stop>) {
+async fn handle_signals(stop: watch::Sender<StopLevel>) {
     let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
@@ -189,31 +206,31 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
     };
     loop {
         tokio::select! {
-            _ = interrupt.recv() => run_turn::interrupt(&stop),
-            _ = terminate.recv() => { stop.send_replace(Stop::Now); }
-            _ = hangup.recv() => { stop.send_replace(Stop::Now); }
+            _ = interrupt.recv() => run_turn::handle_interrupt(&stop),
+            _ = terminate.recv() => { stop.send_replace(StopLevel::Immediate); }
+            _ = hangup.recv() => { stop.send_replace(StopLevel::Immediate); }
         }
     }
 }
 
 /// Prints how the turn ended, and returns the exit code.
-fn tell(report: &TurnReport, form: Form) -> ExitCode {
-    if form != Form::Words {
-        print_result(&ChatJson::from(report), form);
+fn report_outcome(report: &TurnReport, format: OutputFormat) -> ExitCode {
+    if format != OutputFormat::Text {
+        print_result(&ChatJson::from(report), format);
     }
-    let Some(kind) = run_turn::failed(report) else {
+    let Some(kind) = run_turn::exit_kind(report) else {
         return ExitCode::SUCCESS;
     };
-    if form == Form::Words {
+    if format == OutputFormat::Text {
         match &report.failure {
-            Some(failure) => run_turn::tell_failure(&report.provider, failure, Front::Shell),
-            None => say(&format!(
+            Some(failure) => run_turn::report_failure(&report.provider, failure, Frontend::Shell),
+            None => eprint_line(&format!(
                 "{}; {} with: segue chat --resume {}{} \"…\"",
-                run_turn::why_cancelled(report),
+                run_turn::cancellation_reason(report),
                 if report.sent { "go on" } else { "run it again" },
                 report.session,
                 // `--now` skips the wait during which the prompt was cancelled.
-                if run_turn::waited(report) {
+                if run_turn::is_cancelled_while_waiting(report) {
                     " --now"
                 } else {
                     ""
@@ -225,16 +242,19 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
 }
 
 /// Prints the result of `chat` for arguments that cannot be parsed.
-pub(crate) fn print_mistake(error: &CliError, form: Form) {
-    print_result(&ChatJson::failed(run_turn::Told::default(), error), form);
+pub(crate) fn print_usage_error(error: &CliError, format: OutputFormat) {
+    print_result(
+        &ChatJson::from_error(run_turn::PartialTurnReport::default(), error),
+        format,
+    );
 }
 
-fn print_result(result: &ChatJson, form: Form) {
-    match form {
-        Form::Events => {
-            let result = serde_json::to_value(result).unwrap_or_default();
-            print_json(&json_output::with_event("result", result));
+fn print_result(result: &ChatJson, format: OutputFormat) {
+    match format {
+        OutputFormat::Events => {
+            let result_value = serde_json::to_value(result).unwrap_or_default();
+            print_json(&json_output::with_event("result", result_value));
         }
-        Form::Json | Form::Words => print_json(result),
+        OutputFormat::Json | OutputFormat::Text => print_json(result),
     }
 }

@@ -6,13 +6,14 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, CompletionsArgs};
 use crate::error::CliError;
-use crate::terminal::print;
+use crate::terminal::print_line;
 
 pub(crate) fn run(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "segue", &mut script);
-    let script = String::from_utf8(script)
-        .map_err(|error| CliError::failed("cannot make the completion script").because(&error))?;
-    print(script.trim_end());
+    let script = String::from_utf8(script).map_err(|error| {
+        CliError::failed("cannot make the completion script").with_cause(&error)
+    })?;
+    print_line(script.trim_end());
     Ok(ExitCode::SUCCESS)
 }

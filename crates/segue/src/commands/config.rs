@@ -9,32 +9,33 @@ use serde_json::{Value, json};
 use crate::app;
 use crate::cli::{ConfigArgs, ConfigCheckArgs, ConfigCommand, ConfigPathArgs, ConfigShowArgs};
 use crate::config::{
-    self, Entry, Flags, Found, Key, Layer, Origin, Owner, Place, Problem, Source, State, bare,
+    self, ConfigEntry, ConfigFile, ConfigFileStatus, ConfigFlags, ConfigKey, ConfigLayer,
+    ConfigOrigin, ConfigOwner, ConfigProblem, ConfigSource, ProblemLocation, format_toml_key,
 };
-use crate::error::{CliError, Kind};
-use crate::frontend::Front;
+use crate::error::{CliError, ExitKind};
+use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, Table, clean, one_line, print, say};
+use crate::terminal::{Style, Table, eprint_line, print_line, strip_control_chars, to_single_line};
 
 /// Text that replaces a secret.
-const MASK: &str = "********";
+const SECRET_MASK: &str = "********";
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
     match &args.command {
-        ConfigCommand::Show(args) => show(args),
-        ConfigCommand::Path(args) => path(args),
-        ConfigCommand::Check(args) => check(args),
+        ConfigCommand::Show(args) => show_settings(args),
+        ConfigCommand::Path(args) => list_files(args),
+        ConfigCommand::Check(args) => check_config(args),
     }
 }
 
-fn show(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
-    let flags = Flags {
+fn show_settings(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
+    let flags = ConfigFlags {
         permissions: args.permissions.map(Into::into),
-        start: args.open_timeout.map(Duration::from_secs_f64),
+        start_timeout: args.open_timeout.map(Duration::from_secs_f64),
     };
-    let loaded = app::configuration(&flags)?;
-    app::tell_problems(&loaded);
-    app::tell_withheld(&loaded);
+    let loaded = app::load_config(&flags)?;
+    app::report_config_problem(&loaded);
+    app::report_withheld_settings(&loaded);
     if args.json {
         let settings = loaded.settings.iter();
         let settings: Vec<Value> = settings
@@ -42,73 +43,77 @@ fn show(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
             .collect();
         print_json(&settings);
     } else {
-        for line in as_toml(&loaded.settings, args.origin) {
-            print(&clean(&line));
+        for line in format_toml(&loaded.settings, args.origin) {
+            print_line(&strip_control_chars(&line));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Formats the settings as lines of a TOML file.
-fn as_toml(settings: &Layer, with_origin: bool) -> Vec<String> {
+fn format_toml(settings: &ConfigLayer, with_origin: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut section = Vec::new();
     for (key, entry) in settings {
-        let mut path = key.path();
+        let mut path = key.toml_path();
         let name = path.pop().unwrap_or_default();
         if path != section {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            let header: Vec<String> = path.iter().map(|name| bare(name)).collect();
+            let header: Vec<String> = path.iter().map(|name| format_toml_key(name)).collect();
             lines.push(format!("[{}]", header.join(".")));
             section = path;
         }
         let origin = if with_origin {
-            format!("  # {}", one_line(&entry.origin.to_string()))
+            format!("  # {}", to_single_line(&entry.origin.to_string()))
         } else {
             String::new()
         };
         lines.push(format!(
             "{} = {}{origin}",
-            bare(name),
-            shown(key, entry).toml()
+            format_toml_key(name),
+            masked_value(key, entry).to_toml()
         ));
     }
     lines
 }
 
 /// Returns the value of a setting, masked if it is a secret.
-pub(super) fn shown(key: &Key, entry: &Entry) -> config::Value {
+pub(super) fn masked_value(key: &ConfigKey, entry: &ConfigEntry) -> config::ConfigValue {
     if key.is_secret() {
-        config::Value::Text(MASK.into())
+        config::ConfigValue::Text(SECRET_MASK.into())
     } else {
         entry.value.clone()
     }
 }
 
-pub(super) fn setting_json(key: &Key, entry: &Entry) -> Value {
+pub(super) fn setting_json(key: &ConfigKey, entry: &ConfigEntry) -> Value {
     let origin = match &entry.origin {
-        Origin::Default => json!({ "kind": "default" }),
-        Origin::File { path, line, .. } => {
+        ConfigOrigin::Default => json!({ "kind": "default" }),
+        ConfigOrigin::File { path, line, .. } => {
             json!({ "kind": "file", "path": path.to_string_lossy(), "line": line })
         }
-        Origin::Environment(name) => json!({ "kind": "environment", "name": name }),
-        Origin::Flag(name) => json!({ "kind": "flag", "name": name }),
+        ConfigOrigin::Environment(name) => json!({ "kind": "environment", "name": name }),
+        ConfigOrigin::Flag(name) => json!({ "kind": "flag", "name": name }),
     };
-    json!({ "key": key.to_string(), "value": shown(key, entry).json(), "origin": origin })
+    json!({ "key": key.to_string(), "value": masked_value(key, entry).to_json(), "origin": origin })
 }
 
-fn path(args: &ConfigPathArgs) -> Result<ExitCode, CliError> {
-    let loaded = app::configuration(&Flags::default())?;
+fn list_files(args: &ConfigPathArgs) -> Result<ExitCode, CliError> {
+    let loaded = app::load_config(&ConfigFlags::default())?;
     if args.json {
         let files: Vec<Value> = loaded.files.iter().map(file_json).collect();
         print_json(&files);
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&["WHOSE", "STATE", "FILE"]);
-    for Found { source, state } in &loaded.files {
-        table.row(&[
+    for ConfigFile {
+        source,
+        status: state,
+    } in &loaded.files
+    {
+        table.add_row(&[
             owner_name(source.owner).into(),
             state_name(*state).into(),
             source.path.display().to_string(),
@@ -118,91 +123,104 @@ fn path(args: &ConfigPathArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn owner_name(owner: Owner) -> &'static str {
+fn owner_name(owner: ConfigOwner) -> &'static str {
     match owner {
-        Owner::User => "user",
-        Owner::Project => "project",
+        ConfigOwner::User => "user",
+        ConfigOwner::Project => "project",
     }
 }
 
-fn state_name(state: State) -> &'static str {
+fn state_name(state: ConfigFileStatus) -> &'static str {
     match state {
-        State::Absent => "absent",
-        State::Broken => "broken",
-        State::Read => "read",
-        State::Trusted => "trusted",
-        State::Untrusted => "untrusted",
+        ConfigFileStatus::Absent => "absent",
+        ConfigFileStatus::Broken => "broken",
+        ConfigFileStatus::Read => "read",
+        ConfigFileStatus::Trusted => "trusted",
+        ConfigFileStatus::Untrusted => "untrusted",
     }
 }
 
-fn file_json(found: &Found) -> Value {
+fn file_json(file: &ConfigFile) -> Value {
     json!({
-        "owner": owner_name(found.source.owner),
-        "path": found.source.path.to_string_lossy(),
-        "state": state_name(found.state),
+        "owner": owner_name(file.source.owner),
+        "path": file.source.path.to_string_lossy(),
+        "state": state_name(file.status),
     })
 }
 
-fn check(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
-    let (checked, problems) = if let Some(file) = &args.file {
+fn check_config(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
+    let (sources, problems) = if let Some(file) = &args.file {
         check_file(file)?
     } else {
-        let loaded = app::configuration(&Flags::default())?;
-        let there = loaded.files.into_iter();
-        let there = there.filter(|found| found.state != State::Absent);
-        (there.map(|found| found.source).collect(), loaded.problems)
+        let loaded = app::load_config(&ConfigFlags::default())?;
+        let config_files = loaded.files.into_iter();
+        let present_files =
+            config_files.filter(|config_file| config_file.status != ConfigFileStatus::Absent);
+        (
+            present_files
+                .map(|config_file| config_file.source)
+                .collect(),
+            loaded.problems,
+        )
     };
     if args.json {
         print_json(&problems.iter().map(problem_json).collect::<Vec<_>>());
     } else {
-        tell_checked(&checked, &problems);
+        report_checked_files(&sources, &problems);
     }
     Ok(if problems.is_empty() {
         ExitCode::SUCCESS
     } else {
-        Kind::Usage.exit_code()
+        ExitKind::Usage.exit_code()
     })
 }
 
 /// Validates one file, independent of its owner.
-fn check_file(file: &Path) -> Result<(Vec<Source>, Vec<Problem>), CliError> {
-    let at = app::surroundings()?;
-    let source = Source {
-        owner: Owner::User,
-        path: at.cwd.join(file),
-        named: true,
+fn check_file(file: &Path) -> Result<(Vec<ConfigSource>, Vec<ConfigProblem>), CliError> {
+    let environment = app::config_environment()?;
+    let source = ConfigSource {
+        owner: ConfigOwner::User,
+        path: environment.cwd.join(file),
+        is_required: true,
     };
-    let problems = config::read_source(&source, at.user_home.as_deref()).err();
+    let problems = config::read_source(&source, environment.user_home.as_deref()).err();
     Ok((vec![source], problems.unwrap_or_default()))
 }
 
-fn tell_checked(checked: &[Source], problems: &[Problem]) {
+fn report_checked_files(sources: &[ConfigSource], problems: &[ConfigProblem]) {
     for problem in problems {
-        CliError::from(problem).report(Front::Shell);
+        CliError::from(problem).report(Frontend::Shell);
     }
-    for source in checked {
-        let in_it = |problem: &&Problem| problem.place.file() == Some(source.path.as_path());
-        if problems.iter().find(in_it).is_none() {
-            print(&clean(&format!("{} is good", source.path.display())));
+    for source in sources {
+        let is_in_source =
+            |problem: &&ConfigProblem| problem.location.file_path() == Some(source.path.as_path());
+        if problems.iter().find(is_in_source).is_none() {
+            print_line(&strip_control_chars(&format!(
+                "{} is good",
+                source.path.display()
+            )));
         }
     }
-    if checked.is_empty() && problems.is_empty() {
-        say(&Style::stderr()
-            .dim("there is no configuration file; `segue config path` tells where one would be"));
+    if sources.is_empty() && problems.is_empty() {
+        eprint_line(
+            &Style::stderr().dim(
+                "there is no configuration file; `segue config path` tells where one would be",
+            ),
+        );
     }
 }
 
-fn problem_json(problem: &Problem) -> Value {
-    let (line, column) = match problem.place {
-        Place::At { line, column, .. } => (Some(line), Some(column)),
-        Place::File(_) | Place::Environment(_) => (None, None),
+fn problem_json(problem: &ConfigProblem) -> Value {
+    let (line, column) = match problem.location {
+        ProblemLocation::Position { line, column, .. } => (Some(line), Some(column)),
+        ProblemLocation::File(_) | ProblemLocation::Environment(_) => (None, None),
     };
-    let variable = match &problem.place {
-        Place::Environment(name) => Some(name),
-        Place::At { .. } | Place::File(_) => None,
+    let variable = match &problem.location {
+        ProblemLocation::Environment(name) => Some(name),
+        ProblemLocation::Position { .. } | ProblemLocation::File(_) => None,
     };
     json!({
-        "path": problem.place.file().map(Path::to_string_lossy),
+        "path": problem.location.file_path().map(Path::to_string_lossy),
         "line": line,
         "column": column,
         "variable": variable,

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_agents::known::KNOWN;
+use segue_agents::known::KNOWN_AGENTS;
 use segue_agents::{Agent, Probe, Provider};
 use segue_catalog::Catalog;
-use segue_core::agent::{Capabilities, How};
+use segue_core::agent::{Capabilities, CapabilitySource};
 use segue_core::id::ProviderId;
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::StoreError;
@@ -21,10 +21,10 @@ use crate::app::{self, VERSION};
 use crate::cli::DoctorArgs;
 use crate::error::CliError;
 use crate::json_output::{self, print_json};
-use crate::terminal::{Style, clean, print, say, width, wrap};
+use crate::terminal::{Style, eprint_line, print_line, strip_control_chars, terminal_width, wrap};
 
 /// Timeout for an agent's answer about its version and capabilities.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Column at which the values of fields begin.
 const INDENT: usize = 11;
@@ -41,58 +41,63 @@ struct StoreReport {
 struct AgentReport {
     name: String,
     path: Option<PathBuf>,
-    ways: Vec<WayReport>,
+    transports: Vec<TransportReport>,
     /// Number of native sessions on this machine. `None` if segue cannot read them.
     sessions: Option<usize>,
     /// Native sessions that the agent deletes automatically.
-    retention: Option<retention::Report>,
+    retention: Option<retention::RetentionReport>,
     note: Option<String>,
 }
 
 /// State of one transport of an agent.
-struct WayReport {
+struct TransportReport {
     name: &'static str,
-    answer: Result<Probe, String>,
+    probe_result: Result<Probe, String>,
 }
 
 impl AgentReport {
     /// Returns the answer of the first transport that works.
-    fn first(&self) -> Option<&Probe> {
-        self.ways.iter().find_map(|way| way.answer.as_ref().ok())
+    fn first_probe(&self) -> Option<&Probe> {
+        self.transports
+            .iter()
+            .find_map(|transport| transport.probe_result.as_ref().ok())
     }
 
     fn version(&self) -> Option<&str> {
-        self.first()?.version.as_deref()
+        self.first_probe()?.version.as_deref()
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = self
-            .first()
+        let mut merged = self
+            .first_probe()
             .map(|probe| probe.capabilities)
             .unwrap_or_default();
-        if self.sessions.is_some() && !self.ways.is_empty() {
+        if self.sessions.is_some() && !self.transports.is_empty() {
             // Capabilities that the agent does not report are available through its files.
-            can.list = can.list.or(Some(How::Files));
-            can.delete = can.delete.or(Some(How::Files));
-            if can.resume.or(can.load).is_some() {
-                can.continue_last = can.continue_last.or(Some(How::Files));
+            merged.list = merged.list.or(Some(CapabilitySource::Files));
+            merged.delete = merged.delete.or(Some(CapabilitySource::Files));
+            if merged.resume.or(merged.load).is_some() {
+                merged.continue_last = merged.continue_last.or(Some(CapabilitySource::Files));
             }
         }
-        can
+        merged
     }
 
-    fn usable(&self) -> Vec<&'static str> {
-        let usable = self.ways.iter().filter(|way| way.answer.is_ok());
-        usable.map(|way| way.name).collect()
+    fn usable_transports(&self) -> Vec<&'static str> {
+        let usable = self
+            .transports
+            .iter()
+            .filter(|transport| transport.probe_result.is_ok());
+        usable.map(|transport| transport.name).collect()
     }
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
-    let store = look_at_store().await?;
+    let store = check_store().await?;
     if std::io::stderr().is_terminal() && !args.json {
-        say("asking the agents what they can do …");
+        eprint_line("asking the agents what they can do …");
     }
-    let agents = look_at_agents().await?;
+    let agents = probe_agents().await?;
     if args.json {
         print_json(&json!({
             "version": VERSION,
@@ -110,7 +115,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Opens and checks the store. Reports problems of the store as findings, not as errors of the command.
-async fn look_at_store() -> Result<StoreReport, CliError> {
+async fn check_store() -> Result<StoreReport, CliError> {
     let home = app::home()?;
     let mut report = StoreReport {
         path: home.join(FILE_NAME),
@@ -118,20 +123,20 @@ async fn look_at_store() -> Result<StoreReport, CliError> {
         sessions: None,
         problems: Vec::new(),
     };
-    let checked = match SqliteStore::open(&home) {
-        Ok(store) => store.health().await,
+    let check_result = match SqliteStore::open(&home) {
+        Ok(store) => store.check_health().await,
         Err(error) => Err(error),
     };
-    match checked {
+    match check_result {
         Ok(health) => {
             report.format = Some(health.format);
             report.sessions = Some(health.sessions);
             report.problems = health.problems;
         }
-        Err(error) => report.problems.push(in_words(error)),
+        Err(error) => report.problems.push(format_store_error(error)),
     }
-    if let Ok(found) = std::fs::metadata(&home)
-        && found.permissions().mode() & 0o077 != 0
+    if let Ok(home_metadata) = std::fs::metadata(&home)
+        && home_metadata.permissions().mode() & 0o077 != 0
     {
         report.problems.push(format!(
             "others on this machine can look into {}; `chmod 700` it",
@@ -141,7 +146,7 @@ async fn look_at_store() -> Result<StoreReport, CliError> {
     Ok(report)
 }
 
-fn in_words(error: StoreError) -> String {
+fn format_store_error(error: StoreError) -> String {
     let error = CliError::from(error);
     match error.hints.first() {
         Some(hint) => format!("{} ({hint})", error.message),
@@ -150,33 +155,34 @@ fn in_words(error: StoreError) -> String {
 }
 
 /// Queries version and capabilities of all agents concurrently.
-async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
-    let config = app::configuration_to_look()?;
+async fn probe_agents() -> Result<Vec<AgentReport>, CliError> {
+    let config = app::load_config_lenient()?;
     let home = app::home()?;
-    let providers = app::agents(&home, &config);
-    let catalog = app::catalog(&app::project()?, &config);
+    let providers = app::build_agents(&home, &config);
+    let catalog = app::build_catalog(&app::current_project()?, &config);
     let mut names: Vec<String> = providers
         .iter()
         .map(|provider| provider.provider().to_string())
         .collect();
     // Common agents are listed even if they are not installed.
-    for known in KNOWN {
-        if !names.iter().any(|name| name == known.provider) {
-            names.push(known.provider.to_owned());
+    for known_agent in KNOWN_AGENTS {
+        if !names.iter().any(|name| name == known_agent.provider) {
+            names.push(known_agent.provider.to_owned());
         }
     }
-    let mut asked = Vec::new();
+    let mut probe_tasks = Vec::new();
     for provider in &providers {
-        for way in provider.ways() {
-            let (way, name) = (way.clone(), provider.provider().to_string());
-            asked.push(tokio::spawn(async move {
-                let answer = way.agent.probe(PATIENCE).await;
-                let answer = answer.map_err(|error| error.failure(jiff::Timestamp::now()).message);
+        for transport in provider.transports() {
+            let (transport, name) = (transport.clone(), provider.provider().to_string());
+            probe_tasks.push(tokio::spawn(async move {
+                let probe_result = transport.agent.probe(PROBE_TIMEOUT).await;
+                let probe_result =
+                    probe_result.map_err(|error| error.to_failure(jiff::Timestamp::now()).message);
                 (
                     name,
-                    WayReport {
-                        name: way.name,
-                        answer,
+                    TransportReport {
+                        name: transport.name,
+                        probe_result,
                     },
                 )
             }));
@@ -185,38 +191,45 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
     let mut reports: Vec<AgentReport> = names
         .into_iter()
         .map(|name| {
-            let provider = providers.iter().find(|one| one.provider().as_str() == name);
-            report_of(name, provider.map(AsRef::as_ref), &catalog, &home)
+            let provider = providers
+                .iter()
+                .find(|candidate| candidate.provider().as_str() == name);
+            build_agent_report(name, provider.map(AsRef::as_ref), &catalog, &home)
         })
         .collect();
-    for answer in asked {
-        let (name, way) = answer
+    for task in probe_tasks {
+        let (name, transport_report) = task
             .await
-            .map_err(|error| CliError::failed("cannot look at an agent").because(&error))?;
+            .map_err(|error| CliError::failed("cannot look at an agent").with_cause(&error))?;
         if let Some(report) = reports.iter_mut().find(|report| report.name == name) {
-            report.ways.push(way);
+            report.transports.push(transport_report);
         }
     }
     Ok(reports)
 }
 
 /// Builds the report that does not require starting the agent.
-fn report_of(
+fn build_agent_report(
     name: String,
     provider: Option<&Provider>,
     catalog: &Catalog,
     home: &Path,
 ) -> AgentReport {
-    let keeper = name.strip_prefix("acp:").unwrap_or(&name);
-    let keeper = ProviderId::parse(keeper).ok();
-    let is_read = |keeper: &ProviderId| catalog.providers().any(|known| known == keeper.as_str());
-    let keeper = keeper.filter(is_read);
-    let natives = keeper
+    let provider_name = name.strip_prefix("acp:").unwrap_or(&name);
+    let native_provider = ProviderId::parse(provider_name).ok();
+    let is_readable = |native_provider: &ProviderId| {
+        catalog
+            .providers()
+            .any(|readable| readable == native_provider.as_str())
+    };
+    let native_provider = native_provider.filter(is_readable);
+    let natives = native_provider
         .as_ref()
-        .map(|keeper| catalog.sessions(Some(keeper), None).sessions);
-    let retention = keeper.zip(natives.as_deref());
-    let retention =
-        retention.and_then(|(keeper, natives)| retention::look(&keeper, natives, catalog, home));
+        .map(|native_provider| catalog.list_sessions(Some(native_provider), None).sessions);
+    let retention = native_provider.zip(natives.as_deref());
+    let retention = retention.and_then(|(native_provider, natives)| {
+        retention::build_report(&native_provider, natives, catalog, home)
+    });
     let sessions = natives.map(|natives| natives.len());
     let note = match (provider, name.as_str()) {
         (None, _) => Some("not found on PATH".to_owned()),
@@ -225,7 +238,7 @@ fn report_of(
     };
     AgentReport {
         path: provider.and_then(|provider| provider.program().map(Path::to_owned)),
-        ways: Vec::new(),
+        transports: Vec::new(),
         name,
         sessions,
         retention,
@@ -244,16 +257,16 @@ fn store_json(store: &StoreReport) -> Value {
 }
 
 fn agent_json(agent: &AgentReport) -> Value {
-    let ways: Vec<Value> = agent
-        .ways
+    let transports: Vec<Value> = agent
+        .transports
         .iter()
-        .map(|way| {
-            let probe = way.answer.as_ref().ok();
+        .map(|transport| {
+            let probe = transport.probe_result.as_ref().ok();
             json!({
-                "name": way.name,
+                "name": transport.name,
                 "version": probe.and_then(|probe| probe.version.as_ref()),
-                "capabilities": probe.map(|probe| json_output::capabilities(probe.capabilities)),
-                "problem": way.answer.as_ref().err(),
+                "capabilities": probe.map(|probe| json_output::capabilities_json(probe.capabilities)),
+                "problem": transport.probe_result.as_ref().err(),
             })
         })
         .collect();
@@ -261,19 +274,19 @@ fn agent_json(agent: &AgentReport) -> Value {
         "name": agent.name,
         "version": agent.version(),
         "path": agent.path.as_ref().map(|path| path.to_string_lossy()),
-        "transports": agent.usable(),
-        "capabilities": json_output::capabilities(agent.capabilities()),
-        "ways": ways,
+        "transports": agent.usable_transports(),
+        "capabilities": json_output::capabilities_json(agent.capabilities()),
+        "ways": transports,
         "sessions": agent.sessions,
-        "retention": agent.retention.as_ref().map(retention::json),
+        "retention": agent.retention.as_ref().map(retention::to_json),
         "note": agent.note,
     })
 }
 
 fn print_report(store: &StoreReport, agents: &[AgentReport]) {
     let style = Style::stdout();
-    print(&style.bold(&format!("segue {VERSION}")));
-    print("");
+    print_line(&style.bold(&format!("segue {VERSION}")));
+    print_line("");
     let health = if store.problems.is_empty() {
         "healthy"
     } else {
@@ -282,64 +295,74 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
     let sessions = store
         .sessions
         .map_or("?".to_owned(), |sessions| sessions.to_string());
-    print(&format!(
+    print_line(&format!(
         "store    {} ({health}, {sessions} sessions)",
         store.path.display()
     ));
     for problem in &store.problems {
-        print(&format!("         {}", style.red(&clean(problem))));
+        print_line(&format!(
+            "         {}",
+            style.red(&strip_control_chars(problem))
+        ));
     }
     for agent in agents {
-        print("");
+        print_line("");
         print_agent(agent, style);
     }
 }
 
 fn print_agent(agent: &AgentReport, style: Style) {
-    let mut head = style.bold(&agent.name);
+    let mut heading = style.bold(&agent.name);
     if let Some(version) = agent.version() {
-        head = format!("{head} {}", clean(version));
+        heading = format!("{heading} {}", strip_control_chars(version));
     }
     if let Some(note) = &agent.note {
-        head = format!("{head}  {}", style.dim(note));
+        heading = format!("{heading}  {}", style.dim(note));
     }
-    print(&head);
-    let field = |name: &str, text: &str| {
-        for (line, text) in wrap(text, width().map(|width| width.saturating_sub(INDENT)))
-            .iter()
-            .enumerate()
+    print_line(&heading);
+    let print_field = |name: &str, text: &str| {
+        for (index, text) in wrap(
+            text,
+            terminal_width().map(|width| width.saturating_sub(INDENT)),
+        )
+        .iter()
+        .enumerate()
         {
-            let name = if line == 0 { name } else { "" };
-            print(&format!("{:INDENT$}{text}", format!("  {name}")));
+            let name = if index == 0 { name } else { "" };
+            print_line(&format!("{:INDENT$}{text}", format!("  {name}")));
         }
     };
     if let Some(path) = agent.path.as_ref().filter(|_| agent.name != "rehearsal") {
-        field("program", &path.display().to_string());
+        print_field("program", &path.display().to_string());
     }
-    if !agent.usable().is_empty() {
-        field("by", &agent.usable().join(", then "));
+    if !agent.usable_transports().is_empty() {
+        print_field("by", &agent.usable_transports().join(", then "));
     }
-    let can: Vec<String> = agent
+    let capabilities: Vec<String> = agent
         .capabilities()
-        .each()
+        .entries()
         .into_iter()
-        .filter_map(|(name, how)| Some(format!("{name} ({})", how?.as_str())))
+        .filter_map(|(name, source)| Some(format!("{name} ({})", source?.as_str())))
         .collect();
-    if !can.is_empty() {
-        field("can", &can.join(", "));
+    if !capabilities.is_empty() {
+        print_field("can", &capabilities.join(", "));
     }
     if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
         let plural = if sessions == 1 { "" } else { "s" };
-        field("has", &format!("{sessions} native session{plural}"));
+        print_field("has", &format!("{sessions} native session{plural}"));
         if let Some(report) = &agent.retention {
-            field("keeps", &retention::in_words(&agent.name, report));
+            print_field("keeps", &retention::format_report(&agent.name, report));
         }
     }
-    for way in &agent.ways {
-        if let Err(problem) = &way.answer {
-            field(
+    for transport in &agent.transports {
+        if let Err(problem) = &transport.probe_result {
+            print_field(
                 "but",
-                &style.red(&format!("{}: {}", way.name, clean(problem))),
+                &style.red(&format!(
+                    "{}: {}",
+                    transport.name,
+                    strip_control_chars(problem)
+                )),
             );
         }
     }

@@ -4,61 +4,64 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use segue_catalog::Index;
-use segue_catalog::index::{IndexError, Which, Work};
-use segue_engine::{Caught, EngineError};
+use segue_catalog::index::{IndexError, IndexFilter, RefreshStats};
+use segue_engine::{EngineError, IndexSync};
 use serde_json::json;
 
 use crate::app::App;
-use crate::cli::{IndexArgs, IndexCommand, IndexOutput};
+use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, bytes, one_line, print, say};
+use crate::terminal::{Style, eprint_line, format_bytes, print_line, to_single_line};
 
 /// Maximum wait for another process that writes the index. A command on the index itself waits long enough for the
 /// first complete build.
-const PATIENCE: Duration = Duration::from_mins(1);
+const INDEX_COMMAND_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
-    let app = App::open_to_look()?;
+    let app = App::open_lenient()?;
     let Some(index) = app.engine.index() else {
         return Err(CliError::failed("there is no index here"));
     };
     match args.command {
-        IndexCommand::Path => print(&index.path().display().to_string()),
-        IndexCommand::Status(output) => status(index, &output)?,
-        IndexCommand::Refresh(output) => refresh(&app, index, &output).await?,
+        IndexCommand::Path => print_line(&index.path().display().to_string()),
+        IndexCommand::Status(output) => print_status(index, &output)?,
+        IndexCommand::Refresh(output) => refresh_index(&app, index, &output).await?,
         IndexCommand::Rebuild(output) => {
-            if !index.start_over(PATIENCE).map_err(EngineError::from)? {
-                return Err(busy());
+            if !index
+                .reset(INDEX_COMMAND_LOCK_TIMEOUT)
+                .map_err(EngineError::from)?
+            {
+                return Err(index_busy_error());
             }
-            refresh(&app, index, &output).await?;
+            refresh_index(&app, index, &output).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn busy() -> CliError {
+fn index_busy_error() -> CliError {
     CliError::failed("another process is bringing the index up to date")
-        .hint("try again in a moment")
+        .with_hint("try again in a moment")
 }
 
-fn status(index: &Index, output: &IndexOutput) -> Result<(), CliError> {
-    let all = Which {
-        gone: true,
-        ..Which::default()
+fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError> {
+    let all_filter = IndexFilter {
+        include_missing: true,
+        ..IndexFilter::default()
     };
-    let counted = index.count(&all).and_then(|all| {
-        let there = index.count(&Which::default())?;
-        Ok((all, there, index.failures()?.len()))
+    let counts = index.count_sessions(&all_filter).and_then(|total| {
+        let present = index.count_sessions(&IndexFilter::default())?;
+        Ok((total, present, index.unreadable_sources()?.len()))
     });
-    let (all, there, failed) = match counted {
-        Ok(counted) => counted,
+    let (total, present, unreadable_count) = match counts {
+        Ok(counts) => counts,
         Err(IndexError::Missing) if output.json => {
             print_json(&json!({"path": index.path(), "sessions": null}));
             return Ok(());
         }
         Err(IndexError::Missing) => {
-            print("there is no index yet; `segue index refresh` builds it");
+            print_line("there is no index yet; `segue index refresh` builds it");
             return Ok(());
         }
         Err(error) => return Err(EngineError::from(error).into()),
@@ -67,75 +70,78 @@ fn status(index: &Index, output: &IndexOutput) -> Result<(), CliError> {
         print_json(&json!({
             "path": index.path(),
             "bytes": index.size(),
-            "sessions": there,
-            "gone": all - there,
-            "unreadable": failed,
+            "sessions": present,
+            "gone": total - present,
+            "unreadable": unreadable_count,
         }));
         return Ok(());
     }
-    print(&format!(
+    print_line(&format!(
         "{} ({})",
         index.path().display(),
-        bytes(index.size())
+        format_bytes(index.size())
     ));
-    print(&format!(
-        "{there} native session(s), {} more that are not there any more",
-        all - there
+    print_line(&format!(
+        "{present} native session(s), {} more that are not there any more",
+        total - present
     ));
-    if failed > 0 {
-        print(&format!("{failed} file(s) could not be read:"));
-        for failure in index.failures().map_err(EngineError::from)? {
-            print(&format!(
+    if unreadable_count > 0 {
+        print_line(&format!("{unreadable_count} file(s) could not be read:"));
+        for unreadable_source in index.unreadable_sources().map_err(EngineError::from)? {
+            print_line(&format!(
                 "  {}: {}",
-                failure.provider,
-                one_line(&failure.why)
+                unreadable_source.provider,
+                to_single_line(&unreadable_source.reason)
             ));
         }
     }
     Ok(())
 }
 
-async fn refresh(app: &App, index: &Index, output: &IndexOutput) -> Result<(), CliError> {
-    let began = Instant::now();
-    let Some(Caught::Up(work)) = app.caught_up(PATIENCE).await? else {
-        return Err(busy());
+async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Result<(), CliError> {
+    let started = Instant::now();
+    let Some(IndexSync::UpToDate(stats)) = app
+        .refresh_index_with_progress(INDEX_COMMAND_LOCK_TIMEOUT)
+        .await?
+    else {
+        return Err(index_busy_error());
     };
-    let Work {
-        places,
-        read,
-        bytes: size,
-        rows,
-        gone,
+    let RefreshStats {
+        sources,
+        sources_read,
+        bytes_read: size,
+        rows_changed,
+        sources_missing,
         unreadable,
-    } = &work;
+    } = &stats;
     if output.json {
         print_json(&json!({
-            "places": places,
-            "read": read,
+            "places": sources,
+            "read": sources_read,
             "bytes_read": size,
-            "rows_written": rows,
-            "gone": gone,
+            "rows_written": rows_changed,
+            "gone": sources_missing,
             "unreadable": unreadable.iter().map(|(provider, error)| json!({
-                "provider": provider.as_str(), "why": error.in_full(),
+                "provider": provider.as_str(), "why": error.format_error_chain(),
             })).collect::<Vec<_>>(),
             "index_bytes": index.size(),
         }));
         return Ok(());
     }
-    let took = began.elapsed().as_secs_f64();
-    print(&match read {
-        0 if *gone == 0 => format!("nothing has changed in {places} session file(s)"),
+    let seconds = started.elapsed().as_secs_f64();
+    print_line(&match sources_read {
+        0 if *sources_missing == 0 => format!("nothing has changed in {sources} session file(s)"),
         _ => format!(
-            "read {read} of {places} session file(s), {} in {took:.1} s; {gone} gone; the index takes {}",
-            bytes(*size),
-            bytes(index.size())
+            "read {sources_read} of {sources} session file(s), {} in {seconds:.1} s; {sources_missing} gone; the index takes {}",
+            format_bytes(*size),
+            format_bytes(index.size())
         ),
     });
-    let mark = Style::stderr().yellow("segue:");
+    let prefix = Style::stderr().yellow("segue:");
     for (provider, error) in unreadable {
-        say(&format!(
-            "{mark} {provider}: {}",
-            one_line(&error.in_full())
+        eprint_line(&format!(
+            "{prefix} {provider}: {}",
+            to_single_line(&error.format_error_chain())
         ));
     }
     Ok(())

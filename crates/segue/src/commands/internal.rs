@@ -3,35 +3,35 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_acp::rehearsal::{self, StartFault, Surroundings};
-use segue_agents::leash::CANNOT_START;
+use segue_acp::rehearsal::{self, RehearsalEnvironment, StartFault};
+use segue_agents::leash::CANNOT_START_EXIT_CODE;
 
-use crate::app::{VERSION, native_id};
+use crate::app::{VERSION, random_native_id};
 use crate::cli::{LeashArgs, RehearsalArgs};
 use crate::error::CliError;
-use crate::terminal::say;
+use crate::terminal::eprint_line;
 
-pub(crate) async fn rehearsal(args: RehearsalArgs) -> Result<ExitCode, CliError> {
-    let at_start = match args.fault {
+pub(crate) async fn run_rehearsal_agent(args: RehearsalArgs) -> Result<ExitCode, CliError> {
+    let start_fault = match args.fault {
         None => None,
         Some(name) => Some(
             StartFault::from_name(&name)
                 .ok_or_else(|| CliError::usage(format!("{name:?} is not a known fault")))?,
         ),
     };
-    let surroundings = Surroundings {
-        directory: args.directory,
-        new_id: native_id,
+    let environment = RehearsalEnvironment {
+        sessions_dir: args.directory,
+        new_id: random_native_id,
         now: Timestamp::now,
-        at_start,
+        start_fault,
     };
-    rehearsal::run(surroundings, VERSION)
+    rehearsal::run(environment, VERSION)
         .await
-        .map_err(|error| CliError::failed("rehearsal").because(&error))?;
+        .map_err(|error| CliError::failed("rehearsal").with_cause(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn leash(args: LeashArgs) -> Result<ExitCode, CliError> {
+pub(crate) async fn run_leash(args: LeashArgs) -> Result<ExitCode, CliError> {
     let mut command = args.command.into_iter();
     let program = command
         .next()
@@ -40,8 +40,10 @@ pub(crate) async fn leash(args: LeashArgs) -> Result<ExitCode, CliError> {
     match segue_agents::leash::run(args.lifeline, program, command.collect()).await {
         Ok(code) => Ok(ExitCode::from(code)),
         Err(error) => {
-            say(&format!("cannot start {name}: {error}"));
-            Ok(ExitCode::from(u8::try_from(CANNOT_START).unwrap_or(1)))
+            eprint_line(&format!("cannot start {name}: {error}"));
+            Ok(ExitCode::from(
+                u8::try_from(CANNOT_START_EXIT_CODE).unwrap_or(1),
+            ))
         }
     }
 }

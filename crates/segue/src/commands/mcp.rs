@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use segue_core::hint::Hint;
 use segue_core::id::SessionId;
-use segue_engine::Standpoint;
-use segue_mcp::{Desk, LazyDesk};
+use segue_engine::RefContext;
+use segue_mcp::{LazyToolContext, ToolContext};
 
 use crate::app::{App, VERSION};
 use crate::cli::McpArgs;
@@ -14,38 +14,43 @@ use crate::error::CliError;
 use crate::last_list;
 
 pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
-    let desk = match args.session {
+    let tool_context = match args.session {
         // A missing session is an error at the start, not at the first call, so that the caller can still correct it.
         Some(reference) => {
             let mut app = App::open()?;
-            let session = app.find(&reference).await?;
+            let session = app.find_session(&reference).await?;
             app.project = session.project;
-            LazyDesk::ready(desk(app, Some(session.id)))
+            LazyToolContext::from_context(build_tool_context(app, Some(session.id)))
         }
-        None => LazyDesk::later(|| match App::open() {
-            Ok(app) => Ok(desk(app, None)),
+        None => LazyToolContext::from_opener(|| match App::open() {
+            Ok(app) => Ok(build_tool_context(app, None)),
             Err(error) => {
                 let hints = error.hints.iter().map(Hint::to_string);
-                let words: Vec<String> = iter::once(error.message).chain(hints).collect();
-                Err(words.join("; "))
+                let sentences: Vec<String> = iter::once(error.message).chain(hints).collect();
+                Err(sentences.join("; "))
             }
         }),
     };
-    segue_mcp::serve(desk, VERSION, tokio::io::stdin(), tokio::io::stdout())
-        .await
-        .map_err(|error| CliError::failed("cannot go on").because(&error))?;
+    segue_mcp::serve(
+        tool_context,
+        VERSION,
+        tokio::io::stdin(),
+        tokio::io::stdout(),
+    )
+    .await
+    .map_err(|error| CliError::failed("cannot go on").with_cause(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn desk(app: App, session: Option<SessionId>) -> Desk {
+fn build_tool_context(app: App, session: Option<SessionId>) -> ToolContext {
     let (home, project) = (app.home, app.project);
-    let standpoint = move || Standpoint {
-        last_list: last_list::recall(&home, &project),
+    let ref_context = move || RefContext {
+        last_list: last_list::load(&home, &project),
         project: project.clone(),
     };
-    Desk {
+    ToolContext {
         engine: app.engine,
         session,
-        standpoint: Box::new(standpoint),
+        ref_context: Box::new(ref_context),
     }
 }

@@ -7,75 +7,80 @@ use segue_core::id::ProviderId;
 
 use super::session;
 use crate::app::{self, App};
-use crate::cli::{OneArgs, SessionCommand, ShowArgs};
+use crate::cli::{SessionCommand, SessionRefArgs, ShowArgs};
 use crate::error::CliError;
-use crate::frontend::Front;
-use crate::picker::{self, Chosen, Machine, Next, Options, Order, Place, reference};
-use crate::terminal::{Style, one_line, say};
+use crate::frontend::Frontend;
+use crate::picker::{
+    self, ChoiceAction, LocalSource, PickerChoice, PickerOptions, ProjectFilter, RowOrder, row_ref,
+};
+use crate::terminal::{Style, eprint_line, to_single_line};
 
 /// Returns `true` if the terminal can show the picker.
 pub(crate) fn is_possible() -> bool {
-    picker::is_possible()
+    picker::is_terminal_supported()
 }
 
 pub(crate) async fn run() -> Result<ExitCode, CliError> {
-    let app = App::open_to_look()?;
-    let agents = app.engine.drivable();
-    let options = Options {
-        place: Place::Everywhere,
-        order: Order::Newest,
-        typed: String::new(),
+    let app = App::open_lenient()?;
+    let agents = app.engine.drivable_providers();
+    let options = PickerOptions {
+        project_filter: ProjectFilter::All,
+        order: RowOrder::Newest,
+        search_text: String::new(),
         agents: agents.iter().map(ToString::to_string).collect(),
-        colour: Style::stdout().has_colour(),
+        use_colour: Style::stdout().has_colour(),
     };
     drop(app);
-    let Some(Chosen { row, next }) = picker::run(Machine::open, options)? else {
+    let Some(PickerChoice { row, action: next }) = picker::run(LocalSource::open, options)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let id = reference(&row)?;
+    let id = row_ref(&row)?;
     match next {
-        Next::Resume => {
-            let why_not = session::depart(&id).await?;
-            let mark = Style::stderr().yellow("segue:");
-            say(&format!("{mark} going on here: {}", one_line(&why_not)));
-            Err(become_repl(&row.id, None))
+        ChoiceAction::Resume => {
+            let reason = session::resume_in_native_program(&id).await?;
+            let prefix = Style::stderr().yellow("segue:");
+            eprint_line(&format!(
+                "{prefix} going on here: {}",
+                to_single_line(&reason)
+            ));
+            Err(exec_repl(&row.id, None))
         }
-        Next::Show => {
-            let one = OneArgs { id, json: false };
-            let show = ShowArgs {
-                one,
+        ChoiceAction::Show => {
+            let session_args = SessionRefArgs { id, json: false };
+            let show_args = ShowArgs {
+                one: session_args,
                 last: None,
                 turn: None,
                 full: false,
             };
-            session::perform(
-                &App::open_to_look()?,
-                Front::Shell,
-                SessionCommand::Show(show),
+            session::run_command(
+                &App::open_lenient()?,
+                Frontend::Shell,
+                SessionCommand::Show(show_args),
             )
             .await?;
             Ok(ExitCode::SUCCESS)
         }
-        Next::Handoff(agent) => {
+        ChoiceAction::Handoff(agent) => {
             let agent =
                 ProviderId::parse(&agent).map_err(|error| CliError::failed(error.to_string()))?;
-            let app = App::open_to_look()?;
-            let (session, words) = session::hand_over(&app, &id, &agent).await?;
-            say(&format!("{} {words}", Style::stderr().yellow("segue:")));
+            let app = App::open_lenient()?;
+            let (session, message) = session::hand_off_session(&app, &id, &agent).await?;
+            eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
             drop(app);
-            Err(become_repl(session.id.as_str(), Some(&agent)))
+            Err(exec_repl(session.id.as_str(), Some(&agent)))
         }
     }
 }
 
 /// Replaces the process with the REPL. A new program is necessary, because the picker installed signal handlers that
 /// would change how the REPL receives signals.
-fn become_repl(id: &str, agent: Option<&ProviderId>) -> CliError {
-    let mut command = std::process::Command::new(app::own_program());
+fn exec_repl(id: &str, agent: Option<&ProviderId>) -> CliError {
+    let mut command = std::process::Command::new(app::current_program());
     command.arg0("segue").args(["repl", "--resume", id]);
     if let Some(agent) = agent {
         // The chosen agent has priority over the environment.
         command.args(["--provider", agent.as_str()]);
     }
-    CliError::failed("cannot start the conversation").because(&command.exec())
+    CliError::failed("cannot start the conversation").with_cause(&command.exec())
 }

@@ -10,39 +10,41 @@ mod state;
 
 use std::process::ExitCode;
 
-use command::{Command, Typed};
-use reader::{Read, Reader};
-use signals::{Interrupt, Signals};
-use state::Talk;
+use command::{ReplCommand, ReplInput};
+use reader::{ReadOutcome, ReplReader};
+use signals::{InterruptScope, SignalHandler};
+use state::ReplState;
 
 use crate::app::App;
 use crate::cli::ReplArgs;
-use crate::error::{CliError, Kind};
-use crate::frontend::Front;
-use crate::terminal::{Style, say};
+use crate::error::{CliError, ExitKind};
+use crate::frontend::Frontend;
+use crate::terminal::{Style, eprint_line};
 
 pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
     let interactive = reader::is_interactive();
     let app = App::open()?;
-    let signals = Signals::listen(if interactive {
-        Interrupt::Turn
+    let signals = SignalHandler::install(if interactive {
+        InterruptScope::Turn
     } else {
-        Interrupt::Everything
+        InterruptScope::Conversation
     })?;
-    let mut talk = Talk::new(app, args.talk, signals.clone()).await?;
-    let mut reader = Reader::new(talk.home(), talk.agents());
+    let mut state = ReplState::new(app, args.talk, signals.clone()).await?;
+    let mut reader = ReplReader::new(state.home(), state.agent_names());
     if interactive {
-        say(&Style::stderr().dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends"));
-        talk.greet().await;
+        eprint_line(
+            &Style::stderr().dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends"),
+        );
+        state.announce_session().await;
     }
-    let failed = converse(&mut talk, &mut reader, &signals).await;
-    talk.end().await;
-    if let Some(session) = talk.session().filter(|_| interactive) {
-        let how = format!("go on with: segue repl --resume {session}");
-        say(&Style::stderr().dim(&how));
+    let last_failure = run_loop(&mut state, &mut reader, &signals).await;
+    state.shut_down().await;
+    if let Some(session) = state.session_id().filter(|_| interactive) {
+        let hint = format!("go on with: segue repl --resume {session}");
+        eprint_line(&Style::stderr().dim(&hint));
     }
-    Ok(match failed {
-        _ if signals.is_over() => Kind::Interrupted.exit_code(),
+    Ok(match last_failure {
+        _ if signals.is_end_requested() => ExitKind::Interrupted.exit_code(),
         // An interactive user has already seen the error.
         Some(kind) if !interactive => kind.exit_code(),
         Some(_) | None => ExitCode::SUCCESS,
@@ -50,31 +52,35 @@ pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Reads and runs texts until the end. Returns the kind of the last failure.
-async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Option<Kind> {
-    let mut failed = None;
-    while !signals.is_over() {
-        let outcome = match reader.next(&talk.label(), signals).await {
-            Read::Text(text) => match command::parse(&text) {
-                Ok(Typed::Nothing) => Ok(()),
-                Ok(Typed::Prompt(prompt)) => talk.prompt(prompt).await,
-                Ok(Typed::Command(Command::Exit)) => break,
-                Ok(Typed::Command(command)) => {
-                    let outcome = talk.obey(command).await;
-                    outcome.map_err(|error| told(error, talk.front()))
+async fn run_loop(
+    state: &mut ReplState,
+    reader: &mut ReplReader,
+    signals: &SignalHandler,
+) -> Option<ExitKind> {
+    let mut last_failure = None;
+    while !signals.is_end_requested() {
+        let outcome = match reader.read_next(&state.label(), signals).await {
+            ReadOutcome::Text(text) => match command::parse_input(&text) {
+                Ok(ReplInput::Empty) => Ok(()),
+                Ok(ReplInput::Prompt(prompt)) => state.send_prompt(prompt).await,
+                Ok(ReplInput::Command(ReplCommand::Exit)) => break,
+                Ok(ReplInput::Command(command)) => {
+                    let outcome = state.run_command(command).await;
+                    outcome.map_err(|error| report_error(error, state.frontend()))
                 }
-                Err(error) => Err(told(error, talk.front())),
+                Err(error) => Err(report_error(error, state.frontend())),
             },
-            Read::Nothing => Ok(()),
-            Read::Bad(error) => Err(told(error, talk.front())),
-            Read::Broken(error) => {
-                failed = Some(told(error, talk.front()));
+            ReadOutcome::Empty => Ok(()),
+            ReadOutcome::Invalid(error) => Err(report_error(error, state.frontend())),
+            ReadOutcome::Failed(error) => {
+                last_failure = Some(report_error(error, state.frontend()));
                 break;
             }
-            Read::End => break,
+            ReadOutcome::End => break,
         };
-        failed = outcome.err().or(failed);
+        last_failure = outcome.err().or(last_failure);
     }
-    failed
+    last_failure
 }
 
 /// Reports an error. The conversation continues.
@@ -82,7 +88,7 @@ async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Op
     clippy::needless_pass_by_value,
     reason = "an error that is told is done with"
 )]
-fn told(error: CliError, front: Front<'_>) -> Kind {
-    error.report(front);
+fn report_error(error: CliError, frontend: Frontend<'_>) -> ExitKind {
+    error.report(frontend);
     error.kind
 }

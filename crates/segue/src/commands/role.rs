@@ -9,93 +9,102 @@ use serde_json::{Value, json};
 
 use crate::app;
 use crate::cli::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
-use crate::config::{Flags, Key, Loaded, Origin};
+use crate::config::{ConfigFlags, ConfigKey, ConfigOrigin, LoadedConfig};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Table, clean, one_line, print};
+use crate::terminal::{Table, print_line, strip_control_chars, to_single_line};
 
 pub(crate) fn run(args: RoleArgs) -> Result<ExitCode, CliError> {
-    let loaded = app::configuration(&Flags::default())?;
-    app::tell_problems(&loaded);
-    app::tell_withheld(&loaded);
+    let loaded = app::load_config(&ConfigFlags::default())?;
+    app::report_config_problem(&loaded);
+    app::report_withheld_settings(&loaded);
     match args.command {
-        RoleCommand::List(args) => list(&loaded, &args),
-        RoleCommand::Show(args) => show(&loaded, &args)?,
+        RoleCommand::List(args) => list_roles(&loaded, &args),
+        RoleCommand::Show(args) => show_role(&loaded, &args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(loaded: &Loaded, args: &RoleListArgs) {
+fn list_roles(loaded: &LoadedConfig, args: &RoleListArgs) {
     let roles = loaded.config.roles.iter();
     if args.json {
-        let roles: Vec<Value> = roles.map(|role| shape(loaded, role)).collect();
+        let roles: Vec<Value> = roles.map(|role| role_json(loaded, role)).collect();
         print_json(&roles);
         return;
     }
-    let mut table = Table::new(&["ROLE", "TOOLS", "WHAT IT IS", "FROM"]).shedding(&["FROM"]);
+    let mut table =
+        Table::new(&["ROLE", "TOOLS", "WHAT IT IS", "FROM"]).with_droppable_columns(&["FROM"]);
     for role in roles {
-        table.row(&[
+        table.add_row(&[
             role.name.to_string(),
-            tools(role),
-            first_words(&role.role),
-            origins(loaded, &role.name).join(", "),
+            format_tools(role),
+            first_phrase(&role.description),
+            role_origins(loaded, &role.name).join(", "),
         ]);
     }
     table.print();
 }
 
-fn show(loaded: &Loaded, args: &RoleShowArgs) -> Result<(), CliError> {
+fn show_role(loaded: &LoadedConfig, args: &RoleShowArgs) -> Result<(), CliError> {
     let Some(role) = loaded.config.roles.get(&args.name) else {
-        let known = loaded.config.roles.iter().map(|role| role.name.clone());
+        let available = loaded.config.roles.iter().map(|role| role.name.clone());
         return Err(EngineError::UnknownRole {
             role: args.name.clone(),
-            known: known.collect(),
+            available: available.collect(),
         }
         .into());
     };
     if args.json {
-        print_json(&shape(loaded, role));
+        print_json(&role_json(loaded, role));
         return Ok(());
     }
-    print(clean(&role.written()).trim_end());
-    print("");
-    print(&format!("from: {}", origins(loaded, &role.name).join(", ")));
+    print_line(strip_control_chars(&role.render()).trim_end());
+    print_line("");
+    print_line(&format!(
+        "from: {}",
+        role_origins(loaded, &role.name).join(", ")
+    ));
     Ok(())
 }
 
-fn shape(loaded: &Loaded, role: &RoleDescription) -> Value {
+fn role_json(loaded: &LoadedConfig, role: &RoleDescription) -> Value {
     json!({
         "name": role.name.as_str(),
-        "role": role.role,
+        "role": role.description,
         "instructions": role.instructions,
         "allowed_tools": role.allowed_tools,
         "tool_instructions": role.tool_instructions,
-        "from": origins(loaded, &role.name),
+        "from": role_origins(loaded, &role.name),
     })
 }
 
-fn tools(role: &RoleDescription) -> String {
+fn format_tools(role: &RoleDescription) -> String {
     match role.allowed_tools.as_deref() {
         None => "all".to_owned(),
         Some([]) => "none".to_owned(),
-        Some(tools) => one_line(&tools.join(" ")),
+        Some(tools) => to_single_line(&tools.join(" ")),
     }
 }
 
 /// Returns the text before the first punctuation mark, at most 60 characters. In most cases it names the role.
-fn first_words(role: &str) -> String {
+fn first_phrase(role: &str) -> String {
     let first = role.split([':', '.', ',']).next().unwrap_or_default();
-    one_line(first).chars().take(60).collect()
+    to_single_line(first).chars().take(60).collect()
 }
 
 /// Returns the sources of a role: segue, and the files that change it.
-fn origins(loaded: &Loaded, name: &RoleName) -> Vec<String> {
-    let built_in = RoleDescription::built_in(name).is_some();
-    let mut origins: Vec<String> = built_in.then(|| "segue".to_owned()).into_iter().collect();
+fn role_origins(loaded: &LoadedConfig, name: &RoleName) -> Vec<String> {
+    let is_built_in = RoleDescription::find_built_in(name).is_some();
+    let mut origins: Vec<String> = is_built_in
+        .then(|| "segue".to_owned())
+        .into_iter()
+        .collect();
     for (key, entry) in &loaded.settings {
-        if let (Key::Role(of, _), Origin::File { path, .. }) = (key, &entry.origin) {
-            let path = one_line(&path.display().to_string());
-            if of == name && !origins.contains(&path) {
+        if let (ConfigKey::Role(role_name, _), ConfigOrigin::File { path, .. }) =
+            (key, &entry.origin)
+        {
+            let path = to_single_line(&path.display().to_string());
+            if role_name == name && !origins.contains(&path) {
                 origins.push(path);
             }
         }

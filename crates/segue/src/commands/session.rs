@@ -24,74 +24,79 @@ use std::process::ExitCode;
 use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
 
 use crate::app::App;
-use crate::cli::{AnySessionCommand, OneArgs, RenameArgs, SessionArgs, SessionCommand};
+use crate::cli::{AnySessionCommand, RenameArgs, SessionArgs, SessionCommand, SessionRefArgs};
 use crate::error::CliError;
-use crate::frontend::Front;
+use crate::frontend::Frontend;
 use crate::json_output::{SessionJson, print_json};
-use crate::terminal::{clean, print};
+use crate::terminal::{print_line, strip_control_chars};
 
-pub(super) use handoff::hand_over;
-pub(super) use resume::in_its_own as depart;
+pub(super) use handoff::hand_off_session;
+pub(super) use resume::resume_in_native_program;
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
     match args.command {
         AnySessionCommand::Plain(command) => {
-            perform(&App::open_to_look()?, Front::Shell, command).await?;
+            run_command(&App::open_lenient()?, Frontend::Shell, command).await?;
             Ok(ExitCode::SUCCESS)
         }
-        AnySessionCommand::Export(args) => transfer::export(&App::open_to_look()?, &args).await,
-        AnySessionCommand::Import(args) => transfer::import(&App::open_to_look()?, &args).await,
-        AnySessionCommand::Migrate(args) => transfer::migrate(&App::open_to_look()?, &args).await,
+        AnySessionCommand::Export(args) => transfer::export(&App::open_lenient()?, &args).await,
+        AnySessionCommand::Import(args) => transfer::import(&App::open_lenient()?, &args).await,
+        AnySessionCommand::Migrate(args) => transfer::migrate(&App::open_lenient()?, &args).await,
         AnySessionCommand::Resume(args) => Box::pin(resume::run(args)).await,
         AnySessionCommand::Handoff(args) => Box::pin(handoff::run(args)).await,
     }
 }
 
 /// Runs one of the commands and prints its result for the user.
-pub(super) async fn perform(
+pub(super) async fn run_command(
     app: &App,
-    front: Front<'_>,
+    frontend: Frontend<'_>,
     command: SessionCommand,
 ) -> Result<(), CliError> {
     match command {
-        SessionCommand::List(args) => list::run(app, front, &args).await,
-        SessionCommand::Info(args) => show::info(app, &args).await,
-        SessionCommand::Show(args) => show::transcript(app, &args).await,
+        SessionCommand::List(args) => list::run(app, frontend, &args).await,
+        SessionCommand::Info(args) => show::show_info(app, &args).await,
+        SessionCommand::Show(args) => show::show_transcript(app, &args).await,
         SessionCommand::Preview(args) => preview::run(app, &args).await,
         SessionCommand::Context(args) => context::run(app, &args).await,
         SessionCommand::Search(args) => search::run(app, &args).await,
-        SessionCommand::Rename(args) => rename(app, &args).await,
+        SessionCommand::Rename(args) => rename_session(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,
-        SessionCommand::Adopt(args) => adopt(app, &args).await,
-        SessionCommand::Revert(args) => revert::revert(app, &args).await,
-        SessionCommand::Undo(args) => revert::undo(app, &args).await,
-        SessionCommand::Fork(args) => revert::fork(app, &args).await,
-        SessionCommand::Compact(args) => compact::run(app, front, &args).await,
+        SessionCommand::Adopt(args) => adopt_session(app, &args).await,
+        SessionCommand::Revert(args) => revert::revert_session(app, &args).await,
+        SessionCommand::Undo(args) => revert::undo_revert(app, &args).await,
+        SessionCommand::Fork(args) => revert::fork_session(app, &args).await,
+        SessionCommand::Compact(args) => compact::run(app, frontend, &args).await,
         SessionCommand::Checkpoint(args) => checkpoint::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
-        SessionCommand::Forget(args) => delete::forget(app, &args).await,
+        SessionCommand::Forget(args) => delete::forget_session(app, &args).await,
         SessionCommand::Archive(args) => archive::run(app, &args).await,
-        SessionCommand::Restore(args) => archive::restore(app, &args).await,
+        SessionCommand::Restore(args) => archive::restore_copies(app, &args).await,
         SessionCommand::Stats(args) => stats::run(app, &args).await,
     }
 }
 
 /// Prints a changed session as JSON or as text.
-async fn tell(app: &App, session: &Session, args: &OneArgs, words: &str) -> Result<(), CliError> {
+async fn print_changed_session(
+    app: &App,
+    session: &Session,
+    args: &SessionRefArgs,
+    text: &str,
+) -> Result<(), CliError> {
     if args.json {
         print_json(&SessionJson::new(
             session,
-            app.engine.status(session).await?,
+            app.engine.session_status(session).await?,
         ));
     } else {
-        print(&clean(words));
+        print_line(&strip_control_chars(text));
     }
     Ok(())
 }
 
 /// Converts the error for an invalid title, with an example or an alternative as hint.
-fn untitled(error: &TitleError) -> CliError {
-    CliError::usage(error.to_string()).hint(match error {
+fn title_error(error: &TitleError) -> CliError {
+    CliError::usage(error.to_string()).with_hint(match error {
         TitleError::Empty => "for example: segue session rename latest \"the login form\"",
         TitleError::TooLong { .. } => {
             "a title is for lists; `segue session tag` adds words to find it by"
@@ -99,19 +104,24 @@ fn untitled(error: &TitleError) -> CliError {
     })
 }
 
-async fn rename(app: &App, args: &RenameArgs) -> Result<(), CliError> {
-    let title = Title::given(&args.title, TitleSource::User).map_err(|error| untitled(&error))?;
-    let session = app.take(&args.one.id).await?;
-    app.engine.rename(&session.id, &title).await?;
-    let session = app.find(&SessionRef::Text(session.id.to_string())).await?;
-    let words = format!("{} is now called {:?}", session.id, title.as_str());
-    tell(app, &session, &args.one, &words).await
+async fn rename_session(app: &App, args: &RenameArgs) -> Result<(), CliError> {
+    let title = Title::new(&args.title, TitleSource::User).map_err(|error| title_error(&error))?;
+    let session = app.find_or_adopt(&args.one.id).await?;
+    app.engine.rename_session(&session.id, &title).await?;
+    let session = app
+        .find_session(&SessionRef::Text(session.id.to_string()))
+        .await?;
+    let text = format!("{} is now called {:?}", session.id, title.as_str());
+    print_changed_session(app, &session, &args.one, &text).await
 }
 
 /// Adopts a native session. Reports a session that is already adopted.
-async fn adopt(app: &App, args: &OneArgs) -> Result<(), CliError> {
-    let (session, taken) = app.engine.take(&args.id, &app.standpoint()).await?;
-    let words = match &taken {
+async fn adopt_session(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
+    let (session, adoption) = app
+        .engine
+        .find_or_adopt(&args.id, &app.ref_context())
+        .await?;
+    let text = match &adoption {
         Some(decision) => decision.text.clone(),
         None => format!(
             "already segue's: session {} ({})",
@@ -119,5 +129,5 @@ async fn adopt(app: &App, args: &OneArgs) -> Result<(), CliError> {
             session.title.as_str()
         ),
     };
-    tell(app, &session, args, &words).await
+    print_changed_session(app, &session, args, &text).await
 }

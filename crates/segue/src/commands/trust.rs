@@ -4,52 +4,54 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_core::agent::Roles;
+use segue_core::agent::RoleRegistry;
 use serde_json::{Value, json};
 
-use super::config::{setting_json, shown};
+use super::config::{masked_value, setting_json};
 use crate::app;
 use crate::cli::TrustArgs;
-use crate::config::{self, Layer, PROJECT_FILE, Trusted, TrustedFile, fingerprint, project_root};
+use crate::config::{
+    self, ConfigLayer, PROJECT_FILE_NAME, TrustStore, TrustedFile, project_root, sha256_hex,
+};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Table, clean, one_line, print, say};
+use crate::terminal::{Table, eprint_line, print_line, strip_control_chars, to_single_line};
 
 pub(crate) fn run(args: &TrustArgs) -> Result<ExitCode, CliError> {
     if args.list {
-        list(args)?;
+        list_trusted_files(args)?;
     } else if args.revoke {
         revoke(args)?;
     } else {
-        trust(args)?;
+        trust_project(args)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The project's file in its current state.
-struct Asking {
+struct TrustRequest {
     file: TrustedFile,
     content: Vec<u8>,
     /// Settings that need trust.
-    settings: Layer,
+    settings: ConfigLayer,
     /// Roles without the project's file.
-    roles: Roles,
+    roles: RoleRegistry,
 }
 
-fn asking() -> Result<Asking, CliError> {
-    let at = app::surroundings()?;
-    let Some(source) = config::project_file(&at) else {
+fn load_trust_request() -> Result<TrustRequest, CliError> {
+    let environment = app::config_environment()?;
+    let Some(source) = config::project_file(&environment) else {
         return Err(CliError::failed(
             "your own configuration file needs no trust",
         ));
     };
-    let read = config::read_source(&source, at.user_home.as_deref());
-    let (content, mut settings) = match read {
-        Ok(Some(read)) => read,
+    let loaded = config::read_source(&source, environment.user_home.as_deref());
+    let (content, mut settings) = match loaded {
+        Ok(Some(pair)) => pair,
         Ok(None) => {
             return Err(CliError::failed(format!(
-                "there is no {PROJECT_FILE} in {}",
-                project_root(&at.cwd).display()
+                "there is no {PROJECT_FILE_NAME} in {}",
+                project_root(&environment.cwd).display()
             )));
         }
         Err(problems) => {
@@ -57,14 +59,14 @@ fn asking() -> Result<Asking, CliError> {
             return Err(error.unwrap_or_else(|| CliError::usage("the file is broken")));
         }
     };
-    let roles = config::users_roles(&at);
-    settings.retain(|key, entry| key.needs_trust(&entry.value, &roles).is_some());
+    let roles = config::user_roles(&environment);
+    settings.retain(|key, entry| key.trust_reason(&entry.value, &roles).is_some());
     let file = TrustedFile {
-        sha256: fingerprint(&content),
+        sha256: sha256_hex(&content),
         path: source.path,
         trusted_at: Timestamp::now().to_string(),
     };
-    Ok(Asking {
+    Ok(TrustRequest {
         file,
         content,
         settings,
@@ -72,71 +74,76 @@ fn asking() -> Result<Asking, CliError> {
     })
 }
 
-fn trust(args: &TrustArgs) -> Result<(), CliError> {
+fn trust_project(args: &TrustArgs) -> Result<(), CliError> {
     let home = app::home()?;
-    let asking = asking()?;
-    let name = one_line(&asking.file.path.display().to_string());
-    let before = Trusted::read(&home)?.holds(&asking.file.path, &asking.content);
-    if asking.settings.is_empty() || before {
-        let words = if before {
+    let request = load_trust_request()?;
+    let name = to_single_line(&request.file.path.display().to_string());
+    let is_trusted = TrustStore::load(&home)?.is_trusted(&request.file.path, &request.content);
+    if request.settings.is_empty() || is_trusted {
+        let message = if is_trusted {
             format!("{name} is trusted already.")
         } else {
             format!("Nothing in {name} needs your trust.")
         };
-        tell(args, &asking, before, &words);
+        print_trust_status(args, &request, is_trusted, &message);
         return Ok(());
     }
     if !args.json || !args.yes {
-        show(&asking, &name);
+        print_request(&request, &name);
     }
-    if !args.yes && !confirmed()? {
-        say("nothing was changed");
+    if !args.yes && !ask_confirmation()? {
+        eprint_line("nothing was changed");
         return Ok(());
     }
-    let file = asking.file.clone();
-    Trusted::change(&home, |list| {
-        list.files.retain(|other| other.path != file.path);
-        list.files.push(file);
+    let file = request.file.clone();
+    TrustStore::update(&home, |trust_list| {
+        trust_list
+            .files
+            .retain(|trusted_file| trusted_file.path != file.path);
+        trust_list.files.push(file);
     })?;
-    let words = format!("{name} is trusted as it is now. Take it back with: segue trust --revoke");
-    tell(args, &asking, true, &words);
+    let message =
+        format!("{name} is trusted as it is now. Take it back with: segue trust --revoke");
+    print_trust_status(args, &request, true, &message);
     Ok(())
 }
 
-fn tell(args: &TrustArgs, asking: &Asking, trusted: bool, words: &str) {
+fn print_trust_status(args: &TrustArgs, request: &TrustRequest, trusted: bool, message: &str) {
     if args.json {
-        let settings = asking.settings.iter();
+        let settings = request.settings.iter();
         let settings: Vec<Value> = settings
             .map(|(key, entry)| setting_json(key, entry))
             .collect();
         print_json(&json!({
-            "path": asking.file.path.to_string_lossy(),
-            "sha256": asking.file.sha256,
+            "path": request.file.path.to_string_lossy(),
+            "sha256": request.file.sha256,
             "trusted": trusted,
             "settings": settings,
         }));
     } else {
-        print(words);
+        print_line(message);
     }
 }
 
 /// Prints the settings that need trust, with the reasons.
-fn show(asking: &Asking, name: &str) {
-    say(&format!("{name} asks for:"));
-    for (key, entry) in &asking.settings {
-        let why = key.needs_trust(&entry.value, &asking.roles);
-        let why = why.unwrap_or_default();
-        let value = shown(key, entry).toml();
-        say(&clean(&format!("  {key} = {value}  # {why}")));
+fn print_request(request: &TrustRequest, name: &str) {
+    eprint_line(&format!("{name} asks for:"));
+    for (key, entry) in &request.settings {
+        let reason = key.trust_reason(&entry.value, &request.roles);
+        let reason = reason.unwrap_or_default();
+        let value = masked_value(key, entry).to_toml();
+        eprint_line(&strip_control_chars(&format!(
+            "  {key} = {value}  # {reason}"
+        )));
     }
 }
 
-fn confirmed() -> Result<bool, CliError> {
+fn ask_confirmation() -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage(
             "trusting needs a confirmation, and there is no terminal to ask on",
         )
-        .hint("add --yes"));
+        .with_hint("add --yes"));
     }
     let question = "Trust it, until it changes? [y/N] ";
     let _ = write!(std::io::stderr().lock(), "{question}");
@@ -144,45 +151,45 @@ fn confirmed() -> Result<bool, CliError> {
     std::io::stdin()
         .lock()
         .read_line(&mut line)
-        .map_err(|error| CliError::failed("cannot read the answer").because(&error))?;
+        .map_err(|error| CliError::failed("cannot read the answer").with_cause(&error))?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 fn revoke(args: &TrustArgs) -> Result<(), CliError> {
     let home = app::home()?;
-    let at = app::surroundings()?;
-    let path = project_root(&at.cwd).join(PROJECT_FILE);
-    let revoked = Trusted::change(&home, |list| {
-        let before = list.files.len();
-        list.files.retain(|file| file.path != path);
-        before != list.files.len()
+    let environment = app::config_environment()?;
+    let path = project_root(&environment.cwd).join(PROJECT_FILE_NAME);
+    let revoked = TrustStore::update(&home, |trust_list| {
+        let old_len = trust_list.files.len();
+        trust_list.files.retain(|file| file.path != path);
+        old_len != trust_list.files.len()
     })?;
-    let name = one_line(&path.display().to_string());
+    let name = to_single_line(&path.display().to_string());
     if args.json {
         print_json(&json!({ "path": path.to_string_lossy(), "revoked": revoked }));
     } else if revoked {
-        print(&format!("{name} is no longer trusted."));
+        print_line(&format!("{name} is no longer trusted."));
     } else {
-        print(&format!("{name} was not trusted."));
+        print_line(&format!("{name} was not trusted."));
     }
     Ok(())
 }
 
-fn list(args: &TrustArgs) -> Result<(), CliError> {
-    let files = Trusted::read(&app::home()?)?.files;
+fn list_trusted_files(args: &TrustArgs) -> Result<(), CliError> {
+    let files = TrustStore::load(&app::home()?)?.files;
     if args.json {
         let files: Vec<Value> = files.iter().map(file_json).collect();
         print_json(&files);
         return Ok(());
     }
     if files.is_empty() {
-        say("no project is trusted");
+        eprint_line("no project is trusted");
         return Ok(());
     }
     let mut table = Table::new(&["STATE", "SINCE", "FILE"]);
     for file in &files {
-        table.row(&[
-            state(file).into(),
+        table.add_row(&[
+            trust_state(file).into(),
             file.trusted_at.clone(),
             file.path.display().to_string(),
         ]);
@@ -196,14 +203,14 @@ fn file_json(file: &TrustedFile) -> Value {
         "path": file.path.to_string_lossy(),
         "sha256": file.sha256,
         "trusted_at": file.trusted_at,
-        "state": state(file),
+        "state": trust_state(file),
     })
 }
 
 /// Returns the status of a trusted file: unchanged, changed or missing.
-fn state(file: &TrustedFile) -> &'static str {
-    match config::content(&file.path) {
-        Some(content) if fingerprint(&content) == file.sha256 => "trusted",
+fn trust_state(file: &TrustedFile) -> &'static str {
+    match config::read_project_file(&file.path) {
+        Some(content) if sha256_hex(&content) == file.sha256 => "trusted",
         Some(_) => "changed",
         None => "gone",
     }

@@ -7,163 +7,193 @@ use segue_core::agent::PermissionPolicy;
 use segue_core::session::SessionRef;
 use segue_core::spend::Cost;
 
-use super::key::{AgentKey, Key, McpKey, NOBODY, RoleKey, Wait, Who};
-use super::nearest::nearest;
-use super::problem::Wrong;
-use super::value::Value;
+use super::key::{AgentKey, ConfigKey, ConfiguredAgent, McpKey, NO_AGENT, RoleKey, TimeoutPhase};
+use super::nearest::suggest_name;
+use super::problem::ValueError;
+use super::value::ConfigValue;
 
 /// A value before validation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Given {
+pub(crate) enum UncheckedValue {
     Text(String),
-    Texts(Vec<String>),
-    Switch(bool),
+    TextList(Vec<String>),
+    Bool(bool),
     Number(f64),
     /// A value that no setting accepts, with the name of its type.
-    Other(&'static str),
+    Unsupported(&'static str),
 }
 
 /// Directories that relative paths refer to.
 #[derive(Debug, Clone)]
-pub(crate) struct Base {
+pub(crate) struct PathBase {
     pub(crate) directory: PathBuf,
     /// Directory that replaces `~`.
     pub(crate) home: Option<PathBuf>,
 }
 
 /// Maximum timeout in seconds: one year.
-const LONGEST: f64 = 31_536_000.0;
+const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 
 /// Validates a value and converts it to the type of the setting.
-pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wrong> {
+pub(crate) fn validate_value(
+    key: &ConfigKey,
+    value: UncheckedValue,
+    base: &PathBase,
+) -> Result<ConfigValue, ValueError> {
     match key {
-        Key::Prefer | Key::Fallback => providers(texts(given)?),
-        Key::Summariser => summariser(text(given)?),
-        Key::ErrorLimit => count(&given, "a number of failures", 0.0, 1000.0),
-        Key::ContextLimit | Key::ModelLimit(_) | Key::Agent(_, AgentKey::ContextLimit) => {
-            count(&given, "a number of tokens", 0.0, 1e12)
+        ConfigKey::Prefer | ConfigKey::Fallback => validate_providers(expect_text_list(value)?),
+        ConfigKey::Summariser => validate_summariser(expect_text(value)?),
+        ConfigKey::ErrorLimit => validate_count(&value, "a number of failures", 0.0, 1000.0),
+        ConfigKey::ContextLimit
+        | ConfigKey::ModelLimit(_)
+        | ConfigKey::Agent(_, AgentKey::ContextLimit) => {
+            validate_count(&value, "a number of tokens", 0.0, 1e12)
         }
-        Key::Backoff => seconds(Wait::Silence, &given),
-        Key::Permissions | Key::Agent(_, AgentKey::Permissions) => policy(&text(given)?),
+        ConfigKey::Backoff => validate_seconds(TimeoutPhase::Silence, &value),
+        ConfigKey::Permissions | ConfigKey::Agent(_, AgentKey::Permissions) => {
+            validate_policy(&expect_text(value)?)
+        }
         // A smaller budget has room only for the frame of a brief, and no model accepts a larger one.
-        Key::Budget => count(&given, "a number of tokens", 2_000.0, 1e6),
-        Key::Timeout(wait) | Key::Agent(_, AgentKey::Timeout(wait)) => seconds(*wait, &given),
-        Key::Agent(_, AgentKey::Path | AgentKey::AcpPath) | Key::Mcp(_, McpKey::Command) => {
-            program(&text(given)?, base)
+        ConfigKey::Budget => validate_count(&value, "a number of tokens", 2_000.0, 1e6),
+        ConfigKey::Timeout(phase) | ConfigKey::Agent(_, AgentKey::Timeout(phase)) => {
+            validate_seconds(*phase, &value)
         }
-        Key::Agent(who, AgentKey::Transports) => transports(who, texts(given)?),
-        Key::Agent(_, AgentKey::Model | AgentKey::Mode) => word(text(given)?),
-        Key::Agent(_, AgentKey::ResumeId) => session(text(given)?),
-        Key::Agent(_, AgentKey::ContinueLast) | Key::CompactionAuto => switch(&given),
-        Key::Agent(_, AgentKey::Args) | Key::Mcp(_, McpKey::Args) => texts(given).map(Value::Texts),
-        Key::Agent(_, AgentKey::Env(_)) | Key::Mcp(_, McpKey::Env(_)) => {
-            text(given).map(Value::Text)
+        ConfigKey::Agent(_, AgentKey::Path | AgentKey::AcpPath)
+        | ConfigKey::Mcp(_, McpKey::Command) => validate_program(&expect_text(value)?, base),
+        ConfigKey::Agent(agent, AgentKey::Transports) => {
+            validate_transports(agent, expect_text_list(value)?)
         }
-        Key::Mcp(_, McpKey::Header(_)) => header(text(given)?),
-        Key::Mcp(_, McpKey::Url) => url(text(given)?),
-        Key::Price(..) => price(&given),
-        Key::Role(_, key) => said_of_role(*key, given),
+        ConfigKey::Agent(_, AgentKey::Model | AgentKey::Mode) => {
+            validate_argument(expect_text(value)?)
+        }
+        ConfigKey::Agent(_, AgentKey::ResumeId) => validate_session_ref(expect_text(value)?),
+        ConfigKey::Agent(_, AgentKey::ContinueLast) | ConfigKey::CompactionAuto => {
+            validate_bool(&value)
+        }
+        ConfigKey::Agent(_, AgentKey::Args) | ConfigKey::Mcp(_, McpKey::Args) => {
+            expect_text_list(value).map(ConfigValue::TextList)
+        }
+        ConfigKey::Agent(_, AgentKey::Env(_)) | ConfigKey::Mcp(_, McpKey::Env(_)) => {
+            expect_text(value).map(ConfigValue::Text)
+        }
+        ConfigKey::Mcp(_, McpKey::Header(_)) => validate_header(expect_text(value)?),
+        ConfigKey::Mcp(_, McpKey::Url) => validate_url(expect_text(value)?),
+        ConfigKey::Price(..) => validate_price(&value),
+        ConfigKey::Role(_, key) => validate_role_setting(*key, value),
     }
 }
 
 /// Validates a setting of a role.
-fn said_of_role(key: RoleKey, given: Given) -> Result<Value, Wrong> {
+fn validate_role_setting(key: RoleKey, value: UncheckedValue) -> Result<ConfigValue, ValueError> {
     match key {
-        RoleKey::Role => match text(given)? {
-            text if text.trim().is_empty() => Err(Wrong::new(
+        RoleKey::Role => match expect_text(value)? {
+            text if text.trim().is_empty() => Err(ValueError::new(
                 "is empty; leave it out to keep what the role is",
             )),
-            text => Ok(Value::Text(text)),
+            text => Ok(ConfigValue::Text(text)),
         },
-        RoleKey::ToolInstructions => text(given).map(Value::Text),
-        RoleKey::Instructions => texts(given).map(Value::Texts),
+        RoleKey::ToolInstructions => expect_text(value).map(ConfigValue::Text),
+        RoleKey::Instructions => expect_text_list(value).map(ConfigValue::TextList),
         RoleKey::AllowedTools => {
-            let tools = texts(given)?;
-            let fits = |tool: &&String| {
+            let tools = expect_text_list(value)?;
+            let is_valid = |tool: &&String| {
                 !tool.is_empty()
                     && !tool.contains(|c: char| c.is_control() || c.is_whitespace() || c == ',')
             };
-            match tools.iter().find(|tool| !fits(tool)) {
-                Some(tool) => Err(Wrong::new(format!("{tool:?} can't be the name of a tool"))
-                    .hint(
+            match tools.iter().find(|tool| !is_valid(tool)) {
+                Some(tool) => Err(
+                    ValueError::new(format!("{tool:?} can't be the name of a tool")).with_hint(
                         "like \"Read\", \"Bash\" or \"mcp__server__tool\"; \"*\" is all of them",
-                    )),
-                None => Ok(Value::Texts(tools)),
+                    ),
+                ),
+                None => Ok(ConfigValue::TextList(tools)),
             }
         }
     }
 }
 
-impl Given {
-    fn name(&self) -> &'static str {
+impl UncheckedValue {
+    fn type_name(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
-            Self::Texts(_) => "a list",
-            Self::Switch(_) => "true or false",
+            Self::TextList(_) => "a list",
+            Self::Bool(_) => "true or false",
             Self::Number(_) => "a number",
-            Self::Other(name) => name,
+            Self::Unsupported(name) => name,
         }
     }
 }
 
-fn mistaken(wanted: &str, given: &Given) -> Wrong {
-    Wrong::new(format!("must be {wanted}, not {}", given.name()))
+fn type_error(expected: &str, value: &UncheckedValue) -> ValueError {
+    ValueError::new(format!("must be {expected}, not {}", value.type_name()))
 }
 
-fn text(given: Given) -> Result<String, Wrong> {
-    match given {
-        Given::Text(text) if text.contains('\0') => {
-            Err(Wrong::new("may not contain a NUL character"))
+fn expect_text(value: UncheckedValue) -> Result<String, ValueError> {
+    match value {
+        UncheckedValue::Text(text) if text.contains('\0') => {
+            Err(ValueError::new("may not contain a NUL character"))
         }
-        Given::Text(text) => Ok(text),
-        given => Err(mistaken("a text in quotes", &given)),
+        UncheckedValue::Text(text) => Ok(text),
+        value => Err(type_error("a text in quotes", &value)),
     }
 }
 
-fn texts(given: Given) -> Result<Vec<String>, Wrong> {
-    match given {
-        Given::Texts(texts) if texts.iter().any(|text| text.contains('\0')) => {
-            Err(Wrong::new("may not contain a NUL character"))
+fn expect_text_list(value: UncheckedValue) -> Result<Vec<String>, ValueError> {
+    match value {
+        UncheckedValue::TextList(texts) if texts.iter().any(|text| text.contains('\0')) => {
+            Err(ValueError::new("may not contain a NUL character"))
         }
-        Given::Texts(texts) => Ok(texts),
-        given => Err(mistaken("a list of texts, like [\"one\", \"two\"]", &given)),
+        UncheckedValue::TextList(texts) => Ok(texts),
+        value => Err(type_error(
+            "a list of texts, like [\"one\", \"two\"]",
+            &value,
+        )),
     }
 }
 
-fn switch(given: &Given) -> Result<Value, Wrong> {
-    match given {
-        Given::Switch(on) => Ok(Value::Switch(*on)),
-        given => Err(mistaken("true or false, without quotes", given)),
+fn validate_bool(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
+    match value {
+        UncheckedValue::Bool(on) => Ok(ConfigValue::Bool(*on)),
+        value => Err(type_error("true or false, without quotes", value)),
     }
 }
 
-fn seconds(wait: Wait, given: &Given) -> Result<Value, Wrong> {
-    let Given::Number(seconds) = *given else {
-        return Err(mistaken("a number of seconds", given));
+fn validate_seconds(
+    phase: TimeoutPhase,
+    value: &UncheckedValue,
+) -> Result<ConfigValue, ValueError> {
+    let UncheckedValue::Number(seconds) = *value else {
+        return Err(type_error("a number of seconds", value));
     };
-    if wait == Wait::Start && seconds == 0.0 {
-        return Err(Wrong::new(
+    if phase == TimeoutPhase::Start && seconds == 0.0 {
+        return Err(ValueError::new(
             "must be more than 0: a start that never ends can't be told from a slow one",
         ));
     }
-    if !(0.0..=LONGEST).contains(&seconds) {
-        return Err(Wrong::new(format!(
-            "must be a number of seconds from 0 to {LONGEST}, not {seconds}"
+    if !(0.0..=MAX_TIMEOUT_SECONDS).contains(&seconds) {
+        return Err(ValueError::new(format!(
+            "must be a number of seconds from 0 to {MAX_TIMEOUT_SECONDS}, not {seconds}"
         )));
     }
-    let time = Duration::try_from_secs_f64(seconds);
-    time.map(Value::Seconds)
-        .map_err(|error| Wrong::new(error.to_string()))
+    let duration = Duration::try_from_secs_f64(seconds);
+    duration
+        .map(ConfigValue::Seconds)
+        .map_err(|error| ValueError::new(error.to_string()))
 }
 
-/// Validates an integer from `least` to `most`.
-fn count(given: &Given, what: &str, least: f64, most: f64) -> Result<Value, Wrong> {
-    let Given::Number(number) = *given else {
-        return Err(mistaken(what, given));
+/// Validates an integer from `min` to `max`.
+fn validate_count(
+    value: &UncheckedValue,
+    expected: &str,
+    min: f64,
+    max: f64,
+) -> Result<ConfigValue, ValueError> {
+    let UncheckedValue::Number(number) = *value else {
+        return Err(type_error(expected, value));
     };
-    if !(least..=most).contains(&number) || number.fract() != 0.0 {
-        return Err(Wrong::new(format!(
-            "must be {what}, a whole one from {least} to {most}, not {number}"
+    if !(min..=max).contains(&number) || number.fract() != 0.0 {
+        return Err(ValueError::new(format!(
+            "must be {expected}, a whole one from {min} to {max}, not {number}"
         )));
     }
     #[expect(
@@ -172,177 +202,189 @@ fn count(given: &Given, what: &str, least: f64, most: f64) -> Result<Value, Wron
         reason = "checked to be whole, small and not negative"
     )]
     let number = number as u64;
-    Ok(Value::Count(number))
+    Ok(ConfigValue::Count(number))
 }
 
 /// Validates a price in dollars for a million tokens.
-fn price(given: &Given) -> Result<Value, Wrong> {
+fn validate_price(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
     // No model costs more: a larger number is in cents, or a price for a single token.
-    const DEAREST: f64 = 100_000.0;
-    let Given::Number(dollars) = *given else {
-        return Err(mistaken("dollars for a million tokens, like 1.25", given));
+    const MAX_PRICE_DOLLARS: f64 = 100_000.0;
+    let UncheckedValue::Number(dollars) = *value else {
+        return Err(type_error("dollars for a million tokens, like 1.25", value));
     };
-    let cost = Cost::from_dollars(dollars).filter(|_| dollars <= DEAREST);
-    cost.map(Value::Money).ok_or_else(|| {
-        Wrong::new(format!(
-            "must be dollars for a million tokens, from 0 to {DEAREST}, not {dollars}"
+    let cost = Cost::from_dollars(dollars).filter(|_| dollars <= MAX_PRICE_DOLLARS);
+    cost.map(ConfigValue::Money).ok_or_else(|| {
+        ValueError::new(format!(
+            "must be dollars for a million tokens, from 0 to {MAX_PRICE_DOLLARS}, not {dollars}"
         ))
     })
 }
 
 /// Builds the error for a value that is not one of the known words.
-fn one_of(given: &str, known: &[&str]) -> Wrong {
-    let wrong = Wrong::new(format!("{given:?} is not one of {}", known.join(", ")));
-    match nearest(given, known) {
-        Some(nearest) => wrong.hint(format!("did you mean {nearest:?}?")),
-        None => wrong,
+fn unknown_name_error(name: &str, allowed: &[&str]) -> ValueError {
+    let error = ValueError::new(format!("{name:?} is not one of {}", allowed.join(", ")));
+    match suggest_name(name, allowed) {
+        Some(suggestion) => error.with_hint(format!("did you mean {suggestion:?}?")),
+        None => error,
     }
 }
 
-fn policy(given: &str) -> Result<Value, Wrong> {
-    const KNOWN: [&str; 5] = ["ask", "allow-reads", "allow-edits", "allow-all", "deny"];
-    PermissionPolicy::from_name(given)
-        .map(Value::Policy)
-        .ok_or_else(|| one_of(given, &KNOWN))
+fn validate_policy(name: &str) -> Result<ConfigValue, ValueError> {
+    const POLICY_NAMES: [&str; 5] = ["ask", "allow-reads", "allow-edits", "allow-all", "deny"];
+    PermissionPolicy::from_name(name)
+        .map(ConfigValue::Policy)
+        .ok_or_else(|| unknown_name_error(name, &POLICY_NAMES))
 }
 
 /// Names that select a provider.
-const PROVIDERS: [&str; 5] = ["claude", "codex", "gemini", "rehearsal", "acp:NAME"];
+const PROVIDER_NAMES: [&str; 5] = ["claude", "codex", "gemini", "rehearsal", "acp:NAME"];
 
-fn is_provider(name: &str) -> bool {
+fn is_provider_name(name: &str) -> bool {
     match name.strip_prefix("acp:") {
-        Some(rest) => agent_name(rest).is_ok(),
-        None => name == "rehearsal" || Who::known(name).is_some(),
+        Some(acp_name) => check_agent_name(acp_name).is_ok(),
+        None => name == "rehearsal" || ConfiguredAgent::from_name(name).is_some(),
     }
 }
 
 /// Validates names of providers and removes duplicates.
-fn providers(given: Vec<String>) -> Result<Value, Wrong> {
+fn validate_providers(requested: Vec<String>) -> Result<ConfigValue, ValueError> {
     let mut names: Vec<String> = Vec::new();
-    for name in given {
-        if !is_provider(&name) {
-            return Err(one_of(&name, &PROVIDERS));
+    for name in requested {
+        if !is_provider_name(&name) {
+            return Err(unknown_name_error(&name, &PROVIDER_NAMES));
         }
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    Ok(Value::Texts(names))
+    Ok(ConfigValue::TextList(names))
 }
 
-fn summariser(name: String) -> Result<Value, Wrong> {
-    if name == NOBODY || is_provider(&name) {
-        return Ok(Value::Text(name));
+fn validate_summariser(name: String) -> Result<ConfigValue, ValueError> {
+    if name == NO_AGENT || is_provider_name(&name) {
+        return Ok(ConfigValue::Text(name));
     }
-    let all: Vec<&str> = PROVIDERS.into_iter().chain([NOBODY]).collect();
-    Err(one_of(&name, &all))
+    let allowed: Vec<&str> = PROVIDER_NAMES.into_iter().chain([NO_AGENT]).collect();
+    Err(unknown_name_error(&name, &allowed))
 }
 
-fn transports(who: &Who, given: Vec<String>) -> Result<Value, Wrong> {
-    let known = who.transports();
-    if given.is_empty() {
-        return Err(Wrong::new(format!(
+fn validate_transports(
+    agent: &ConfiguredAgent,
+    names: Vec<String>,
+) -> Result<ConfigValue, ValueError> {
+    let supported = agent.transports();
+    if names.is_empty() {
+        return Err(ValueError::new(format!(
             "is empty; name one of {}, or leave it out",
-            known.join(", ")
+            supported.join(", ")
         )));
     }
-    match given.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(unknown) => Err(one_of(unknown, known)),
-        None => Ok(Value::Texts(given)),
+    match names
+        .iter()
+        .find(|name| !supported.contains(&name.as_str()))
+    {
+        Some(unknown) => Err(unknown_name_error(unknown, supported)),
+        None => Ok(ConfigValue::TextList(names)),
     }
 }
 
 /// Validates a value that becomes an argument of a program and must not look like an option.
-fn word(given: String) -> Result<Value, Wrong> {
-    if given.is_empty() {
-        return Err(Wrong::new("is empty; leave it out to let the agent choose"));
+fn validate_argument(argument: String) -> Result<ConfigValue, ValueError> {
+    if argument.is_empty() {
+        return Err(ValueError::new(
+            "is empty; leave it out to let the agent choose",
+        ));
     }
-    if given.starts_with('-') || given.chars().any(char::is_control) {
-        return Err(Wrong::new(format!(
-            "{given:?} may not start with `-` or contain control characters"
+    if argument.starts_with('-') || argument.chars().any(char::is_control) {
+        return Err(ValueError::new(format!(
+            "{argument:?} may not start with `-` or contain control characters"
         )));
     }
-    Ok(Value::Text(given))
+    Ok(ConfigValue::Text(argument))
 }
 
 /// Validates a reference to a session. An empty text means no session.
-fn session(given: String) -> Result<Value, Wrong> {
-    if !given.is_empty() {
-        match SessionRef::parse(&given) {
+fn validate_session_ref(reference: String) -> Result<ConfigValue, ValueError> {
+    if !reference.is_empty() {
+        match SessionRef::parse(&reference) {
             Ok(SessionRef::Number(_)) => {
-                return Err(Wrong::new(format!(
-                    "{given:?} is a number from a list, which means another session tomorrow"
+                return Err(ValueError::new(format!(
+                    "{reference:?} is a number from a list, which means another session tomorrow"
                 ))
-                .hint("use the session's id"));
+                .with_hint("use the session's id"));
             }
             Ok(SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_)) => {}
-            Err(error) => return Err(Wrong::new(error.to_string())),
+            Err(error) => return Err(ValueError::new(error.to_string())),
         }
     }
-    Ok(Value::Text(given))
+    Ok(ConfigValue::Text(reference))
 }
 
-fn header(given: String) -> Result<Value, Wrong> {
-    if given.chars().any(char::is_control) {
-        return Err(Wrong::new("may not contain control characters"));
+fn validate_header(header: String) -> Result<ConfigValue, ValueError> {
+    if header.chars().any(char::is_control) {
+        return Err(ValueError::new("may not contain control characters"));
     }
-    Ok(Value::Text(given))
+    Ok(ConfigValue::Text(header))
 }
 
-fn url(given: String) -> Result<Value, Wrong> {
-    let rest = given
+fn validate_url(url: String) -> Result<ConfigValue, ValueError> {
+    let address = url
         .strip_prefix("https://")
-        .or_else(|| given.strip_prefix("http://"));
-    let fits = |rest: &str| {
-        !rest.is_empty()
-            && !rest.starts_with('/')
-            && !rest.contains(|c: char| c.is_control() || c == ' ')
+        .or_else(|| url.strip_prefix("http://"));
+    let is_valid = |address: &str| {
+        !address.is_empty()
+            && !address.starts_with('/')
+            && !address.contains(|c: char| c.is_control() || c == ' ')
     };
-    if rest.is_some_and(fits) {
-        Ok(Value::Text(given))
+    if address.is_some_and(is_valid) {
+        Ok(ConfigValue::Text(url))
     } else {
-        Err(Wrong::new(
+        Err(ValueError::new(
             "must be an address that starts with https:// or http://",
         ))
     }
 }
 
 /// Validates a program: a name that is looked up on `PATH`, or a path, which becomes absolute.
-fn program(given: &str, base: &Base) -> Result<Value, Wrong> {
-    if given.is_empty() {
-        return Err(Wrong::new("is empty; leave it out to look on PATH"));
+fn validate_program(program: &str, base: &PathBase) -> Result<ConfigValue, ValueError> {
+    if program.is_empty() {
+        return Err(ValueError::new("is empty; leave it out to look on PATH"));
     }
-    let path = match (given.strip_prefix("~/"), &base.home) {
-        (Some(rest), Some(home)) => home.join(rest),
+    let path = match (program.strip_prefix("~/"), &base.home) {
+        (Some(relative), Some(home)) => home.join(relative),
         (Some(_), None) => {
-            return Err(Wrong::new("your home directory is not known; write it out"));
+            return Err(ValueError::new(
+                "your home directory is not known; write it out",
+            ));
         }
-        (None, _) if given.contains('/') => tidy(&base.directory.join(given)),
-        (None, _) => PathBuf::from(given),
+        (None, _) if program.contains('/') => normalize_path(&base.directory.join(program)),
+        (None, _) => PathBuf::from(program),
     };
     match path.into_os_string().into_string() {
-        Ok(text) => Ok(Value::Text(text)),
-        Err(_) => Err(Wrong::new(
+        Ok(text) => Ok(ConfigValue::Text(text)),
+        Err(_) => Err(ValueError::new(
             "is relative to a directory whose name is not valid UTF-8",
         )),
     }
 }
 
 /// Removes the `.` with which a relative path may begin.
-fn tidy(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
 /// Checks the name of an agent in `[acp.NAME]`.
-pub(crate) fn agent_name(name: &str) -> Result<(), Wrong> {
-    let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let fits = name.len() <= 60
-        && name.starts_with(ends)
-        && name.chars().all(|c| ends(c) || "-_.".contains(c));
-    if fits {
+pub(crate) fn check_agent_name(name: &str) -> Result<(), ValueError> {
+    let is_lowercase_or_digit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_valid = name.len() <= 60
+        && name.starts_with(is_lowercase_or_digit)
+        && name
+            .chars()
+            .all(|c| is_lowercase_or_digit(c) || "-_.".contains(c));
+    if is_valid {
         Ok(())
     } else {
-        Err(Wrong::new(format!(
+        Err(ValueError::new(format!(
             "{name:?} can't be the name of an agent: small letters, digits, `-`, `_` and `.`, at most 60"
         )))
     }
@@ -352,29 +394,29 @@ pub(crate) fn agent_name(name: &str) -> Result<(), Wrong> {
 ///
 /// Agents prefix the names of its tools with it, `mcp__NAME__TOOL`, and segue's own tools need no permission. Therefore
 /// no name may imitate segue's own, not even through its underscores.
-pub(crate) fn server_name(name: &str) -> Result<(), Wrong> {
+pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
     if name.eq_ignore_ascii_case("segue") {
-        return Err(Wrong::new(
+        return Err(ValueError::new(
             "`segue` is the name of segue's own MCP server; choose another",
         ));
     }
-    let fits = name.len() <= 60
+    let is_valid = name.len() <= 60
         && name
             .split(['-', '_'])
             .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric()));
-    if fits {
+    if is_valid {
         Ok(())
     } else {
-        Err(Wrong::new(format!(
+        Err(ValueError::new(format!(
             "{name:?} can't be the name of an MCP server: letters and digits, with single `-` or `_` between them, at most 60"
         )))
     }
 }
 
 /// Checks the name of a variable in `env`.
-pub(crate) fn variable_name(name: &str) -> Result<(), Wrong> {
+pub(crate) fn check_variable_name(name: &str) -> Result<(), ValueError> {
     if name.is_empty() || name.contains(|c: char| c == '=' || c.is_control()) {
-        return Err(Wrong::new(format!(
+        return Err(ValueError::new(format!(
             "{name:?} can't be the name of a variable"
         )));
     }
@@ -382,10 +424,10 @@ pub(crate) fn variable_name(name: &str) -> Result<(), Wrong> {
 }
 
 /// Checks the name of a header in `headers`.
-pub(crate) fn header_name(name: &str) -> Result<(), Wrong> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    if name.is_empty() || !name.chars().all(fits) {
-        return Err(Wrong::new(format!(
+pub(crate) fn check_header_name(name: &str) -> Result<(), ValueError> {
+    let is_valid_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if name.is_empty() || !name.chars().all(is_valid_char) {
+        return Err(ValueError::new(format!(
             "{name:?} can't be the name of a header"
         )));
     }
@@ -393,10 +435,10 @@ pub(crate) fn header_name(name: &str) -> Result<(), Wrong> {
 }
 
 /// Checks the prefix of a model name in `[prices.NAME]` and `context_limits`.
-pub(crate) fn model_name(name: &str) -> Result<(), Wrong> {
-    if name.is_empty() || name.len() > 200 || name.contains(char::is_control) {
-        return Err(Wrong::new(format!(
-            "{name:?} can't be how the name of a model begins"
+pub(crate) fn check_model_prefix(prefix: &str) -> Result<(), ValueError> {
+    if prefix.is_empty() || prefix.len() > 200 || prefix.contains(char::is_control) {
+        return Err(ValueError::new(format!(
+            "{prefix:?} can't be how the name of a model begins"
         )));
     }
     Ok(())

@@ -2,82 +2,85 @@
 
 use std::ffi::OsString;
 
-use super::accept::{Base, Given, accept};
-use super::key::{AgentKey, Key, Wait, Who};
-use super::problem::{Place, Problem, Wrong};
-use super::value::{Entry, Layer, Origin};
+use super::accept::{PathBase, UncheckedValue, validate_value};
+use super::key::{AgentKey, ConfigKey, ConfiguredAgent, TimeoutPhase};
+use super::problem::{ConfigProblem, ProblemLocation, ValueError};
+use super::value::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
 /// Returns the supported variables, each with its setting.
-pub(crate) fn variables() -> Vec<(String, Key)> {
-    let mut all = vec![
-        ("SEGUE_PERMISSIONS".to_owned(), Key::Permissions),
-        ("SEGUE_OPEN_TIMEOUT".to_owned(), Key::Timeout(Wait::Start)),
+pub(crate) fn supported_variables() -> Vec<(String, ConfigKey)> {
+    let mut variables = vec![
+        ("SEGUE_PERMISSIONS".to_owned(), ConfigKey::Permissions),
+        (
+            "SEGUE_OPEN_TIMEOUT".to_owned(),
+            ConfigKey::Timeout(TimeoutPhase::Start),
+        ),
     ];
-    for who in Who::KNOWN {
-        let of_agent = [
+    for agent in ConfiguredAgent::BUILT_IN {
+        let agent_variables = [
             ("PATH", AgentKey::Path),
             ("ACP_PATH", AgentKey::AcpPath),
             ("TRANSPORTS", AgentKey::Transports),
             ("MODEL", AgentKey::Model),
         ];
-        for (what, key) in of_agent {
-            if key != AgentKey::AcpPath || who.has_adapter() {
-                let name = format!("SEGUE_{}_{what}", who.name().to_uppercase());
-                all.push((name, Key::Agent(who.clone(), key)));
+        for (suffix, key) in agent_variables {
+            if key != AgentKey::AcpPath || agent.has_acp_adapter() {
+                let name = format!("SEGUE_{}_{suffix}", agent.name().to_uppercase());
+                variables.push((name, ConfigKey::Agent(agent.clone(), key)));
             }
         }
     }
-    all
+    variables
 }
 
 /// Reads the settings of the environment. An empty variable counts as not set.
-pub(crate) fn read(
-    variable: impl Fn(&str) -> Option<OsString>,
-    base: &Base,
-) -> (Layer, Vec<Problem>) {
-    let (mut layer, mut problems) = (Layer::new(), Vec::new());
-    for (name, key) in variables() {
-        let Some(value) = variable(&name).filter(|value| !value.is_empty()) else {
+pub(crate) fn read_variables(
+    env_var: impl Fn(&str) -> Option<OsString>,
+    base: &PathBase,
+) -> (ConfigLayer, Vec<ConfigProblem>) {
+    let (mut layer, mut problems) = (ConfigLayer::new(), Vec::new());
+    for (name, key) in supported_variables() {
+        let Some(value) = env_var(&name).filter(|value| !value.is_empty()) else {
             continue;
         };
         let value = match value.into_string() {
-            Ok(text) => accept(&key, given(&key, text), base),
-            Err(_) => Err(Wrong::new("is not valid UTF-8")),
+            Ok(text) => validate_value(&key, to_unchecked_value(&key, text), base),
+            Err(_) => Err(ValueError::new("is not valid UTF-8")),
         };
         match value {
             Ok(value) => {
-                let origin = Origin::Environment(name);
-                layer.insert(key, Entry { value, origin });
+                let origin = ConfigOrigin::Environment(name);
+                layer.insert(key, ConfigEntry { value, origin });
             }
-            Err(wrong) => problems.push(wrong.at(Place::Environment(name))),
+            Err(error) => problems.push(error.into_problem(ProblemLocation::Environment(name))),
         }
     }
     (layer, problems)
 }
 
 /// Converts the text of a variable to the type that the setting expects.
-fn given(key: &Key, text: String) -> Given {
+fn to_unchecked_value(key: &ConfigKey, text: String) -> UncheckedValue {
     match key {
-        Key::Agent(_, AgentKey::Transports) => {
-            Given::Texts(text.split(',').map(|name| name.trim().to_owned()).collect())
+        ConfigKey::Agent(_, AgentKey::Transports) => {
+            UncheckedValue::TextList(text.split(',').map(|name| name.trim().to_owned()).collect())
         }
-        Key::Timeout(_) => match text.parse() {
-            Ok(number) => Given::Number(number),
-            Err(_) => Given::Text(text),
+        ConfigKey::Timeout(_) => match text.parse() {
+            Ok(number) => UncheckedValue::Number(number),
+            Err(_) => UncheckedValue::Text(text),
         },
-        Key::Prefer
-        | Key::Fallback
-        | Key::Permissions
-        | Key::Budget
-        | Key::CompactionAuto
-        | Key::Summariser
-        | Key::ErrorLimit
-        | Key::Backoff
-        | Key::ContextLimit
-        | Key::ModelLimit(_)
-        | Key::Agent(..)
-        | Key::Mcp(..)
-        | Key::Price(..)
-        | Key::Role(..) => Given::Text(text),
+        ConfigKey::Prefer
+        | ConfigKey::Fallback
+        | ConfigKey::Permissions
+        | ConfigKey::Budget
+        | ConfigKey::CompactionAuto
+        | ConfigKey::Summariser
+        | ConfigKey::ErrorLimit
+        | ConfigKey::Backoff
+        | ConfigKey::ContextLimit
+        | ConfigKey::ModelLimit(_)
+        | ConfigKey::Agent(..)
+        | ConfigKey::Mcp(..)
+        | ConfigKey::Price(..)
+        | ConfigKey::Role(..) => UncheckedValue::Text(text),
     }
 }

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use segue_agents::known::KNOWN;
-use segue_core::agent::{PermissionPolicy, Roles};
+use segue_agents::known::KNOWN_AGENTS;
+use segue_core::agent::{PermissionPolicy, RoleRegistry};
 use segue_core::id::ProviderId;
 use segue_core::scope::RoleName;
 
-use super::value::{Value, bare};
+use super::value::{ConfigValue, format_toml_key};
 
 /// Value that selects no agent at all.
-pub(crate) const NOBODY: &str = "none";
+pub(crate) const NO_AGENT: &str = "none";
 
 /// A setting. The order of the variants is the order of the output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum ConfigKey {
     Prefer,
     /// Providers to use while an agent is in cooldown.
     Fallback,
@@ -31,8 +31,8 @@ pub(crate) enum Key {
     Backoff,
     /// Maximum context of a native session, in tokens.
     ContextLimit,
-    Timeout(Wait),
-    Agent(Who, AgentKey),
+    Timeout(TimeoutPhase),
+    Agent(ConfiguredAgent, AgentKey),
     Mcp(String, McpKey),
     /// Price of the models whose name begins with this prefix.
     Price(String, PriceKey),
@@ -44,16 +44,16 @@ pub(crate) enum Key {
 
 /// Phase of a turn that has a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wait {
+pub(crate) enum TimeoutPhase {
     Start,
-    First,
+    FirstOutput,
     Silence,
     Turn,
 }
 
 /// An agent that can be configured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Who {
+pub(crate) enum ConfiguredAgent {
     Claude,
     Codex,
     Gemini,
@@ -72,7 +72,7 @@ pub(crate) enum AgentKey {
     Args,
     Permissions,
     ContextLimit,
-    Timeout(Wait),
+    Timeout(TimeoutPhase),
     ResumeId,
     ContinueLast,
     Env(String),
@@ -135,25 +135,25 @@ impl PriceKey {
     }
 }
 
-impl Wait {
-    pub(crate) const ALL: [Self; 4] = [Self::Start, Self::First, Self::Silence, Self::Turn];
+impl TimeoutPhase {
+    pub(crate) const ALL: [Self; 4] = [Self::Start, Self::FirstOutput, Self::Silence, Self::Turn];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
-            Self::First => "first",
+            Self::FirstOutput => "first",
             Self::Silence => "silence",
             Self::Turn => "turn",
         }
     }
 }
 
-impl Who {
+impl ConfiguredAgent {
     /// Agents that need no configuration, in the default order.
-    pub(crate) const KNOWN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+    pub(crate) const BUILT_IN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
 
     /// Returns the known agent of this name.
-    pub(crate) fn known(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "claude" => Some(Self::Claude),
             "codex" => Some(Self::Codex),
@@ -173,15 +173,17 @@ impl Who {
     }
 
     /// Returns the provider. `None` if the name is not valid for a provider.
-    pub(crate) fn provider(&self) -> Option<ProviderId> {
+    pub(crate) fn provider_id(&self) -> Option<ProviderId> {
         ProviderId::parse(&self.name()).ok()
     }
 
     /// Returns the default name of the agent's program.
-    pub(crate) fn program(&self) -> Option<&'static str> {
+    pub(crate) fn default_program(&self) -> Option<&'static str> {
         let name = self.name();
-        let known = KNOWN.iter().find(|known| known.provider == name);
-        known.map(|known| known.program)
+        let known_agent = KNOWN_AGENTS
+            .iter()
+            .find(|candidate| candidate.provider == name);
+        known_agent.map(|known_agent| known_agent.program)
     }
 
     /// Returns the names of the agent's transports.
@@ -195,14 +197,14 @@ impl Who {
     }
 
     /// Returns `true` if a separate program provides ACP for the agent.
-    pub(crate) fn has_adapter(&self) -> bool {
+    pub(crate) fn has_acp_adapter(&self) -> bool {
         matches!(self, Self::Claude | Self::Codex)
     }
 }
 
-impl Key {
+impl ConfigKey {
     /// Returns the names from the outermost table to the setting.
-    pub(crate) fn path(&self) -> Vec<&str> {
+    pub(crate) fn toml_path(&self) -> Vec<&str> {
         match self {
             Self::Prefer => vec!["prefer"],
             Self::Fallback => vec!["fallback"],
@@ -214,13 +216,13 @@ impl Key {
             Self::Backoff => vec!["backoff_seconds"],
             Self::ContextLimit => vec!["context_limit"],
             Self::ModelLimit(model) => vec!["context_limits", model],
-            Self::Timeout(wait) => vec!["timeouts", wait.name()],
-            Self::Agent(who, key) => {
-                let mut path = match who {
-                    Who::Claude => vec!["claude"],
-                    Who::Codex => vec!["codex"],
-                    Who::Gemini => vec!["gemini"],
-                    Who::Acp(name) => vec!["acp", name],
+            Self::Timeout(phase) => vec!["timeouts", phase.name()],
+            Self::Agent(agent, key) => {
+                let mut path = match agent {
+                    ConfiguredAgent::Claude => vec!["claude"],
+                    ConfiguredAgent::Codex => vec!["codex"],
+                    ConfiguredAgent::Gemini => vec!["gemini"],
+                    ConfiguredAgent::Acp(name) => vec!["acp", name],
                 };
                 match key {
                     AgentKey::Path => path.push("path"),
@@ -231,7 +233,7 @@ impl Key {
                     AgentKey::Args => path.push("args"),
                     AgentKey::Permissions => path.push("permissions"),
                     AgentKey::ContextLimit => path.push("context_limit"),
-                    AgentKey::Timeout(wait) => path.extend(["timeouts", wait.name()]),
+                    AgentKey::Timeout(phase) => path.extend(["timeouts", phase.name()]),
                     AgentKey::ResumeId => path.extend(["session", "resume_id"]),
                     AgentKey::ContinueLast => path.extend(["session", "continue_last"]),
                     AgentKey::Env(name) => path.extend(["env", name.as_str()]),
@@ -256,12 +258,16 @@ impl Key {
 
     /// Returns the reason why a project needs the user's trust to set this value, given the roles without the project.
     /// `None` if it needs none.
-    pub(crate) fn needs_trust(&self, value: &Value, roles: &Roles) -> Option<&'static str> {
+    pub(crate) fn trust_reason(
+        &self,
+        value: &ConfigValue,
+        roles: &RoleRegistry,
+    ) -> Option<&'static str> {
         // A project may always deny all permissions, because that can do no harm.
-        let deny = *value == Value::Policy(PermissionPolicy::Deny);
+        let denies_all = *value == ConfigValue::Policy(PermissionPolicy::Deny);
         match self {
             Self::Role(role, RoleKey::AllowedTools) => match value {
-                Value::Texts(tools) if roles.widens(role, tools) => {
+                ConfigValue::TextList(tools) if roles.is_tool_expansion(role, tools) => {
                     Some("tools that the role may not use without it")
                 }
                 _ => None,
@@ -277,11 +283,11 @@ impl Key {
             | Self::ContextLimit
             | Self::ModelLimit(_) => None,
             // No fallback and no summariser can do no harm.
-            Self::Fallback if *value == Value::Texts(Vec::new()) => None,
+            Self::Fallback if *value == ConfigValue::TextList(Vec::new()) => None,
             Self::Fallback => Some("who gets the conversation while an agent rests"),
-            Self::Summariser if *value == Value::Text(NOBODY.to_owned()) => None,
+            Self::Summariser if *value == ConfigValue::Text(NO_AGENT.to_owned()) => None,
             Self::Summariser => Some("who gets the conversation to sum it up"),
-            Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
+            Self::Permissions | Self::Agent(_, AgentKey::Permissions) if denies_all => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
                 Some("what an agent may do without asking")
             }
@@ -292,24 +298,24 @@ impl Key {
             Self::Agent(_, AgentKey::Transports) => Some("how an agent is talked to"),
             Self::Agent(_, AgentKey::ResumeId) => Some("the session that prompts go to"),
             Self::Agent(
-                who,
+                agent,
                 AgentKey::Model
                 | AgentKey::Timeout(_)
                 | AgentKey::ContinueLast
                 | AgentKey::ContextLimit,
-            ) => matches!(who, Who::Acp(_)).then_some("an agent of its own"),
+            ) => matches!(agent, ConfiguredAgent::Acp(_)).then_some("an agent of its own"),
             Self::Mcp(..) => Some("an MCP server that agents are handed"),
         }
     }
 
     /// Returns `true` if the value must not be printed.
     pub(crate) fn is_secret(&self) -> bool {
-        const WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
+        const SECRET_WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
         match self {
             Self::Agent(_, AgentKey::Env(name))
             | Self::Mcp(_, McpKey::Env(name) | McpKey::Header(name)) => {
                 let name = name.to_ascii_uppercase();
-                WORDS.iter().any(|word| name.contains(word))
+                SECRET_WORDS.iter().any(|word| name.contains(word))
             }
             Self::Prefer
             | Self::Fallback
@@ -331,9 +337,9 @@ impl Key {
 }
 
 /// Writes the path with dots, as in TOML.
-impl fmt::Display for Key {
+impl fmt::Display for ConfigKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path: Vec<String> = self.path().into_iter().map(bare).collect();
+        let path: Vec<String> = self.toml_path().into_iter().map(format_toml_key).collect();
         f.write_str(&path.join("."))
     }
 }

@@ -1,51 +1,59 @@
 //! Merge of configuration sources.
 
-use segue_core::agent::Roles;
+use segue_core::agent::RoleRegistry;
 
-use super::key::{AgentKey, Key};
-use super::value::Layer;
+use super::key::{AgentKey, ConfigKey};
+use super::value::ConfigLayer;
 
 /// Merges all layers. Later layers have priority.
 ///
 /// In general a setting replaces only itself. Some settings are replaced as a group: the `session` of an agent, an MCP
 /// server and the price of a model, because a mix of two sources makes no sense. A setting for all agents also replaces
 /// the settings for single agents from layers of lower priority, so that a file never overrides a flag or a variable.
-pub(crate) fn merge(layers: impl IntoIterator<Item = Layer>) -> Layer {
-    let mut merged = Layer::new();
+pub(crate) fn merge_layers(layers: impl IntoIterator<Item = ConfigLayer>) -> ConfigLayer {
+    let mut merged = ConfigLayer::new();
     for layer in layers {
         for key in layer.keys() {
-            merged.retain(|under, _| !replaces(key, under));
+            merged.retain(|lower, _| !should_replace(key, lower));
         }
         merged.extend(layer);
     }
     merged
 }
 
-/// Returns `true` if `over`, from a layer of higher priority, discards `under`.
-fn replaces(over: &Key, under: &Key) -> bool {
-    let of_session = |key: &AgentKey| matches!(key, AgentKey::ResumeId | AgentKey::ContinueLast);
-    match (over, under) {
-        (Key::Permissions, Key::Agent(_, AgentKey::Permissions))
-        | (Key::ContextLimit, Key::Agent(_, AgentKey::ContextLimit) | Key::ModelLimit(_)) => true,
-        (Key::Timeout(over), Key::Agent(_, AgentKey::Timeout(under))) => over == under,
-        (Key::Agent(who, over), Key::Agent(other, under)) => {
-            who == other && of_session(over) && of_session(under)
+/// Returns `true` if `upper`, from a layer of higher priority, discards `lower`.
+fn should_replace(upper: &ConfigKey, lower: &ConfigKey) -> bool {
+    let is_session_key =
+        |key: &AgentKey| matches!(key, AgentKey::ResumeId | AgentKey::ContinueLast);
+    match (upper, lower) {
+        (ConfigKey::Permissions, ConfigKey::Agent(_, AgentKey::Permissions))
+        | (
+            ConfigKey::ContextLimit,
+            ConfigKey::Agent(_, AgentKey::ContextLimit) | ConfigKey::ModelLimit(_),
+        ) => true,
+        (ConfigKey::Timeout(upper), ConfigKey::Agent(_, AgentKey::Timeout(lower))) => {
+            upper == lower
         }
-        (Key::Mcp(over, _), Key::Mcp(under, _)) | (Key::Price(over, _), Key::Price(under, _)) => {
-            over == under
+        (ConfigKey::Agent(upper_agent, upper), ConfigKey::Agent(lower_agent, lower)) => {
+            upper_agent == lower_agent && is_session_key(upper) && is_session_key(lower)
         }
-        _ => over == under,
+        (ConfigKey::Mcp(upper, _), ConfigKey::Mcp(lower, _))
+        | (ConfigKey::Price(upper, _), ConfigKey::Price(lower, _)) => upper == lower,
+        _ => upper == lower,
     }
 }
 
 /// Removes the settings that need the user's trust from a project's layer, given the roles without the project. Returns
 /// the removed keys.
-pub(crate) fn withhold(layer: &mut Layer, roles: &Roles) -> Vec<Key> {
-    let needs_trust = |(key, entry): (&Key, &super::Entry)| {
-        let why = key.needs_trust(&entry.value, roles);
-        why.is_some().then(|| key.clone())
+pub(crate) fn remove_keys_needing_trust(
+    layer: &mut ConfigLayer,
+    roles: &RoleRegistry,
+) -> Vec<ConfigKey> {
+    let key_needing_trust = |(key, entry): (&ConfigKey, &super::ConfigEntry)| {
+        let reason = key.trust_reason(&entry.value, roles);
+        reason.is_some().then(|| key.clone())
     };
-    let withheld: Vec<Key> = layer.iter().filter_map(needs_trust).collect();
+    let withheld: Vec<ConfigKey> = layer.iter().filter_map(key_needing_trust).collect();
     for key in &withheld {
         layer.remove(key);
     }

@@ -1,48 +1,48 @@
 //! Suggestions for mistyped names.
 
-/// Returns the name in `known` that is most similar to `typed`. `None` if no name is similar enough.
-pub(crate) fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
-    let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
-    let typed = plain(typed);
-    let distances = known
+/// Returns the name in `candidates` that is most similar to `typed`. `None` if no name is similar enough.
+pub(crate) fn suggest_name<'a>(typed: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let normalize = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
+    let typed = normalize(typed);
+    let distances = candidates
         .iter()
-        .map(|&known| (distance(&typed, &plain(known)), known));
-    let mut begun = known
+        .map(|&candidate| (edit_distance(&typed, &normalize(candidate)), candidate));
+    let mut prefix_matches = candidates
         .iter()
-        .filter(|known| plain(known).starts_with(&typed));
-    if let (3.., Some(only), None) = (typed.len(), begun.next(), begun.next()) {
+        .filter(|candidate| normalize(candidate).starts_with(&typed));
+    if let (3.., Some(only), None) = (typed.len(), prefix_matches.next(), prefix_matches.next()) {
         return Some(only);
     }
-    let (distance, nearest) = distances.min_by_key(|&(distance, _)| distance)?;
-    let tolerated = (typed.chars().count() / 3).max(1);
-    (distance <= tolerated).then_some(nearest)
+    let (distance, closest) = distances.min_by_key(|&(distance, _)| distance)?;
+    let max_distance = (typed.chars().count() / 3).max(1);
+    (distance <= max_distance).then_some(closest)
 }
 
 /// Returns the number of letters that must be added, removed, changed or swapped with their neighbour to turn `from`
 /// into `to`.
-fn distance(from: &str, to: &str) -> usize {
+fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
+    let mut row_before_last: Vec<usize> = Vec::new();
+    let mut last_row: Vec<usize> = (0..=to.len()).collect();
     for (row, a) in from.iter().enumerate() {
-        let mut next = vec![row + 1];
+        let mut next_row = vec![row + 1];
         for (column, b) in to.iter().enumerate() {
-            let changed = last.get(column).copied().unwrap_or(row) + usize::from(a != b);
-            let removed = last.get(column + 1).copied().unwrap_or(row) + 1;
-            let added = next.get(column).copied().unwrap_or(row) + 1;
-            let swapped = row > 0
+            let changed = last_row.get(column).copied().unwrap_or(row) + usize::from(a != b);
+            let removed = last_row.get(column + 1).copied().unwrap_or(row) + 1;
+            let added = next_row.get(column).copied().unwrap_or(row) + 1;
+            let is_swap = row > 0
                 && column > 0
                 && from.get(row - 1) == Some(b)
                 && to.get(column - 1) == Some(a);
-            let swapped = match before.get(column.wrapping_sub(1)) {
-                Some(cost) if swapped => cost + 1,
+            let swapped = match row_before_last.get(column.wrapping_sub(1)) {
+                Some(cost) if is_swap => cost + 1,
                 Some(_) | None => usize::MAX,
             };
-            next.push(changed.min(removed).min(added).min(swapped));
+            next_row.push(changed.min(removed).min(added).min(swapped));
         }
-        before = std::mem::replace(&mut last, next);
+        row_before_last = std::mem::replace(&mut last_row, next_row);
     }
-    last.last().copied().unwrap_or_default()
+    last_row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -50,8 +50,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_near_is_suggested() {
-        let known = [
+    fn only_similar_names_are_suggested() {
+        let candidates = [
             "path",
             "acp_path",
             "transports",
@@ -71,12 +71,12 @@ mod tests {
             ("", None),
         ];
         for (typed, expected) in cases {
-            assert_eq!(nearest(typed, &known), expected, "{typed}");
+            assert_eq!(suggest_name(typed, &candidates), expected, "{typed}");
         }
     }
 
     #[test]
-    fn distances_are_the_least_number_of_slips() {
+    fn the_distance_is_the_minimum_number_of_typos() {
         let cases = [
             ("", "", 0),
             ("abc", "", 3),
@@ -85,7 +85,7 @@ mod tests {
             ("kitten", "sitting", 3),
         ];
         for (from, to, expected) in cases {
-            assert_eq!(distance(from, to), expected, "{from} {to}");
+            assert_eq!(edit_distance(from, to), expected, "{from} {to}");
         }
     }
 }

@@ -7,17 +7,17 @@ use crate::error::CliError;
 
 /// A problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) place: Place,
+pub(crate) struct ConfigProblem {
+    pub(crate) location: ProblemLocation,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
 /// Location of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ProblemLocation {
     /// A position in a file. Lines and columns count from 1, columns in characters.
-    At {
+    Position {
         path: PathBuf,
         line: usize,
         column: usize,
@@ -30,12 +30,12 @@ pub(crate) enum Place {
 
 /// A problem of a value, without its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct ValueError {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
-impl Wrong {
+impl ValueError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -43,51 +43,53 @@ impl Wrong {
         }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    pub(crate) fn at(self, place: Place) -> Problem {
-        Problem {
-            place,
+    pub(crate) fn into_problem(self, location: ProblemLocation) -> ConfigProblem {
+        ConfigProblem {
+            location,
             message: self.message,
             hint: self.hint,
         }
     }
 }
 
-impl Place {
+impl ProblemLocation {
     /// Returns the file of the problem. `None` for a variable of the environment.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    pub(crate) fn file_path(&self) -> Option<&Path> {
         match self {
-            Self::At { path, .. } | Self::File(path) => Some(path),
+            Self::Position { path, .. } | Self::File(path) => Some(path),
             Self::Environment(_) => None,
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ProblemLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::At { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::Position { path, line, column } => {
+                write!(f, "{}:{line}:{column}", path.display())
+            }
             Self::File(path) => write!(f, "{}", path.display()),
             Self::Environment(name) => write!(f, "environment variable {name}"),
         }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 
-impl From<&Problem> for CliError {
-    fn from(problem: &Problem) -> Self {
+impl From<&ConfigProblem> for CliError {
+    fn from(problem: &ConfigProblem) -> Self {
         let error = Self::usage(problem.to_string());
         match &problem.hint {
-            Some(hint) => error.hint(hint.as_str()),
+            Some(hint) => error.with_hint(hint.as_str()),
             None => error,
         }
     }

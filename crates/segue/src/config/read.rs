@@ -10,14 +10,17 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::accept::{Base, Given, accept, agent_name, model_name, server_name, variable_name};
-use super::key::{AgentKey, Key, Wait, Who};
-use super::nearest::nearest;
-use super::position;
-use super::problem::{Place, Problem, Wrong};
-use super::value::{Entry, Layer, Origin, Value, bare};
+use super::accept::{
+    PathBase, UncheckedValue, check_agent_name, check_model_prefix, check_server_name,
+    check_variable_name, validate_value,
+};
+use super::key::{AgentKey, ConfigKey, ConfiguredAgent, TimeoutPhase};
+use super::line_and_column;
+use super::nearest::suggest_name;
+use super::problem::{ConfigProblem, ProblemLocation, ValueError};
+use super::value::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
 
-const TOP: [&str; 17] = [
+const TOP_LEVEL_KEYS: [&str; 17] = [
     "prefer",
     "fallback",
     "permissions",
@@ -36,10 +39,10 @@ const TOP: [&str; 17] = [
     "prices",
     "roles",
 ];
-const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
-const COMPACTION: [&str; 2] = ["auto", "summariser"];
-const SESSION: [&str; 2] = ["resume_id", "continue_last"];
-const AGENT: [&str; 11] = [
+const TIMEOUT_KEYS: [&str; 4] = ["start", "first", "silence", "turn"];
+const COMPACTION_KEYS: [&str; 2] = ["auto", "summariser"];
+const SESSION_KEYS: [&str; 2] = ["resume_id", "continue_last"];
+const AGENT_KEYS: [&str; 11] = [
     "path",
     "transports",
     "model",
@@ -53,185 +56,228 @@ const AGENT: [&str; 11] = [
     "acp_path",
 ];
 
-type Item<'a, 'i> = (
+type TableItem<'a, 'i> = (
     &'a Spanned<std::borrow::Cow<'i, str>>,
     &'a Spanned<DeValue<'i>>,
 );
 
 /// Parses the text of the file at `path`.
-pub(crate) fn read(text: &str, path: &Path, home: Option<&Path>) -> Result<Layer, Vec<Problem>> {
+pub(crate) fn parse_file(
+    text: &str,
+    path: &Path,
+    home: Option<&Path>,
+) -> Result<ConfigLayer, Vec<ConfigProblem>> {
     let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-    let mut reading = Reading {
+    let mut parser = ConfigParser {
         text,
         path,
-        base: Base {
+        base: PathBase {
             directory,
             home: home.map(Path::to_owned),
         },
-        layer: Layer::new(),
+        layer: ConfigLayer::new(),
         problems: Vec::new(),
     };
     let (table, errors) = DeTable::parse_recoverable(text);
     // Only the first syntax error is reported, because later ones often follow from it.
-    let first = errors
+    let first_error = errors
         .iter()
         .min_by_key(|error| error.span().map(|span| span.start));
-    match first {
-        None => reading.top(table.get_ref()),
+    match first_error {
+        None => parser.parse_top_level(table.get_ref()),
         Some(error) => {
             let span = error.span().unwrap_or_default();
-            let wrong = Wrong::new(reading.around(error.message(), &span));
-            reading.problem(&span, wrong);
+            let value_error = ValueError::new(parser.message_with_excerpt(error.message(), &span));
+            parser.report_problem(&span, value_error);
         }
     }
-    if reading.problems.is_empty() {
-        return Ok(reading.layer);
+    if parser.problems.is_empty() {
+        return Ok(parser.layer);
     }
-    reading.problems.sort_by_key(|problem| match problem.place {
-        Place::At { line, column, .. } => (line, column),
-        Place::File(_) | Place::Environment(_) => (0, 0),
-    });
-    Err(reading.problems)
+    parser
+        .problems
+        .sort_by_key(|problem| match problem.location {
+            ProblemLocation::Position { line, column, .. } => (line, column),
+            ProblemLocation::File(_) | ProblemLocation::Environment(_) => (0, 0),
+        });
+    Err(parser.problems)
 }
 
 /// State of the parser for one file.
-struct Reading<'a> {
+struct ConfigParser<'a> {
     text: &'a str,
     path: &'a Path,
-    base: Base,
-    layer: Layer,
-    problems: Vec<Problem>,
+    base: PathBase,
+    layer: ConfigLayer,
+    problems: Vec<ConfigProblem>,
 }
 
-impl Reading<'_> {
-    fn top(&mut self, table: &DeTable<'_>) {
+impl ConfigParser<'_> {
+    fn parse_top_level(&mut self, table: &DeTable<'_>) {
         for item @ (name, value) in table {
             match name.get_ref().as_ref() {
-                "prefer" => self.set(Key::Prefer, item),
-                "fallback" => self.set(Key::Fallback, item),
-                "permissions" => self.set(Key::Permissions, item),
-                "budget" => self.set(Key::Budget, item),
-                "compaction" => self.compaction("compaction", value),
-                "error_limit" => self.set(Key::ErrorLimit, item),
-                "backoff_seconds" => self.set(Key::Backoff, item),
-                "context_limit" => self.set(Key::ContextLimit, item),
+                "prefer" => self.add_setting(ConfigKey::Prefer, item),
+                "fallback" => self.add_setting(ConfigKey::Fallback, item),
+                "permissions" => self.add_setting(ConfigKey::Permissions, item),
+                "budget" => self.add_setting(ConfigKey::Budget, item),
+                "compaction" => self.parse_compaction("compaction", value),
+                "error_limit" => self.add_setting(ConfigKey::ErrorLimit, item),
+                "backoff_seconds" => self.add_setting(ConfigKey::Backoff, item),
+                "context_limit" => self.add_setting(ConfigKey::ContextLimit, item),
                 "context_limits" => {
-                    self.named(
+                    self.parse_named_table(
                         "context_limits",
                         value,
-                        model_name,
-                        |reading, name, item| {
-                            reading.set(Key::ModelLimit(name.to_owned()), item);
+                        check_model_prefix,
+                        |parser, name, item| {
+                            parser.add_setting(ConfigKey::ModelLimit(name.to_owned()), item);
                         },
                     );
                 }
-                "timeouts" => self.waits("timeouts", value, Key::Timeout),
-                "acp" => self.named("acp", value, agent_name, |reading, name, item| {
-                    reading.agent(&Who::Acp(name.to_owned()), item);
-                }),
-                "mcp" => self.named("mcp", value, server_name, Reading::server),
-                "prices" => self.named("prices", value, model_name, Reading::price),
-                "roles" => self.named("roles", value, roles::name, Reading::role),
-                other => match Who::known(other) {
-                    Some(who) => self.agent(&who, item),
-                    None => self.unknown(item, None, &TOP),
+                "timeouts" => self.parse_timeouts("timeouts", value, ConfigKey::Timeout),
+                "acp" => {
+                    self.parse_named_table("acp", value, check_agent_name, |parser, name, item| {
+                        parser.parse_agent(&ConfiguredAgent::Acp(name.to_owned()), item);
+                    })
+                }
+                "mcp" => self.parse_named_table(
+                    "mcp",
+                    value,
+                    check_server_name,
+                    ConfigParser::parse_server,
+                ),
+                "prices" => self.parse_named_table(
+                    "prices",
+                    value,
+                    check_model_prefix,
+                    ConfigParser::parse_price,
+                ),
+                "roles" => self.parse_named_table(
+                    "roles",
+                    value,
+                    roles::check_role_name,
+                    ConfigParser::parse_role,
+                ),
+                key => match ConfiguredAgent::from_name(key) {
+                    Some(agent) => self.parse_agent(&agent, item),
+                    None => self.report_unknown_key(item, None, &TOP_LEVEL_KEYS),
                 },
             }
         }
     }
 
     /// Parses a table whose keys the user chooses.
-    fn named(
+    fn parse_named_table(
         &mut self,
         section: &str,
         value: &Spanned<DeValue<'_>>,
-        check: fn(&str) -> Result<(), Wrong>,
-        mut each: impl FnMut(&mut Self, &str, Item<'_, '_>),
+        check_name: fn(&str) -> Result<(), ValueError>,
+        mut parse_item: impl FnMut(&mut Self, &str, TableItem<'_, '_>),
     ) {
-        let Some(table) = self.table(section, value) else {
+        let Some(table) = self.expect_table(section, value) else {
             return;
         };
         for item @ (name, _) in table {
-            match check(name.get_ref()) {
-                Ok(()) => each(self, name.get_ref(), item),
-                Err(wrong) => self.problem(&name.span(), wrong),
+            match check_name(name.get_ref()) {
+                Ok(()) => parse_item(self, name.get_ref(), item),
+                Err(error) => self.report_problem(&name.span(), error),
             }
         }
     }
 
-    fn waits(&mut self, section: &str, value: &Spanned<DeValue<'_>>, key: impl Fn(Wait) -> Key) {
-        for item @ (name, _) in self.table(section, value).into_iter().flatten() {
-            let wait = Wait::ALL
+    fn parse_timeouts(
+        &mut self,
+        section: &str,
+        value: &Spanned<DeValue<'_>>,
+        key: impl Fn(TimeoutPhase) -> ConfigKey,
+    ) {
+        for item @ (name, _) in self.expect_table(section, value).into_iter().flatten() {
+            let phase = TimeoutPhase::ALL
                 .into_iter()
-                .find(|wait| wait.name() == name.get_ref());
-            match wait {
-                Some(wait) => self.set(key(wait), item),
-                None => self.unknown(item, Some(section), &WAITS),
+                .find(|phase| phase.name() == name.get_ref());
+            match phase {
+                Some(phase) => self.add_setting(key(phase), item),
+                None => self.report_unknown_key(item, Some(section), &TIMEOUT_KEYS),
             }
         }
     }
 
-    fn compaction(&mut self, section: &str, value: &Spanned<DeValue<'_>>) {
-        for item @ (name, _) in self.table(section, value).into_iter().flatten() {
+    fn parse_compaction(&mut self, section: &str, value: &Spanned<DeValue<'_>>) {
+        for item @ (name, _) in self.expect_table(section, value).into_iter().flatten() {
             match name.get_ref().as_ref() {
-                "auto" => self.set(Key::CompactionAuto, item),
-                "summariser" => self.set(Key::Summariser, item),
-                _ => self.unknown(item, Some(section), &COMPACTION),
+                "auto" => self.add_setting(ConfigKey::CompactionAuto, item),
+                "summariser" => self.add_setting(ConfigKey::Summariser, item),
+                _ => self.report_unknown_key(item, Some(section), &COMPACTION_KEYS),
             }
         }
     }
 
-    fn agent(&mut self, who: &Who, (name, value): Item<'_, '_>) {
-        let section = match who {
-            Who::Acp(name) => format!("acp.{}", bare(name)),
-            Who::Claude | Who::Codex | Who::Gemini => name.get_ref().to_string(),
+    fn parse_agent(&mut self, agent: &ConfiguredAgent, (name, value): TableItem<'_, '_>) {
+        let section = match agent {
+            ConfiguredAgent::Acp(name) => format!("acp.{}", format_toml_key(name)),
+            ConfiguredAgent::Claude | ConfiguredAgent::Codex | ConfiguredAgent::Gemini => {
+                name.get_ref().to_string()
+            }
         };
-        let known = AGENT
+        let allowed = AGENT_KEYS
             .iter()
-            .filter(|name| **name != "acp_path" || who.has_adapter());
-        let known: Vec<&str> = known.copied().collect();
-        let key = |key: AgentKey| Key::Agent(who.clone(), key);
-        for item @ (name, value) in self.table(&section, value).into_iter().flatten() {
+            .filter(|name| **name != "acp_path" || agent.has_acp_adapter());
+        let allowed: Vec<&str> = allowed.copied().collect();
+        let key = |key: AgentKey| ConfigKey::Agent(agent.clone(), key);
+        for item @ (name, value) in self.expect_table(&section, value).into_iter().flatten() {
             match name.get_ref().as_ref() {
-                "path" => self.set(key(AgentKey::Path), item),
-                "acp_path" if who.has_adapter() => self.set(key(AgentKey::AcpPath), item),
-                "transports" => self.set(key(AgentKey::Transports), item),
-                "model" => self.set(key(AgentKey::Model), item),
-                "mode" => self.set(key(AgentKey::Mode), item),
-                "args" => self.set(key(AgentKey::Args), item),
-                "permissions" => self.set(key(AgentKey::Permissions), item),
-                "context_limit" => self.set(key(AgentKey::ContextLimit), item),
+                "path" => self.add_setting(key(AgentKey::Path), item),
+                "acp_path" if agent.has_acp_adapter() => {
+                    self.add_setting(key(AgentKey::AcpPath), item)
+                }
+                "transports" => self.add_setting(key(AgentKey::Transports), item),
+                "model" => self.add_setting(key(AgentKey::Model), item),
+                "mode" => self.add_setting(key(AgentKey::Mode), item),
+                "args" => self.add_setting(key(AgentKey::Args), item),
+                "permissions" => self.add_setting(key(AgentKey::Permissions), item),
+                "context_limit" => self.add_setting(key(AgentKey::ContextLimit), item),
                 "env" => {
                     let section = format!("{section}.env");
-                    self.named(&section, value, variable_name, |reading, name, item| {
-                        reading.set(key(AgentKey::Env(name.to_owned())), item);
-                    });
+                    self.parse_named_table(
+                        &section,
+                        value,
+                        check_variable_name,
+                        |parser, name, item| {
+                            parser.add_setting(key(AgentKey::Env(name.to_owned())), item);
+                        },
+                    );
                 }
                 "timeouts" => {
                     let section = format!("{section}.timeouts");
-                    self.waits(&section, value, |wait| key(AgentKey::Timeout(wait)));
+                    self.parse_timeouts(&section, value, |phase| key(AgentKey::Timeout(phase)));
                 }
-                "session" => self.session(who, &format!("{section}.session"), value),
-                _ => self.unknown(item, Some(&section), &known),
+                "session" => self.parse_session(agent, &format!("{section}.session"), value),
+                _ => self.report_unknown_key(item, Some(&section), &allowed),
             }
         }
     }
 
-    fn session(&mut self, who: &Who, section: &str, value: &Spanned<DeValue<'_>>) {
-        let key = |key: AgentKey| Key::Agent(who.clone(), key);
-        for item @ (name, _) in self.table(section, value).into_iter().flatten() {
+    fn parse_session(
+        &mut self,
+        agent: &ConfiguredAgent,
+        section: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) {
+        let key = |key: AgentKey| ConfigKey::Agent(agent.clone(), key);
+        for item @ (name, _) in self.expect_table(section, value).into_iter().flatten() {
             match name.get_ref().as_ref() {
-                "resume_id" => self.set(key(AgentKey::ResumeId), item),
-                "continue_last" => self.set(key(AgentKey::ContinueLast), item),
-                _ => self.unknown(item, Some(section), &SESSION),
+                "resume_id" => self.add_setting(key(AgentKey::ResumeId), item),
+                "continue_last" => self.add_setting(key(AgentKey::ContinueLast), item),
+                _ => self.report_unknown_key(item, Some(section), &SESSION_KEYS),
             }
         }
-        let value = |key: &Key| self.layer.get(key).map(|entry| &entry.value);
-        let resumes = value(&key(AgentKey::ResumeId));
-        let resumes = resumes.is_some_and(|value| *value != Value::Text(String::new()));
-        let continues = value(&key(AgentKey::ContinueLast)) == Some(&Value::Switch(true));
-        if resumes && continues {
-            self.clash(
+        let value = |key: &ConfigKey| self.layer.get(key).map(|entry| &entry.value);
+        let resume_id = value(&key(AgentKey::ResumeId));
+        let has_resume_id =
+            resume_id.is_some_and(|value| *value != ConfigValue::Text(String::new()));
+        let continues_last = value(&key(AgentKey::ContinueLast)) == Some(&ConfigValue::Bool(true));
+        if has_resume_id && continues_last {
+            self.report_conflict(
                 &key(AgentKey::ContinueLast),
                 "a session can't both be that of `resume_id` and the last one",
                 "remove `continue_last` to always go on with the named one, or `resume_id` to go on with the last",
@@ -240,95 +286,105 @@ impl Reading<'_> {
     }
 
     /// Adds a setting to the layer, or records the problem with its value.
-    fn set(&mut self, key: Key, (name, value): Item<'_, '_>) {
-        match accept(&key, given(value.get_ref()), &self.base) {
+    fn add_setting(&mut self, key: ConfigKey, (name, value): TableItem<'_, '_>) {
+        match validate_value(&key, to_unchecked_value(value.get_ref()), &self.base) {
             Ok(value) => {
-                let (line, column) = position(self.text, name.span().start);
-                let origin = Origin::File {
+                let (line, column) = line_and_column(self.text, name.span().start);
+                let origin = ConfigOrigin::File {
                     path: self.path.to_owned(),
                     line,
                     column,
                 };
-                self.layer.insert(key, Entry { value, origin });
+                self.layer.insert(key, ConfigEntry { value, origin });
             }
-            Err(wrong) => {
-                let wrong = Wrong {
-                    message: format!("{key}: {}", wrong.message),
-                    hint: wrong.hint,
+            Err(error) => {
+                let error = ValueError {
+                    message: format!("{key}: {}", error.message),
+                    hint: error.hint,
                 };
-                self.problem(&value.span(), wrong);
+                self.report_problem(&value.span(), error);
             }
         }
     }
 
-    fn table<'t, 'i>(
+    fn expect_table<'t, 'i>(
         &mut self,
         section: &str,
         value: &'t Spanned<DeValue<'i>>,
     ) -> Option<&'t DeTable<'i>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
-            let found = name_of(value.get_ref());
-            let wrong = Wrong::new(format!("{section} must be a table, not {found}"));
-            self.problem(
+            let actual = type_name(value.get_ref());
+            let error = ValueError::new(format!("{section} must be a table, not {actual}"));
+            self.report_problem(
                 &value.span(),
-                wrong.hint(format!("write it as [{section}]")),
+                error.with_hint(format!("write it as [{section}]")),
             );
         }
         table
     }
 
-    fn unknown(&mut self, (name, value): Item<'_, '_>, section: Option<&str>, known: &[&str]) {
+    fn report_unknown_key(
+        &mut self,
+        (name, value): TableItem<'_, '_>,
+        section: Option<&str>,
+        allowed: &[&str],
+    ) {
         let typed = name.get_ref();
-        let here = section.map_or(String::new(), |section| format!(" in [{section}]"));
-        let wrong = Wrong::new(format!("there is no setting {}{here}", bare(typed)));
-        let of_agents =
-            section.is_none() && !value.get_ref().is_table() && AGENT.contains(&typed.as_ref());
-        let hint = match nearest(typed, known) {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None if of_agents => {
+        let section_suffix = section.map_or(String::new(), |section| format!(" in [{section}]"));
+        let error = ValueError::new(format!(
+            "there is no setting {}{section_suffix}",
+            format_toml_key(typed)
+        ));
+        let is_agent_key = section.is_none()
+            && !value.get_ref().is_table()
+            && AGENT_KEYS.contains(&typed.as_ref());
+        let hint = match suggest_name(typed, allowed) {
+            Some(suggestion) => format!("did you mean `{suggestion}`?"),
+            None if is_agent_key => {
                 "it belongs to one agent: put it under [claude], [codex], [gemini] or [acp.NAME]"
                     .into()
             }
             None if section.is_none() && value.get_ref().is_table() => {
                 format!(
                     "an agent that speaks ACP is configured as [acp.{}]; else there are: {}",
-                    bare(typed),
-                    known.join(", ")
+                    format_toml_key(typed),
+                    allowed.join(", ")
                 )
             }
-            None => format!("there are: {}", known.join(", ")),
+            None => format!("there are: {}", allowed.join(", ")),
         };
-        self.problem(&name.span(), wrong.hint(hint));
+        self.report_problem(&name.span(), error.with_hint(hint));
     }
 
     /// Records that a setting conflicts with another.
-    fn clash(&mut self, key: &Key, message: &str, hint: &str) {
-        let Some(Origin::File { path, line, column }) =
+    fn report_conflict(&mut self, key: &ConfigKey, message: &str, hint: &str) {
+        let Some(ConfigOrigin::File { path, line, column }) =
             self.layer.get(key).map(|entry| entry.origin.clone())
         else {
             return;
         };
-        let wrong = Wrong::new(format!("{key}: {message}")).hint(hint);
+        let error = ValueError::new(format!("{key}: {message}")).with_hint(hint);
         self.problems
-            .push(wrong.at(Place::At { path, line, column }));
+            .push(error.into_problem(ProblemLocation::Position { path, line, column }));
     }
 
-    fn problem(&mut self, span: &Range<usize>, wrong: Wrong) {
-        let (line, column) = position(self.text, span.start);
-        self.problems.push(wrong.at(Place::At {
-            path: self.path.to_owned(),
-            line,
-            column,
-        }));
+    fn report_problem(&mut self, span: &Range<usize>, error: ValueError) {
+        let (line, column) = line_and_column(self.text, span.start);
+        self.problems
+            .push(error.into_problem(ProblemLocation::Position {
+                path: self.path.to_owned(),
+                line,
+                column,
+            }));
     }
 
     /// Adds the line of the error to the parser's message, cut before the first quote, because a quoted value may be a
     /// secret.
-    fn around(&self, message: &str, span: &Range<usize>) -> String {
-        let (line, _) = position(self.text, span.start);
+    fn message_with_excerpt(&self, message: &str, span: &Range<usize>) -> String {
+        let (line, _) = line_and_column(self.text, span.start);
         let line = self.text.lines().nth(line - 1).unwrap_or_default();
-        let shown: String = line
+        let excerpt: String = line
             .split(['"', '\''])
             .next()
             .unwrap_or_default()
@@ -336,18 +392,18 @@ impl Reading<'_> {
             .take(60)
             .collect();
         let message = message.lines().collect::<Vec<_>>().join(", ");
-        match shown.trim() {
+        match excerpt.trim() {
             "" => message,
-            shown if shown.len() == line.trim().len() => format!("{message}, in `{shown}`"),
-            shown => format!("{message}, in `{shown} …`"),
+            excerpt if excerpt.len() == line.trim().len() => format!("{message}, in `{excerpt}`"),
+            excerpt => format!("{message}, in `{excerpt} …`"),
         }
     }
 }
 
-fn given(value: &DeValue<'_>) -> Given {
+fn to_unchecked_value(value: &DeValue<'_>) -> UncheckedValue {
     match value {
-        DeValue::String(text) => Given::Text(text.to_string()),
-        DeValue::Boolean(on) => Given::Switch(*on),
+        DeValue::String(text) => UncheckedValue::Text(text.to_string()),
+        DeValue::Boolean(on) => UncheckedValue::Bool(*on),
         DeValue::Integer(number) => {
             // Times are far below the size at which a float loses digits.
             #[expect(
@@ -356,24 +412,30 @@ fn given(value: &DeValue<'_>) -> Given {
             )]
             let number =
                 i64::from_str_radix(number.as_str(), number.radix()).map(|number| number as f64);
-            number.map_or(Given::Other("so large a number"), Given::Number)
+            number.map_or(
+                UncheckedValue::Unsupported("so large a number"),
+                UncheckedValue::Number,
+            )
         }
-        DeValue::Float(number) => number
-            .as_str()
-            .parse()
-            .map_or(Given::Other("such a number"), Given::Number),
+        DeValue::Float(number) => number.as_str().parse().map_or(
+            UncheckedValue::Unsupported("such a number"),
+            UncheckedValue::Number,
+        ),
         DeValue::Array(items) => {
             let texts = items
                 .iter()
                 .map(|item| item.get_ref().as_str().map(str::to_owned));
             let texts: Option<Vec<String>> = texts.collect();
-            texts.map_or(Given::Other("a list of other things"), Given::Texts)
+            texts.map_or(
+                UncheckedValue::Unsupported("a list of other things"),
+                UncheckedValue::TextList,
+            )
         }
-        DeValue::Datetime(_) | DeValue::Table(_) => Given::Other(name_of(value)),
+        DeValue::Datetime(_) | DeValue::Table(_) => UncheckedValue::Unsupported(type_name(value)),
     }
 }
 
-fn name_of(value: &DeValue<'_>) -> &'static str {
+fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",

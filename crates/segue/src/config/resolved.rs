@@ -6,31 +6,31 @@ mod roles;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use segue_agents::{Defaults, SessionDefault, Timeouts};
-use segue_core::agent::{McpReach, McpServer, PermissionPolicy, Roles};
-use segue_core::brief::DEFAULT_BUDGET;
+use segue_agents::{AgentDefaults, SessionDefault, Timeouts};
+use segue_core::agent::{McpEndpoint, McpServer, PermissionPolicy, RoleRegistry};
+use segue_core::brief::DEFAULT_BUDGET_TOKENS;
 use segue_core::id::ProviderId;
 use segue_core::policy::Policy;
 use segue_core::spend::Cost;
 use segue_core::spend::{Price, Prices};
 
-use super::Flags;
-use super::key::{AgentKey, Key, McpKey, NOBODY, PriceKey, Wait, Who};
-use super::problem::{Place, Problem, Wrong};
-use super::value::{Entry, Layer, Origin, Value};
-pub(crate) use roles::roles;
+use super::ConfigFlags;
+use super::key::{AgentKey, ConfigKey, ConfiguredAgent, McpKey, NO_AGENT, PriceKey, TimeoutPhase};
+use super::problem::{ConfigProblem, ProblemLocation, ValueError};
+use super::value::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue};
+pub(crate) use roles::resolve_roles;
 
 /// The effective configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Config {
     /// Providers in the order in which segue chooses one, if the user names none.
-    pub(crate) prefer: Vec<ProviderId>,
+    pub(crate) preferred_providers: Vec<ProviderId>,
     /// Defaults for agents that are not configured.
-    pub(crate) defaults: Defaults,
+    pub(crate) defaults: AgentDefaults,
     /// Known agents, and the user's own agents that have a `path`.
-    pub(crate) agents: BTreeMap<Who, AgentConfig>,
+    pub(crate) agents: BTreeMap<ConfiguredAgent, AgentConfig>,
     /// MCP servers that agents receive.
-    pub(crate) mcp: Vec<McpServer>,
+    pub(crate) mcp_servers: Vec<McpServer>,
     /// Maximum number of tokens of a brief and its prompt.
     pub(crate) budget: u64,
     /// Prices of models.
@@ -38,7 +38,7 @@ pub(crate) struct Config {
     /// Policy for failures, cooldowns and context limits of agents.
     pub(crate) policy: Policy,
     /// Available roles of agents.
-    pub(crate) roles: Roles,
+    pub(crate) roles: RoleRegistry,
     /// Provider that refines checkpoints. `None` if no agent does.
     pub(crate) summariser: Option<ProviderId>,
 }
@@ -55,256 +55,292 @@ pub(crate) struct AgentConfig {
     pub(crate) mode: Option<String>,
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
-    pub(crate) defaults: Defaults,
+    pub(crate) defaults: AgentDefaults,
 }
 
 /// Returns the default settings.
-pub(crate) fn defaults() -> Layer {
+pub(crate) fn default_settings() -> ConfigLayer {
     let timeouts = Timeouts::default();
-    let known = Who::KNOWN.iter().map(Who::name).collect();
+    let agent_names = ConfiguredAgent::BUILT_IN
+        .iter()
+        .map(ConfiguredAgent::name)
+        .collect();
     let mut values = vec![
-        (Key::Prefer, Value::Texts(known)),
-        (Key::Permissions, Value::Policy(PermissionPolicy::default())),
-        (Key::Budget, Value::Count(DEFAULT_BUDGET)),
+        (ConfigKey::Prefer, ConfigValue::TextList(agent_names)),
+        (
+            ConfigKey::Permissions,
+            ConfigValue::Policy(PermissionPolicy::default()),
+        ),
+        (ConfigKey::Budget, ConfigValue::Count(DEFAULT_BUDGET_TOKENS)),
     ];
-    values.extend(policy::defaults());
-    for wait in Wait::ALL {
-        let time = match wait {
-            Wait::Start => Some(timeouts.start),
-            Wait::First => timeouts.first,
-            Wait::Silence => timeouts.silence,
-            Wait::Turn => timeouts.turn,
+    values.extend(policy::default_settings());
+    for phase in TimeoutPhase::ALL {
+        let timeout = match phase {
+            TimeoutPhase::Start => Some(timeouts.start),
+            TimeoutPhase::FirstOutput => timeouts.first_output,
+            TimeoutPhase::Silence => timeouts.silence,
+            TimeoutPhase::Turn => timeouts.turn,
         };
-        values.push((Key::Timeout(wait), Value::Seconds(time.unwrap_or_default())));
+        values.push((
+            ConfigKey::Timeout(phase),
+            ConfigValue::Seconds(timeout.unwrap_or_default()),
+        ));
     }
-    from(values, &Origin::Default)
+    build_layer(values, &ConfigOrigin::Default)
 }
 
 /// Returns the settings from the command line.
-pub(crate) fn typed(flags: &Flags) -> Layer {
-    let policy = flags
+pub(crate) fn flag_settings(flags: &ConfigFlags) -> ConfigLayer {
+    let permissions = flags
         .permissions
-        .map(|policy| (Key::Permissions, Value::Policy(policy)));
-    let start = flags
-        .start
-        .map(|time| (Key::Timeout(Wait::Start), Value::Seconds(time)));
-    let mut layer = from(policy, &Origin::Flag("--permissions"));
-    layer.extend(from(start, &Origin::Flag("--open-timeout")));
+        .map(|policy| (ConfigKey::Permissions, ConfigValue::Policy(policy)));
+    let start = flags.start_timeout.map(|time| {
+        (
+            ConfigKey::Timeout(TimeoutPhase::Start),
+            ConfigValue::Seconds(time),
+        )
+    });
+    let mut layer = build_layer(permissions, &ConfigOrigin::Flag("--permissions"));
+    layer.extend(build_layer(start, &ConfigOrigin::Flag("--open-timeout")));
     layer
 }
 
-fn from(values: impl IntoIterator<Item = (Key, Value)>, origin: &Origin) -> Layer {
-    let entry = |value| Entry {
+fn build_layer(
+    values: impl IntoIterator<Item = (ConfigKey, ConfigValue)>,
+    origin: &ConfigOrigin,
+) -> ConfigLayer {
+    let to_entry = |value| ConfigEntry {
         value,
         origin: origin.clone(),
     };
     values
         .into_iter()
-        .map(|(key, value)| (key, entry(value)))
+        .map(|(key, value)| (key, to_entry(value)))
         .collect()
 }
 
 /// Returns the problems of settings that no source completes.
-pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
+pub(crate) fn find_incomplete_settings(settings: &ConfigLayer) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
-    let has_path =
-        |name: &str| settings.contains_key(&Key::Agent(Who::Acp(name.to_owned()), AgentKey::Path));
-    let mut told = None;
+    let has_path = |name: &str| {
+        settings.contains_key(&ConfigKey::Agent(
+            ConfiguredAgent::Acp(name.to_owned()),
+            AgentKey::Path,
+        ))
+    };
+    let mut last_reported = None;
     for (key, entry) in settings {
-        if let Key::Agent(Who::Acp(name), _) = key
+        if let ConfigKey::Agent(ConfiguredAgent::Acp(name), _) = key
             && !has_path(name)
-            && told != Some(name)
+            && last_reported != Some(name)
         {
-            told = Some(name);
-            let wrong = Wrong::new(format!(
+            last_reported = Some(name);
+            let error = ValueError::new(format!(
                 "acp.{name} has no `path`: nobody says which program it is"
             ));
-            problems.extend(at(entry, wrong));
+            problems.extend(locate_problem(entry, error));
         }
         let names = match (key, &entry.value) {
-            (Key::Prefer | Key::Fallback, Value::Texts(names)) => names.as_slice(),
-            (Key::Summariser, Value::Text(name)) => std::slice::from_ref(name),
+            (ConfigKey::Prefer | ConfigKey::Fallback, ConfigValue::TextList(names)) => {
+                names.as_slice()
+            }
+            (ConfigKey::Summariser, ConfigValue::Text(name)) => std::slice::from_ref(name),
             _ => &[],
         };
         let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
         for name in acp.filter(|name| !has_path(name)) {
-            let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
+            let error = ValueError::new(format!("{key}: there is no agent acp:{name}"));
             let hint = format!("configure it as [acp.{name}], with a `path`");
-            problems.extend(at(entry, wrong.hint(hint)));
+            problems.extend(locate_problem(entry, error.with_hint(hint)));
         }
     }
-    problems.extend(roles::gaps(settings));
+    problems.extend(roles::find_undescribed_roles(settings));
     problems
 }
 
 /// Locates a problem at the origin of the entry. `None` for a default or a flag.
-fn at(entry: &Entry, wrong: Wrong) -> Option<Problem> {
-    let place = match &entry.origin {
-        Origin::File { path, line, column } => Place::At {
+fn locate_problem(entry: &ConfigEntry, error: ValueError) -> Option<ConfigProblem> {
+    let location = match &entry.origin {
+        ConfigOrigin::File { path, line, column } => ProblemLocation::Position {
             path: path.clone(),
             line: *line,
             column: *column,
         },
-        Origin::Environment(name) => Place::Environment(name.clone()),
-        Origin::Default | Origin::Flag(_) => return None,
+        ConfigOrigin::Environment(name) => ProblemLocation::Environment(name.clone()),
+        ConfigOrigin::Default | ConfigOrigin::Flag(_) => return None,
     };
-    Some(wrong.at(place))
+    Some(error.into_problem(location))
 }
 
 impl Config {
     /// Builds the configuration from the merged settings.
-    pub(crate) fn of(settings: &Layer) -> Self {
-        let view = View(settings);
-        let mut agents: BTreeMap<Who, AgentConfig> = Who::KNOWN
+    pub(crate) fn from_settings(settings: &ConfigLayer) -> Self {
+        let view = SettingsView(settings);
+        let mut agents: BTreeMap<ConfiguredAgent, AgentConfig> = ConfiguredAgent::BUILT_IN
             .into_iter()
-            .map(|who| (who.clone(), view.agent(&who)))
+            .map(|agent| (agent.clone(), view.agent_config(&agent)))
             .collect();
         for key in settings.keys() {
-            if let Key::Agent(who @ Who::Acp(_), AgentKey::Path) = key {
-                agents.insert(who.clone(), view.agent(who));
+            if let ConfigKey::Agent(agent @ ConfiguredAgent::Acp(_), AgentKey::Path) = key {
+                agents.insert(agent.clone(), view.agent_config(agent));
             }
         }
-        let names = view.texts(&Key::Prefer);
+        let names = view.text_list(&ConfigKey::Prefer);
         Self {
-            prefer: names
+            preferred_providers: names
                 .iter()
                 .filter_map(|name| ProviderId::parse(name).ok())
                 .collect(),
-            defaults: view.defaults(None),
+            defaults: view.request_defaults(None),
             agents,
-            mcp: view.servers(),
-            budget: view.count(&Key::Budget).unwrap_or(DEFAULT_BUDGET),
+            mcp_servers: view.mcp_servers(),
+            budget: view
+                .count(&ConfigKey::Budget)
+                .unwrap_or(DEFAULT_BUDGET_TOKENS),
             prices: view.prices(),
             policy: view.policy(),
-            roles: roles(settings),
+            roles: resolve_roles(settings),
             summariser: view
-                .text(&Key::Summariser)
-                .filter(|name| name != NOBODY)
+                .text(&ConfigKey::Summariser)
+                .filter(|name| name != NO_AGENT)
                 .and_then(|name| ProviderId::parse(&name).ok()),
         }
     }
 
     /// Returns the agents in the order in which segue chooses one: the preferred agents, then the others in default
     /// order.
-    pub(crate) fn in_order(&self) -> Vec<(ProviderId, &Who, &AgentConfig)> {
-        let named = self.agents.iter();
-        let mut all: Vec<_> = named
-            .filter_map(|(who, agent)| Some((who.provider()?, who, agent)))
+    pub(crate) fn agents_by_preference(&self) -> Vec<(ProviderId, &ConfiguredAgent, &AgentConfig)> {
+        let agents = self.agents.iter();
+        let mut all: Vec<_> = agents
+            .filter_map(|(agent, config)| Some((agent.provider_id()?, agent, config)))
             .collect();
-        all.sort_by_key(|(provider, _, _)| self.rank(provider));
+        all.sort_by_key(|(provider, _, _)| self.preference_rank(provider));
         all
     }
 
     /// Returns the position of a provider in the order of preference, `usize::MAX` if it is not listed.
-    pub(crate) fn rank(&self, provider: &ProviderId) -> usize {
-        let place = self
-            .prefer
+    pub(crate) fn preference_rank(&self, provider: &ProviderId) -> usize {
+        let position = self
+            .preferred_providers
             .iter()
             .position(|preferred| preferred == provider);
-        place.unwrap_or(usize::MAX)
+        position.unwrap_or(usize::MAX)
     }
 }
 
 /// Typed access to settings.
-struct View<'a>(&'a Layer);
+struct SettingsView<'a>(&'a ConfigLayer);
 
-impl View<'_> {
-    fn value(&self, key: &Key) -> Option<&Value> {
+impl SettingsView<'_> {
+    fn value(&self, key: &ConfigKey) -> Option<&ConfigValue> {
         self.0.get(key).map(|entry| &entry.value)
     }
 
-    fn text(&self, key: &Key) -> Option<String> {
+    fn text(&self, key: &ConfigKey) -> Option<String> {
         match self.value(key) {
-            Some(Value::Text(text)) => Some(text.clone()),
+            Some(ConfigValue::Text(text)) => Some(text.clone()),
             _ => None,
         }
     }
 
-    fn texts(&self, key: &Key) -> Vec<String> {
+    fn text_list(&self, key: &ConfigKey) -> Vec<String> {
         match self.value(key) {
-            Some(Value::Texts(texts)) => texts.clone(),
+            Some(ConfigValue::TextList(texts)) => texts.clone(),
             _ => Vec::new(),
         }
     }
 
     /// Returns the settings for which `name` returns a name, as pairs of that name and a text.
-    fn pairs<'k>(&'k self, name: impl Fn(&'k Key) -> Option<&'k String>) -> Vec<(String, String)> {
-        let named = self.0.keys().filter_map(|key| Some((name(key)?, key)));
-        named
+    fn named_texts<'k>(
+        &'k self,
+        name: impl Fn(&'k ConfigKey) -> Option<&'k String>,
+    ) -> Vec<(String, String)> {
+        let named_keys = self.0.keys().filter_map(|key| Some((name(key)?, key)));
+        named_keys
             .filter_map(|(name, key)| Some((name.clone(), self.text(key)?)))
             .collect()
     }
 
-    fn agent(&self, who: &Who) -> AgentConfig {
-        let key = |key| Key::Agent(who.clone(), key);
+    fn agent_config(&self, agent: &ConfiguredAgent) -> AgentConfig {
+        let key = |key| ConfigKey::Agent(agent.clone(), key);
         AgentConfig {
             path: self.text(&key(AgentKey::Path)),
             acp_path: self.text(&key(AgentKey::AcpPath)),
-            transports: self.texts(&key(AgentKey::Transports)),
+            transports: self.text_list(&key(AgentKey::Transports)),
             model: self.text(&key(AgentKey::Model)),
             mode: self.text(&key(AgentKey::Mode)),
-            args: self.texts(&key(AgentKey::Args)),
-            env: self.pairs(|key| match key {
-                Key::Agent(of, AgentKey::Env(name)) if of == who => Some(name),
+            args: self.text_list(&key(AgentKey::Args)),
+            env: self.named_texts(|key| match key {
+                ConfigKey::Agent(owner, AgentKey::Env(name)) if owner == agent => Some(name),
                 _ => None,
             }),
-            defaults: self.defaults(Some(who)),
+            defaults: self.request_defaults(Some(agent)),
         }
     }
 
     /// Returns the defaults of requests: the agent's own settings, else the settings for all agents.
-    fn defaults(&self, who: Option<&Who>) -> Defaults {
-        let own = |key| who.and_then(|who| self.value(&Key::Agent(who.clone(), key)));
-        let policy = own(AgentKey::Permissions).or_else(|| self.value(&Key::Permissions));
-        let time = |wait| {
-            let value = own(AgentKey::Timeout(wait)).or_else(|| self.value(&Key::Timeout(wait)));
+    fn request_defaults(&self, agent: Option<&ConfiguredAgent>) -> AgentDefaults {
+        let agent_setting =
+            |key| agent.and_then(|agent| self.value(&ConfigKey::Agent(agent.clone(), key)));
+        let policy =
+            agent_setting(AgentKey::Permissions).or_else(|| self.value(&ConfigKey::Permissions));
+        let timeout = |phase| {
+            let value = agent_setting(AgentKey::Timeout(phase))
+                .or_else(|| self.value(&ConfigKey::Timeout(phase)));
             match value {
-                Some(Value::Seconds(time)) => *time,
+                Some(ConfigValue::Seconds(duration)) => *duration,
                 _ => Duration::ZERO,
             }
         };
-        let some = |wait| Some(time(wait)).filter(|time| !time.is_zero());
-        let session = match (own(AgentKey::ResumeId), own(AgentKey::ContinueLast)) {
-            (Some(Value::Text(id)), _) if !id.is_empty() => SessionDefault::Resume(id.clone()),
-            (_, Some(Value::Switch(true))) => SessionDefault::ContinueLast,
+        let enabled_timeout = |phase| Some(timeout(phase)).filter(|timeout| !timeout.is_zero());
+        let session = match (
+            agent_setting(AgentKey::ResumeId),
+            agent_setting(AgentKey::ContinueLast),
+        ) {
+            (Some(ConfigValue::Text(id)), _) if !id.is_empty() => {
+                SessionDefault::Selected(id.clone())
+            }
+            (_, Some(ConfigValue::Bool(true))) => SessionDefault::NewestInDirectory,
             _ => SessionDefault::New,
         };
-        Defaults {
+        AgentDefaults {
             permissions: match policy {
-                Some(Value::Policy(policy)) => *policy,
+                Some(ConfigValue::Policy(policy)) => *policy,
                 _ => PermissionPolicy::default(),
             },
             timeouts: Timeouts {
-                start: some(Wait::Start).unwrap_or(Timeouts::default().start),
-                first: some(Wait::First),
-                silence: some(Wait::Silence),
-                turn: some(Wait::Turn),
+                start: enabled_timeout(TimeoutPhase::Start).unwrap_or(Timeouts::default().start),
+                first_output: enabled_timeout(TimeoutPhase::FirstOutput),
+                silence: enabled_timeout(TimeoutPhase::Silence),
+                turn: enabled_timeout(TimeoutPhase::Turn),
             },
             session,
-            model: who.and_then(|who| self.text(&Key::Agent(who.clone(), AgentKey::Model))),
-            mode: who.and_then(|who| self.text(&Key::Agent(who.clone(), AgentKey::Mode))),
+            model: agent
+                .and_then(|agent| self.text(&ConfigKey::Agent(agent.clone(), AgentKey::Model))),
+            mode: agent
+                .and_then(|agent| self.text(&ConfigKey::Agent(agent.clone(), AgentKey::Mode))),
         }
     }
 
-    fn money(&self, key: &Key) -> Option<Cost> {
+    fn cost(&self, key: &ConfigKey) -> Option<Cost> {
         match self.value(key) {
-            Some(Value::Money(cost)) => Some(*cost),
+            Some(ConfigValue::Money(cost)) => Some(*cost),
             _ => None,
         }
     }
 
     fn prices(&self) -> Prices {
         let price = |model: &String| {
-            let of = |key| self.money(&Key::Price(model.clone(), key));
-            let input = of(PriceKey::Input)?;
+            let cost_for = |key| self.cost(&ConfigKey::Price(model.clone(), key));
+            let input = cost_for(PriceKey::Input)?;
             Some(Price {
                 input,
-                output: of(PriceKey::Output)?,
-                cached: of(PriceKey::Cached).unwrap_or(input),
+                output: cost_for(PriceKey::Output)?,
+                cached: cost_for(PriceKey::Cached).unwrap_or(input),
             })
         };
         let models = self.0.keys().filter_map(|key| match key {
-            Key::Price(model, PriceKey::Input) => Some(model),
+            ConfigKey::Price(model, PriceKey::Input) => Some(model),
             _ => None,
         });
         models
@@ -312,29 +348,33 @@ impl View<'_> {
             .collect()
     }
 
-    fn servers(&self) -> Vec<McpServer> {
-        let reach = |name: &str, key: &McpKey| match key {
-            McpKey::Command => Some(McpReach::Program {
-                command: self.text(&Key::Mcp(name.to_owned(), McpKey::Command))?,
-                args: self.texts(&Key::Mcp(name.to_owned(), McpKey::Args)),
-                env: self.pairs(|key| match key {
-                    Key::Mcp(of, McpKey::Env(variable)) if of == name => Some(variable),
+    fn mcp_servers(&self) -> Vec<McpServer> {
+        let build_endpoint = |name: &str, key: &McpKey| match key {
+            McpKey::Command => Some(McpEndpoint::Program {
+                command: self.text(&ConfigKey::Mcp(name.to_owned(), McpKey::Command))?,
+                args: self.text_list(&ConfigKey::Mcp(name.to_owned(), McpKey::Args)),
+                env: self.named_texts(|key| match key {
+                    ConfigKey::Mcp(server, McpKey::Env(variable)) if server == name => {
+                        Some(variable)
+                    }
                     _ => None,
                 }),
             }),
-            McpKey::Url => Some(McpReach::Http {
-                url: self.text(&Key::Mcp(name.to_owned(), McpKey::Url))?,
-                headers: self.pairs(|key| match key {
-                    Key::Mcp(of, McpKey::Header(header)) if of == name => Some(header),
+            McpKey::Url => Some(McpEndpoint::Http {
+                url: self.text(&ConfigKey::Mcp(name.to_owned(), McpKey::Url))?,
+                headers: self.named_texts(|key| match key {
+                    ConfigKey::Mcp(server, McpKey::Header(header)) if server == name => {
+                        Some(header)
+                    }
                     _ => None,
                 }),
             }),
             McpKey::Args | McpKey::Env(_) | McpKey::Header(_) => None,
         };
         let servers = self.0.keys().filter_map(|key| match key {
-            Key::Mcp(name, key) => Some(McpServer {
+            ConfigKey::Mcp(name, key) => Some(McpServer {
                 name: name.clone(),
-                reach: reach(name, key)?,
+                endpoint: build_endpoint(name, key)?,
             }),
             _ => None,
         });

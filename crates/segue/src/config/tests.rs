@@ -10,13 +10,13 @@ use std::fs;
 use segue_core::scope::RoleName;
 use tempfile::TempDir;
 
-use super::key::{AgentKey, Wait};
+use super::key::{AgentKey, TimeoutPhase};
 use super::*;
 
 /// A temporary directory with the configuration files of a user and a project.
-struct Machine(TempDir);
+struct ConfigFixture(TempDir);
 
-impl Machine {
+impl ConfigFixture {
     fn new(user: &str, project: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir_all(directory.path().join("project/.git")).unwrap();
@@ -26,49 +26,49 @@ impl Machine {
             "ref: refs/heads/main",
         )
         .unwrap();
-        let machine = Self(directory);
-        fs::write(machine.user(), user).unwrap();
-        fs::write(machine.project(), project).unwrap();
-        machine
+        let fixture = Self(directory);
+        fs::write(fixture.user_file(), user).unwrap();
+        fs::write(fixture.project_file(), project).unwrap();
+        fixture
     }
 
-    fn user(&self) -> PathBuf {
+    fn user_file(&self) -> PathBuf {
         self.0.path().join("config.toml")
     }
 
-    fn project(&self) -> PathBuf {
+    fn project_file(&self) -> PathBuf {
         self.0.path().join("project/segue.toml")
     }
 
-    fn at(&self) -> Surroundings {
-        Surroundings {
+    fn inputs(&self) -> ConfigInputs {
+        ConfigInputs {
             home: self.0.path().join("home"),
             user_home: Some("/u".into()),
             cwd: self.0.path().join("project/deep"),
-            user_file: Some(Source {
-                owner: Owner::User,
-                path: self.user(),
-                named: false,
+            user_file: Some(ConfigSource {
+                owner: ConfigOwner::User,
+                path: self.user_file(),
+                is_required: false,
             }),
-            variable: |_| None,
+            env_var: |_| None,
         }
     }
 
-    fn load(&self) -> Loaded {
-        load(&self.at(), &Flags::default())
+    fn load(&self) -> LoadedConfig {
+        load(&self.inputs(), &ConfigFlags::default())
     }
 
-    fn trust(&self) {
-        let content = fs::read(self.project()).unwrap();
+    fn trust_project(&self) {
+        let content = fs::read(self.project_file()).unwrap();
         let file = TrustedFile {
-            path: self.project(),
-            sha256: fingerprint(&content),
+            path: self.project_file(),
+            sha256: sha256_hex(&content),
             trusted_at: "2026-01-01T00:00:00Z".into(),
         };
-        Trusted::change(&self.at().home, |list| list.files.push(file)).unwrap();
+        TrustStore::update(&self.inputs().home, |store| store.files.push(file)).unwrap();
     }
 }
 
-fn parse(text: &str) -> Result<Layer, Vec<Problem>> {
-    read::read(text, Path::new("/etc/c.toml"), Some(Path::new("/u")))
+fn parse_text(text: &str) -> Result<ConfigLayer, Vec<ConfigProblem>> {
+    read::parse_file(text, Path::new("/etc/c.toml"), Some(Path::new("/u")))
 }

@@ -14,11 +14,11 @@ use sha2::{Digest, Sha256};
 
 use crate::error::CliError;
 
-const FILE: &str = "trusted.json";
+const TRUST_FILE_NAME: &str = "trusted.json";
 
 /// List of trusted files.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Trusted {
+pub(crate) struct TrustStore {
     pub(crate) files: Vec<TrustedFile>,
 }
 
@@ -30,71 +30,75 @@ pub(crate) struct TrustedFile {
     pub(crate) trusted_at: String,
 }
 
-impl Trusted {
+impl TrustStore {
     /// Reads the list from segue's home. Empty if it does not exist.
-    pub(crate) fn read(home: &Path) -> Result<Self, CliError> {
-        let path = home.join(FILE);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
+    pub(crate) fn load(home: &Path) -> Result<Self, CliError> {
+        let path = home.join(TRUST_FILE_NAME);
+        let content = match std::fs::read(&path) {
+            Ok(content) => content,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => {
-                let what = format!("cannot read {}", path.display());
-                return Err(CliError::failed(what).because(&error));
+                let message = format!("cannot read {}", path.display());
+                return Err(CliError::failed(message).with_cause(&error));
             }
         };
-        serde_json::from_slice(&text).map_err(|error| {
+        serde_json::from_slice(&content).map_err(|error| {
             CliError::failed(format!("{} is damaged", path.display()))
-                .because(&error)
-                .hint("move it away; projects then need your trust again")
+                .with_cause(&error)
+                .with_hint("move it away; projects then need your trust again")
         })
     }
 
     /// Returns `true` if a file with this content is trusted.
-    pub(crate) fn holds(&self, path: &Path, content: &[u8]) -> bool {
+    pub(crate) fn is_trusted(&self, path: &Path, content: &[u8]) -> bool {
         let file = self.files.iter().find(|file| file.path == path);
-        file.is_some_and(|file| file.sha256 == fingerprint(content))
+        file.is_some_and(|file| file.sha256 == sha256_hex(content))
     }
 
     /// Changes the list under a lock, so that no other process changes it concurrently. Replaces the file atomically,
     /// so that no process reads a partial list.
-    pub(crate) fn change<T>(
+    pub(crate) fn update<T>(
         home: &Path,
-        change: impl FnOnce(&mut Self) -> T,
+        update: impl FnOnce(&mut Self) -> T,
     ) -> Result<T, CliError> {
-        let cannot = |error: std::io::Error| {
-            CliError::failed(format!("cannot write {}", home.join(FILE).display())).because(&error)
+        let write_error = |error: std::io::Error| {
+            CliError::failed(format!(
+                "cannot write {}",
+                home.join(TRUST_FILE_NAME).display()
+            ))
+            .with_cause(&error)
         };
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(home)
-            .map_err(cannot)?;
-        let lock = private(&home.join("trusted.lock")).map_err(cannot)?;
-        lock.lock().map_err(cannot)?;
-        let mut list = Self::read(home)?;
-        let outcome = change(&mut list);
-        list.write(home).map_err(cannot)?;
+            .map_err(write_error)?;
+        let lock = open_private_file(&home.join("trusted.lock")).map_err(write_error)?;
+        lock.lock().map_err(write_error)?;
+        let mut list = Self::load(home)?;
+        let outcome = update(&mut list);
+        list.save(home).map_err(write_error)?;
         Ok(outcome)
     }
 
-    fn write(&self, home: &Path) -> std::io::Result<()> {
-        let new = home.join("trusted.json.new");
+    fn save(&self, home: &Path) -> std::io::Result<()> {
+        let temp_path = home.join("trusted.json.new");
         // A file that a killed process left behind may have been made readable to other users.
-        match std::fs::remove_file(&new) {
+        match std::fs::remove_file(&temp_path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let mut file = private(&new)?;
+        let mut file = open_private_file(&temp_path)?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         file.write_all(b"\n")?;
         file.sync_all()?;
-        std::fs::rename(&new, home.join(FILE))?;
+        std::fs::rename(&temp_path, home.join(TRUST_FILE_NAME))?;
         File::open(home)?.sync_all()
     }
 }
 
 /// Opens a file that only its owner may read.
-fn private(path: &Path) -> std::io::Result<File> {
+fn open_private_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .create(true)
         .write(true)
@@ -104,7 +108,7 @@ fn private(path: &Path) -> std::io::Result<File> {
 }
 
 /// Returns the SHA-256 of the content in hexadecimal.
-pub(crate) fn fingerprint(content: &[u8]) -> String {
+pub(crate) fn sha256_hex(content: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(content) {
         let _ = write!(hex, "{byte:02x}");

@@ -9,24 +9,24 @@ use segue_core::agent::PermissionPolicy;
 use segue_core::spend::Cost;
 use serde_json::json;
 
-use super::Key;
+use super::ConfigKey;
 
 /// Settings of one source, or the settings that result from the merge of all sources.
-pub(crate) type Layer = BTreeMap<Key, Entry>;
+pub(crate) type ConfigLayer = BTreeMap<ConfigKey, ConfigEntry>;
 
 /// A value and its origin.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) value: Value,
-    pub(crate) origin: Origin,
+pub(crate) struct ConfigEntry {
+    pub(crate) value: ConfigValue,
+    pub(crate) origin: ConfigOrigin,
 }
 
 /// Value of a setting, whose kind depends on the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum ConfigValue {
     Text(String),
-    Texts(Vec<String>),
-    Switch(bool),
+    TextList(Vec<String>),
+    Bool(bool),
     Seconds(Duration),
     Count(u64),
     Policy(PermissionPolicy),
@@ -35,7 +35,7 @@ pub(crate) enum Value {
 
 /// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConfigOrigin {
     Default,
     File {
         path: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ConfigOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => write!(f, "default"),
@@ -57,34 +57,35 @@ impl fmt::Display for Origin {
     }
 }
 
-impl Value {
+impl ConfigValue {
     /// Formats the value as TOML.
-    pub(crate) fn toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         match self {
-            Self::Text(text) => quoted(text),
-            Self::Texts(texts) => {
-                let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+            Self::Text(text) => format_toml_string(text),
+            Self::TextList(texts) => {
+                let texts: Vec<String> =
+                    texts.iter().map(|text| format_toml_string(text)).collect();
                 format!("[{}]", texts.join(", "))
             }
-            Self::Switch(on) => on.to_string(),
+            Self::Bool(on) => on.to_string(),
             Self::Seconds(time) if time.subsec_nanos() == 0 => time.as_secs().to_string(),
             Self::Seconds(time) => time.as_secs_f64().to_string(),
             Self::Count(count) => count.to_string(),
-            Self::Policy(policy) => quoted(policy.as_str()),
-            Self::Money(cost) => dollars(*cost).to_string(),
+            Self::Policy(policy) => format_toml_string(policy.as_str()),
+            Self::Money(cost) => to_dollars(*cost).to_string(),
         }
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Text(text) => json!(text),
-            Self::Texts(texts) => json!(texts),
-            Self::Switch(on) => json!(on),
+            Self::TextList(texts) => json!(texts),
+            Self::Bool(on) => json!(on),
             Self::Seconds(time) if time.subsec_nanos() == 0 => json!(time.as_secs()),
             Self::Seconds(time) => json!(time.as_secs_f64()),
             Self::Count(count) => json!(count),
             Self::Policy(policy) => json!(policy.as_str()),
-            Self::Money(cost) => json!(dollars(*cost)),
+            Self::Money(cost) => json!(to_dollars(*cost)),
         }
     }
 }
@@ -92,12 +93,12 @@ impl Value {
 /// Converts an amount to a number of dollars. The result equals the configured number, because every amount was parsed
 /// from one.
 #[expect(clippy::cast_precision_loss, reason = "it came from a float")]
-fn dollars(cost: Cost) -> f64 {
+fn to_dollars(cost: Cost) -> f64 {
     cost.micros() as f64 / 1e6
 }
 
 /// Formats a text as a TOML string. Escapes characters that are invisible or that would control a terminal.
-fn quoted(text: &str) -> String {
+fn format_toml_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -106,7 +107,7 @@ fn quoted(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            c if is_unseen(c) => {
+            c if is_invisible(c) => {
                 let _ = write!(out, "\\U{:08X}", u32::from(c));
             }
             c => out.push(c),
@@ -116,18 +117,18 @@ fn quoted(text: &str) -> String {
     out
 }
 
-fn is_unseen(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Formats a key of a table, in quotes if TOML requires them.
-pub(crate) fn bare(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !name.is_empty() && name.chars().all(plain) {
+pub(crate) fn format_toml_key(name: &str) -> String {
+    let is_bare_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(is_bare_char) {
         name.to_owned()
     } else {
-        quoted(name)
+        format_toml_string(name)
     }
 }

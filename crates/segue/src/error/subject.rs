@@ -7,53 +7,55 @@ use segue_store::StoreError;
 
 /// Subject of an error. A field is `None` if the error does not concern it.
 #[derive(Debug, Default)]
-pub(crate) struct About {
+pub(crate) struct ErrorSubject {
     pub(crate) session: Option<SessionId>,
     pub(crate) provider: Option<ProviderId>,
     /// Process that uses the session.
-    pub(crate) held_by: Option<HeldBy>,
+    pub(crate) blocking_process: Option<BlockingProcess>,
 }
 
 /// A process that uses the session which the command needs.
 #[derive(Debug)]
-pub(crate) struct HeldBy {
+pub(crate) struct BlockingProcess {
     pub(crate) pid: u32,
     /// Host of the process and the time since which it has used the session. `None` if the process is not segue,
     /// because only segue's processes record them.
     pub(crate) host_and_since: Option<(String, Timestamp)>,
 }
 
-impl About {
-    pub(super) fn of(error: &EngineError) -> Self {
+impl ErrorSubject {
+    pub(super) fn from_error(error: &EngineError) -> Self {
         match error {
-            EngineError::Store(StoreError::Held { session, by }) => Self {
+            EngineError::Store(StoreError::Leased { session, holder }) => Self {
                 session: Some(session.clone()),
                 provider: None,
-                held_by: Some(HeldBy {
-                    pid: by.owner.pid,
-                    host_and_since: Some((by.owner.host.clone(), by.since)),
+                blocking_process: Some(BlockingProcess {
+                    pid: holder.owner.pid,
+                    host_and_since: Some((holder.owner.host.clone(), holder.acquired_at)),
                 }),
             },
-            EngineError::NotYet {
+            EngineError::ProviderUnavailable {
                 session, provider, ..
             } => Self {
                 session: session.clone(),
                 provider: Some(provider.clone()),
-                held_by: None,
+                blocking_process: None,
             },
-            EngineError::Hopeless {
+            EngineError::RetriesExhausted {
                 session, provider, ..
             } => Self {
                 session: Some(session.clone()),
                 provider: Some(provider.clone()),
-                held_by: None,
+                blocking_process: None,
             },
-            EngineError::NoDirectoryOf(session, _) | EngineError::NothingSaid(session) => Self {
-                session: Some(session.clone()),
-                ..Self::default()
-            },
+            EngineError::SessionDirectoryMissing(session, _) | EngineError::NoMessages(session) => {
+                Self {
+                    session: Some(session.clone()),
+                    ..Self::default()
+                }
+            }
             EngineError::InUse { pid, .. } => Self {
-                held_by: Some(HeldBy {
+                blocking_process: Some(BlockingProcess {
                     pid: *pid,
                     host_and_since: None,
                 }),

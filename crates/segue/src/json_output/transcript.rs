@@ -7,8 +7,8 @@ use segue_engine::Transcript;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::session::{SessionJson, leg};
-use super::{ErrorJson, UsageJson, time};
+use super::session::{SessionJson, leg_json};
+use super::{ErrorJson, UsageJson, format_time};
 
 #[derive(Serialize)]
 struct MessageJson<'a> {
@@ -23,7 +23,7 @@ impl<'a> From<&'a Message> for MessageJson<'a> {
         Self {
             role: message.role.as_str(),
             parts: message.parts.iter().map(PartShape).collect(),
-            at: time(message.at),
+            at: format_time(message.at),
             complete: message.complete,
         }
     }
@@ -45,7 +45,7 @@ pub(crate) struct TurnJson<'a> {
 
 impl<'a> TurnJson<'a> {
     /// Builds a turn of a native session. `n` is `None` if only the end of the file was read.
-    pub(crate) fn native(n: Option<u32>, turn: &'a NativeTurn) -> Self {
+    pub(crate) fn from_native(n: Option<u32>, turn: &'a NativeTurn) -> Self {
         Self {
             n,
             provider: None,
@@ -54,8 +54,8 @@ impl<'a> TurnJson<'a> {
             messages: turn.messages.iter().map(MessageJson::from).collect(),
             usage: turn.usage.into(),
             error: None,
-            started_at: turn.started_at.map(time),
-            ended_at: turn.ended_at.map(time),
+            started_at: turn.started_at.map(format_time),
+            ended_at: turn.ended_at.map(format_time),
         }
     }
 }
@@ -70,19 +70,19 @@ pub(crate) struct TranscriptJson<'a> {
 impl<'a> From<&'a Transcript> for TranscriptJson<'a> {
     fn from(transcript: &'a Transcript) -> Self {
         let turns = transcript.turns.iter().map(|entry| TurnJson {
-            n: Some(entry.turn.n),
+            n: Some(entry.turn.number),
             state: entry.turn.state.as_str(),
             provider: Some(entry.provider.as_str()),
-            outside: entry.turn.outside,
+            outside: entry.turn.made_outside,
             messages: entry.messages.iter().map(MessageJson::from).collect(),
             usage: entry.turn.usage.into(),
             error: entry.turn.failure.as_ref().map(ErrorJson::from),
-            started_at: Some(time(entry.turn.started_at)),
-            ended_at: entry.turn.ended_at.map(time),
+            started_at: Some(format_time(entry.turn.started_at)),
+            ended_at: entry.turn.ended_at.map(format_time),
         });
         Self {
             session: SessionJson::new(&transcript.session, transcript.status),
-            legs: transcript.legs.iter().map(leg).collect(),
+            legs: transcript.legs.iter().map(leg_json).collect(),
             turns: turns.collect(),
         }
     }

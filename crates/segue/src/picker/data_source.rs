@@ -3,82 +3,86 @@
 use jiff::Timestamp;
 use segue_core::id::IdError;
 use segue_core::session::Tag;
-use segue_store::Retag;
+use segue_store::TagChange;
 
 /// Data source of the picker.
 ///
 /// The picker opens several, each on its own thread: one to query, one to read previews and act, and one to refresh.
 /// Keys are handled however slow a data source is, and answers to outdated questions are dropped. Errors are single
 /// lines for the user.
-pub(crate) trait Shelf: 'static {
+pub(crate) trait DataSource: 'static {
     /// Returns the conversations that match the search line.
-    fn look(&mut self, question: &Question) -> Result<Page, String>;
+    fn fetch_page(&mut self, query: &RowQuery) -> Result<RowPage, String>;
     /// Returns the preview of a conversation.
-    fn preview(&mut self, row: &Row) -> Result<Preview, String>;
+    fn load_preview(&mut self, row: &PickerRow) -> Result<RowPreview, String>;
     /// Refreshes the list, and reports the progress.
-    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String>;
+    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<ListRefresh, String>;
     /// Performs an action on a conversation.
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String>;
+    fn perform_action(
+        &mut self,
+        row: &PickerRow,
+        action: &RowAction,
+    ) -> Result<RowActionOutcome, String>;
 }
 
 /// Query for conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct RowQuery {
     /// Typed words and filters. Empty for all conversations.
-    pub(crate) typed: String,
-    pub(crate) place: Place,
-    pub(crate) order: Order,
+    pub(crate) search_text: String,
+    pub(crate) project_filter: ProjectFilter,
+    pub(crate) order: RowOrder,
     /// Number of rows to skip.
-    pub(crate) from: usize,
+    pub(crate) offset: usize,
     /// Maximum number of rows.
     pub(crate) limit: usize,
     /// Version of the data, which increases with every change.
-    pub(super) edition: u64,
+    pub(super) data_version: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ProjectFilter {
     /// The current project only.
-    Here,
-    Everywhere,
+    Current,
+    All,
 }
 
 /// Order of search results. Without a search, the newest are always first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum RowOrder {
     Newest,
     Best,
 }
 
 /// A page of conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Page {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) total: Total,
+pub(crate) struct RowPage {
+    pub(crate) rows: Vec<PickerRow>,
+    pub(crate) total: RowTotal,
     /// Ignored part of the query with the reason, in one line.
-    pub(crate) passed_over: Option<String>,
+    pub(crate) ignored_part: Option<String>,
 }
 
 /// Total number of conversations, not only on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Total {
-    Exactly(usize),
+pub(crate) enum RowTotal {
+    Exact(usize),
     /// A lower bound, because the data source did not count all of them.
     AtLeast(usize),
 }
 
-impl Total {
+impl RowTotal {
     /// Returns the known number.
-    pub(super) fn known(self) -> usize {
+    pub(super) fn count(self) -> usize {
         match self {
-            Self::Exactly(count) | Self::AtLeast(count) => count,
+            Self::Exact(count) | Self::AtLeast(count) => count,
         }
     }
 }
 
 /// A conversation in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct PickerRow {
     /// Unique id, which every command accepts.
     pub(crate) id: String,
     pub(crate) provider: String,
@@ -87,16 +91,16 @@ pub(crate) struct Row {
     pub(crate) project: Option<String>,
     pub(crate) branch: Option<String>,
     pub(crate) updated_at: Timestamp,
-    pub(crate) turns: u32,
-    pub(crate) standing: Standing,
+    pub(crate) turn_count: u32,
+    pub(crate) status: RowStatus,
     pub(crate) tags: Vec<String>,
     pub(crate) feature: Option<String>,
     /// Snippet with the matches. `None` without a search.
-    pub(crate) hit: Option<Marked>,
+    pub(crate) snippet: Option<HighlightedText>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum RowStatus {
     /// Ready to be resumed.
     Idle,
     /// In use by a process.
@@ -104,33 +108,33 @@ pub(crate) enum Standing {
     /// Archived by segue.
     Archived,
     /// Deleted by its agent.
-    Gone,
+    Deleted,
 }
 
 /// A text in spans, with the matches marked.
-pub(crate) type Marked = Vec<Piece>;
+pub(crate) type HighlightedText = Vec<TextSpan>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct TextSpan {
     pub(crate) text: String,
-    pub(crate) is_hit: bool,
+    pub(crate) is_match: bool,
 }
 
 /// Preview of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Preview {
+pub(crate) struct RowPreview {
     /// Details that do not fit into a row, one line each: directory, model, tokens.
-    pub(crate) facts: Vec<String>,
+    pub(crate) details: Vec<String>,
     /// Snippet with the matches, longer than that of the row.
-    pub(crate) hit: Option<Marked>,
+    pub(crate) snippet: Option<HighlightedText>,
     /// Last turns, newest first.
-    pub(crate) turns: Vec<Exchange>,
+    pub(crate) last_turns: Vec<PreviewTurn>,
 }
 
 /// Prompt and answer of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Exchange {
-    pub(crate) n: u32,
+pub(crate) struct PreviewTurn {
+    pub(crate) number: u32,
     pub(crate) prompt: String,
     /// Last message of the agent in the turn.
     pub(crate) answer: String,
@@ -138,16 +142,16 @@ pub(crate) struct Exchange {
 
 /// Result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refreshed {
+pub(crate) enum ListRefresh {
     /// The list did not change.
-    Nothing,
+    Unchanged,
     /// The list may have changed.
     Changed,
 }
 
 /// An action on a conversation that does not end the picker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum RowAction {
     /// Adds and removes tags, as typed by the user.
     Tag(String),
     Archive,
@@ -156,37 +160,37 @@ pub(crate) enum Deed {
 
 /// Result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct RowActionOutcome {
     /// Message in one line, most important information first.
-    pub(crate) said: String,
+    pub(crate) message: String,
     /// Id of the conversation after the action, which changes if segue adopts a native session.
     pub(crate) id: String,
     /// Id of the fork. A search returns only one of several conversations that share a turn, which may be the fork.
-    pub(crate) fork: Option<String>,
+    pub(crate) fork_id: Option<String>,
 }
 
 /// Parses typed tags. A `-` before a tag removes it.
-pub(super) fn retag(typed: &str) -> Result<Retag, IdError> {
-    let mut retag = Retag::default();
-    for word in typed.split([' ', ',']).filter(|word| !word.is_empty()) {
+pub(super) fn parse_tag_change(text: &str) -> Result<TagChange, IdError> {
+    let mut change = TagChange::default();
+    for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
         let (tags, word) = match word.strip_prefix('-') {
-            Some(word) => (&mut retag.remove, word),
-            None => (&mut retag.add, word),
+            Some(word) => (&mut change.remove, word),
+            None => (&mut change.add, word),
         };
         tags.push(Tag::parse(word.strip_prefix('#').unwrap_or(word))?);
     }
-    Ok(retag)
+    Ok(change)
 }
 
 /// The user's choice, and the action that follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chosen {
-    pub(crate) row: Row,
-    pub(crate) next: Next,
+pub(crate) struct PickerChoice {
+    pub(crate) row: PickerRow,
+    pub(crate) action: ChoiceAction,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ChoiceAction {
     /// Resumes the conversation with its own agent.
     Resume,
     /// Prints the conversation.
@@ -197,14 +201,14 @@ pub(crate) enum Next {
 
 /// Initial options of the picker.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(crate) place: Place,
-    pub(crate) order: Order,
+pub(crate) struct PickerOptions {
+    pub(crate) project_filter: ProjectFilter,
+    pub(crate) order: RowOrder,
     /// Initial text of the search line.
-    pub(crate) typed: String,
+    pub(crate) search_text: String,
     /// Agents that a conversation can be handed to.
     pub(crate) agents: Vec<String>,
-    pub(crate) colour: bool,
+    pub(crate) use_colour: bool,
 }
 
 #[cfg(test)]
@@ -212,25 +216,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_put_on_and_taken_off() {
-        let words = |tags: &[Tag]| {
+    fn typed_tags_are_added_and_removed() {
+        let join_tags = |tags: &[Tag]| {
             tags.iter()
                 .map(Tag::to_string)
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        for (typed, add, remove) in [
+        for (text, add, remove) in [
             ("urgent, #billing", "urgent billing", ""),
             ("-urgent new -#old", "new", "urgent old"),
             ("", "", ""),
         ] {
-            let retag = retag(typed).unwrap();
+            let change = parse_tag_change(text).unwrap();
             assert_eq!(
-                (words(&retag.add).as_str(), words(&retag.remove).as_str()),
+                (
+                    join_tags(&change.add).as_str(),
+                    join_tags(&change.remove).as_str()
+                ),
                 (add, remove),
-                "{typed}"
+                "{text}"
             );
         }
-        assert!(retag("a -").is_err());
+        assert!(parse_tag_change("a -").is_err());
     }
 }

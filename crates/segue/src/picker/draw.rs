@@ -11,53 +11,53 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use segue_core::number_format::figure;
+use segue_core::number_format::format_count;
 
-use super::data_source::{Order, Place, Total};
-use super::layout::Layout;
-use super::state::{Message, Mode, State};
+use super::data_source::{ProjectFilter, RowOrder, RowTotal};
+use super::layout::PickerLayout;
+use super::state::{PickerMessage, PickerMode, PickerState};
 use crate::terminal::text;
 
-pub(super) use preview::last_scroll;
+pub(super) use preview::max_scroll;
 
-const PLAIN: Style = Style::new();
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const PLAIN_STYLE: Style = Style::new();
+const BOLD_STYLE: Style = Style::new().add_modifier(Modifier::BOLD);
+const DIM_STYLE: Style = Style::new().add_modifier(Modifier::DIM);
 
 /// Text before the search line.
-const PROMPT: &str = "› ";
+const SEARCH_PROMPT: &str = "› ";
 
 /// Draws the complete screen.
-pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
-    let Layout {
+pub(super) fn draw_screen(state: &PickerState, frame: &mut Frame<'_>) {
+    let PickerLayout {
         search,
         info,
         list,
         rule,
         preview,
-        foot,
-    } = Layout::of(frame.area().as_size());
+        footer,
+    } = PickerLayout::for_size(frame.area().as_size());
     draw_search(state, frame, search);
-    put(frame, info, &info_line(state, info.width.into()));
-    list::draw(state, frame, list);
+    draw_line(frame, info, &info_line(state, info.width.into()));
+    list::draw_list(state, frame, list);
     if let Some(area) = preview.filter(|_| !state.window.is_empty()) {
         draw_rule(frame, rule);
-        preview::draw(state, frame, area);
+        preview::draw_preview(state, frame, area);
     }
-    put(frame, foot, &foot_line(state, foot.width.into()));
+    draw_line(frame, footer, &footer_line(state, footer.width.into()));
     match &state.mode {
-        Mode::List => {}
-        Mode::Help { top } => overlay::draw_help(frame, *top),
-        Mode::Tag(row, line) => overlay::draw_tag(frame, row, line),
-        Mode::Handoff(row, agents, selected) => {
-            overlay::draw_handoff(frame, row, agents, *selected);
+        PickerMode::List => {}
+        PickerMode::Help { top } => overlay::draw_help(frame, *top),
+        PickerMode::Tag(row, line) => overlay::draw_tag_dialog(frame, row, line),
+        PickerMode::Handoff(row, agents, selected) => {
+            overlay::draw_handoff_dialog(frame, row, agents, *selected);
         }
     }
 }
 
 /// Writes a line cell by cell. Ratatui's own method uses the width of complete spans, in which some pairs of letters
 /// count as one, and would lose the last letter.
-fn put(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
+fn draw_line(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
     if area.is_empty() {
         return;
     }
@@ -72,65 +72,68 @@ fn put(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
 }
 
 /// Adds a colour to a style if colours are enabled.
-fn coloured(state: &State, style: Style, colour: Color) -> Style {
-    if state.colour {
+fn with_colour(state: &PickerState, style: Style, colour: Color) -> Style {
+    if state.use_colour {
         style.fg(colour)
     } else {
         style
     }
 }
 
-fn draw_search(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let room = usize::from(area.width).saturating_sub(text::width(PROMPT));
-    let (typed, cursor) = state.line.view(room);
-    let shown = if state.line.is_empty() {
-        Span::styled(text::cut("type to search", room), DIM)
+fn draw_search(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
+    let room = usize::from(area.width).saturating_sub(text::display_width(SEARCH_PROMPT));
+    let (typed, cursor) = state.search_line.visible_part(room);
+    let content = if state.search_line.is_empty() {
+        Span::styled(text::truncate("type to search", room), DIM_STYLE)
     } else {
-        Span::styled(typed, BOLD)
+        Span::styled(typed, BOLD_STYLE)
     };
-    let prompt = Span::styled(PROMPT, coloured(state, BOLD, Color::Cyan));
-    put(frame, area, &Line::from(vec![prompt, shown]));
-    if state.mode == Mode::List && !area.is_empty() {
-        let column = u16::try_from(text::width(PROMPT) + cursor).unwrap_or(u16::MAX);
+    let prompt = Span::styled(SEARCH_PROMPT, with_colour(state, BOLD_STYLE, Color::Cyan));
+    draw_line(frame, area, &Line::from(vec![prompt, content]));
+    if state.mode == PickerMode::List && !area.is_empty() {
+        let column = u16::try_from(text::display_width(SEARCH_PROMPT) + cursor).unwrap_or(u16::MAX);
         let x = area.x.saturating_add(column).min(area.right() - 1);
         frame.set_cursor_position(Position::new(x, area.y));
     }
 }
 
 /// Returns the line below the search: searched projects, order, number of conversations and progress.
-fn info_line(state: &State, width: usize) -> Line<'static> {
-    let mut left = vec![match state.place {
-        Place::Here => "this project".to_owned(),
-        Place::Everywhere => "everywhere".to_owned(),
+fn info_line(state: &PickerState, width: usize) -> Line<'static> {
+    let mut parts = vec![match state.project_filter {
+        ProjectFilter::Current => "this project".to_owned(),
+        ProjectFilter::All => "everywhere".to_owned(),
     }];
-    if !state.line.text().trim().is_empty() {
-        left.push(match state.order {
-            Order::Newest => "newest first".to_owned(),
-            Order::Best => "best first".to_owned(),
+    if !state.search_line.text().trim().is_empty() {
+        parts.push(match state.order {
+            RowOrder::Newest => "newest first".to_owned(),
+            RowOrder::Best => "best first".to_owned(),
         });
     }
     match state.window.total().filter(|_| state.is_current()) {
-        Some(total) => left.push(counted(total)),
-        None if state.failure().is_none() => left.push("…".to_owned()),
+        Some(total) => parts.push(format_total(total)),
+        None if state.query_error().is_none() => parts.push("…".to_owned()),
         None => {}
     }
-    let left = text::cut(&format!("── {} ", left.join(" · ")), width);
-    let room = width - text::width(&left);
-    let right = match &state.progress {
+    let left_text = text::truncate(&format!("── {} ", parts.join(" · ")), width);
+    let room = width - text::display_width(&left_text);
+    let right_text = match &state.progress {
         Some(progress) if room >= 16 => {
-            format!(" {} ──", text::cut(&text::plain(progress), room - 6))
+            format!(
+                " {} ──",
+                text::truncate(&text::to_plain_line(progress), room - 6)
+            )
         }
         _ => String::new(),
     };
-    let middle = "─".repeat(room.saturating_sub(text::width(&right)));
-    Line::styled(format!("{left}{middle}{right}"), DIM)
+    let middle = "─".repeat(room.saturating_sub(text::display_width(&right_text)));
+    Line::styled(format!("{left_text}{middle}{right_text}"), DIM_STYLE)
 }
 
-fn counted(total: Total) -> String {
+fn format_total(total: RowTotal) -> String {
     match total {
-        Total::Exactly(1) => "1 conversation".to_owned(),
-        Total::Exactly(count) => format!("{} conversations", figure(count as u64)),
-        Total::AtLeast(count) => format!("{}+ conversations", figure(count as u64)),
+        RowTotal::Exact(1) => "1 conversation".to_owned(),
+        RowTotal::Exact(count) => format!("{} conversations", format_count(count as u64)),
+        RowTotal::AtLeast(count) => format!("{}+ conversations", format_count(count as u64)),
     }
 }
 
@@ -138,68 +141,78 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect) {
     let line = if area.width == 1 { "│" } else { "─" };
     for row in area.rows() {
         let text = line.repeat(area.width.into());
-        put(frame, row, &Line::styled(text, DIM));
+        draw_line(frame, row, &Line::styled(text, DIM_STYLE));
     }
 }
 
 /// Returns the last line: a message if there is one, else the keys, most useful first.
-fn foot_line(state: &State, width: usize) -> Line<'static> {
+fn footer_line(state: &PickerState, width: usize) -> Line<'static> {
     match state.message() {
-        Some(Message::Said(said)) => Line::styled(text::cut(&text::plain(&said), width), BOLD),
-        Some(Message::Wrong(error)) => {
-            let mark = Span::styled("error: ", coloured(state, BOLD, Color::Red));
+        Some(PickerMessage::Info(message)) => Line::styled(
+            text::truncate(&text::to_plain_line(&message), width),
+            BOLD_STYLE,
+        ),
+        Some(PickerMessage::Error(error)) => {
+            let label = Span::styled("error: ", with_colour(state, BOLD_STYLE, Color::Red));
             let room = width.saturating_sub(7);
-            Line::from(vec![mark, Span::raw(text::cut(&text::plain(&error), room))])
+            Line::from(vec![
+                label,
+                Span::raw(text::truncate(&text::to_plain_line(&error), room)),
+            ])
         }
-        None => hints(state, width),
+        None => key_hints(state, width),
     }
 }
 
-fn hints(state: &State, width: usize) -> Line<'static> {
-    let other = match state.place {
-        Place::Here => "everywhere",
-        Place::Everywhere => "here",
+fn key_hints(state: &PickerState, width: usize) -> Line<'static> {
+    let tab_label = match state.project_filter {
+        ProjectFilter::Current => "everywhere",
+        ProjectFilter::All => "here",
     };
     // The effect of `?` and Esc depends on the search line.
-    let (help, escape) = if state.line.is_empty() {
+    let (help, escape) = if state.search_line.is_empty() {
         (("?", "help"), ("Esc", "leave"))
     } else {
         (("F1", "help"), ("Esc", "clear"))
     };
-    let nothing = [("Tab", other), escape];
+    let empty_list_keys = [("Tab", tab_label), escape];
     let keys = [
         ("Enter", "resume"),
         ("^O", "show"),
         ("^X", "handoff"),
-        ("Tab", other),
+        ("Tab", tab_label),
         ("^Y", "fork"),
         ("^T", "tag"),
         ("^S", "archive"),
     ];
-    let mut room = width.saturating_sub(length(help));
+    let mut room = width.saturating_sub(hint_width(help));
     let mut spans = Vec::new();
     let is_empty = state.is_current() && state.window.is_empty();
-    let keys = if is_empty { &nothing[..] } else { &keys[..] };
+    let keys = if is_empty {
+        &empty_list_keys[..]
+    } else {
+        &keys[..]
+    };
     for &hint in keys {
-        let Some(left) = room.checked_sub(length(hint) + 2) else {
+        let Some(remaining) = room.checked_sub(hint_width(hint) + 2) else {
             break;
         };
-        room = left;
-        spans.extend(hinted(hint));
+        room = remaining;
+        spans.extend(hint_spans(hint));
         spans.push(Span::raw("  "));
     }
-    spans.extend(hinted(help));
+    spans.extend(hint_spans(help));
     Line::from(spans)
 }
 
-fn length((key, what): (&str, &str)) -> usize {
-    text::width(key) + 1 + text::width(what)
+fn hint_width((key, label): (&str, &str)) -> usize {
+    text::display_width(key) + 1 + text::display_width(label)
 }
 
-fn hinted((key, what): (&'static str, &'static str)) -> [Span<'static>; 2] {
+fn hint_spans((key, label): (&'static str, &'static str)) -> [Span<'static>; 2] {
     [
-        Span::styled(key, BOLD),
-        Span::styled(format!(" {what}"), DIM),
+        Span::styled(key, BOLD_STYLE),
+        Span::styled(format!(" {label}"), DIM_STYLE),
     ]
 }
 

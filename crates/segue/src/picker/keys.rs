@@ -4,17 +4,17 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 
 /// Input of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum PickerKey {
     Char(char),
     Paste(String),
-    Edit(Edit),
-    Move(Move),
+    Edit(LineEdit),
+    Move(ListMove),
     PreviewUp,
     PreviewDown,
     Enter,
     Escape,
-    Place,
-    Order,
+    ToggleProjects,
+    ToggleOrder,
     Show,
     Handoff,
     Fork,
@@ -31,7 +31,7 @@ pub(super) enum Key {
 
 /// An edit of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edit {
+pub(super) enum LineEdit {
     Left,
     Right,
     WordLeft,
@@ -40,14 +40,14 @@ pub(super) enum Edit {
     End,
     Backspace,
     WordBackspace,
-    ToStart,
+    DeleteToStart,
     Delete,
     WordDelete,
 }
 
 /// A movement in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
+pub(super) enum ListMove {
     Up,
     Down,
     PageUp,
@@ -57,87 +57,87 @@ pub(super) enum Move {
 }
 
 /// Translates an event of the terminal. `None` if the picker does not use it.
-pub(super) fn key(event: Event) -> Option<Key> {
+pub(super) fn translate_event(event: Event) -> Option<PickerKey> {
     match event {
-        Event::Paste(text) => Some(Key::Paste(text)),
-        Event::Key(event) if event.kind != KeyEventKind::Release => pressed(event),
+        Event::Paste(text) => Some(PickerKey::Paste(text)),
+        Event::Key(event) if event.kind != KeyEventKind::Release => translate_key(event),
         _ => None,
     }
 }
 
-fn pressed(event: KeyEvent) -> Option<Key> {
+fn translate_key(event: KeyEvent) -> Option<PickerKey> {
     let control = event.modifiers.contains(KeyModifiers::CONTROL);
     let alt = event.modifiers.contains(KeyModifiers::ALT);
     let shift = event.modifiers.contains(KeyModifiers::SHIFT);
-    let word = control || alt;
+    let is_word_edit = control || alt;
     Some(match event.code {
-        KeyCode::Char(c) if control && !alt => return with_control(c),
-        KeyCode::Char(c) if alt && !control => return with_alt(c),
-        KeyCode::Char(c) => Key::Char(c),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Tab | KeyCode::BackTab => Key::Place,
-        KeyCode::F(1) => Key::Help,
-        KeyCode::F(5) => Key::Redraw,
-        KeyCode::Up if word || shift => Key::PreviewUp,
-        KeyCode::Down if word || shift => Key::PreviewDown,
-        KeyCode::Up => Key::Move(Move::Up),
-        KeyCode::Down => Key::Move(Move::Down),
-        KeyCode::PageUp => Key::Move(Move::PageUp),
-        KeyCode::PageDown => Key::Move(Move::PageDown),
-        KeyCode::Home => Key::Move(Move::First),
-        KeyCode::End => Key::Move(Move::Last),
-        KeyCode::Left if word => Key::Edit(Edit::WordLeft),
-        KeyCode::Right if word => Key::Edit(Edit::WordRight),
-        KeyCode::Left => Key::Edit(Edit::Left),
-        KeyCode::Right => Key::Edit(Edit::Right),
-        KeyCode::Backspace if word => Key::Edit(Edit::WordBackspace),
-        KeyCode::Backspace => Key::Edit(Edit::Backspace),
-        KeyCode::Delete if word => Key::Edit(Edit::WordDelete),
-        KeyCode::Delete => Key::Edit(Edit::Delete),
+        KeyCode::Char(c) if control && !alt => return control_key(c),
+        KeyCode::Char(c) if alt && !control => return alt_key(c),
+        KeyCode::Char(c) => PickerKey::Char(c),
+        KeyCode::Enter => PickerKey::Enter,
+        KeyCode::Esc => PickerKey::Escape,
+        KeyCode::Tab | KeyCode::BackTab => PickerKey::ToggleProjects,
+        KeyCode::F(1) => PickerKey::Help,
+        KeyCode::F(5) => PickerKey::Redraw,
+        KeyCode::Up if is_word_edit || shift => PickerKey::PreviewUp,
+        KeyCode::Down if is_word_edit || shift => PickerKey::PreviewDown,
+        KeyCode::Up => PickerKey::Move(ListMove::Up),
+        KeyCode::Down => PickerKey::Move(ListMove::Down),
+        KeyCode::PageUp => PickerKey::Move(ListMove::PageUp),
+        KeyCode::PageDown => PickerKey::Move(ListMove::PageDown),
+        KeyCode::Home => PickerKey::Move(ListMove::First),
+        KeyCode::End => PickerKey::Move(ListMove::Last),
+        KeyCode::Left if is_word_edit => PickerKey::Edit(LineEdit::WordLeft),
+        KeyCode::Right if is_word_edit => PickerKey::Edit(LineEdit::WordRight),
+        KeyCode::Left => PickerKey::Edit(LineEdit::Left),
+        KeyCode::Right => PickerKey::Edit(LineEdit::Right),
+        KeyCode::Backspace if is_word_edit => PickerKey::Edit(LineEdit::WordBackspace),
+        KeyCode::Backspace => PickerKey::Edit(LineEdit::Backspace),
+        KeyCode::Delete if is_word_edit => PickerKey::Edit(LineEdit::WordDelete),
+        KeyCode::Delete => PickerKey::Edit(LineEdit::Delete),
         _ => return None,
     })
 }
 
-fn with_control(c: char) -> Option<Key> {
+fn control_key(c: char) -> Option<PickerKey> {
     Some(match c.to_ascii_lowercase() {
-        'a' => Key::Edit(Edit::Start),
-        'b' => Key::Edit(Edit::Left),
-        'c' => Key::Quit,
-        'd' => Key::EndOfInput,
-        'e' => Key::Edit(Edit::End),
-        'f' => Key::Edit(Edit::Right),
+        'a' => PickerKey::Edit(LineEdit::Start),
+        'b' => PickerKey::Edit(LineEdit::Left),
+        'c' => PickerKey::Quit,
+        'd' => PickerKey::EndOfInput,
+        'e' => PickerKey::Edit(LineEdit::End),
+        'f' => PickerKey::Edit(LineEdit::Right),
         // Many terminals send Ctrl-H for the backspace key.
-        'h' => Key::Edit(Edit::Backspace),
-        'j' | 'n' => Key::Move(Move::Down),
-        'k' | 'p' => Key::Move(Move::Up),
-        'l' => Key::Redraw,
-        'o' => Key::Show,
-        'r' => Key::Order,
-        's' => Key::Archive,
-        't' => Key::Tag,
-        'u' => Key::Edit(Edit::ToStart),
-        'w' => Key::Edit(Edit::WordBackspace),
-        'x' => Key::Handoff,
-        'y' => Key::Fork,
-        'z' => Key::Suspend,
+        'h' => PickerKey::Edit(LineEdit::Backspace),
+        'j' | 'n' => PickerKey::Move(ListMove::Down),
+        'k' | 'p' => PickerKey::Move(ListMove::Up),
+        'l' => PickerKey::Redraw,
+        'o' => PickerKey::Show,
+        'r' => PickerKey::ToggleOrder,
+        's' => PickerKey::Archive,
+        't' => PickerKey::Tag,
+        'u' => PickerKey::Edit(LineEdit::DeleteToStart),
+        'w' => PickerKey::Edit(LineEdit::WordBackspace),
+        'x' => PickerKey::Handoff,
+        'y' => PickerKey::Fork,
+        'z' => PickerKey::Suspend,
         _ => return None,
     })
 }
 
-fn with_alt(c: char) -> Option<Key> {
+fn alt_key(c: char) -> Option<PickerKey> {
     Some(match c {
-        'b' => Key::Edit(Edit::WordLeft),
-        'd' => Key::Edit(Edit::WordDelete),
-        'f' => Key::Edit(Edit::WordRight),
-        '<' => Key::Move(Move::First),
-        '>' => Key::Move(Move::Last),
+        'b' => PickerKey::Edit(LineEdit::WordLeft),
+        'd' => PickerKey::Edit(LineEdit::WordDelete),
+        'f' => PickerKey::Edit(LineEdit::WordRight),
+        '<' => PickerKey::Move(ListMove::First),
+        '>' => PickerKey::Move(ListMove::Last),
         _ => return None,
     })
 }
 
 /// Key bindings in the help, at most as many as fit on a terminal of 24 lines.
-pub(super) const HELP: &[(&str, &str)] = &[
+pub(super) const HELP_ENTRIES: &[(&str, &str)] = &[
     ("Enter", "resume it in its own agent"),
     ("Ctrl-O", "leave, and print what was said"),
     ("Ctrl-X", "hand it over to another agent"),
@@ -167,45 +167,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_mean_what_their_users_expect() {
-        let (none, control) = (KeyModifiers::NONE, KeyModifiers::CONTROL);
+    fn keys_have_their_conventional_meaning() {
+        let (no_modifier, control) = (KeyModifiers::NONE, KeyModifiers::CONTROL);
         let (alt, shift) = (KeyModifiers::ALT, KeyModifiers::SHIFT);
         let cases = [
-            (KeyCode::Char('q'), none, Some(Key::Char('q'))),
-            (KeyCode::Char('Q'), shift, Some(Key::Char('Q'))),
-            (KeyCode::Char('?'), none, Some(Key::Char('?'))),
+            (KeyCode::Char('q'), no_modifier, Some(PickerKey::Char('q'))),
+            (KeyCode::Char('Q'), shift, Some(PickerKey::Char('Q'))),
+            (KeyCode::Char('?'), no_modifier, Some(PickerKey::Char('?'))),
             // AltGr is reported as Ctrl and Alt, and types characters.
-            (KeyCode::Char('@'), control | alt, Some(Key::Char('@'))),
-            (KeyCode::Char('n'), control, Some(Key::Move(Move::Down))),
-            (KeyCode::Char('P'), control, Some(Key::Move(Move::Up))),
+            (
+                KeyCode::Char('@'),
+                control | alt,
+                Some(PickerKey::Char('@')),
+            ),
+            (
+                KeyCode::Char('n'),
+                control,
+                Some(PickerKey::Move(ListMove::Down)),
+            ),
+            (
+                KeyCode::Char('P'),
+                control,
+                Some(PickerKey::Move(ListMove::Up)),
+            ),
             (
                 KeyCode::Char('h'),
                 control,
-                Some(Key::Edit(Edit::Backspace)),
+                Some(PickerKey::Edit(LineEdit::Backspace)),
             ),
             (KeyCode::Char('g'), control, None),
             (KeyCode::Char('x'), alt, None),
-            (KeyCode::Left, alt, Some(Key::Edit(Edit::WordLeft))),
-            (KeyCode::Right, control, Some(Key::Edit(Edit::WordRight))),
-            (KeyCode::Up, shift, Some(Key::PreviewUp)),
+            (
+                KeyCode::Left,
+                alt,
+                Some(PickerKey::Edit(LineEdit::WordLeft)),
+            ),
+            (
+                KeyCode::Right,
+                control,
+                Some(PickerKey::Edit(LineEdit::WordRight)),
+            ),
+            (KeyCode::Up, shift, Some(PickerKey::PreviewUp)),
             (
                 KeyCode::Backspace,
                 alt,
-                Some(Key::Edit(Edit::WordBackspace)),
+                Some(PickerKey::Edit(LineEdit::WordBackspace)),
             ),
-            (KeyCode::BackTab, shift, Some(Key::Place)),
-            (KeyCode::F(1), none, Some(Key::Help)),
-            (KeyCode::F(5), none, Some(Key::Redraw)),
-            (KeyCode::F(6), none, None),
+            (KeyCode::BackTab, shift, Some(PickerKey::ToggleProjects)),
+            (KeyCode::F(1), no_modifier, Some(PickerKey::Help)),
+            (KeyCode::F(5), no_modifier, Some(PickerKey::Redraw)),
+            (KeyCode::F(6), no_modifier, None),
         ];
         for (code, modifiers, expected) in cases {
             let event = Event::Key(KeyEvent::new(code, modifiers));
-            assert_eq!(key(event), expected, "{modifiers} {code}");
+            assert_eq!(translate_event(event), expected, "{modifiers} {code}");
         }
-        assert_eq!(key(Event::Resize(80, 24)), None);
+        assert_eq!(translate_event(Event::Resize(80, 24)), None);
         assert_eq!(
-            key(Event::Paste("a\nb".into())),
-            Some(Key::Paste("a\nb".into()))
+            translate_event(Event::Paste("a\nb".into())),
+            Some(PickerKey::Paste("a\nb".into()))
         );
     }
 }

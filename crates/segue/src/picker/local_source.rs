@@ -8,49 +8,50 @@ use std::sync::mpsc;
 
 use jiff::Zoned;
 use segue_catalog::Index;
-use segue_catalog::index::OwnMark;
+use segue_catalog::index::OwnSessionStamp;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, SessionRef, Tag};
-use segue_core::time_input::parse_when;
+use segue_core::time_input::parse_time_input;
 use segue_engine::{
-    Caught, Conversation, EngineError, Freshness, Native, Query, SearchRequest, Transcript,
+    Conversation, EngineError, Freshness, IndexSync, NativeEntry, SearchQuery, SearchRequest,
+    Transcript,
 };
-use segue_store::Filter;
+use segue_store::SessionFilter;
 use tokio::runtime::Runtime;
 
 use super::data_source::{
-    Deed, Done, Exchange, Order, Page, Place, Preview, Question, Refreshed, Row, Shelf, Total,
-    retag,
+    DataSource, ListRefresh, PickerRow, PreviewTurn, ProjectFilter, RowAction, RowActionOutcome,
+    RowOrder, RowPage, RowPreview, RowQuery, RowTotal, parse_tag_change,
 };
 use crate::app::App;
 use crate::error::CliError;
-use crate::terminal::one_line;
-use rows::{exchange, facts, marked, row};
+use crate::terminal::to_single_line;
+use rows::{conversation_details, conversation_row, highlight_matches, preview_turn};
 
 /// Number of turns in a preview.
-const TURNS: usize = 4;
+const PREVIEW_TURNS: usize = 4;
 /// Number of characters of a native id in a message, enough to distinguish ids that begin with a timestamp.
-const SHORT: usize = 13;
+const SHORT_ID_CHARS: usize = 13;
 
 /// The conversations of this machine.
-pub(crate) struct Machine {
+pub(crate) struct LocalSource {
     app: App,
     runtime: Runtime,
     /// State after the last refresh.
-    before: Option<Trace>,
+    last_fingerprint: Option<ListFingerprint>,
 }
 
 /// State that shows whether the list changed, in addition to the numbers of a refresh, which do not include segue's own
 /// sessions.
 #[derive(Debug, PartialEq, Eq)]
-struct Trace {
+struct ListFingerprint {
     /// Id and time of the conversation that was updated last.
     newest: String,
     /// Index entries of segue's own sessions.
-    own: Vec<OwnMark>,
+    own_stamps: Vec<OwnSessionStamp>,
 }
 
-impl Machine {
+impl LocalSource {
     /// Opens the data source without printing problems, because the picker shows them.
     pub(crate) fn open() -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -59,346 +60,402 @@ impl Machine {
             .map_err(|error| error.to_string())?;
         let app = {
             let _inside = runtime.enter();
-            App::open_quietly().map_err(in_words)?
+            App::open_quiet().map_err(format_error)?
         };
         Ok(Self {
             app,
             runtime,
-            before: None,
+            last_fingerprint: None,
         })
     }
 
-    fn newest(&self, question: &Question) -> Result<Page, CliError> {
-        let filter = Filter {
-            project: self.project(question.place),
-            ..Filter::default()
+    fn list_newest(&self, query: &RowQuery) -> Result<RowPage, CliError> {
+        let filter = SessionFilter {
+            project: self.project_key(query.project_filter),
+            ..SessionFilter::default()
         };
-        let end = question.from.saturating_add(question.limit);
+        let end = query.offset.saturating_add(query.limit);
         let limit = u32::try_from(end).unwrap_or(u32::MAX);
         let engine = &self.app.engine;
-        let listed = engine.conversations(&filter, limit, Freshness::AsIndexed);
+        let listed = engine.list_conversations(&filter, limit, Freshness::AsIndexed);
         let listed = self.runtime.block_on(listed)?;
-        let known = listed.rows.len();
-        let rows = listed.rows.iter().skip(question.from).map(row);
-        Ok(Page {
+        let fetched = listed.rows.len();
+        let rows = listed.rows.iter().skip(query.offset).map(conversation_row);
+        Ok(RowPage {
             rows: rows.collect(),
-            total: if listed.more {
-                Total::AtLeast(known.max(self.about(question.place)))
+            total: if listed.has_more {
+                RowTotal::AtLeast(fetched.max(self.estimate_count(query.project_filter)))
             } else {
-                Total::Exactly(known)
+                RowTotal::Exact(fetched)
             },
-            passed_over: None,
+            ignored_part: None,
         })
     }
 
     /// Returns an estimate of the number of conversations, because some native sessions belong to sessions of segue.
-    fn about(&self, place: Place) -> usize {
-        let which = segue_catalog::index::Which {
-            project: self.project(place),
+    fn estimate_count(&self, project_filter: ProjectFilter) -> usize {
+        let filter = segue_catalog::index::IndexFilter {
+            project: self.project_key(project_filter),
             ..Default::default()
         };
         let count = self
             .app
             .engine
             .index()
-            .and_then(|index| index.count(&which).ok());
+            .and_then(|index| index.count_sessions(&filter).ok());
         count
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(0)
     }
 
-    fn trace(&self) -> Result<Trace, CliError> {
+    fn list_fingerprint(&self) -> Result<ListFingerprint, CliError> {
         let index = self.app.engine.index();
-        let own = index.map(Index::own_marks).transpose();
-        Ok(Trace {
-            newest: self.touched_last()?,
-            own: own.map_err(EngineError::from)?.unwrap_or_default(),
+        let own_stamps = index.map(Index::own_session_stamps).transpose();
+        Ok(ListFingerprint {
+            newest: self.newest_stamp()?,
+            own_stamps: own_stamps.map_err(EngineError::from)?.unwrap_or_default(),
         })
     }
 
-    fn touched_last(&self) -> Result<String, CliError> {
+    fn newest_stamp(&self) -> Result<String, CliError> {
         let engine = &self.app.engine;
-        let filter = Filter::default();
-        let listed = engine.conversations(&filter, 1, Freshness::AsIndexed);
+        let filter = SessionFilter::default();
+        let listed = engine.list_conversations(&filter, 1, Freshness::AsIndexed);
         let listed = self.runtime.block_on(listed)?;
-        let newest = listed.rows.first().map(row);
+        let newest = listed.rows.first().map(conversation_row);
         let newest = newest.map(|row| format!("{} {}", row.id, row.updated_at));
         Ok(newest.unwrap_or_default())
     }
 
-    fn found(&self, question: &Question, query: Query) -> Result<Page, CliError> {
+    fn search(&self, row_query: &RowQuery, search_query: SearchQuery) -> Result<RowPage, CliError> {
         let request = SearchRequest {
-            query,
-            order: match question.order {
-                Order::Newest => segue_engine::Order::Newest,
-                Order::Best => segue_engine::Order::Best,
+            query: search_query,
+            order: match row_query.order {
+                RowOrder::Newest => segue_engine::HitOrder::Newest,
+                RowOrder::Best => segue_engine::HitOrder::Best,
             },
-            project: self.project(question.place),
-            limit: question.limit,
-            skip: question.from,
-            each: 1,
+            project: self.project_key(row_query.project_filter),
+            limit: row_query.limit,
+            skip: row_query.offset,
+            turns_per_session: 1,
             freshness: Freshness::AsIndexed,
         };
         let report = self.runtime.block_on(self.app.engine.search(&request))?;
-        let rows = report.found.iter().map(|found| {
-            let hit = found.turns.first().map(|turn| marked(&turn.snippet));
-            Row {
-                hit,
-                ..row(&found.conversation)
+        let rows = report.hits.iter().map(|hit| {
+            let snippet = hit
+                .turns
+                .first()
+                .map(|turn| highlight_matches(&turn.snippet));
+            PickerRow {
+                snippet,
+                ..conversation_row(&hit.conversation)
             }
         });
-        let rows: Vec<Row> = rows.collect();
-        let known = question.from + rows.len();
-        Ok(Page {
+        let rows: Vec<PickerRow> = rows.collect();
+        let fetched = row_query.offset + rows.len();
+        Ok(RowPage {
             rows,
-            total: if report.more {
-                Total::AtLeast(known)
+            total: if report.has_more {
+                RowTotal::AtLeast(fetched)
             } else {
-                Total::Exactly(known)
+                RowTotal::Exact(fetched)
             },
-            passed_over: None,
+            ignored_part: None,
         })
     }
 
-    fn project(&self, place: Place) -> Option<String> {
-        match place {
-            Place::Here => Some(self.app.project.key.clone()),
-            Place::Everywhere => None,
+    fn project_key(&self, project_filter: ProjectFilter) -> Option<String> {
+        match project_filter {
+            ProjectFilter::Current => Some(self.app.project.key.clone()),
+            ProjectFilter::All => None,
         }
     }
 
-    fn find(&self, row: &Row) -> Result<Conversation, CliError> {
+    fn find_conversation(&self, row: &PickerRow) -> Result<Conversation, CliError> {
         // The index is faster than the files and has more details.
         if let Some((provider, id)) = row.id.split_once(':')
             && let (Ok(provider), Ok(id)) = (ProviderId::parse(provider), NativeId::parse(id))
             && let Some(index) = self.app.engine.index()
-            && let Ok(Some(known)) = index.row(&provider, &id)
+            && let Ok(Some(indexed)) = index.find_session(&provider, &id)
         {
-            return Ok(Conversation::Native(Box::new(Native::from(known))));
+            return Ok(Conversation::Native(Box::new(NativeEntry::from(indexed))));
         }
-        let reference = reference(row)?;
-        self.runtime.block_on(self.app.find_any(&reference))
+        let session_ref = row_ref(row)?;
+        self.runtime
+            .block_on(self.app.find_conversation(&session_ref))
     }
 
     /// Returns the last turns, and the decisions from reconciling the session with its native session.
     fn last_turns(
         &self,
         conversation: &Conversation,
-    ) -> Result<(Vec<Exchange>, Vec<Decision>), CliError> {
+    ) -> Result<(Vec<PreviewTurn>, Vec<Decision>), CliError> {
         match conversation {
             Conversation::Native(native) => {
-                let (turns, _) = self.app.engine.recent(&native.session, TURNS)?;
-                let known = native
-                    .known
+                let (turns, _) = self
+                    .app
+                    .engine
+                    .read_recent_native_turns(&native.session, PREVIEW_TURNS)?;
+                let turn_count = native
+                    .details
                     .as_ref()
-                    .map_or(0, |known| known.turns as usize);
-                let before = known.saturating_sub(turns.len());
+                    .map_or(0, |details| details.turns as usize);
+                let earlier_turns = turn_count.saturating_sub(turns.len());
                 let turns = turns.iter().enumerate();
-                let turns = turns.map(|(at, turn)| exchange(before + at + 1, &turn.messages));
+                let turns = turns
+                    .map(|(index, turn)| preview_turn(earlier_turns + index + 1, &turn.messages));
                 Ok((turns.rev().collect(), Vec::new()))
             }
             Conversation::Session(session, _) => {
                 let engine = &self.app.engine;
-                let (transcript, told): (Transcript, _) = self.runtime.block_on(async {
-                    let (session, told) = engine.refreshed((**session).clone()).await?;
-                    Ok::<_, EngineError>((engine.transcript(session).await?, told))
+                let (transcript, decisions): (Transcript, _) = self.runtime.block_on(async {
+                    let (session, decisions) =
+                        engine.reconcile_if_idle((**session).clone()).await?;
+                    Ok::<_, EngineError>((engine.transcript(session).await?, decisions))
                 })?;
-                let turns = transcript.turns.iter().rev().take(TURNS);
-                let turns = turns.map(|entry| exchange(entry.turn.n as usize, &entry.messages));
-                Ok((turns.collect(), told))
+                let turns = transcript.turns.iter().rev().take(PREVIEW_TURNS);
+                let turns =
+                    turns.map(|entry| preview_turn(entry.turn.number as usize, &entry.messages));
+                Ok((turns.collect(), decisions))
             }
         }
     }
 
-    async fn tag(&self, row: &Row, text: &str) -> Result<Done, CliError> {
-        let retag = retag(text).map_err(|error| CliError::usage(error.to_string()))?;
-        let standpoint = self.app.standpoint();
-        let (session, taken) = self.app.engine.take(&reference(row)?, &standpoint).await?;
-        let session = self.app.engine.retag(&session.id, retag).await?;
-        if taken.is_some() {
-            self.index().await;
+    async fn change_tags(&self, row: &PickerRow, text: &str) -> Result<RowActionOutcome, CliError> {
+        let change = parse_tag_change(text).map_err(|error| CliError::usage(error.to_string()))?;
+        let ref_context = self.app.ref_context();
+        let (session, adoption) = self
+            .app
+            .engine
+            .find_or_adopt(&row_ref(row)?, &ref_context)
+            .await?;
+        let session = self.app.engine.change_tags(&session.id, change).await?;
+        if adoption.is_some() {
+            self.refresh_index().await;
         }
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
-        let taken = taken
+        let adoption_note = adoption
             .map(|_| "; segue has taken it over")
             .unwrap_or_default();
-        Ok(Done {
-            said: match tags.as_slice() {
-                [] => format!("no tags any more: {}{taken}", session.id),
-                tags => format!("tagged {}: {}{taken}", tags.join(" "), session.id),
+        Ok(RowActionOutcome {
+            message: match tags.as_slice() {
+                [] => format!("no tags any more: {}{adoption_note}", session.id),
+                tags => format!("tagged {}: {}{adoption_note}", tags.join(" "), session.id),
             },
             id: session.id.to_string(),
-            fork: None,
+            fork_id: None,
         })
     }
 
     /// Updates the index, so that searches find a newly adopted session instead of its native session.
-    async fn index(&self) {
+    async fn refresh_index(&self) {
         // If this fails, the next refresh updates the index.
-        let _ = self.app.engine.refresh(Arc::new(|_| ())).await;
+        let _ = self.app.engine.refresh_index(Arc::new(|_| ())).await;
     }
 
-    async fn archive(&self, row: &Row) -> Result<Done, CliError> {
-        let conversation = self.app.find_any(&reference(row)?).await?;
-        let natives = self.app.engine.natives_of(&conversation).await?;
+    async fn archive(&self, row: &PickerRow) -> Result<RowActionOutcome, CliError> {
+        let conversation = self.app.find_conversation(&row_ref(row)?).await?;
+        let natives = self
+            .app
+            .engine
+            .list_conversation_natives(&conversation)
+            .await?;
         if natives.is_empty() {
             return Err(CliError::failed(
                 "no agent keeps a copy of it that could be archived",
             ));
         }
-        let mut new = 0;
+        let mut new_copies = 0;
         for native in &natives {
-            let saved = self.app.engine.archive(native).await?;
-            new += usize::from(!matches!(saved, segue_catalog::Saved::Already(_)));
+            let outcome = self.app.engine.archive_native(native).await?;
+            new_copies += usize::from(!matches!(
+                outcome,
+                segue_catalog::ArchiveOutcome::Unchanged(_)
+            ));
         }
-        let said = match (new, natives.first()) {
+        let message = match (new_copies, natives.first()) {
             (1.., Some(native)) => {
                 // Copies are named by the native id, which is too long for the line.
-                let id: String = native.head.id.as_str().chars().take(SHORT).collect();
+                let id: String = native
+                    .head
+                    .id
+                    .as_str()
+                    .chars()
+                    .take(SHORT_ID_CHARS)
+                    .collect();
                 format!("archived; `segue session restore {id}` puts it back")
             }
             _ => "it was in the archive as it is".to_owned(),
         };
-        Ok(Done {
-            said,
+        Ok(RowActionOutcome {
+            message,
             id: row.id.clone(),
-            fork: None,
+            fork_id: None,
         })
     }
 
-    async fn fork(&self, row: &Row) -> Result<Done, CliError> {
-        let standpoint = self.app.standpoint();
-        let (session, _) = self.app.engine.take(&reference(row)?, &standpoint).await?;
+    async fn fork(&self, row: &PickerRow) -> Result<RowActionOutcome, CliError> {
+        let ref_context = self.app.ref_context();
+        let (session, _) = self
+            .app
+            .engine
+            .find_or_adopt(&row_ref(row)?, &ref_context)
+            .await?;
         // The fork uses the directory of its origin, unless that no longer exists.
         let project = if Path::new(&session.project.cwd).is_dir() {
             &session.project
         } else {
             &self.app.project
         };
-        let forked = self.app.engine.fork(&session, None, project).await?;
-        self.index().await;
-        let told = forked.decisions.into_iter().map(|told| told.text);
-        let mut said = vec![format!("forked as {}", forked.session.id)];
-        said.extend(told);
-        Ok(Done {
-            said: said.join("; "),
+        let fork_outcome = self
+            .app
+            .engine
+            .fork_session(&session, None, project)
+            .await?;
+        self.refresh_index().await;
+        let decisions = fork_outcome
+            .decisions
+            .into_iter()
+            .map(|decision| decision.text);
+        let mut messages = vec![format!("forked as {}", fork_outcome.session.id)];
+        messages.extend(decisions);
+        Ok(RowActionOutcome {
+            message: messages.join("; "),
             id: session.id.to_string(),
-            fork: Some(forked.session.id.to_string()),
+            fork_id: Some(fork_outcome.session.id.to_string()),
         })
     }
 }
 
-impl Shelf for Machine {
-    fn look(&mut self, question: &Question) -> Result<Page, String> {
-        let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
-        let mut query = Query::typed(&question.typed, &when);
-        let known = self.app.engine.known_providers();
-        let mistake = Query::mistake(&question.typed, &when).map(|error| error.to_string());
-        let nobody = complete(&mut query.providers, &known);
-        let page = if query == Query::default() {
-            self.newest(question)
+impl DataSource for LocalSource {
+    fn fetch_page(&mut self, query: &RowQuery) -> Result<RowPage, String> {
+        let parse_time =
+            |text: &str| parse_time_input(text, &Zoned::now()).map_err(|error| error.to_string());
+        let mut search_query = SearchQuery::parse_partial(&query.search_text, &parse_time);
+        let providers = self.app.engine.supported_providers();
+        let mistake = SearchQuery::find_partial_error(&query.search_text, &parse_time)
+            .map(|error| error.to_string());
+        let unknown_provider = complete_providers(&mut search_query.providers, &providers);
+        let page = if search_query == SearchQuery::default() {
+            self.list_newest(query)
         } else {
-            self.found(question, query)
+            self.search(query, search_query)
         };
-        Ok(Page {
-            passed_over: mistake.or(nobody),
-            ..page.map_err(in_words)?
+        Ok(RowPage {
+            ignored_part: mistake.or(unknown_provider),
+            ..page.map_err(format_error)?
         })
     }
 
-    fn preview(&mut self, row: &Row) -> Result<Preview, String> {
-        let conversation = self.find(row).map_err(in_words)?;
-        let (turns, told) = self.last_turns(&conversation).map_err(in_words)?;
-        let mut facts = facts(&conversation);
-        facts.extend(told.iter().map(|decision| one_line(&decision.text)));
-        Ok(Preview {
-            facts,
-            hit: row.hit.clone(),
-            turns,
+    fn load_preview(&mut self, row: &PickerRow) -> Result<RowPreview, String> {
+        let conversation = self.find_conversation(row).map_err(format_error)?;
+        let (turns, decisions) = self.last_turns(&conversation).map_err(format_error)?;
+        let mut details = conversation_details(&conversation);
+        details.extend(
+            decisions
+                .iter()
+                .map(|decision| to_single_line(&decision.text)),
+        );
+        Ok(RowPreview {
+            details,
+            snippet: row.snippet.clone(),
+            last_turns: turns,
         })
     }
 
-    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String> {
-        let before = match self.before.take() {
+    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<ListRefresh, String> {
+        let before = match self.last_fingerprint.take() {
             Some(before) => before,
-            None => self.trace().map_err(in_words)?,
+            None => self.list_fingerprint().map_err(format_error)?,
         };
-        let (sender, told) = mpsc::channel();
-        let tell = Arc::new(move |step| {
+        let (sender, progress_updates) = mpsc::channel();
+        let report_progress = Arc::new(move |step| {
             let _ = sender.send(step);
         });
-        let refresh = self.app.engine.refresh(tell);
+        let refresh = self.app.engine.refresh_index(report_progress);
         // Other threads read the files and report their progress.
-        let caught = self.runtime.block_on(async {
+        let sync = self.runtime.block_on(async {
             tokio::pin!(refresh);
-            let mut often = tokio::time::interval(std::time::Duration::from_millis(100));
+            let mut ticker = tokio::time::interval(std::time::Duration::from_millis(100));
             loop {
                 tokio::select! {
-                    caught = &mut refresh => return caught,
-                    _ = often.tick() => {
-                        if let Some(last) = told.try_iter().last() {
-                            let segue_catalog::index::Progress { done, all } = last;
+                    sync = &mut refresh => return sync,
+                    _ = ticker.tick() => {
+                        if let Some(last) = progress_updates.try_iter().last() {
+                            let segue_catalog::index::Progress { done, total: all } = last;
                             progress(&format!("reading sessions: {done} of {all}"));
                         }
                     }
                 }
             }
         });
-        let caught = caught.map_err(|error| in_words(error.into()))?;
-        let after = self.before.insert(self.trace().map_err(in_words)?);
-        Ok(match caught {
-            Some(Caught::Up(work)) if work.read == 0 && work.gone == 0 && before == *after => {
-                Refreshed::Nothing
+        let sync = sync.map_err(|error| format_error(error.into()))?;
+        let after = self
+            .last_fingerprint
+            .insert(self.list_fingerprint().map_err(format_error)?);
+        Ok(match sync {
+            Some(IndexSync::UpToDate(stats))
+                if stats.sources_read == 0 && stats.sources_missing == 0 && before == *after =>
+            {
+                ListRefresh::Unchanged
             }
-            _ => Refreshed::Changed,
+            _ => ListRefresh::Changed,
         })
     }
 
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {
-        let done = self.runtime.block_on(async {
-            match deed {
-                Deed::Tag(text) => self.tag(row, text).await,
-                Deed::Archive => self.archive(row).await,
-                Deed::Fork => self.fork(row).await,
+    fn perform_action(
+        &mut self,
+        row: &PickerRow,
+        action: &RowAction,
+    ) -> Result<RowActionOutcome, String> {
+        let outcome = self.runtime.block_on(async {
+            match action {
+                RowAction::Tag(text) => self.change_tags(row, text).await,
+                RowAction::Archive => self.archive(row).await,
+                RowAction::Fork => self.fork(row).await,
             }
         });
-        done.map_err(in_words)
+        outcome.map_err(format_error)
     }
 }
 
 /// Completes partially typed agents to all agents with this prefix. Ignores an unknown agent and returns a message
 /// about it.
-fn complete(typed: &mut Vec<String>, known: &[&str]) -> Option<String> {
-    let fits_nobody = |begun: &&String| !known.iter().any(|name| name.starts_with(begun.as_str()));
-    let nobody = typed.iter().find(fits_nobody);
-    let told = nobody.map(|name| format!("nobody here is called {name}"));
-    let meant = typed.iter().flat_map(|begun| {
-        let whole = known.contains(&begun.as_str());
-        let fits = move |name: &&&str| {
-            if whole {
-                **name == begun
+fn complete_providers(names: &mut Vec<String>, supported: &[&str]) -> Option<String> {
+    let is_unknown = |prefix: &&String| {
+        !supported
+            .iter()
+            .any(|name| name.starts_with(prefix.as_str()))
+    };
+    let unknown_name = names.iter().find(is_unknown);
+    let message = unknown_name.map(|name| format!("nobody here is called {name}"));
+    let completed = names.iter().flat_map(|prefix| {
+        let is_full_name = supported.contains(&prefix.as_str());
+        let is_match = move |name: &&&str| {
+            if is_full_name {
+                **name == prefix
             } else {
-                name.starts_with(begun)
+                name.starts_with(prefix)
             }
         };
-        known.iter().filter(fits).map(ToString::to_string)
+        supported.iter().filter(is_match).map(ToString::to_string)
     });
-    *typed = meant.collect();
-    told
+    *names = completed.collect();
+    message
 }
 
 /// Formats an error and its first hint on one line.
-fn in_words(error: CliError) -> String {
-    let mut words = error.message;
+fn format_error(error: CliError) -> String {
+    let mut message = error.message;
     if let Some(hint) = error.hints.first() {
-        words.push_str("; ");
-        words.push_str(&hint.to_string());
+        message.push_str("; ");
+        message.push_str(&hint.to_string());
     }
-    words
+    message
 }
 
 /// Returns the reference for a row, which every command accepts.
-pub(crate) fn reference(row: &Row) -> Result<SessionRef, CliError> {
+pub(crate) fn row_ref(row: &PickerRow) -> Result<SessionRef, CliError> {
     SessionRef::parse(&row.id).map_err(|error| CliError::failed(error.to_string()))
 }
 
@@ -407,8 +464,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_half_typed_agent_is_all_that_begin_so() {
-        let known = ["acp:codex", "claude", "codex", "codex-acp"];
+    fn a_partial_agent_name_completes_to_all_agents_with_this_prefix() {
+        let supported = ["acp:codex", "claude", "codex", "codex-acp"];
         let cases: [(&[&str], &[&str], Option<&str>); 5] = [
             (&["cod"], &["codex", "codex-acp"], None),
             (&["codex"], &["codex"], None),
@@ -416,9 +473,13 @@ mod tests {
             (&["nemo"], &[], Some("nobody here is called nemo")),
             (&[], &[], None),
         ];
-        for (typed, expected, told) in cases {
+        for (typed, expected, message) in cases {
             let mut names: Vec<String> = typed.iter().map(ToString::to_string).collect();
-            assert_eq!(complete(&mut names, &known).as_deref(), told, "{typed:?}");
+            assert_eq!(
+                complete_providers(&mut names, &supported).as_deref(),
+                message,
+                "{typed:?}"
+            );
             assert_eq!(names, expected, "{typed:?}");
         }
     }

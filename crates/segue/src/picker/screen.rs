@@ -27,59 +27,60 @@ use signal_hook::low_level::pipe;
 use signal_hook::{SigId, low_level};
 
 use super::draw;
-use super::keys::{self, Key};
-use super::state::State;
+use super::keys::{self, PickerKey};
+use super::state::PickerState;
 
 /// Returns `true` if segue runs in a terminal that can show the picker.
-pub(crate) fn is_possible() -> bool {
-    let is_able = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
-    is_able && stdin().is_terminal() && stdout().is_terminal()
+pub(crate) fn is_terminal_supported() -> bool {
+    let has_capable_terminal =
+        std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
+    has_capable_terminal && stdin().is_terminal() && stdout().is_terminal()
 }
 
 /// Maximum time until all threads are stopped.
-const STOPPED: Timespec = Timespec {
+const STOP_TIMEOUT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 
 /// Events that ended a wait.
 #[derive(Debug, Default)]
-pub(super) struct Woken {
-    pub(super) keys: Vec<Key>,
+pub(super) struct Wakeup {
+    pub(super) keys: Vec<PickerKey>,
     /// Whether segue was asked to end, or the terminal was lost.
-    pub(super) is_over: bool,
+    pub(super) should_end: bool,
 }
 
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
     /// Pipe that is readable after the size of the terminal changed.
-    resized: Bell,
+    resize_signals: SignalPipe,
     /// Pipe that is readable once segue was asked to end.
-    ended: Bell,
+    end_signals: SignalPipe,
     /// Panic hook that was set before the picker.
-    hook: Option<Hook>,
+    previous_hook: Option<PanicHook>,
 }
 
-type Hook = Arc<dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync>;
+type PanicHook = Arc<dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync>;
 
 impl Screen {
-    pub(super) fn take() -> io::Result<Self> {
-        let resized = Bell::new(&[SIGWINCH])?;
-        let ended = Bell::new(&[SIGTERM, SIGHUP, SIGINT])?;
+    pub(super) fn open() -> io::Result<Self> {
+        let resize_signals = SignalPipe::new(&[SIGWINCH])?;
+        let end_signals = SignalPipe::new(&[SIGTERM, SIGHUP, SIGINT])?;
         let backend = CrosstermBackend::new(BufWriter::new(stdout()));
         let terminal = Terminal::new(backend)?;
         let mut screen = Self {
             terminal,
-            resized,
-            ended,
-            hook: None,
+            resize_signals,
+            end_signals,
+            previous_hook: None,
         };
-        screen.enter()?;
-        screen.hook = Some(hook_panics());
+        screen.enter_picker_mode()?;
+        screen.previous_hook = Some(install_panic_hook());
         Ok(screen)
     }
 
-    fn enter(&mut self) -> io::Result<()> {
+    fn enter_picker_mode(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
         self.clear()
@@ -89,10 +90,11 @@ impl Screen {
         self.terminal.size()
     }
 
-    pub(super) fn draw(&mut self, state: &State) -> io::Result<()> {
+    pub(super) fn draw(&mut self, state: &PickerState) -> io::Result<()> {
         // Terminals that support these marks show each frame at once. Others ignore them.
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        self.terminal.draw(|frame| draw::draw(state, frame))?;
+        self.terminal
+            .draw(|frame| draw::draw_screen(state, frame))?;
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
@@ -106,61 +108,68 @@ impl Screen {
 
     /// Returns the terminal to the shell until the process is continued.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
-        let woken = Bell::new(&[SIGCONT])?;
-        leave();
+        let continue_signals = SignalPipe::new(&[SIGCONT])?;
+        restore_terminal();
         kill_current_process_group(Signal::TSTP)?;
         // The stop may reach another thread first. Without the wait, this thread would draw before it is stopped, too.
         // If no shell can continue the process, it is not stopped either, and the wait times out.
-        let mut ends = [PollFd::from_borrowed_fd(woken.end(), PollFlags::IN)];
-        match poll(&mut ends, Some(&STOPPED)) {
-            Ok(_) | Err(Errno::INTR) => self.enter(),
+        let mut poll_fds = [PollFd::from_borrowed_fd(
+            continue_signals.reader_fd(),
+            PollFlags::IN,
+        )];
+        match poll(&mut poll_fds, Some(&STOP_TIMEOUT)) {
+            Ok(_) | Err(Errno::INTR) => self.enter_picker_mode(),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Waits for a key, a signal or an answer of the workers.
-    pub(super) fn wait(&mut self, bell: BorrowedFd<'_>, at_most: Duration) -> io::Result<Woken> {
+    pub(super) fn wait(
+        &mut self,
+        answers_fd: BorrowedFd<'_>,
+        timeout: Duration,
+    ) -> io::Result<Wakeup> {
         let keyboard = stdin();
-        let mut ends = [
+        let mut poll_fds = [
             PollFd::from_borrowed_fd(keyboard.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(bell, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.resized.end(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.ended.end(), PollFlags::IN),
+            PollFd::from_borrowed_fd(answers_fd, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.resize_signals.reader_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.end_signals.reader_fd(), PollFlags::IN),
         ];
-        let at_most = Timespec::try_from(at_most).unwrap_or(Timespec {
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec {
             tv_sec: 1,
             tv_nsec: 0,
         });
-        match poll(&mut ends, Some(&at_most)) {
+        match poll(&mut poll_fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [keyboard, _, _, _] = ends;
+        let [keyboard, _, _, _] = poll_fds;
         let keyboard = keyboard.revents();
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        let mut woken = Woken {
-            is_over: keyboard.intersects(gone),
+        let closed_flags = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        let mut wakeup = Wakeup {
+            should_end: keyboard.intersects(closed_flags),
             keys: Vec::new(),
         };
-        woken.is_over |= self.ended.rang();
-        self.resized.rang();
-        let mut is_heard = false;
-        while !woken.is_over && event::poll(Duration::ZERO)? {
-            woken.keys.extend(keys::key(event::read()?));
-            is_heard = true;
+        wakeup.should_end |= self.end_signals.take_signal();
+        self.resize_signals.take_signal();
+        let mut has_events = false;
+        while !wakeup.should_end && event::poll(Duration::ZERO)? {
+            wakeup.keys.extend(keys::translate_event(event::read()?));
+            has_events = true;
         }
-        if !is_heard && !woken.is_over && keyboard.contains(PollFlags::IN) {
-            say_again(stdin().as_fd())?;
+        if !has_events && !wakeup.should_end && keyboard.contains(PollFlags::IN) {
+            renotify_input(stdin().as_fd())?;
         }
-        Ok(woken)
+        Ok(wakeup)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        leave();
+        restore_terminal();
         // During a panic the hook cannot be changed, and it has already run.
-        if let Some(hook) = self.hook.take().filter(|_| !thread::panicking()) {
+        if let Some(hook) = self.previous_hook.take().filter(|_| !thread::panicking()) {
             drop(panic::take_hook());
             panic::set_hook(Box::new(move |panic| hook(panic)));
         }
@@ -171,71 +180,72 @@ impl Drop for Screen {
 ///
 /// The event reader is notified only once, and loses the notification if a resize arrives at the same time. Without
 /// this call the key would wait for the next key, and the loop would spin.
-fn say_again(terminal: BorrowedFd<'_>) -> io::Result<()> {
+fn renotify_input(terminal: BorrowedFd<'_>) -> io::Result<()> {
     // Setting the current attributes changes nothing and notifies all readers.
     let attributes = tcgetattr(terminal)?;
     Ok(tcsetattr(terminal, OptionalActions::Now, &attributes)?)
 }
 
 /// Restores the terminal. Ignores errors, because they could not be shown.
-fn leave() {
+fn restore_terminal() {
     let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
 /// Installs a panic hook that restores the terminal before the panic is printed. The picker reports panics of other
 /// threads itself.
-fn hook_panics() -> Hook {
-    let before: Hook = Arc::from(panic::take_hook());
-    let (usual, ours) = (Arc::clone(&before), thread::current().id());
+fn install_panic_hook() -> PanicHook {
+    let previous_hook: PanicHook = Arc::from(panic::take_hook());
+    let (print_panic, picker_thread) = (Arc::clone(&previous_hook), thread::current().id());
     panic::set_hook(Box::new(move |panic| {
-        if thread::current().id() == ours {
-            leave();
-            usual(panic);
+        if thread::current().id() == picker_thread {
+            restore_terminal();
+            print_panic(panic);
         }
     }));
-    before
+    previous_hook
 }
 
 /// A pipe that receives a byte for each signal.
 ///
 /// Once registered, these signals have no default action in this process, even after the picker ends. Later code must
 /// register its own handlers.
-struct Bell {
-    end: UnixStream,
-    signals: Vec<SigId>,
+struct SignalPipe {
+    reader: UnixStream,
+    registrations: Vec<SigId>,
 }
 
-impl Bell {
+impl SignalPipe {
     fn new(signals: &[i32]) -> io::Result<Self> {
-        let (end, ring) = UnixStream::pair()?;
-        end.set_nonblocking(true)?;
-        let mut bell = Self {
-            end,
-            signals: Vec::new(),
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        let mut signal_pipe = Self {
+            reader,
+            registrations: Vec::new(),
         };
         for &signal in signals {
-            bell.signals
-                .push(pipe::register(signal, ring.try_clone()?)?);
+            signal_pipe
+                .registrations
+                .push(pipe::register(signal, writer.try_clone()?)?);
         }
-        Ok(bell)
+        Ok(signal_pipe)
     }
 
-    fn end(&self) -> BorrowedFd<'_> {
-        self.end.as_fd()
+    fn reader_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
     }
 
     /// Returns `true` if a signal arrived since the last call.
-    fn rang(&mut self) -> bool {
-        let mut rung = [0; 64];
-        matches!(self.end.read(&mut rung), Ok(1..))
+    fn take_signal(&mut self) -> bool {
+        let mut buffer = [0; 64];
+        matches!(self.reader.read(&mut buffer), Ok(1..))
     }
 }
 
-impl Drop for Bell {
+impl Drop for SignalPipe {
     fn drop(&mut self) {
-        for signal in self.signals.drain(..) {
-            low_level::unregister(signal);
+        for registration in self.registrations.drain(..) {
+            low_level::unregister(registration);
         }
     }
 }
@@ -248,28 +258,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_once_can_be_told_again() {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let theirs = ioctl_tiocgptpeer(&ours, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    fn pending_input_is_reported_again() {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let terminal =
+            ioctl_tiocgptpeer(&controller, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&events, &theirs, epoll::EventData::new_u64(1), once).unwrap();
-        let told = |at_most: &Timespec| {
-            let mut told = [const { std::mem::MaybeUninit::uninit() }; 4];
-            let (told, _) = epoll::wait(&events, &mut told, Some(at_most)).unwrap();
-            told.len()
+        let edge_triggered = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(
+            &events,
+            &terminal,
+            epoll::EventData::new_u64(1),
+            edge_triggered,
+        )
+        .unwrap();
+        let count_events = |timeout: &Timespec| {
+            let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 4];
+            let (ready, _) = epoll::wait(&events, &mut buffer, Some(timeout)).unwrap();
+            ready.len()
         };
-        let soon = Timespec {
+        let long_timeout = Timespec {
             tv_sec: 60,
             tv_nsec: 0,
         };
-        let now = Timespec::default();
-        rustix::io::write(&ours, b"x\n").unwrap();
-        assert_eq!(told(&soon), 1);
-        assert_eq!(told(&now), 0);
-        say_again(theirs.as_fd()).unwrap();
-        assert_eq!(told(&soon), 1);
+        let no_wait = Timespec::default();
+        rustix::io::write(&controller, b"x\n").unwrap();
+        assert_eq!(count_events(&long_timeout), 1);
+        assert_eq!(count_events(&no_wait), 0);
+        renotify_input(terminal.as_fd()).unwrap();
+        assert_eq!(count_events(&long_timeout), 1);
     }
 }

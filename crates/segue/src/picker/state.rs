@@ -9,439 +9,473 @@ use jiff::Timestamp;
 use ratatui::layout::Size;
 
 use super::data_source::{
-    Chosen, Deed, Done, Next, Options, Order, Page, Place, Preview, Question, Refreshed, Row,
+    ChoiceAction, ListRefresh, PickerChoice, PickerOptions, PickerRow, ProjectFilter, RowAction,
+    RowActionOutcome, RowOrder, RowPage, RowPreview, RowQuery,
 };
 use super::draw;
-use super::keys::{Edit, Key};
-use super::layout::Layout;
-use super::line_editor::Line;
-use window::Keep;
-pub(super) use window::Window;
+use super::keys::{LineEdit, PickerKey};
+use super::layout::PickerLayout;
+use super::line_editor::LineEditor;
+pub(super) use window::ListWindow;
+use window::PreservedState;
 
 /// Maximum number of cached previews.
-const KEPT: usize = 64;
+const MAX_CACHED_PREVIEWS: usize = 64;
 
 /// Action that the loop performs after a key or an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ask {
-    Nothing,
-    Leave,
-    Choose(Chosen),
-    Act(Row, Deed),
+pub(super) enum PickerAction {
+    Continue,
+    Exit,
+    Choose(PickerChoice),
+    Act(PickerRow, RowAction),
     Suspend,
     Redraw,
 }
 
 /// An answer from a worker thread.
 #[derive(Debug)]
-pub(super) enum News {
-    Page(Question, Result<Page, String>),
+pub(super) enum WorkerAnswer {
+    Page(RowQuery, Result<RowPage, String>),
     /// Preview of the row with this id, and the ticket of the request.
-    Preview(String, u64, Result<Preview, String>),
+    Preview(String, u64, Result<RowPreview, String>),
     Progress(String),
-    Refreshed(Result<Refreshed, String>),
+    Refreshed(Result<ListRefresh, String>),
     /// Result of an action on the row with this id.
-    Acted(String, Result<Done, String>),
+    Acted(String, Result<RowActionOutcome, String>),
 }
 
 /// Overlay of the list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum PickerMode {
     List,
     Help {
         top: usize,
     },
     /// The user types tags for this row.
-    Tag(Row, Line),
+    Tag(PickerRow, LineEditor),
     /// The user chooses an agent for a handoff: the row, the agents, and the index of the selected agent.
-    Handoff(Row, Vec<String>, usize),
+    Handoff(PickerRow, Vec<String>, usize),
 }
 
 /// A line for the user, shown until the next key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Message {
-    Said(String),
-    Wrong(String),
+pub(super) enum PickerMessage {
+    Info(String),
+    Error(String),
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) line: Line,
-    pub(super) place: Place,
-    pub(super) order: Order,
-    pub(super) window: Window,
-    pub(super) mode: Mode,
-    message: Option<Message>,
+pub(super) struct PickerState {
+    pub(super) search_line: LineEditor,
+    pub(super) project_filter: ProjectFilter,
+    pub(super) order: RowOrder,
+    pub(super) window: ListWindow,
+    pub(super) mode: PickerMode,
+    message: Option<PickerMessage>,
     /// Progress of the refresh.
     pub(super) progress: Option<String>,
     pub(super) size: Size,
     pub(super) now: Timestamp,
-    pub(super) colour: bool,
+    pub(super) use_colour: bool,
     /// Scroll offset of the preview.
-    pub(super) scroll: usize,
+    pub(super) preview_scroll: usize,
     agents: Vec<String>,
-    previews: HashMap<String, Result<Preview, String>>,
-    preview_asked: Option<String>,
+    previews: HashMap<String, Result<RowPreview, String>>,
+    requested_preview: Option<String>,
     /// Counter that increases when cached previews become invalid.
-    ticket: u64,
+    preview_version: u64,
     /// Counter that increases when the data changes, so that the rows are queried again.
-    edition: u64,
+    data_version: u64,
     /// Query that the rows in the window answer.
-    shown: Option<Question>,
+    shown_query: Option<RowQuery>,
     /// Ignored part of that query, with the reason.
-    passed_over: Option<String>,
+    ignored_part: Option<String>,
     /// Last query that failed, with its error.
-    failed: Option<(Question, String)>,
-    pending: Option<Question>,
+    failed_query: Option<(RowQuery, String)>,
+    pending_query: Option<RowQuery>,
     /// Keys that wait for the list that they apply to.
-    held: Vec<Key>,
+    waiting_keys: Vec<PickerKey>,
 }
 
-impl State {
-    pub(super) fn new(options: Options, now: Timestamp) -> Self {
+impl PickerState {
+    pub(super) fn new(options: PickerOptions, now: Timestamp) -> Self {
         Self {
-            line: Line::new(&options.typed),
-            place: options.place,
+            search_line: LineEditor::new(&options.search_text),
+            project_filter: options.project_filter,
             order: options.order,
-            window: Window::default(),
-            mode: Mode::List,
+            window: ListWindow::default(),
+            mode: PickerMode::List,
             message: None,
             progress: None,
             size: Size::default(),
             now,
-            colour: options.colour,
-            scroll: 0,
+            use_colour: options.use_colour,
+            preview_scroll: 0,
             agents: options.agents,
             previews: HashMap::new(),
-            preview_asked: None,
-            ticket: 0,
-            edition: 0,
-            shown: None,
-            passed_over: None,
-            failed: None,
-            pending: None,
-            held: Vec::new(),
+            requested_preview: None,
+            preview_version: 0,
+            data_version: 0,
+            shown_query: None,
+            ignored_part: None,
+            failed_query: None,
+            pending_query: None,
+            waiting_keys: Vec::new(),
         }
     }
 
     pub(super) fn resize(&mut self, size: Size) {
         if self.size != size {
             self.size = size;
-            let list = Layout::of(size).list;
+            let list = PickerLayout::for_size(size).list;
             self.window.resize(list.height.into());
         }
     }
 
     /// Returns `true` if the list matches the search line.
     pub(super) fn is_current(&self) -> bool {
-        let shown = self.shown.as_ref();
-        shown.is_some_and(|question| self.is_about(question))
+        let shown_query = self.shown_query.as_ref();
+        shown_query.is_some_and(|query| self.is_current_query(query))
     }
 
-    fn is_about(&self, question: &Question) -> bool {
-        question.typed == self.line.text().trim_start()
-            && question.place == self.place
-            && question.order == self.order
+    fn is_current_query(&self, query: &RowQuery) -> bool {
+        query.search_text == self.search_line.text().trim_start()
+            && query.project_filter == self.project_filter
+            && query.order == self.order
     }
 
     /// Returns the error of the current query.
-    pub(super) fn failure(&self) -> Option<&String> {
-        let failed = self.failed.as_ref();
-        failed.and_then(|(question, error)| self.is_about(question).then_some(error))
+    pub(super) fn query_error(&self) -> Option<&String> {
+        let failed_query = self.failed_query.as_ref();
+        failed_query.and_then(|(query, error)| self.is_current_query(query).then_some(error))
     }
 
     /// Returns the message for the user.
-    pub(super) fn message(&self) -> Option<Message> {
-        let failure = || self.failure().cloned().map(Message::Wrong);
-        let passed_over = || {
-            let told = self.passed_over.as_ref().filter(|_| self.is_current())?;
-            Some(Message::Said(format!("passed over: {told}")))
+    pub(super) fn message(&self) -> Option<PickerMessage> {
+        let error_message = || self.query_error().cloned().map(PickerMessage::Error);
+        let ignored_message = || {
+            let ignored_part = self.ignored_part.as_ref().filter(|_| self.is_current())?;
+            Some(PickerMessage::Info(format!("passed over: {ignored_part}")))
         };
-        let message = self.message.clone().or_else(failure);
-        message.or_else(passed_over)
+        let message = self.message.clone().or_else(error_message);
+        message.or_else(ignored_message)
     }
 
     /// Returns the preview of the selected row. `None` until it has arrived.
-    pub(super) fn preview(&self) -> Option<&Result<Preview, String>> {
+    pub(super) fn selected_preview(&self) -> Option<&Result<RowPreview, String>> {
         self.previews.get(&self.window.selected()?.id)
     }
 
     /// Returns the query for missing rows, once for each.
-    pub(super) fn wanted_page(&mut self) -> Option<Question> {
-        let shown = self.shown.as_ref().filter(|shown| self.is_about(shown));
-        if shown.is_some_and(|shown| shown.edition == self.edition) && self.window.is_whole() {
+    pub(super) fn next_page_query(&mut self) -> Option<RowQuery> {
+        let shown_query = self
+            .shown_query
+            .as_ref()
+            .filter(|shown_query| self.is_current_query(shown_query));
+        if shown_query.is_some_and(|shown_query| shown_query.data_version == self.data_version)
+            && self.window.has_all_visible_rows()
+        {
             return None;
         }
-        let (around, limit) = self.window.around();
-        let question = Question {
-            typed: self.line.text().trim_start().to_owned(),
-            place: self.place,
+        let (offset, limit) = self.window.fetch_range();
+        let query = RowQuery {
+            search_text: self.search_line.text().trim_start().to_owned(),
+            project_filter: self.project_filter,
             order: self.order,
-            from: shown.map_or(0, |_| around),
+            offset: shown_query.map_or(0, |_| offset),
             limit,
-            edition: self.edition,
+            data_version: self.data_version,
         };
         // A query whose answer had fewer rows than requested is not repeated.
-        let failed = self.failed.as_ref().map(|(question, _)| question);
-        if [self.pending.as_ref(), shown, failed].contains(&Some(&question)) {
+        let failed_query = self.failed_query.as_ref().map(|(query, _)| query);
+        if [self.pending_query.as_ref(), shown_query, failed_query].contains(&Some(&query)) {
             return None;
         }
-        self.pending = Some(question.clone());
-        Some(question)
+        self.pending_query = Some(query.clone());
+        Some(query)
     }
 
     /// Returns the row whose preview is missing, with a ticket, once for each.
-    pub(super) fn wanted_preview(&mut self) -> Option<(Row, u64)> {
-        Layout::of(self.size).preview?;
+    pub(super) fn next_preview_request(&mut self) -> Option<(PickerRow, u64)> {
+        PickerLayout::for_size(self.size).preview?;
         let row = self.window.selected()?;
-        if self.previews.contains_key(&row.id) || self.preview_asked.as_ref() == Some(&row.id) {
+        if self.previews.contains_key(&row.id) || self.requested_preview.as_ref() == Some(&row.id) {
             return None;
         }
-        self.preview_asked = Some(row.id.clone());
-        Some((row.clone(), self.ticket))
+        self.requested_preview = Some(row.id.clone());
+        Some((row.clone(), self.preview_version))
     }
 
     /// Handles a key.
-    pub(super) fn press(&mut self, key: Key) -> Ask {
+    pub(super) fn handle_key(&mut self, key: PickerKey) -> PickerAction {
         self.message = None;
         match (&key, &self.mode) {
-            (Key::Quit, _) => return Ask::Leave,
-            (Key::Suspend, _) => return Ask::Suspend,
-            (Key::Redraw, _) => return Ask::Redraw,
+            (PickerKey::Quit, _) => return PickerAction::Exit,
+            (PickerKey::Suspend, _) => return PickerAction::Suspend,
+            (PickerKey::Redraw, _) => return PickerAction::Redraw,
             _ => {}
         }
         match &mut self.mode {
-            Mode::List => self.press_in_list(key),
-            Mode::Help { top } => {
+            PickerMode::List => self.handle_list_key(key),
+            PickerMode::Help { top } => {
                 let top = *top;
-                self.press_in_help(&key, top);
-                Ask::Nothing
+                self.handle_help_key(&key, top);
+                PickerAction::Continue
             }
-            Mode::Tag(..) => self.press_in_tag(key),
-            Mode::Handoff(..) => self.press_in_handoff(&key),
+            PickerMode::Tag(..) => self.handle_tag_key(key),
+            PickerMode::Handoff(..) => self.handle_handoff_key(&key),
         }
     }
 
-    fn press_in_list(&mut self, key: Key) -> Ask {
-        if !is_about_rows(&key) {
-            self.held.clear();
-        } else if self.must_wait(&key) {
-            self.held.push(key);
-            return Ask::Nothing;
+    fn handle_list_key(&mut self, key: PickerKey) -> PickerAction {
+        if !is_row_key(&key) {
+            self.waiting_keys.clear();
+        } else if self.should_wait(&key) {
+            self.waiting_keys.push(key);
+            return PickerAction::Continue;
         }
         match key {
-            Key::Char('?') if self.line.is_empty() => self.mode = Mode::Help { top: 0 },
-            Key::Help => self.mode = Mode::Help { top: 0 },
-            Key::Char(c) => self.retype(|line| line.insert(c.encode_utf8(&mut [0; 4]))),
-            Key::Paste(text) => self.retype(|line| line.insert(&text)),
-            Key::Edit(edit) => self.retype(|line| line.edit(edit)),
-            Key::Escape | Key::EndOfInput if self.line.is_empty() => return Ask::Leave,
-            Key::Escape => self.retype(Line::clear),
-            Key::EndOfInput => self.retype(|line| line.edit(Edit::Delete)),
-            Key::Move(to) => {
-                self.window.go(to);
-                self.scroll = 0;
+            PickerKey::Char('?') if self.search_line.is_empty() => {
+                self.mode = PickerMode::Help { top: 0 }
             }
-            Key::PreviewUp => self.scroll = self.scroll.saturating_sub(1),
-            Key::PreviewDown => self.scroll = (self.scroll + 1).min(draw::last_scroll(self)),
-            Key::Place => {
-                self.place = match self.place {
-                    Place::Here => Place::Everywhere,
-                    Place::Everywhere => Place::Here,
+            PickerKey::Help => self.mode = PickerMode::Help { top: 0 },
+            PickerKey::Char(c) => {
+                self.edit_search_line(|line| line.insert(c.encode_utf8(&mut [0; 4])))
+            }
+            PickerKey::Paste(text) => self.edit_search_line(|line| line.insert(&text)),
+            PickerKey::Edit(edit) => self.edit_search_line(|line| line.edit(edit)),
+            PickerKey::Escape | PickerKey::EndOfInput if self.search_line.is_empty() => {
+                return PickerAction::Exit;
+            }
+            PickerKey::Escape => self.edit_search_line(LineEditor::clear),
+            PickerKey::EndOfInput => self.edit_search_line(|line| line.edit(LineEdit::Delete)),
+            PickerKey::Move(movement) => {
+                self.window.move_selection(movement);
+                self.preview_scroll = 0;
+            }
+            PickerKey::PreviewUp => self.preview_scroll = self.preview_scroll.saturating_sub(1),
+            PickerKey::PreviewDown => {
+                self.preview_scroll = (self.preview_scroll + 1).min(draw::max_scroll(self))
+            }
+            PickerKey::ToggleProjects => {
+                self.project_filter = match self.project_filter {
+                    ProjectFilter::Current => ProjectFilter::All,
+                    ProjectFilter::All => ProjectFilter::Current,
                 };
-                self.ask_anew();
+                self.invalidate_list();
             }
-            Key::Order if self.line.text().trim().is_empty() => {
-                self.message = Some(Message::Said(
+            PickerKey::ToggleOrder if self.search_line.text().trim().is_empty() => {
+                self.message = Some(PickerMessage::Info(
                     "the best first: type what to search for".into(),
                 ));
             }
-            Key::Order => {
+            PickerKey::ToggleOrder => {
                 self.order = match self.order {
-                    Order::Newest => Order::Best,
-                    Order::Best => Order::Newest,
+                    RowOrder::Newest => RowOrder::Best,
+                    RowOrder::Best => RowOrder::Newest,
                 };
-                self.ask_anew();
+                self.invalidate_list();
             }
-            Key::Enter | Key::Show | Key::Handoff | Key::Fork | Key::Tag | Key::Archive => {
-                return self.press_for_row(&key);
+            PickerKey::Enter
+            | PickerKey::Show
+            | PickerKey::Handoff
+            | PickerKey::Fork
+            | PickerKey::Tag
+            | PickerKey::Archive => {
+                return self.handle_row_key(&key);
             }
-            Key::Quit | Key::Suspend | Key::Redraw => {}
+            PickerKey::Quit | PickerKey::Suspend | PickerKey::Redraw => {}
         }
-        Ask::Nothing
+        PickerAction::Continue
     }
 
     /// Changes the search line.
-    fn retype(&mut self, change: impl FnOnce(&mut Line)) {
-        let before = self.line.text();
-        change(&mut self.line);
-        if before.trim_start() != self.line.text().trim_start() {
-            self.ask_anew();
+    fn edit_search_line(&mut self, change: impl FnOnce(&mut LineEditor)) {
+        let before = self.search_line.text();
+        change(&mut self.search_line);
+        if before.trim_start() != self.search_line.text().trim_start() {
+            self.invalidate_list();
         }
     }
 
     /// Invalidates the list. The old rows remain visible until the new ones arrive.
-    fn ask_anew(&mut self) {
-        self.scroll = 0;
-        self.pending = None;
+    fn invalidate_list(&mut self) {
+        self.preview_scroll = 0;
+        self.pending_query = None;
     }
 
     /// Returns `true` if a key for a row must wait for the current list, because it would apply to a row of the old
     /// list.
-    fn must_wait(&self, key: &Key) -> bool {
-        if self.failure().is_some() {
+    fn should_wait(&self, key: &PickerKey) -> bool {
+        if self.query_error().is_some() {
             // No rows will arrive.
             return false;
         }
-        let is_fetched = matches!(key, Key::Move(_))
+        let is_fetched = matches!(key, PickerKey::Move(_))
             || self.window.selected().is_some()
             || self.window.is_empty();
-        !self.held.is_empty() || !self.is_current() || !is_fetched
+        !self.waiting_keys.is_empty() || !self.is_current() || !is_fetched
     }
 
     /// Handles a key for the selected row.
-    fn press_for_row(&mut self, key: &Key) -> Ask {
+    fn handle_row_key(&mut self, key: &PickerKey) -> PickerAction {
         let row = self.window.selected().filter(|_| self.is_current());
         let Some(row) = row.cloned() else {
-            return Ask::Nothing;
+            return PickerAction::Continue;
         };
         match key {
-            Key::Enter => choose(row, Next::Resume),
-            Key::Show => choose(row, Next::Show),
-            Key::Fork => self.act(row, Deed::Fork, "forking…"),
-            Key::Archive => self.act(row, Deed::Archive, "archiving…"),
-            Key::Tag => {
-                self.mode = Mode::Tag(row, Line::default());
-                Ask::Nothing
+            PickerKey::Enter => choose_row(row, ChoiceAction::Resume),
+            PickerKey::Show => choose_row(row, ChoiceAction::Show),
+            PickerKey::Fork => self.start_action(row, RowAction::Fork, "forking…"),
+            PickerKey::Archive => self.start_action(row, RowAction::Archive, "archiving…"),
+            PickerKey::Tag => {
+                self.mode = PickerMode::Tag(row, LineEditor::default());
+                PickerAction::Continue
             }
-            Key::Handoff => {
-                let others = self.agents.iter().filter(|agent| **agent != row.provider);
-                let others: Vec<String> = others.cloned().collect();
-                if others.is_empty() {
+            PickerKey::Handoff => {
+                let other_agents = self.agents.iter().filter(|agent| **agent != row.provider);
+                let other_agents: Vec<String> = other_agents.cloned().collect();
+                if other_agents.is_empty() {
                     let text = "there is no other agent on this machine; `segue doctor` tells more";
-                    self.message = Some(Message::Wrong(text.into()));
+                    self.message = Some(PickerMessage::Error(text.into()));
                 } else {
-                    self.mode = Mode::Handoff(row, others, 0);
+                    self.mode = PickerMode::Handoff(row, other_agents, 0);
                 }
-                Ask::Nothing
+                PickerAction::Continue
             }
-            _ => Ask::Nothing,
+            _ => PickerAction::Continue,
         }
     }
 
-    fn act(&mut self, row: Row, deed: Deed, said: &str) -> Ask {
-        self.message = Some(Message::Said(said.to_owned()));
-        Ask::Act(row, deed)
+    fn start_action(&mut self, row: PickerRow, action: RowAction, message: &str) -> PickerAction {
+        self.message = Some(PickerMessage::Info(message.to_owned()));
+        PickerAction::Act(row, action)
     }
 
     /// Handles an answer.
-    pub(super) fn told(&mut self, news: News) -> Ask {
-        match news {
-            News::Page(question, answer) => return self.told_page(question, answer),
-            News::Preview(id, ticket, preview) if ticket == self.ticket => {
-                if self.previews.len() >= KEPT {
+    pub(super) fn handle_answer(&mut self, answer: WorkerAnswer) -> PickerAction {
+        match answer {
+            WorkerAnswer::Page(query, result) => return self.handle_page(query, result),
+            WorkerAnswer::Preview(id, version, preview) if version == self.preview_version => {
+                if self.previews.len() >= MAX_CACHED_PREVIEWS {
                     self.previews.clear();
                 }
                 self.previews.insert(id, preview);
             }
-            News::Preview(..) => {}
-            News::Progress(progress) => self.progress = Some(progress),
-            News::Refreshed(outcome) => {
+            WorkerAnswer::Preview(..) => {}
+            WorkerAnswer::Progress(progress) => self.progress = Some(progress),
+            WorkerAnswer::Refreshed(outcome) => {
                 self.progress = None;
                 match outcome {
-                    Ok(Refreshed::Nothing) => {}
-                    Ok(Refreshed::Changed) => self.renew(),
-                    Err(error) => self.message = Some(Message::Wrong(error)),
+                    Ok(ListRefresh::Unchanged) => {}
+                    Ok(ListRefresh::Changed) => self.mark_outdated(),
+                    Err(error) => self.message = Some(PickerMessage::Error(error)),
                 }
             }
-            News::Acted(before, Ok(Done { said, id, fork })) => {
-                self.message = Some(Message::Said(said));
-                self.window.rename(&before, &id);
-                if let Some(fork) = fork {
-                    self.window.forked(id, fork);
+            WorkerAnswer::Acted(
+                old_id,
+                Ok(RowActionOutcome {
+                    message,
+                    id,
+                    fork_id,
+                }),
+            ) => {
+                self.message = Some(PickerMessage::Info(message));
+                self.window.replace_id(&old_id, &id);
+                if let Some(fork_id) = fork_id {
+                    self.window.record_fork(id, fork_id);
                 }
-                self.renew();
+                self.mark_outdated();
             }
-            News::Acted(_, Err(error)) => self.message = Some(Message::Wrong(error)),
+            WorkerAnswer::Acted(_, Err(error)) => self.message = Some(PickerMessage::Error(error)),
         }
-        Ask::Nothing
+        PickerAction::Continue
     }
 
     /// Marks rows and previews as outdated.
-    fn renew(&mut self) {
-        self.edition += 1;
-        self.forget_previews();
+    fn mark_outdated(&mut self) {
+        self.data_version += 1;
+        self.clear_previews();
     }
 
-    fn forget_previews(&mut self) {
-        self.ticket += 1;
+    fn clear_previews(&mut self) {
+        self.preview_version += 1;
         self.previews.clear();
-        self.preview_asked = None;
+        self.requested_preview = None;
     }
 
-    fn told_page(&mut self, question: Question, answer: Result<Page, String>) -> Ask {
-        let shown = self.shown.as_ref().filter(|shown| self.is_about(shown));
-        if !self.is_about(&question) || shown.is_some_and(|shown| question.edition < shown.edition)
+    fn handle_page(&mut self, query: RowQuery, result: Result<RowPage, String>) -> PickerAction {
+        let shown_query = self
+            .shown_query
+            .as_ref()
+            .filter(|shown_query| self.is_current_query(shown_query));
+        if !self.is_current_query(&query)
+            || shown_query.is_some_and(|shown_query| query.data_version < shown_query.data_version)
         {
-            return Ask::Nothing;
+            return PickerAction::Continue;
         }
-        let keep = match shown {
-            None => Keep::Nothing,
-            Some(shown) if shown.edition < question.edition => Keep::Selected,
-            Some(_) => Keep::Place,
+        let preserved = match shown_query {
+            None => PreservedState::None,
+            Some(shown_query) if shown_query.data_version < query.data_version => {
+                PreservedState::Selection
+            }
+            Some(_) => PreservedState::Position,
         };
-        self.pending.take_if(|pending| *pending == question);
-        let held = std::mem::take(&mut self.held);
-        match answer {
+        self.pending_query
+            .take_if(|pending_query| *pending_query == query);
+        let waiting_keys = std::mem::take(&mut self.waiting_keys);
+        match result {
             Ok(mut page) => {
-                self.passed_over = page.passed_over.take();
-                if keep == Keep::Nothing {
+                self.ignored_part = page.ignored_part.take();
+                if preserved == PreservedState::None {
                     // Cached previews contain the matches of another search.
-                    self.forget_previews();
+                    self.clear_previews();
                 }
-                self.window.fill(question.from, page, keep);
-                self.failed = None;
-                self.shown = Some(question);
-                let mut asks = held.into_iter().map(|key| self.press(key));
-                asks.find(|ask| *ask != Ask::Nothing)
-                    .unwrap_or(Ask::Nothing)
+                self.window.replace_rows(query.offset, page, preserved);
+                self.failed_query = None;
+                self.shown_query = Some(query);
+                let mut actions = waiting_keys.into_iter().map(|key| self.handle_key(key));
+                actions
+                    .find(|action| *action != PickerAction::Continue)
+                    .unwrap_or(PickerAction::Continue)
             }
             Err(error) => {
-                self.failed = Some((question, error));
-                Ask::Nothing
+                self.failed_query = Some((query, error));
+                PickerAction::Continue
             }
         }
     }
 }
 
 /// Returns `true` if a key applies to rows and not to the search.
-fn is_about_rows(key: &Key) -> bool {
+fn is_row_key(key: &PickerKey) -> bool {
     match key {
-        Key::Move(_)
-        | Key::Enter
-        | Key::Show
-        | Key::Handoff
-        | Key::Fork
-        | Key::Tag
-        | Key::Archive => true,
-        Key::Char(_)
-        | Key::Paste(_)
-        | Key::Edit(_)
-        | Key::PreviewUp
-        | Key::PreviewDown
-        | Key::Escape
-        | Key::Place
-        | Key::Order
-        | Key::Help
-        | Key::EndOfInput
-        | Key::Quit
-        | Key::Suspend
-        | Key::Redraw => false,
+        PickerKey::Move(_)
+        | PickerKey::Enter
+        | PickerKey::Show
+        | PickerKey::Handoff
+        | PickerKey::Fork
+        | PickerKey::Tag
+        | PickerKey::Archive => true,
+        PickerKey::Char(_)
+        | PickerKey::Paste(_)
+        | PickerKey::Edit(_)
+        | PickerKey::PreviewUp
+        | PickerKey::PreviewDown
+        | PickerKey::Escape
+        | PickerKey::ToggleProjects
+        | PickerKey::ToggleOrder
+        | PickerKey::Help
+        | PickerKey::EndOfInput
+        | PickerKey::Quit
+        | PickerKey::Suspend
+        | PickerKey::Redraw => false,
     }
 }
 
-fn choose(row: Row, next: Next) -> Ask {
-    Ask::Choose(Chosen { row, next })
+fn choose_row(row: PickerRow, action: ChoiceAction) -> PickerAction {
+    PickerAction::Choose(PickerChoice { row, action })
 }
 
 #[cfg(test)]

@@ -1,78 +1,78 @@
 //! Tables with columns as wide as their content; the last column gets the remaining width. If that is too little, other
 //! columns are dropped.
 
-use super::{Style, one_line, print};
+use super::{Style, print_line, to_single_line};
 use crate::terminal::text;
 
 /// A table that is printed once all rows are known.
 pub(crate) struct Table {
-    head: Vec<&'static str>,
+    headers: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    shed: Vec<&'static str>,
+    droppable_columns: Vec<&'static str>,
 }
 
 /// Minimum width of the last column before other columns are dropped.
-const ROOM: usize = 16;
+const MIN_LAST_COLUMN_WIDTH: usize = 16;
 
 impl Table {
-    pub(crate) fn new(head: &[&'static str]) -> Self {
+    pub(crate) fn new(headers: &[&'static str]) -> Self {
         Self {
-            head: head.to_vec(),
+            headers: headers.to_vec(),
             rows: Vec::new(),
-            shed: Vec::new(),
+            droppable_columns: Vec::new(),
         }
     }
 
     /// Sets the columns to drop, in this order, until the last column has enough width.
-    pub(crate) fn shedding(mut self, columns: &[&'static str]) -> Self {
-        self.shed = columns.to_vec();
+    pub(crate) fn with_droppable_columns(mut self, columns: &[&'static str]) -> Self {
+        self.droppable_columns = columns.to_vec();
         self
     }
 
     /// Returns `true` if no column needs to be dropped.
-    pub(crate) fn fits(&self) -> bool {
-        let widths = self.widths();
-        let all: Vec<usize> = (0..self.head.len()).collect();
-        super::width().is_none_or(|width| has_room(&widths, &all, width))
+    pub(crate) fn has_room_for_all_columns(&self) -> bool {
+        let widths = self.column_widths();
+        let all: Vec<usize> = (0..self.headers.len()).collect();
+        super::terminal_width().is_none_or(|width| has_room(&widths, &all, width))
     }
 
     /// Adds a row. Removes control characters from its cells.
-    pub(crate) fn row(&mut self, cells: &[String]) {
+    pub(crate) fn add_row(&mut self, cells: &[String]) {
         self.rows
-            .push(cells.iter().map(|cell| one_line(cell)).collect());
+            .push(cells.iter().map(|cell| to_single_line(cell)).collect());
     }
 
     pub(crate) fn print(&self) {
         let style = Style::stdout();
-        let width = super::width();
-        let widths = self.widths();
-        let columns = self.columns(&widths, width);
-        let head: Vec<String> = self.head.iter().map(|&name| name.to_owned()).collect();
-        print(&style.dim(&line(&head, &widths, &columns, width)));
+        let width = super::terminal_width();
+        let widths = self.column_widths();
+        let columns = self.visible_columns(&widths, width);
+        let headers: Vec<String> = self.headers.iter().map(|&name| name.to_owned()).collect();
+        print_line(&style.dim(&format_row(&headers, &widths, &columns, width)));
         for row in &self.rows {
-            print(&line(row, &widths, &columns, width));
+            print_line(&format_row(row, &widths, &columns, width));
         }
     }
 
     /// Returns the columns that are printed.
-    fn columns(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
-        let mut columns: Vec<usize> = (0..self.head.len()).collect();
-        for shed in &self.shed {
+    fn visible_columns(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
+        let mut columns: Vec<usize> = (0..self.headers.len()).collect();
+        for droppable in &self.droppable_columns {
             if width.is_none_or(|width| has_room(widths, &columns, width)) {
                 break;
             }
-            columns.retain(|&column| self.head.get(column) != Some(shed));
+            columns.retain(|&column| self.headers.get(column) != Some(droppable));
         }
         columns
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let columns = self.head.iter().enumerate();
+    fn column_widths(&self) -> Vec<usize> {
+        let columns = self.headers.iter().enumerate();
         columns
             .map(|(column, name)| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
                 cells
-                    .map(|cell| text::width(cell))
+                    .map(|cell| text::display_width(cell))
                     .fold(name.len(), usize::max)
             })
             .collect()
@@ -81,41 +81,50 @@ impl Table {
 
 /// Returns `true` if the last of these columns has enough width next to the others.
 fn has_room(widths: &[usize], columns: &[usize], width: usize) -> bool {
-    let wide = |column: &usize| widths.get(*column).copied().unwrap_or(0);
+    let column_width = |column: &usize| widths.get(*column).copied().unwrap_or(0);
     let Some((last, before)) = columns.split_last() else {
         return true;
     };
-    let taken: usize = before.iter().map(|column| wide(column) + GAP.len()).sum();
-    taken + wide(last).min(ROOM) <= width
+    let used: usize = before
+        .iter()
+        .map(|column| column_width(column) + COLUMN_GAP.len())
+        .sum();
+    used + column_width(last).min(MIN_LAST_COLUMN_WIDTH) <= width
 }
 
 /// Separator between two columns.
-const GAP: &str = "  ";
+const COLUMN_GAP: &str = "  ";
 
-fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usize>) -> String {
+fn format_row(
+    cells: &[String],
+    widths: &[usize],
+    columns: &[usize],
+    width: Option<usize>,
+) -> String {
     let mut line = String::new();
     let last = columns.last();
     for column in columns {
         let cell = cells.get(*column).map_or("", String::as_str);
         if Some(column) == last {
-            let left = width.map(|width| width.saturating_sub(text::width(&line)).max(8));
-            line.push_str(&shorten(cell, left));
+            let remaining =
+                width.map(|width| width.saturating_sub(text::display_width(&line)).max(8));
+            line.push_str(&shorten_to_width(cell, remaining));
         } else {
-            let wide = widths.get(*column).copied().unwrap_or(0);
-            line.push_str(&text::pad(cell, wide));
-            line.push_str(GAP);
+            let column_width = widths.get(*column).copied().unwrap_or(0);
+            line.push_str(&text::pad_right(cell, column_width));
+            line.push_str(COLUMN_GAP);
         }
     }
     line.trim_end().to_owned()
 }
 
 /// Cuts a text to `width` columns and marks the cut with `…`.
-pub(crate) fn shorten(text: &str, width: Option<usize>) -> String {
+pub(crate) fn shorten_to_width(text: &str, width: Option<usize>) -> String {
     match width {
-        Some(width) if text::width(text) > width => {
-            let mut short = text::fitting(text, width.saturating_sub(1));
-            short.push('…');
-            short
+        Some(width) if text::display_width(text) > width => {
+            let mut shortened = text::fitting_prefix(text, width.saturating_sub(1));
+            shortened.push('…');
+            shortened
         }
         Some(_) | None => text.to_owned(),
     }
@@ -126,11 +135,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_left_out_in_order() {
-        let mut table =
-            Table::new(&["ID", "AGENT", "TURNS", "TITLE"]).shedding(&["TURNS", "AGENT"]);
+    fn columns_without_room_are_dropped_in_order() {
+        let mut table = Table::new(&["ID", "AGENT", "TURNS", "TITLE"])
+            .with_droppable_columns(&["TURNS", "AGENT"]);
         let cells = ["k3f9", "rehearsal", "12", "a title that is long"];
-        table.row(&cells.map(str::to_owned));
+        table.add_row(&cells.map(str::to_owned));
         let cases = [
             (None, "k3f9  rehearsal  12     a title that is long"),
             (Some(60), "k3f9  rehearsal  12     a title that is long"),
@@ -140,23 +149,23 @@ mod tests {
             (Some(20), "k3f9  a title that …"),
         ];
         for (width, expected) in cases {
-            let widths = table.widths();
-            let columns = table.columns(&widths, width);
-            let row = line(&table.rows[0], &widths, &columns, width);
+            let widths = table.column_widths();
+            let columns = table.visible_columns(&widths, width);
+            let row = format_row(&table.rows[0], &widths, &columns, width);
             assert_eq!(row, expected, "{width:?}");
         }
     }
 
     #[test]
-    fn columns_are_as_wide_as_they_look() {
+    fn column_widths_are_display_widths() {
         let mut table = Table::new(&["TAGS", "TITLE"]);
         for tag in ["pay", "日本", "cafe\u{301}"] {
-            table.row(&[tag, "支払いテストを直して"].map(str::to_owned));
+            table.add_row(&[tag, "支払いテストを直して"].map(str::to_owned));
         }
-        let widths = table.widths();
+        let widths = table.column_widths();
         let lines = |width| {
             let rows = table.rows.iter();
-            let lines = rows.map(|row| line(row, &widths, &[0, 1], width));
+            let lines = rows.map(|row| format_row(row, &widths, &[0, 1], width));
             lines.collect::<Vec<_>>()
         };
         assert_eq!(

@@ -3,28 +3,28 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::terminal::{clean, one_line};
+use crate::terminal::{strip_control_chars, to_single_line};
 
 /// Puts the text on one line and removes characters that terminals draw at different widths.
-pub(crate) fn plain(text: &str) -> String {
-    even(&one_line(text.trim_end_matches(['\n', '\r'])))
+pub(crate) fn to_plain_line(text: &str) -> String {
+    normalise_widths(&to_single_line(text.trim_end_matches(['\n', '\r'])))
 }
 
-/// Splits the text into lines and cleans each as [`plain`] does.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
-    let text = clean(text).replace('\t', "    ");
-    let lines: Vec<String> = text.trim().lines().map(even).collect();
+/// Splits the text into lines and cleans each as [`to_plain_line`] does.
+pub(crate) fn to_plain_lines(text: &str) -> impl Iterator<Item = String> {
+    let text = strip_control_chars(text).replace('\t', "    ");
+    let lines: Vec<String> = text.trim().lines().map(normalise_widths).collect();
     lines.into_iter()
 }
 
 /// Removes characters that terminals draw differently: joined emoji become the first emoji of the sequence, and
 /// characters that only select a presentation or a direction are dropped.
-fn even(text: &str) -> String {
-    let mut even = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
+fn normalise_widths(text: &str) -> String {
+    let mut normalised = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
-            '\u{200d}' => drop(rest.next_if(|&c| is_pictogram(c))),
+            '\u{200d}' => drop(chars.next_if(|&c| is_pictogram(c))),
             '\u{200b}'..='\u{200f}'
             | '\u{2060}'..='\u{2064}'
             | '\u{feff}'
@@ -32,10 +32,10 @@ fn even(text: &str) -> String {
             | '\u{fe0e}'
             | '\u{fe0f}'
             | '\u{1f3fb}'..='\u{1f3ff}' => {}
-            _ => even.push(c),
+            _ => normalised.push(c),
         }
     }
-    even
+    normalised
 }
 
 fn is_pictogram(c: char) -> bool {
@@ -44,97 +44,97 @@ fn is_pictogram(c: char) -> bool {
 
 /// Returns the number of columns that a text occupies. Adds up single graphemes as they are drawn, because the width of
 /// the complete string counts some pairs of letters as one, which terminals do not.
-pub(crate) fn width(text: &str) -> usize {
+pub(crate) fn display_width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
-/// Returns the longest beginning of the text that fits into `width` columns.
-pub(crate) fn fitting(text: &str, width: usize) -> String {
-    split(text, width).0.to_owned()
+/// Returns the longest beginning of the text that fits into `max_width` columns.
+pub(crate) fn fitting_prefix(text: &str, max_width: usize) -> String {
+    split_at_width(text, max_width).0.to_owned()
 }
 
-/// Returns the text if it fits into `width` columns, else its beginning and `…`.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if self::width(text) <= width {
+/// Returns the text if it fits into `max_width` columns, else its beginning and `…`.
+pub(crate) fn truncate(text: &str, max_width: usize) -> String {
+    if self::display_width(text) <= max_width {
         return text.to_owned();
     }
-    match width {
+    match max_width {
         0 => String::new(),
-        _ => format!("{}…", split(text, width - 1).0.trim_end()),
+        _ => format!("{}…", split_at_width(text, max_width - 1).0.trim_end()),
     }
 }
 
-/// Returns the text if it fits into `width` columns, else `…` and its end.
-pub(crate) fn tail(text: &str, width: usize) -> String {
-    if self::width(text) <= width {
+/// Returns the text if it fits into `max_width` columns, else `…` and its end.
+pub(crate) fn truncate_start(text: &str, max_width: usize) -> String {
+    if self::display_width(text) <= max_width {
         return text.to_owned();
     }
-    let mut rest = text;
-    while self::width(rest) + 1 > width {
-        let first = rest.graphemes(true).next().map_or(0, str::len);
+    let mut suffix = text;
+    while self::display_width(suffix) + 1 > max_width {
+        let first = suffix.graphemes(true).next().map_or(0, str::len);
         if first == 0 {
             return String::new();
         }
-        rest = rest.split_at(first).1;
+        suffix = suffix.split_at(first).1;
     }
-    let is_whole = text
-        .strip_suffix(rest)
+    let is_word_boundary = text
+        .strip_suffix(suffix)
         .is_some_and(|before| before.ends_with(' '));
-    let whole = rest
+    let complete_words = suffix
         .split_once(' ')
-        .map(|(_, whole)| whole)
-        .filter(|_| !is_whole);
+        .map(|(_, complete_words)| complete_words)
+        .filter(|_| !is_word_boundary);
     // A word that was cut in two is dropped if other words follow it.
-    let rest = whole
-        .filter(|whole| !whole.trim().is_empty())
-        .unwrap_or(rest);
-    format!("…{}", rest.trim_start())
+    let suffix = complete_words
+        .filter(|complete_words| !complete_words.trim().is_empty())
+        .unwrap_or(suffix);
+    format!("…{}", suffix.trim_start())
 }
 
-/// Cuts the text or pads it at the right to exactly `width` columns.
-pub(crate) fn pad(text: &str, width: usize) -> String {
-    let text = cut(text, width);
-    let blanks = width.saturating_sub(self::width(&text));
+/// Cuts the text or pads it at the right to exactly `target_width` columns.
+pub(crate) fn pad_right(text: &str, target_width: usize) -> String {
+    let text = truncate(text, target_width);
+    let blanks = target_width.saturating_sub(self::display_width(&text));
     format!("{text}{}", " ".repeat(blanks))
 }
 
-/// Cuts the text or pads it at the left to exactly `width` columns.
-pub(crate) fn pad_left(text: &str, width: usize) -> String {
-    let text = cut(text, width);
-    let blanks = width.saturating_sub(self::width(&text));
+/// Cuts the text or pads it at the left to exactly `target_width` columns.
+pub(crate) fn pad_left(text: &str, target_width: usize) -> String {
+    let text = truncate(text, target_width);
+    let blanks = target_width.saturating_sub(self::display_width(&text));
     format!("{}{text}", " ".repeat(blanks))
 }
 
-/// Splits a line into chunks of at most `width` columns, at blanks if possible.
-pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
-    let mut pieces = Vec::new();
-    let mut rest = line;
-    while self::width(rest) > width {
-        let (fitting, after) = split(rest, width);
+/// Splits a line into chunks of at most `max_width` columns, at blanks if possible.
+pub(crate) fn wrap(line: &str, max_width: usize) -> Vec<String> {
+    let mut chunks = Vec::new();
+    let mut remaining = line;
+    while self::display_width(remaining) > max_width {
+        let (fitting, after) = split_at_width(remaining, max_width);
         // A word longer than a third of the line is cut instead of moved to the next line.
         let blank = if after.starts_with(' ') {
             None
         } else {
             fitting.rfind(' ').filter(|&at| at > fitting.len() * 2 / 3)
         };
-        let (piece, after) = rest.split_at(blank.unwrap_or(fitting.len()));
-        if piece.is_empty() {
+        let (chunk, after) = remaining.split_at(blank.unwrap_or(fitting.len()));
+        if chunk.is_empty() {
             // The width is too small for a single character.
-            return pieces;
+            return chunks;
         }
-        pieces.push(piece.to_owned());
-        rest = after.trim_start_matches(' ');
+        chunks.push(chunk.to_owned());
+        remaining = after.trim_start_matches(' ');
     }
-    pieces.push(rest.to_owned());
-    pieces
+    chunks.push(remaining.to_owned());
+    chunks
 }
 
-/// Splits a text after the last character that fits into `width` columns.
-fn split(text: &str, width: usize) -> (&str, &str) {
+/// Splits a text after the last character that fits into `max_width` columns.
+fn split_at_width(text: &str, max_width: usize) -> (&str, &str) {
     let mut used = 0;
     for (at, grapheme) in text.grapheme_indices(true) {
         used += grapheme.width();
-        if used > width {
+        if used > max_width {
             return text.split_at(at);
         }
     }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_terminals_disagree_about_is_left_out() {
+    fn characters_with_ambiguous_width_are_removed() {
         let cases = [
             ("plain", "plain"),
             ("a\nb\tc\u{1b}[2Jd\u{202e}", "a b cd"),
@@ -158,14 +158,14 @@ mod tests {
             ("עברית", "עברית"),
         ];
         for (text, expected) in cases {
-            assert_eq!(plain(text), expected, "{text:?}");
+            assert_eq!(to_plain_line(text), expected, "{text:?}");
         }
-        let many: Vec<String> = lines("\n one\n\ttwo \u{7}\r\nthree\n\n").collect();
-        assert_eq!(many, ["one", "    two ", "three"]);
+        let plain_lines: Vec<String> = to_plain_lines("\n one\n\ttwo \u{7}\r\nthree\n\n").collect();
+        assert_eq!(plain_lines, ["one", "    two ", "three"]);
     }
 
     #[test]
-    fn texts_are_cut_and_filled_to_columns() {
+    fn texts_are_truncated_and_padded_to_columns() {
         let cases = [
             ("abc", 5, "abc  "),
             ("abcdef", 5, "abcd…"),
@@ -178,9 +178,9 @@ mod tests {
             ("abc", 0, ""),
         ];
         for (text, width, expected) in cases {
-            assert_eq!(pad(text, width), expected, "{text:?} in {width}");
-            assert_eq!(self::width(&pad(text, width)), width);
-            assert_eq!(self::width(&pad_left(text, width)), width);
+            assert_eq!(pad_right(text, width), expected, "{text:?} in {width}");
+            assert_eq!(self::display_width(&pad_right(text, width)), width);
+            assert_eq!(self::display_width(&pad_left(text, width)), width);
         }
         assert_eq!(pad_left("5m", 4), "  5m");
         let tails = [
@@ -193,12 +193,12 @@ mod tests {
             ("ab", 0, ""),
         ];
         for (text, width, expected) in tails {
-            assert_eq!(tail(text, width), expected, "{text:?} in {width}");
+            assert_eq!(truncate_start(text, width), expected, "{text:?} in {width}");
         }
     }
 
     #[test]
-    fn lines_are_wrapped_by_what_they_show() {
+    fn lines_are_wrapped_by_display_width() {
         let cases = [
             ("one two three", 9, vec!["one two", "three"]),
             ("one two three", 7, vec!["one two", "three"]),

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-/// Formats the time since `then`, rounded down to minutes, hours or days.
-pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(then).as_secs();
+/// Formats the time since `past`, rounded down to minutes, hours or days.
+pub(crate) fn format_age(past: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(past).as_secs();
     let (number, unit) = match seconds {
         ..60 => return "just now".to_owned(),
         60..3600 => (seconds / 60, "minute"),
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_rounded_down() {
+    fn ages_are_rounded_down() {
         let now = Timestamp::from_second(1_000_000).unwrap();
         let cases = [
             (-5, "just now"),
@@ -30,9 +30,9 @@ mod tests {
             (86_400, "1 day ago"),
             (900_000, "10 days ago"),
         ];
-        for (seconds, words) in cases {
-            let then = Timestamp::from_second(1_000_000 - seconds).unwrap();
-            assert_eq!(ago(then, now), words);
+        for (seconds, expected) in cases {
+            let past = Timestamp::from_second(1_000_000 - seconds).unwrap();
+            assert_eq!(format_age(past, now), expected);
         }
     }
 }

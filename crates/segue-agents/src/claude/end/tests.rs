@@ -8,45 +8,45 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_794_800_000).unwrap()
 }
 
-fn failed(result: &Value, noted: &Noted) -> Refusal {
-    match of(result, noted, now()) {
+fn expect_refusal(result: &Value, observations: &ClaudeTurnObservations) -> AgentRefusal {
+    match parse_turn_end(result, observations, now()) {
         Err(AgentError::Refused { refusal, .. }) => refusal,
         other => panic!("{result} gave {other:?}"),
     }
 }
 
 #[test]
-fn a_failure_is_told_by_its_status_and_its_words() {
+fn a_failure_is_classified_by_its_status_and_its_message() {
     use FailureClass::{Agent, ContextTooLong, NotLoggedIn, RateLimited, SessionUnknown};
-    let api = |status: Value, text: &str| json!({"subtype": "success", "is_error": true, "api_error_status": status, "result": text, "terminal_reason": "api_error"});
+    let api_error = |status: Value, text: &str| json!({"subtype": "success", "is_error": true, "api_error_status": status, "result": text, "terminal_reason": "api_error"});
     let cases = [
         (
-            api(json!(401), "Invalid API key · Fix external API key"),
+            api_error(json!(401), "Invalid API key · Fix external API key"),
             NotLoggedIn,
         ),
-        (api(json!(401), "words that say nothing"), NotLoggedIn),
+        (api_error(json!(401), "words that say nothing"), NotLoggedIn),
         (
-            api(
+            api_error(
                 json!(429),
                 "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later.",
             ),
             RateLimited,
         ),
-        (api(json!(400), "Prompt is too long"), ContextTooLong),
+        (api_error(json!(400), "Prompt is too long"), ContextTooLong),
         (
-            api(json!(400), "API Error: 400 stub: the request is bad"),
+            api_error(json!(400), "API Error: 400 stub: the request is bad"),
             Agent,
         ),
         (
-            api(
+            api_error(
                 json!(500),
                 "API Error: 500 Internal server error. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:42901).",
             ),
             Agent,
         ),
-        (api(json!(529), "API Error: Overloaded"), RateLimited),
+        (api_error(json!(529), "API Error: Overloaded"), RateLimited),
         (
-            api(
+            api_error(
                 Value::Null,
                 "API Error: Connection to the API was lost (ECONNRESET). This is usually temporary — try again.",
             ),
@@ -62,39 +62,42 @@ fn a_failure_is_told_by_its_status_and_its_words() {
         ),
     ];
     for (result, expected) in cases {
-        let refusal = failed(&result, &Noted::default());
+        let refusal = expect_refusal(&result, &ClaudeTurnObservations::default());
         assert_eq!(refusal.class, expected, "{result}");
         assert!(!refusal.message.is_empty());
     }
 }
 
 #[test]
-fn when_to_try_again_is_what_claude_waited_or_what_it_was_told() {
-    let limited = json!({"subtype": "success", "is_error": true, "api_error_status": 429, "result": "API Error: Request rejected (429)"});
-    let noted = Noted {
-        waited: Some(Duration::from_secs(7)),
-        ..Noted::default()
+fn the_retry_delay_is_claudes_last_delay_or_the_quota_reset() {
+    let rate_limited = json!({"subtype": "success", "is_error": true, "api_error_status": 429, "result": "API Error: Request rejected (429)"});
+    let observations = ClaudeTurnObservations {
+        last_retry_delay: Some(Duration::from_secs(7)),
+        ..ClaudeTurnObservations::default()
     };
-    let refusal = failed(&limited, &noted);
+    let refusal = expect_refusal(&rate_limited, &observations);
     assert_eq!(refusal.class, FailureClass::RateLimited);
     assert_eq!(refusal.retry_after, Some(Duration::from_secs(7)));
 
-    let noted = Noted {
-        spent_until: Timestamp::from_second(1_794_803_600).ok(),
-        ..noted
+    let observations = ClaudeTurnObservations {
+        quota_resets_at: Timestamp::from_second(1_794_803_600).ok(),
+        ..observations
     };
-    let refusal = failed(&limited, &noted);
+    let refusal = expect_refusal(&rate_limited, &observations);
     assert_eq!(refusal.class, FailureClass::Quota);
     assert_eq!(refusal.retry_after, Some(Duration::from_hours(1)));
 
-    let other = json!({"is_error": true, "api_error_status": 400, "result": "bad"});
-    assert_eq!(failed(&other, &noted).retry_after, None);
+    let bad_request = json!({"is_error": true, "api_error_status": 400, "result": "bad"});
+    assert_eq!(
+        expect_refusal(&bad_request, &observations).retry_after,
+        None
+    );
 }
 
 #[test]
-fn a_turn_that_did_not_fail_has_a_reason_to_stop() {
+fn a_turn_that_did_not_fail_has_a_stop_reason() {
     use StopReason::{Cancelled, EndTurn, Limit, Refusal};
-    let asked_to_stop = true;
+    let cancel_requested = true;
     let cases = [
         (
             json!({"subtype": "success", "is_error": false, "stop_reason": "end_turn", "terminal_reason": "completed"}),
@@ -108,7 +111,7 @@ fn a_turn_that_did_not_fail_has_a_reason_to_stop() {
         ),
         (
             json!({"subtype": "success", "is_error": false, "stop_reason": "end_turn"}),
-            asked_to_stop,
+            cancel_requested,
             EndTurn,
         ),
         (
@@ -133,7 +136,7 @@ fn a_turn_that_did_not_fail_has_a_reason_to_stop() {
         ),
         (
             json!({"subtype": "error_during_execution", "is_error": true, "stop_reason": null, "terminal_reason": "aborted_streaming"}),
-            asked_to_stop,
+            cancel_requested,
             Cancelled,
         ),
         (
@@ -143,21 +146,21 @@ fn a_turn_that_did_not_fail_has_a_reason_to_stop() {
         ),
         (
             json!({"subtype": "success", "is_error": true, "api_error_status": 500, "result": "no"}),
-            asked_to_stop,
+            cancel_requested,
             Cancelled,
         ),
     ];
     for (result, cancelled, expected) in cases {
-        let noted = Noted {
-            cancelled,
-            ..Noted::default()
+        let observations = ClaudeTurnObservations {
+            cancel_requested: cancelled,
+            ..ClaudeTurnObservations::default()
         };
-        let end = of(&result, &noted, now()).unwrap();
+        let end = parse_turn_end(&result, &observations, now()).unwrap();
         assert_eq!(end.reason, expected, "{result}");
     }
 }
 
-fn with_subagent() -> Value {
+fn result_with_subagent() -> Value {
     json!({
         "subtype": "success", "is_error": false, "stop_reason": "end_turn",
         "usage": {"input_tokens": 202, "cache_creation_input_tokens": 14, "cache_read_input_tokens": 22, "output_tokens": 40},
@@ -173,14 +176,16 @@ fn with_subagent() -> Value {
 }
 
 #[test]
-fn what_a_turn_used_is_the_turns_own_and_has_everything_in_it() {
-    let mut noted = Noted {
+fn the_usage_of_a_turn_includes_subagents_and_excludes_earlier_turns() {
+    let mut observations = ClaudeTurnObservations {
         model: Some("claude-opus-5-5".to_owned()),
-        ..Noted::default()
+        ..ClaudeTurnObservations::default()
     };
-    noted.last.update(&json!({"input_tokens": 101, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11, "output_tokens": 1}));
-    noted.last.update(&json!({"output_tokens": 20}));
-    let mut result = with_subagent();
+    observations.last_request_tokens.update(&json!({"input_tokens": 101, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11, "output_tokens": 1}));
+    observations
+        .last_request_tokens
+        .update(&json!({"output_tokens": 20}));
+    let mut result = result_with_subagent();
     let expected = Usage {
         input_tokens: Some(404 + 44 + 28),
         output_tokens: Some(80),
@@ -189,7 +194,10 @@ fn what_a_turn_used_is_the_turns_own_and_has_everything_in_it() {
         context_tokens: Some(139),
         context_window: Some(1_000_000),
     };
-    assert_eq!(of(&result, &noted, now()).unwrap().usage, expected);
+    assert_eq!(
+        parse_turn_end(&result, &observations, now()).unwrap().usage,
+        expected
+    );
 
     // Older versions do not report the usage since the last result.
     result
@@ -203,35 +211,38 @@ fn what_a_turn_used_is_the_turns_own_and_has_everything_in_it() {
         total_tokens: Some(278),
         ..expected
     };
-    assert_eq!(of(&result, &noted, now()).unwrap().usage, expected);
+    assert_eq!(
+        parse_turn_end(&result, &observations, now()).unwrap().usage,
+        expected
+    );
 }
 
 #[test]
-fn nothing_counted_is_unknown() {
+fn a_usage_of_zero_tokens_is_unknown() {
     let aborted = json!({
         "subtype": "error_during_execution", "is_error": true, "terminal_reason": "aborted_streaming",
         "usage": {"input_tokens": 0, "output_tokens": 0}, "modelUsage": {}, "model_usage_since_last_result": {},
     });
-    let end = of(&aborted, &Noted::default(), now()).unwrap();
+    let end = parse_turn_end(&aborted, &ClaudeTurnObservations::default(), now()).unwrap();
     assert_eq!(end.usage, Usage::default());
 }
 
 #[test]
-fn the_window_is_that_of_the_conversations_model() {
+fn the_context_window_is_that_of_the_sessions_model() {
     let models = json!({
         "opus[1m]": {"contextWindow": 1_000_000, "canonicalModel": "opus"},
         "small": {"contextWindow": 200_000},
     });
-    let one = json!({"opus": {"contextWindow": 1_000_000}});
+    let single_model = json!({"opus": {"contextWindow": 1_000_000}});
     let cases = [
         (&models, Some("opus"), Some(1_000_000)),
         (&models, Some("small"), Some(200_000)),
         (&models, Some("other"), None),
         (&models, None, None),
-        (&one, Some("<synthetic>"), Some(1_000_000)),
+        (&single_model, Some("<synthetic>"), Some(1_000_000)),
         (&Value::Null, Some("opus"), None),
     ];
     for (models, model, expected) in cases {
-        assert_eq!(window(models, model), expected, "{model:?}");
+        assert_eq!(find_context_window(models, model), expected, "{model:?}");
     }
 }

@@ -10,25 +10,25 @@ fn now() -> Timestamp {
 }
 
 /// Returns the events, in a short notation, of a turn whose start Claude Code does not report.
-fn told(lines: &[Value]) -> Vec<String> {
-    let mut turn = Turn::new("u1".to_owned(), false);
-    told_of(&mut turn, lines)
+fn collect_events(lines: &[Value]) -> Vec<String> {
+    let mut turn = ClaudeTurn::new("u1".to_owned(), false);
+    collect_turn_events(&mut turn, lines)
 }
 
-fn told_of(turn: &mut Turn, lines: &[Value]) -> Vec<String> {
-    let mut all = Vec::new();
+fn collect_turn_events(turn: &mut ClaudeTurn, lines: &[Value]) -> Vec<String> {
+    let mut events = Vec::new();
     for line in lines {
-        turn.takes_up(line);
-        all.extend(turn.hear(line, now()).iter().map(in_short));
+        turn.check_acceptance(line);
+        events.extend(turn.convert_line(line, now()).iter().map(format_event));
     }
-    all
+    events
 }
 
-fn in_short(heard: &Heard) -> String {
-    match heard {
-        Heard::Event(AgentEvent::Text(words)) => format!("text {words}"),
-        Heard::Event(AgentEvent::Thought(words)) => format!("thought {words}"),
-        Heard::Event(AgentEvent::Tool(call)) => {
+fn format_event(claude_event: &ClaudeEvent) -> String {
+    match claude_event {
+        ClaudeEvent::Event(AgentEvent::Text(text)) => format!("text {text}"),
+        ClaudeEvent::Event(AgentEvent::Thought(text)) => format!("thought {text}"),
+        ClaudeEvent::Event(AgentEvent::Tool(call)) => {
             format!(
                 "{} {} {}",
                 call.name,
@@ -36,76 +36,82 @@ fn in_short(heard: &Heard) -> String {
                 call.args.as_str()
             )
         }
-        Heard::Event(AgentEvent::Usage(usage)) => format!("context {:?}", usage.context_tokens),
-        Heard::Event(AgentEvent::Compacted) => "compacted".to_owned(),
-        Heard::Event(AgentEvent::Plan(steps)) => format!("plan of {}", steps.len()),
-        Heard::Event(AgentEvent::Unknown(json)) => format!("unknown {}", json.as_str()),
-        Heard::Event(other) => format!("{other:?}"),
-        Heard::Asked(asked) => format!("asked about {}", asked.request.call.id),
-        Heard::NotOffered { id, subtype } => format!("{id} wants {subtype}"),
-        Heard::Named(name) => format!("named {name}"),
-        Heard::Over(Ok(end)) => format!("over: {:?}", end.reason),
-        Heard::Over(Err(error)) => format!("failed: {error}"),
+        ClaudeEvent::Event(AgentEvent::Usage(usage)) => {
+            format!("context {:?}", usage.context_tokens)
+        }
+        ClaudeEvent::Event(AgentEvent::Compacted) => "compacted".to_owned(),
+        ClaudeEvent::Event(AgentEvent::Plan(steps)) => format!("plan of {}", steps.len()),
+        ClaudeEvent::Event(AgentEvent::Unknown(json)) => format!("unknown {}", json.as_str()),
+        ClaudeEvent::Event(other) => format!("{other:?}"),
+        ClaudeEvent::PermissionRequest(permission) => {
+            format!("asked about {}", permission.request.call.id)
+        }
+        ClaudeEvent::UnsupportedRequest { id, subtype } => format!("{id} wants {subtype}"),
+        ClaudeEvent::NativeId(native_id) => format!("named {native_id}"),
+        ClaudeEvent::TurnEnded(Ok(end)) => format!("over: {:?}", end.reason),
+        ClaudeEvent::TurnEnded(Err(error)) => format!("failed: {error}"),
     }
 }
 
-fn event(event: impl Into<Value>) -> Value {
+fn stream_event(event: impl Into<Value>) -> Value {
     json!({"type": "stream_event", "event": event.into(), "parent_tool_use_id": null})
 }
 
-fn starts(id: &str) -> Value {
+fn message_start(id: &str) -> Value {
     let usage = json!({"cache_creation_input_tokens": 7, "cache_read_input_tokens": 11, "input_tokens": 101, "output_tokens": 1});
-    event(json!({"type": "message_start", "message": {"id": id, "model": "m", "usage": usage}}))
-}
-
-fn says(words: &str) -> Value {
-    event(
-        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": words}}),
+    stream_event(
+        json!({"type": "message_start", "message": {"id": id, "model": "m", "usage": usage}}),
     )
 }
 
-fn ends() -> Value {
-    event(
+fn text_delta(text: &str) -> Value {
+    stream_event(
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
+    )
+}
+
+fn message_delta() -> Value {
+    stream_event(
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 20}}),
     )
 }
 
-fn whole(id: &str, content: impl Into<Value>) -> Value {
+fn complete_block(id: &str, content: impl Into<Value>) -> Value {
     json!({"type": "assistant", "message": {"id": id, "content": [content.into()], "usage": {"input_tokens": 101, "output_tokens": 1}}, "parent_tool_use_id": null})
 }
 
-fn text(words: &str) -> Value {
-    json!({"type": "text", "text": words})
+fn text_block(text: &str) -> Value {
+    json!({"type": "text", "text": text})
 }
 
-fn result() -> Value {
+fn success_result() -> Value {
     json!({"type": "result", "subtype": "success", "is_error": false, "stop_reason": "end_turn"})
 }
 
 #[test]
-fn what_was_streamed_is_not_told_twice() {
+fn streamed_text_is_emitted_once() {
     let lines = [
-        starts("m1"),
-        event(
+        message_start("m1"),
+        stream_event(
             json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hmm"}}),
         ),
-        event(
+        stream_event(
             json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "c3R1Yg=="}}),
         ),
-        whole(
+        complete_block(
             "m1",
             json!({"type": "thinking", "thinking": "hmm", "signature": "c3R1Yg=="}),
         ),
-        says("You "),
-        says("said"),
-        whole("m1", text("You said")),
-        event(json!({"type": "content_block_stop", "index": 1})),
-        ends(),
-        event(json!({"type": "message_stop"})),
-        result(),
+        text_delta("You "),
+        text_delta("said"),
+        complete_block("m1", text_block("You said")),
+        stream_event(json!({"type": "content_block_stop", "index": 1})),
+        message_delta(),
+        stream_event(json!({"type": "message_stop"})),
+        success_result(),
     ];
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         [
             "thought hmm",
             "text You ",
@@ -117,41 +123,41 @@ fn what_was_streamed_is_not_told_twice() {
 }
 
 #[test]
-fn what_was_not_streamed_is_told_whole() {
+fn text_that_was_not_streamed_is_emitted_in_full() {
     let lines = [
-        whole("m1", json!({"type": "thinking", "thinking": "hmm"})),
-        whole("m1", text("You said")),
-        whole("m2", text("more")),
-        result(),
+        complete_block("m1", json!({"type": "thinking", "thinking": "hmm"})),
+        complete_block("m1", text_block("You said")),
+        complete_block("m2", text_block("more")),
+        success_result(),
     ];
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         ["thought hmm", "text You said", "text more", "over: EndTurn"]
     );
 }
 
 #[test]
-fn an_answer_that_is_begun_again_is_not_told_twice() {
-    let cut = [
-        starts("m1"),
-        says("some words "),
-        says("that are "),
-        event(json!({"type": "message_stop"})),
+fn a_restarted_answer_is_emitted_once() {
+    let broken = [
+        message_start("m1"),
+        text_delta("some words "),
+        text_delta("that are "),
+        stream_event(json!({"type": "message_stop"})),
     ];
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "retry_delay_ms": 615, "error_status": null});
-    let again = [
-        starts("m2"),
-        says("some words "),
-        says("that are "),
-        says("cut"),
-        whole("m2", text("some words that are cut")),
-        ends(),
+    let restarted = [
+        message_start("m2"),
+        text_delta("some words "),
+        text_delta("that are "),
+        text_delta("cut"),
+        complete_block("m2", text_block("some words that are cut")),
+        message_delta(),
     ];
-    let mut lines = cut.to_vec();
+    let mut lines = broken.to_vec();
     lines.push(retry);
-    lines.extend(again);
+    lines.extend(restarted);
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         [
             "text some words ",
             "text that are ",
@@ -160,44 +166,58 @@ fn an_answer_that_is_begun_again_is_not_told_twice() {
         ]
     );
     // The stream may break a second time, earlier than before.
-    let mut lines = cut.to_vec();
-    lines.extend([starts("m2"), says("some words "), starts("m3")]);
-    lines.extend([says("some words "), says("that are "), says("new")]);
+    let mut lines = broken.to_vec();
+    lines.extend([
+        message_start("m2"),
+        text_delta("some words "),
+        message_start("m3"),
+    ]);
+    lines.extend([
+        text_delta("some words "),
+        text_delta("that are "),
+        text_delta("new"),
+    ]);
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         ["text some words ", "text that are ", "text new"]
     );
     // Claude Code may stop streaming and send the complete answer.
-    let mut lines = cut.to_vec();
-    lines.push(whole("m3", text("some words that are whole")));
+    let mut lines = broken.to_vec();
+    lines.push(complete_block(
+        "m3",
+        text_block("some words that are whole"),
+    ));
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         ["text some words ", "text that are ", "text whole"]
     );
     // Text that repeats an earlier, complete answer is not omitted.
     let lines = [
-        starts("m1"),
-        says("yes"),
-        ends(),
-        starts("m2"),
-        says("yes"),
-        ends(),
+        message_start("m1"),
+        text_delta("yes"),
+        message_delta(),
+        message_start("m2"),
+        text_delta("yes"),
+        message_delta(),
     ];
-    let words: Vec<String> = told(&lines);
-    assert_eq!(words.iter().filter(|told| *told == "text yes").count(), 2);
+    let events: Vec<String> = collect_events(&lines);
+    assert_eq!(
+        events.iter().filter(|event| *event == "text yes").count(),
+        2
+    );
 }
 
 #[test]
-fn a_tool_is_announced_filled_in_and_concluded() {
+fn a_tool_call_is_announced_updated_and_completed() {
     let lines = [
-        starts("m1"),
-        event(
+        message_start("m1"),
+        stream_event(
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}}),
         ),
-        event(
+        stream_event(
             json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"command\""}}),
         ),
-        whole(
+        complete_block(
             "m1",
             json!({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}),
         ),
@@ -205,7 +225,7 @@ fn a_tool_is_announced_filled_in_and_concluded() {
         json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a"}]}, "tool_use_result": {"stdout": "a"}}),
     ];
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         [
             "Bash pending {}",
             r#"Bash pending {"command":"ls"}"#,
@@ -216,32 +236,32 @@ fn a_tool_is_announced_filled_in_and_concluded() {
 }
 
 #[test]
-fn subagents_are_seen_working_and_not_heard() {
-    let of_subagent = |mut line: Value| {
+fn tool_calls_of_subagents_are_emitted_but_not_their_text() {
+    let from_subagent = |mut line: Value| {
         line["parent_tool_use_id"] = "t1".into();
         line
     };
     let lines = [
-        starts("m1"),
-        says("main"),
-        of_subagent(says("sub")),
-        of_subagent(whole("m9", text("sub"))),
-        of_subagent(whole(
+        message_start("m1"),
+        text_delta("main"),
+        from_subagent(text_delta("sub")),
+        from_subagent(complete_block("m9", text_block("sub"))),
+        from_subagent(complete_block(
             "m9",
             json!({"type": "tool_use", "id": "t2", "name": "Read", "input": {}}),
         )),
-        of_subagent(
+        from_subagent(
             json!({"type": "user", "message": {"content": [{"type": "text", "text": "do it"}]}}),
         ),
-        of_subagent(
+        from_subagent(
             json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t2", "content": "x"}]}}),
         ),
-        says(" again"),
-        whole("m1", text("main again")),
-        ends(),
+        text_delta(" again"),
+        complete_block("m1", text_block("main again")),
+        message_delta(),
     ];
     assert_eq!(
-        told(&lines),
+        collect_events(&lines),
         [
             "text main",
             "Read pending {}",
@@ -253,29 +273,30 @@ fn subagents_are_seen_working_and_not_heard() {
 }
 
 #[test]
-fn claudes_own_errors_are_no_answer() {
+fn errors_of_claude_code_are_not_part_of_the_answer() {
     let error = json!({
         "type": "assistant", "error": "rate_limit", "is_api_error_message": true,
         "message": {"id": "e1", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error: 429"}]},
     });
-    let over = json!({"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429, "result": "API Error: 429"});
+    let result = json!({"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429, "result": "API Error: 429"});
     assert_eq!(
-        told(&[error, over]),
+        collect_events(&[error, result]),
         ["failed: the agent answered the prompt with an error: API Error: 429"]
     );
 }
 
 #[test]
-fn the_wait_before_the_last_try_is_when_to_try_again() {
-    let mut turn = Turn::new("u1".to_owned(), false);
+fn the_delay_before_the_last_retry_determines_the_retry_time() {
+    let mut turn = ClaudeTurn::new("u1".to_owned(), false);
     let retry = json!({"type": "system", "subtype": "api_retry", "retry_delay_ms": 1000, "error_status": 429});
-    turn.hear(&retry, now());
-    let over = json!({"type": "result", "is_error": true, "api_error_status": 429, "result": "no"});
-    let heard = turn.hear(&over, now());
-    let [Heard::Over(Err(error))] = heard.as_slice() else {
-        panic!("{heard:?}");
+    turn.convert_line(&retry, now());
+    let result =
+        json!({"type": "result", "is_error": true, "api_error_status": 429, "result": "no"});
+    let events = turn.convert_line(&result, now());
+    let [ClaudeEvent::TurnEnded(Err(error))] = events.as_slice() else {
+        panic!("{events:?}");
     };
-    let failure = error.failure(now());
+    let failure = error.to_failure(now());
     assert_eq!(
         failure.retry_at,
         now().checked_add(Duration::from_secs(1)).ok()
@@ -283,23 +304,23 @@ fn the_wait_before_the_last_try_is_when_to_try_again() {
 }
 
 #[test]
-fn a_spent_quota_is_told_with_its_reset() {
-    let mut turn = Turn::new("u1".to_owned(), false);
+fn an_exhausted_quota_reports_its_reset_time() {
+    let mut turn = ClaudeTurn::new("u1".to_owned(), false);
     let reset = now().as_second() + 60;
     let limit = json!({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": reset, "rateLimitType": "five_hour"}});
-    assert!(turn.hear(&limit, now()).is_empty());
-    let over = json!({"type": "result", "is_error": true, "api_error_status": 429, "result": "You've hit your limit"});
-    let heard = turn.hear(&over, now());
-    let [Heard::Over(Err(error))] = heard.as_slice() else {
-        panic!("{heard:?}");
+    assert!(turn.convert_line(&limit, now()).is_empty());
+    let result = json!({"type": "result", "is_error": true, "api_error_status": 429, "result": "You've hit your limit"});
+    let events = turn.convert_line(&result, now());
+    let [ClaudeEvent::TurnEnded(Err(error))] = events.as_slice() else {
+        panic!("{events:?}");
     };
-    let failure = error.failure(now());
+    let failure = error.to_failure(now());
     assert_eq!(failure.class, segue_core::session::FailureClass::Quota);
     assert_eq!(failure.retry_at, Timestamp::from_second(reset).ok());
 }
 
 #[test]
-fn lines_are_told_by_their_type() {
+fn lines_are_converted_by_their_type() {
     let cases = [
         (
             json!({"type": "system", "subtype": "init", "session_id": "s2"}),
@@ -332,11 +353,11 @@ fn lines_are_told_by_their_type() {
         ),
         (json!({}), vec!["unknown {}"]),
         (
-            whole("m1", json!({"type": "odd_block"})),
+            complete_block("m1", json!({"type": "odd_block"})),
             vec![r#"unknown {"type":"odd_block"}"#],
         ),
         (
-            whole(
+            complete_block(
                 "m1",
                 json!({"type": "tool_use", "id": "t1", "name": "TodoWrite", "input": {"todos": []}}),
             ),
@@ -352,19 +373,23 @@ fn lines_are_told_by_their_type() {
         ),
     ];
     for (line, expected) in cases {
-        assert_eq!(told(std::slice::from_ref(&line)), expected, "{line}");
+        assert_eq!(
+            collect_events(std::slice::from_ref(&line)),
+            expected,
+            "{line}"
+        );
     }
 }
 
 #[test]
-fn a_question_is_about_a_call_that_waits() {
-    let mut turn = Turn::new("u1".to_owned(), false);
+fn a_permission_request_concerns_a_pending_call() {
+    let mut turn = ClaudeTurn::new("u1".to_owned(), false);
     let line = json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool", "tool_name": "Write", "input": {"file_path": "/f"}, "tool_use_id": "t1"}});
-    let heard = turn.hear(&line, now());
-    let [Heard::Asked(asked)] = heard.as_slice() else {
-        panic!("{heard:?}");
+    let events = turn.convert_line(&line, now());
+    let [ClaudeEvent::PermissionRequest(permission)] = events.as_slice() else {
+        panic!("{events:?}");
     };
-    let call = &asked.request.call;
+    let call = &permission.request.call;
     assert_eq!(
         (call.name.as_str(), call.kind.as_str(), call.status),
         ("Write", "edit", ToolStatus::Pending)
@@ -373,72 +398,94 @@ fn a_question_is_about_a_call_that_waits() {
 }
 
 #[test]
-fn a_turn_of_claudes_own_is_not_taken_for_ours() {
-    let own = [
+fn a_turn_that_claude_code_starts_is_not_part_of_the_prompts_turn() {
+    let background_turn = [
         json!({"type": "system", "subtype": "task_notification", "summary": "done"}),
-        starts("m1"),
-        says("by the way"),
-        result(),
+        message_start("m1"),
+        text_delta("by the way"),
+        success_result(),
     ];
-    let question = json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t1"}});
-    let taken_up = [
+    let permission_request = json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t1"}});
+    let acceptance_lines = [
         json!({"type": "user", "uuid": "u1", "isReplay": true, "message": {"content": []}}),
         json!({"type": "command_lifecycle", "command_uuid": "u1", "state": "started"}),
     ];
-    for sign in taken_up {
-        let mut turn = Turn::new("u1".to_owned(), true);
-        assert_eq!(told_of(&mut turn, &own), Vec::<String>::new());
-        let asked = told_of(&mut turn, std::slice::from_ref(&question));
-        assert_eq!(asked, ["asked about t1"], "whoever asks, Claude waits");
-        let ours = [sign, starts("m2"), says("answer"), result()];
-        assert_eq!(told_of(&mut turn, &ours), ["text answer", "over: EndTurn"]);
+    for acceptance_line in acceptance_lines {
+        let mut turn = ClaudeTurn::new("u1".to_owned(), true);
+        assert_eq!(
+            collect_turn_events(&mut turn, &background_turn),
+            Vec::<String>::new()
+        );
+        let events = collect_turn_events(&mut turn, std::slice::from_ref(&permission_request));
+        assert_eq!(events, ["asked about t1"], "whoever asks, Claude waits");
+        let prompt_turn = [
+            acceptance_line,
+            message_start("m2"),
+            text_delta("answer"),
+            success_result(),
+        ];
+        assert_eq!(
+            collect_turn_events(&mut turn, &prompt_turn),
+            ["text answer", "over: EndTurn"]
+        );
     }
-    let mut turn = Turn::new("u1".to_owned(), true);
-    let others =
+    let mut turn = ClaudeTurn::new("u1".to_owned(), true);
+    let other_prompt =
         json!({"type": "user", "uuid": "u0", "isReplay": true, "message": {"content": []}});
-    assert_eq!(turn.takes_up(&others), TakenUp::NotTold);
-    assert_eq!(told_of(&mut turn, &[result()]), Vec::<String>::new());
-}
-
-#[test]
-fn a_cancelled_turn_is_cancelled() {
-    let mut turn = Turn::new("u1".to_owned(), false);
-    turn.cancel();
-    let over = json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "terminal_reason": "aborted_streaming"});
-    let heard = turn.hear(&over, now());
-    assert!(
-        matches!(heard.as_slice(), [Heard::Over(Ok(end))] if end.reason == StopReason::Cancelled)
+    assert_eq!(
+        turn.check_acceptance(&other_prompt),
+        PromptAcceptance::Unreported
+    );
+    assert_eq!(
+        collect_turn_events(&mut turn, &[success_result()]),
+        Vec::<String>::new()
     );
 }
 
 #[test]
-fn a_cancel_that_came_before_the_prompt_was_taken_up_is_too_early() {
-    let ours = json!({"type": "user", "uuid": "u1", "isReplay": true, "message": {"content": []}});
+fn a_cancelled_turn_ends_as_cancelled() {
+    let mut turn = ClaudeTurn::new("u1".to_owned(), false);
+    turn.record_cancel();
+    let result = json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "terminal_reason": "aborted_streaming"});
+    let events = turn.convert_line(&result, now());
+    assert!(
+        matches!(events.as_slice(), [ClaudeEvent::TurnEnded(Ok(end))] if end.reason == StopReason::Cancelled)
+    );
+}
+
+#[test]
+fn a_cancel_before_the_prompt_was_accepted_must_be_repeated() {
+    let acceptance_line =
+        json!({"type": "user", "uuid": "u1", "isReplay": true, "message": {"content": []}});
     let cases = [
         // (Claude Code reports the start, segue requested a stop, expected result)
-        (true, false, TakenUp::Told),
-        (true, true, TakenUp::TooLate),
-        (false, true, TakenUp::Told),
+        (true, false, PromptAcceptance::Accepted),
+        (true, true, PromptAcceptance::AcceptedAfterCancel),
+        (false, true, PromptAcceptance::Accepted),
     ];
-    for (tells, cancelled, expected) in cases {
-        let mut turn = Turn::new("u1".to_owned(), tells);
+    for (reports_acceptance, cancelled, expected) in cases {
+        let mut turn = ClaudeTurn::new("u1".to_owned(), reports_acceptance);
         if cancelled {
-            turn.cancel();
+            turn.record_cancel();
         }
-        assert_eq!(turn.takes_up(&ours), expected);
-        assert_eq!(turn.takes_up(&ours), TakenUp::Told, "once");
+        assert_eq!(turn.check_acceptance(&acceptance_line), expected);
+        assert_eq!(
+            turn.check_acceptance(&acceptance_line),
+            PromptAcceptance::Accepted,
+            "once"
+        );
     }
 }
 
 #[test]
-fn a_refusal_is_told_with_its_reason() {
-    let over = json!({"type": "result", "subtype": "success", "is_error": true, "stop_reason": "refusal", "result": "API Error: flagged"});
+fn a_refusal_includes_its_reason() {
+    let result = json!({"type": "result", "subtype": "success", "is_error": true, "stop_reason": "refusal", "result": "API Error: flagged"});
     assert_eq!(
-        told(std::slice::from_ref(&over)),
+        collect_events(std::slice::from_ref(&result)),
         ["text API Error: flagged", "over: Refusal"]
     );
     assert_eq!(
-        told(&[starts("m1"), says("partial"), over]),
+        collect_events(&[message_start("m1"), text_delta("partial"), result]),
         [
             "text partial",
             "text \n\nAPI Error: flagged",

@@ -1,26 +1,26 @@
 //! Correction of tool calls that the adapter cannot classify reliably.
 
 use async_trait::async_trait;
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, ToolCall};
 use serde_json::{Value, json};
 
 use crate::codex::{items, reads};
-use crate::{AgentError, Conversation, Step};
+use crate::{AgentConnection, AgentError, ConnectionEvent};
 
 /// A connection that treats a command as read-only only if segue can verify it, whatever kind the adapter reports.
-pub(super) struct Doubted(pub(super) Box<dyn Conversation>);
+pub(super) struct ReclassifiedConnection(pub(super) Box<dyn AgentConnection>);
 
 /// Corrects the kind of a call. Replaces the title too, because the user must see the complete command.
-fn doubted(mut call: ToolCall) -> ToolCall {
+fn reclassify_call(mut call: ToolCall) -> ToolCall {
     let args: Value = serde_json::from_str(call.args.as_str()).unwrap_or_default();
-    let kind = match command(&args) {
-        Some(_) if wants_more(&args) => "execute",
+    let kind = match find_script(&args) {
+        Some(_) if needs_extra_permissions(&args) => "execute",
         Some(script) => {
-            let reads = reads::only_reads(&script);
+            let read_only = reads::is_read_only(&script);
             call.name = script;
-            if reads { "read" } else { "execute" }
+            if read_only { "read" } else { "execute" }
         }
         // The adapter announces commands that it takes for read-only without their arguments.
         None if args == json!({}) && ["read", "search"].contains(&call.kind.as_str()) => "execute",
@@ -32,11 +32,11 @@ fn doubted(mut call: ToolCall) -> ToolCall {
 
 /// Returns the script that a call runs; `None` if it runs none. Older adapters send the script as an array, with its
 /// shell.
-fn command(args: &Value) -> Option<String> {
+fn find_script(args: &Value) -> Option<String> {
     match &args["command"] {
         Value::Null => None,
-        Value::String(command) => Some(items::script(command)),
-        Value::Array(words) => Some(match words.as_slice() {
+        Value::String(command) => Some(items::strip_shell(command)),
+        Value::Array(argv) => Some(match argv.as_slice() {
             [_, Value::String(flag), Value::String(script)] if flag == "-lc" => script.clone(),
             _ => args["command"].to_string(),
         }),
@@ -45,38 +45,40 @@ fn command(args: &Value) -> Option<String> {
 }
 
 /// Returns `true` if the call requests more than to run the command.
-fn wants_more(args: &Value) -> bool {
-    let more = [
+fn needs_extra_permissions(args: &Value) -> bool {
+    let extra_fields = [
         "url",
         "additionalPermissions",
         "additional_permissions",
         "network_approval_context",
     ];
-    more.iter().any(|name| !args[*name].is_null())
+    extra_fields.iter().any(|name| !args[*name].is_null())
 }
 
 #[async_trait]
-impl Conversation for Doubted {
+impl AgentConnection for ReclassifiedConnection {
     fn native_id(&self) -> Option<&NativeId> {
         self.0.native_id()
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.0.process()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.0.process_identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
-        self.0.send(prompt).await
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
+        self.0.send_prompt(prompt).await
     }
 
-    async fn next(&mut self) -> Step {
-        match self.0.next().await {
-            Step::Event(AgentEvent::Tool(call)) => Step::Event(AgentEvent::Tool(doubted(call))),
-            Step::Ask(mut request, reply) => {
-                request.call = doubted(request.call);
-                Step::Ask(request, reply)
+    async fn next_event(&mut self) -> ConnectionEvent {
+        match self.0.next_event().await {
+            ConnectionEvent::Event(AgentEvent::Tool(call)) => {
+                ConnectionEvent::Event(AgentEvent::Tool(reclassify_call(call)))
             }
-            step => step,
+            ConnectionEvent::PermissionRequested(mut request, reply) => {
+                request.call = reclassify_call(request.call);
+                ConnectionEvent::PermissionRequested(request, reply)
+            }
+            event => event,
         }
     }
 
@@ -99,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn call(kind: &str, args: &Value) -> ToolCall {
+    fn build_call(kind: &str, args: &Value) -> ToolCall {
         ToolCall {
             id: "c".into(),
             name: "Read file 'a'".into(),
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_is_called_does_not_count() {
+    fn the_reported_kind_of_a_command_is_ignored() {
         // Calls as the adapters 2.6 and 0.16 report them.
         let cases = [
             ("execute", json!({"command": "cat a", "cwd": "/p"}), "read"),
@@ -156,18 +158,18 @@ mod tests {
             ("search", json!({"query": "weather"}), "search"),
             ("other", json!({"server": "s", "tool": "t"}), "other"),
         ];
-        for (called, args, expected) in cases {
+        for (reported_kind, args, expected) in cases {
             assert_eq!(
-                doubted(call(called, &args)).kind,
+                reclassify_call(build_call(reported_kind, &args)).kind,
                 expected,
-                "{called} {args}"
+                "{reported_kind} {args}"
             );
         }
     }
 
     #[test]
-    fn a_command_is_called_by_all_of_it() {
-        const TITLE: &str = "Read file 'a'";
+    fn the_title_of_a_call_is_its_complete_command() {
+        const ADAPTER_TITLE: &str = "Read file 'a'";
         let cases = [
             (json!({"command": "cat a | tee b"}), "cat a | tee b"),
             (
@@ -181,13 +183,17 @@ mod tests {
             (json!({"command": ["tee", "b"]}), r#"["tee","b"]"#),
             (
                 json!({"command": "curl x", "url": "https://example.org"}),
-                TITLE,
+                ADAPTER_TITLE,
             ),
-            (json!({"path": "/p/a.png"}), TITLE),
-            (json!({}), TITLE),
+            (json!({"path": "/p/a.png"}), ADAPTER_TITLE),
+            (json!({}), ADAPTER_TITLE),
         ];
         for (args, expected) in cases {
-            assert_eq!(doubted(call("read", &args)).name, expected, "{args}");
+            assert_eq!(
+                reclassify_call(build_call("read", &args)).name,
+                expected,
+                "{args}"
+            );
         }
     }
 }

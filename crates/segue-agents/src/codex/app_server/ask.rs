@@ -8,18 +8,18 @@ use crate::codex::{items, reads};
 
 /// A request of Codex.
 #[derive(Debug, PartialEq)]
-pub(super) enum Question {
+pub(super) enum CodexRequest {
     /// A permission request, with the format of its answer.
-    May(PermissionRequest, Form),
+    Permission(PermissionRequest, CodexAnswerFormat),
     /// A request for input, which segue cannot provide, with the result that declines it.
-    Nobody(Value),
+    Declined(Value),
     /// A request of an unknown kind.
     Unknown,
 }
 
 /// Format in which a permission is granted.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Form {
+pub(super) enum CodexAnswerFormat {
     /// Decision about a command or a change.
     Decision,
     /// Result of a form, which is how Codex requests permission for tools of MCP servers.
@@ -28,85 +28,90 @@ pub(super) enum Form {
     Grant(Value),
 }
 
-const ONCE: &str = "accept";
-const ALWAYS: &str = "acceptForSession";
-const NO: &str = "decline";
+const ACCEPT_OPTION_ID: &str = "accept";
+const ACCEPT_FOR_SESSION_OPTION_ID: &str = "acceptForSession";
+const DECLINE_OPTION_ID: &str = "decline";
 
-/// Classifies a request of Codex. `open` finds an open tool call that satisfies a predicate.
-pub(super) fn question<'a>(
+/// Classifies a request of Codex. `find_open_call` finds an open tool call that satisfies a predicate.
+pub(super) fn classify_request<'a>(
     method: &str,
     params: &Value,
-    open: impl Fn(&dyn Fn(&ToolCall) -> bool) -> Option<&'a ToolCall>,
-) -> Question {
+    find_open_call: impl Fn(&dyn Fn(&ToolCall) -> bool) -> Option<&'a ToolCall>,
+) -> CodexRequest {
     let id = params["itemId"].as_str().unwrap_or_default();
-    let known = || open(&|call| call.id == id).cloned();
+    let open_call = || find_open_call(&|call| call.id == id).cloned();
     match method {
-        "item/commandExecution/requestApproval" => {
-            Question::May(request(command(params, known())), Form::Decision)
-        }
+        "item/commandExecution/requestApproval" => CodexRequest::Permission(
+            build_permission_request(build_command_call(params, open_call())),
+            CodexAnswerFormat::Decision,
+        ),
         "item/fileChange/requestApproval" => {
-            let call = known().unwrap_or_else(|| bare(id, "edit files", "edit", params));
-            Question::May(request(call), Form::Decision)
+            let call =
+                open_call().unwrap_or_else(|| build_pending_call(id, "edit files", "edit", params));
+            CodexRequest::Permission(build_permission_request(call), CodexAnswerFormat::Decision)
         }
         "item/permissions/requestApproval" => {
-            let call = bare(id, "more permissions", "other", params);
-            let form = Form::Grant(params["permissions"].clone());
-            Question::May(request(call), form)
+            let call = build_pending_call(id, "more permissions", "other", params);
+            let format = CodexAnswerFormat::Grant(params["permissions"].clone());
+            CodexRequest::Permission(build_permission_request(call), format)
         }
-        "mcpServer/elicitation/request" => elicitation(params, open),
+        "mcpServer/elicitation/request" => classify_elicitation(params, find_open_call),
         "item/tool/requestUserInput" => {
             let questions = params["questions"].as_array().into_iter().flatten();
-            let none = questions
+            let empty_answers = questions
                 .filter_map(|question| question["id"].as_str())
                 .map(|id| (id.to_owned(), json!({"answers": []})))
                 .collect::<Map<_, _>>();
-            Question::Nobody(json!({ "answers": none }))
+            CodexRequest::Declined(json!({ "answers": empty_answers }))
         }
-        _ => Question::Unknown,
+        _ => CodexRequest::Unknown,
     }
 }
 
 /// Classifies an elicitation: an MCP server asks for input, or Codex asks whether a tool of the server may run. Only
 /// the latter is a permission request. segue declines the former, because it cannot fill in forms.
-fn elicitation<'a>(
+fn classify_elicitation<'a>(
     params: &Value,
-    open: impl Fn(&dyn Fn(&ToolCall) -> bool) -> Option<&'a ToolCall>,
-) -> Question {
+    find_open_call: impl Fn(&dyn Fn(&ToolCall) -> bool) -> Option<&'a ToolCall>,
+) -> CodexRequest {
     let meta = &params["_meta"];
     if meta["codex_approval_kind"] != "mcp_tool_call" {
-        return Question::Nobody(json!({"action": "decline", "content": null}));
+        return CodexRequest::Declined(json!({"action": "decline", "content": null}));
     }
     let server = format!("{}.", params["serverName"].as_str().unwrap_or_default());
     let args = |call: &ToolCall| serde_json::from_str::<Value>(call.args.as_str()).ok();
-    let known = open(&|call| {
+    let open_call = find_open_call(&|call| {
         call.name.starts_with(&server) && args(call).as_ref() == Some(&meta["tool_params"])
     });
-    let call = known.cloned().unwrap_or_else(|| {
+    let call = open_call.cloned().unwrap_or_else(|| {
         let name = params["message"].as_str().unwrap_or("a tool");
-        bare(&server, name, "other", &meta["tool_params"])
+        build_pending_call(&server, name, "other", &meta["tool_params"])
     });
-    Question::May(request(call), Form::Elicitation)
+    CodexRequest::Permission(
+        build_permission_request(call),
+        CodexAnswerFormat::Elicitation,
+    )
 }
 
-fn command(params: &Value, known: Option<ToolCall>) -> ToolCall {
+fn build_command_call(params: &Value, open_call: Option<ToolCall>) -> ToolCall {
     let text = params["command"].as_str();
     let id = params["itemId"].as_str().unwrap_or_default();
-    let mut call = known.unwrap_or_else(|| {
-        let name = text.map_or_else(|| "a command".to_owned(), items::script);
-        bare(id, &name, "execute", params)
+    let mut call = open_call.unwrap_or_else(|| {
+        let name = text.map_or_else(|| "a command".to_owned(), items::strip_shell);
+        build_pending_call(id, &name, "execute", params)
     });
     // Codex requests network access for, or input to, a running command with the item of that command.
     let host = params["networkApprovalContext"]["host"].as_str();
     if let Some(host) = host {
         call.name = format!("reach {host}");
         "fetch".clone_into(&mut call.kind);
-    } else if text.is_some_and(|text| only_reads(text, &params["commandActions"])) {
+    } else if text.is_some_and(|text| is_read_only_command(text, &params["commandActions"])) {
         "read".clone_into(&mut call.kind);
     }
     call
 }
 
-fn bare(id: &str, name: &str, kind: &str, args: &Value) -> ToolCall {
+fn build_pending_call(id: &str, name: &str, kind: &str, args: &Value) -> ToolCall {
     ToolCall {
         id: id.to_owned(),
         name: name.to_owned(),
@@ -119,17 +124,17 @@ fn bare(id: &str, name: &str, kind: &str, args: &Value) -> ToolCall {
 }
 
 /// Returns `true` if a command only reads and Codex finds no other command in it.
-fn only_reads(command: &str, actions: &Value) -> bool {
-    let script = items::script(command);
-    let one = actions.as_array().is_some_and(|actions| {
+fn is_read_only_command(command: &str, actions: &Value) -> bool {
+    let script = items::strip_shell(command);
+    let is_single_command = actions.as_array().is_some_and(|actions| {
         actions
             .iter()
             .all(|action| action["command"] == script.as_str())
     });
-    one && reads::only_reads(&script)
+    is_single_command && reads::is_read_only(&script)
 }
 
-fn request(mut call: ToolCall) -> PermissionRequest {
+fn build_permission_request(mut call: ToolCall) -> PermissionRequest {
     call.status = ToolStatus::Pending;
     let option = |id: &str, name: &str, kind| PermissionOption {
         id: id.to_owned(),
@@ -139,33 +144,41 @@ fn request(mut call: ToolCall) -> PermissionRequest {
     PermissionRequest {
         call,
         options: vec![
-            option(ONCE, "Yes", PermissionKind::AllowOnce),
+            option(ACCEPT_OPTION_ID, "Yes", PermissionKind::AllowOnce),
             option(
-                ALWAYS,
+                ACCEPT_FOR_SESSION_OPTION_ID,
                 "Yes, for the rest of the conversation",
                 PermissionKind::AllowAlways,
             ),
-            option(NO, "No", PermissionKind::RejectOnce),
+            option(DECLINE_OPTION_ID, "No", PermissionKind::RejectOnce),
         ],
     }
 }
 
 /// Converts an answer to the format that Codex expects.
-pub(super) fn answer(form: &Form, answer: &PermissionAnswer) -> Value {
-    let chosen = match answer {
-        PermissionAnswer::Choose(id) if [ONCE, ALWAYS].contains(&id.as_str()) => id,
-        PermissionAnswer::Choose(_) => NO,
+pub(super) fn encode_answer(format: &CodexAnswerFormat, answer: &PermissionAnswer) -> Value {
+    let choice = match answer {
+        PermissionAnswer::Selected(id)
+            if [ACCEPT_OPTION_ID, ACCEPT_FOR_SESSION_OPTION_ID].contains(&id.as_str()) =>
+        {
+            id
+        }
+        PermissionAnswer::Selected(_) => DECLINE_OPTION_ID,
         PermissionAnswer::Cancelled => "cancel",
     };
-    match (form, chosen) {
-        (Form::Decision, decision) => json!({ "decision": decision }),
-        (Form::Elicitation, ALWAYS) => {
+    match (format, choice) {
+        (CodexAnswerFormat::Decision, decision) => json!({ "decision": decision }),
+        (CodexAnswerFormat::Elicitation, ACCEPT_FOR_SESSION_OPTION_ID) => {
             json!({"action": "accept", "content": null, "_meta": {"persist": "session"}})
         }
-        (Form::Elicitation, action) => json!({"action": action, "content": null}),
-        (Form::Grant(wanted), ONCE) => json!({"permissions": wanted, "scope": "turn"}),
-        (Form::Grant(wanted), ALWAYS) => json!({"permissions": wanted, "scope": "session"}),
-        (Form::Grant(_), _) => json!({"permissions": {}, "scope": "turn"}),
+        (CodexAnswerFormat::Elicitation, action) => json!({"action": action, "content": null}),
+        (CodexAnswerFormat::Grant(permissions), ACCEPT_OPTION_ID) => {
+            json!({"permissions": permissions, "scope": "turn"})
+        }
+        (CodexAnswerFormat::Grant(permissions), ACCEPT_FOR_SESSION_OPTION_ID) => {
+            json!({"permissions": permissions, "scope": "session"})
+        }
+        (CodexAnswerFormat::Grant(_), _) => json!({"permissions": {}, "scope": "turn"}),
     }
 }
 
@@ -173,21 +186,21 @@ pub(super) fn answer(form: &Form, answer: &PermissionAnswer) -> Value {
 mod tests {
     use super::*;
 
-    fn asked(method: &str, params: &Value, open: &[ToolCall]) -> Question {
-        question(method, params, |wanted| {
-            open.iter().find(|call| wanted(call))
+    fn classify(method: &str, params: &Value, open_calls: &[ToolCall]) -> CodexRequest {
+        classify_request(method, params, |predicate| {
+            open_calls.iter().find(|call| predicate(call))
         })
     }
 
-    fn permission(question: Question) -> (PermissionRequest, Form) {
-        match question {
-            Question::May(request, form) => (request, form),
+    fn expect_permission(codex_request: CodexRequest) -> (PermissionRequest, CodexAnswerFormat) {
+        match codex_request {
+            CodexRequest::Permission(request, format) => (request, format),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_command_that_only_reads_is_known_and_nothing_else_is() {
+    fn only_read_only_commands_are_classified_as_reads() {
         // Command, action that Codex 0.166 reported for it, and expected result.
         let cases = [
             ("cat README.md", "cat README.md", true),
@@ -210,30 +223,37 @@ mod tests {
         for (script, action, expected) in cases {
             let params = json!({"itemId": "c", "command": format!("/bin/bash -lc '{script}'"),
                 "commandActions": [{"type": "read", "command": action}]});
-            let (request, _) =
-                permission(asked("item/commandExecution/requestApproval", &params, &[]));
+            let (request, _) = expect_permission(classify(
+                "item/commandExecution/requestApproval",
+                &params,
+                &[],
+            ));
             let kind = if expected { "read" } else { "execute" };
             assert_eq!(request.call.kind, kind, "{script}");
             assert_eq!(request.call.name, script);
         }
-        assert!(!only_reads("ls", &Value::Null));
+        assert!(!is_read_only_command("ls", &Value::Null));
     }
 
     #[test]
-    fn a_change_is_asked_for_with_what_is_known_of_it() {
+    fn a_permission_request_for_a_change_contains_the_open_call() {
         let item = json!({"type": "fileChange", "id": "f", "status": "inProgress",
             "changes": [{"path": "/p/a", "kind": {"type": "add"}, "diff": "x\n"}]});
-        let open = [items::tool(&item, false).unwrap()];
-        let (request, form) = permission(asked(
+        let open_calls = [items::parse_tool_call(&item, false).unwrap()];
+        let (request, format) = expect_permission(classify(
             "item/fileChange/requestApproval",
             &json!({"itemId": "f"}),
-            &open,
+            &open_calls,
         ));
         assert_eq!(request.call.diffs.len(), 1);
         assert_eq!(request.call.kind, "edit");
-        assert_eq!(form, Form::Decision);
+        assert_eq!(format, CodexAnswerFormat::Decision);
         let unknown = json!({"itemId": "g"});
-        let (request, _) = permission(asked("item/fileChange/requestApproval", &unknown, &open));
+        let (request, _) = expect_permission(classify(
+            "item/fileChange/requestApproval",
+            &unknown,
+            &open_calls,
+        ));
         assert_eq!(
             (request.call.id.as_str(), request.call.kind.as_str()),
             ("g", "edit")
@@ -241,105 +261,129 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_servers_are_asked_for_and_their_forms_are_not_filled_in() {
+    fn mcp_tools_request_permission_and_mcp_forms_are_declined() {
         let item = json!({"type": "mcpToolCall", "id": "m", "server": "lab", "tool": "ping",
             "arguments": {"x": "1"}, "status": "inProgress"});
-        let open = [items::tool(&item, false).unwrap()];
+        let open_calls = [items::parse_tool_call(&item, false).unwrap()];
         let mut params = json!({"serverName": "lab", "message": "Allow it?", "mode": "form",
             "_meta": {"codex_approval_kind": "mcp_tool_call", "tool_params": {"x": "1"}}});
-        let (request, form) = permission(asked("mcpServer/elicitation/request", &params, &open));
+        let (request, format) = expect_permission(classify(
+            "mcpServer/elicitation/request",
+            &params,
+            &open_calls,
+        ));
         assert_eq!(request.call.id, "m");
-        assert_eq!(form, Form::Elicitation);
+        assert_eq!(format, CodexAnswerFormat::Elicitation);
         params["_meta"]["tool_params"] = json!({"x": "2"});
-        let (request, _) = permission(asked("mcpServer/elicitation/request", &params, &open));
+        let (request, _) = expect_permission(classify(
+            "mcpServer/elicitation/request",
+            &params,
+            &open_calls,
+        ));
         assert_eq!(request.call.name, "Allow it?");
         params["_meta"] = Value::Null;
-        let refused = Question::Nobody(json!({"action": "decline", "content": null}));
+        let declined = CodexRequest::Declined(json!({"action": "decline", "content": null}));
         assert_eq!(
-            asked("mcpServer/elicitation/request", &params, &open),
-            refused
+            classify("mcpServer/elicitation/request", &params, &open_calls),
+            declined
         );
     }
 
     #[test]
-    fn reaching_a_host_is_not_the_command_itself() {
+    fn network_access_is_not_classified_as_the_command() {
         let params = json!({"itemId": "c", "command": "/bin/bash -lc 'cat x'",
             "commandActions": [{"command": "cat x"}], "networkApprovalContext": {"host": "example.org"}});
-        let (request, _) = permission(asked("item/commandExecution/requestApproval", &params, &[]));
+        let (request, _) = expect_permission(classify(
+            "item/commandExecution/requestApproval",
+            &params,
+            &[],
+        ));
         assert_eq!(request.call.name, "reach example.org");
         assert_eq!(request.call.kind, "fetch");
     }
 
     #[test]
-    fn questions_are_never_left_open() {
+    fn input_requests_get_empty_answers() {
         let params = json!({"questions": [{"id": "q1"}, {"id": "q2"}]});
-        let none = json!({"answers": {"q1": {"answers": []}, "q2": {"answers": []}}});
+        let empty_answers = json!({"answers": {"q1": {"answers": []}, "q2": {"answers": []}}});
         assert_eq!(
-            asked("item/tool/requestUserInput", &params, &[]),
-            Question::Nobody(none)
+            classify("item/tool/requestUserInput", &params, &[]),
+            CodexRequest::Declined(empty_answers)
         );
         assert_eq!(
-            asked("attestation/generate", &params, &[]),
-            Question::Unknown
+            classify("attestation/generate", &params, &[]),
+            CodexRequest::Unknown
         );
     }
 
     #[test]
-    fn each_form_has_its_answers() {
-        let wanted = json!({"network": {"enabled": true}});
-        let grant = Form::Grant(wanted.clone());
-        let chosen = |id: &str| PermissionAnswer::Choose(id.to_owned());
+    fn each_answer_format_encodes_every_choice() {
+        let permissions = json!({"network": {"enabled": true}});
+        let grant = CodexAnswerFormat::Grant(permissions.clone());
+        let choose = |id: &str| PermissionAnswer::Selected(id.to_owned());
         let cases = [
-            (Form::Decision, chosen(ONCE), json!({"decision": "accept"})),
             (
-                Form::Decision,
-                chosen(ALWAYS),
+                CodexAnswerFormat::Decision,
+                choose(ACCEPT_OPTION_ID),
+                json!({"decision": "accept"}),
+            ),
+            (
+                CodexAnswerFormat::Decision,
+                choose(ACCEPT_FOR_SESSION_OPTION_ID),
                 json!({"decision": "acceptForSession"}),
             ),
-            (Form::Decision, chosen(NO), json!({"decision": "decline"})),
             (
-                Form::Decision,
-                chosen("nonsense"),
+                CodexAnswerFormat::Decision,
+                choose(DECLINE_OPTION_ID),
                 json!({"decision": "decline"}),
             ),
             (
-                Form::Decision,
+                CodexAnswerFormat::Decision,
+                choose("nonsense"),
+                json!({"decision": "decline"}),
+            ),
+            (
+                CodexAnswerFormat::Decision,
                 PermissionAnswer::Cancelled,
                 json!({"decision": "cancel"}),
             ),
             (
-                Form::Elicitation,
-                chosen(ONCE),
+                CodexAnswerFormat::Elicitation,
+                choose(ACCEPT_OPTION_ID),
                 json!({"action": "accept", "content": null}),
             ),
             (
-                Form::Elicitation,
-                chosen(ALWAYS),
+                CodexAnswerFormat::Elicitation,
+                choose(ACCEPT_FOR_SESSION_OPTION_ID),
                 json!({"action": "accept", "content": null, "_meta": {"persist": "session"}}),
             ),
             (
-                Form::Elicitation,
-                chosen(NO),
+                CodexAnswerFormat::Elicitation,
+                choose(DECLINE_OPTION_ID),
                 json!({"action": "decline", "content": null}),
             ),
             (
                 grant.clone(),
-                chosen(ONCE),
-                json!({"permissions": wanted, "scope": "turn"}),
+                choose(ACCEPT_OPTION_ID),
+                json!({"permissions": permissions, "scope": "turn"}),
             ),
             (
                 grant.clone(),
-                chosen(ALWAYS),
-                json!({"permissions": wanted, "scope": "session"}),
+                choose(ACCEPT_FOR_SESSION_OPTION_ID),
+                json!({"permissions": permissions, "scope": "session"}),
             ),
             (
                 grant,
-                chosen(NO),
+                choose(DECLINE_OPTION_ID),
                 json!({"permissions": {}, "scope": "turn"}),
             ),
         ];
-        for (form, given, expected) in cases {
-            assert_eq!(answer(&form, &given), expected, "{form:?} {given:?}");
+        for (format, answer, expected) in cases {
+            assert_eq!(
+                encode_answer(&format, &answer),
+                expected,
+                "{format:?} {answer:?}"
+            );
         }
     }
 }

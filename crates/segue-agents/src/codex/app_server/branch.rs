@@ -2,112 +2,136 @@
 
 use serde_json::{Value, json};
 
-use super::talk::Talk;
-use super::turn::Turn;
-use super::{AppServer, lost};
-use crate::classify::Refusal;
-use crate::codex::{rollout, usage::Meter};
-use crate::{AgentError, NativePoint, OpenRequest};
+use super::talk::RpcClient;
+use super::turn::CodexTurn;
+use super::{AppServerAgent, unknown_thread_refusal};
+use crate::classify::AgentRefusal;
+use crate::codex::{rollout, usage::CodexUsageMeter};
+use crate::{AgentError, BranchPoint, OpenRequest};
 
 /// Number of turns per request.
-const PAGE: usize = 100;
+const TURNS_PER_PAGE: usize = 100;
 
-impl AppServer {
+impl AppServerAgent {
     /// Branches off from a thread, which is only read. Verifies the number of turns in the branch, because an older
     /// Codex cannot omit turns and silently copies all of them.
-    pub(super) async fn branch(
+    pub(super) async fn open_branch(
         &self,
-        talk: &mut Talk,
-        point: &NativePoint,
-        about: &Value,
+        client: &mut RpcClient,
+        point: &BranchPoint,
+        server_info: &Value,
         request: &OpenRequest,
-    ) -> Result<Result<Turn, Refusal>, AgentError> {
-        if let Err(why) = self.check(&point.id, about).await {
-            return Ok(Err(lost(why)));
+    ) -> Result<Result<CodexTurn, AgentRefusal>, AgentError> {
+        if let Err(reason) = self
+            .load_resumable_rollout(&point.native_id, server_info)
+            .await
+        {
+            return Ok(Err(unknown_thread_refusal(reason)));
         }
-        let turns = match turns(talk, point.id.as_str(), point.turns, request).await? {
-            Ok(turns) => turns,
-            Err(refusal) => return Ok(Err(lost(refusal.message))),
+        let turns =
+            match list_turns(client, point.native_id.as_str(), point.turn_count, request).await? {
+                Ok(turns) => turns,
+                Err(refusal) => return Ok(Err(unknown_thread_refusal(refusal.message))),
+            };
+        let Some(last_turn) = find_last_turn(&turns, point) else {
+            let reason = format!(
+                "Codex counts the turns of {} in another way",
+                point.native_id
+            );
+            return Ok(Err(unknown_thread_refusal(reason)));
         };
-        let Some(last) = last_before(&turns, point) else {
-            let why = format!("Codex counts the turns of {} in another way", point.id);
-            return Ok(Err(lost(why)));
-        };
-        let mut params = self.thread(request);
-        params["threadId"] = point.id.as_str().into();
-        params["lastTurnId"] = last.into();
+        let mut params = self.thread_params(request);
+        params["threadId"] = point.native_id.as_str().into();
+        params["lastTurnId"] = last_turn.into();
         params["excludeTurns"] = true.into();
-        let forked = talk.call("thread/fork", &params, request.timeout).await?;
+        let forked = client.call("thread/fork", &params, request.timeout).await?;
         let forked = match forked {
             Ok(forked) => forked,
-            Err(refusal) => return Ok(Err(lost(refusal.message))),
+            Err(refusal) => return Ok(Err(unknown_thread_refusal(refusal.message))),
         };
-        let id = forked["thread"]["id"].as_str().unwrap_or_default();
-        if id.is_empty() || id == point.id.as_str() {
-            return Ok(Err(lost("Codex did not make another thread".to_owned())));
+        let branch_id = forked["thread"]["id"].as_str().unwrap_or_default();
+        if branch_id.is_empty() || branch_id == point.native_id.as_str() {
+            return Ok(Err(unknown_thread_refusal(
+                "Codex did not make another thread".to_owned(),
+            )));
         }
-        let kept = match self::turns(talk, id, point.turns + 1, request).await? {
-            Ok(turns) => turns.len(),
-            Err(refusal) => {
-                let left = put_away(talk, id, request).await?;
-                return Ok(Err(lost(format!("{}; {left}", refusal.message))));
-            }
-        };
-        if kept != point.turns {
-            let left = put_away(talk, id, request).await?;
-            let why = format!(
-                "Codex kept {kept} turns of {}, not {}; {left}",
-                point.id, point.turns
+        let branch_turn_count =
+            match self::list_turns(client, branch_id, point.turn_count + 1, request).await? {
+                Ok(turns) => turns.len(),
+                Err(refusal) => {
+                    let cleanup = archive_thread(client, branch_id, request).await?;
+                    return Ok(Err(unknown_thread_refusal(format!(
+                        "{}; {cleanup}",
+                        refusal.message
+                    ))));
+                }
+            };
+        if branch_turn_count != point.turn_count {
+            let cleanup = archive_thread(client, branch_id, request).await?;
+            let reason = format!(
+                "Codex kept {branch_turn_count} turns of {}, not {}; {cleanup}",
+                point.native_id, point.turn_count
             );
-            return Ok(Err(lost(why)));
+            return Ok(Err(unknown_thread_refusal(reason)));
         }
         // The token counts of the branch start at the total of the original at that turn.
-        let used = rollout::total_after(&self.home(about), &point.id, last).await;
-        Ok(Ok(Turn::new(id.to_owned(), Meter::after(used))))
+        let used_tokens = rollout::load_total_after_turn(
+            &self.codex_home(server_info),
+            &point.native_id,
+            last_turn,
+        )
+        .await;
+        Ok(Ok(CodexTurn::new(
+            branch_id.to_owned(),
+            CodexUsageMeter::with_thread_total(used_tokens),
+        )))
     }
 }
 
 /// Archives a thread that is not needed, if Codex can. Returns a description of the result.
-async fn put_away(
-    talk: &mut Talk,
-    thread: &str,
+async fn archive_thread(
+    client: &mut RpcClient,
+    thread_id: &str,
     request: &OpenRequest,
 ) -> Result<String, AgentError> {
-    let params = json!({"threadId": thread});
-    let archived = talk.call("thread/archive", &params, request.timeout);
+    let params = json!({"threadId": thread_id});
+    let archived = client.call("thread/archive", &params, request.timeout);
     Ok(match archived.await? {
-        Ok(_) => format!("that thread ({thread}) is archived"),
-        Err(refusal) => format!("that thread ({thread}) is left behind: {}", refusal.message),
+        Ok(_) => format!("that thread ({thread_id}) is archived"),
+        Err(refusal) => format!(
+            "that thread ({thread_id}) is left behind: {}",
+            refusal.message
+        ),
     })
 }
 
-/// Returns the first `most` turns of a thread, or fewer if the thread is shorter.
-async fn turns(
-    talk: &mut Talk,
-    thread: &str,
-    most: usize,
+/// Returns the first `limit` turns of a thread, or fewer if the thread is shorter.
+async fn list_turns(
+    client: &mut RpcClient,
+    thread_id: &str,
+    limit: usize,
     request: &OpenRequest,
-) -> Result<Result<Vec<Value>, Refusal>, AgentError> {
+) -> Result<Result<Vec<Value>, AgentRefusal>, AgentError> {
     let mut turns = Vec::new();
     let mut cursor = Value::Null;
-    while turns.len() < most {
+    while turns.len() < limit {
         let params = json!({
-            "threadId": thread,
+            "threadId": thread_id,
             "sortDirection": "asc",
-            "limit": PAGE.min(most - turns.len()),
+            "limit": TURNS_PER_PAGE.min(limit - turns.len()),
             "cursor": cursor,
         });
-        let page = talk
+        let page = client
             .call("thread/turns/list", &params, request.timeout)
             .await?;
         let mut page = match page {
             Ok(page) => page,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let Value::Array(mut more) = page["data"].take() else {
+        let Value::Array(mut page_turns) = page["data"].take() else {
             break;
         };
-        turns.append(&mut more);
+        turns.append(&mut page_turns);
         cursor = page["nextCursor"].take();
         if cursor.is_null() {
             break;
@@ -117,14 +141,14 @@ async fn turns(
 }
 
 /// Returns the id of the last turn before the point; `None` if its prompt is not the expected one.
-fn last_before<'a>(turns: &'a [Value], point: &NativePoint) -> Option<&'a str> {
-    let turn = turns.get(point.turns.checked_sub(1)?)?;
+fn find_last_turn<'a>(turns: &'a [Value], point: &BranchPoint) -> Option<&'a str> {
+    let turn = turns.get(point.turn_count.checked_sub(1)?)?;
     let items = turn["items"].as_array()?.iter();
-    let asked = items.filter(|item| item["type"] == "userMessage");
-    let words = asked.flat_map(|item| item["content"].as_array().into_iter().flatten());
-    let mut words = words.filter_map(|part| part["text"].as_str());
-    words
-        .any(|text| text.trim() == point.prompt.trim())
+    let user_messages = items.filter(|item| item["type"] == "userMessage");
+    let texts = user_messages.flat_map(|item| item["content"].as_array().into_iter().flatten());
+    let mut texts = texts.filter_map(|part| part["text"].as_str());
+    texts
+        .any(|text| text.trim() == point.last_prompt.trim())
         .then(|| turn["id"].as_str())?
 }
 
@@ -133,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_turn_that_is_meant_is_taken() {
+    fn the_last_turn_must_have_the_expected_prompt() {
         let turn = |id: &str, text: &str| {
             let content = json!([{"type": "text", "text": text}]);
             json!({"id": id, "items": [
@@ -151,13 +175,13 @@ mod tests {
             (0, "one", None),
         ];
         for (count, prompt, expected) in cases {
-            let point = NativePoint {
-                id: "x".parse().unwrap(),
-                turns: count,
-                record: None,
-                prompt: prompt.to_owned(),
+            let point = BranchPoint {
+                native_id: "x".parse().unwrap(),
+                turn_count: count,
+                last_record_id: None,
+                last_prompt: prompt.to_owned(),
             };
-            assert_eq!(last_before(&turns, &point), expected, "{point:?}");
+            assert_eq!(find_last_turn(&turns, &point), expected, "{point:?}");
         }
     }
 }

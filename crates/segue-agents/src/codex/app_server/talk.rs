@@ -5,30 +5,30 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::AgentError;
-use crate::classify::{self, Refusal};
-use crate::wire::{Line, Wire};
+use crate::classify::{self, AgentRefusal};
+use crate::wire::{JsonLineProcess, OutputLine};
 
 /// A client that sends requests to a program and receives its messages.
-pub(super) struct Talk {
-    pub(super) wire: Wire,
-    last: u64,
+pub(super) struct RpcClient {
+    pub(super) wire: JsonLineProcess,
+    last_request_id: u64,
     /// Notifications that arrived while a request waited for its response.
-    early: Vec<(String, Value)>,
+    early_notifications: Vec<(String, Value)>,
 }
 
 /// A message from the program.
-pub(super) enum Heard {
-    Answer(u64, Result<Value, Refusal>),
-    Asks(Value, String, Value),
-    Tells(String, Value),
+pub(super) enum RpcMessage {
+    Response(u64, Result<Value, AgentRefusal>),
+    Request(Value, String, Value),
+    Notification(String, Value),
 }
 
-impl Heard {
+impl RpcMessage {
     pub(super) fn parse(mut message: Value) -> Option<Self> {
         let id = message.get("id").cloned();
         let Some(method) = message["method"].as_str().map(str::to_owned) else {
             let outcome = match message.get("error") {
-                Some(error) => Err(classify::answer(
+                Some(error) => Err(classify::classify_error(
                     error["code"]
                         .as_i64()
                         .and_then(|code| i32::try_from(code).ok()),
@@ -36,40 +36,40 @@ impl Heard {
                 )),
                 None => Ok(message["result"].take()),
             };
-            return Some(Self::Answer(id?.as_u64()?, outcome));
+            return Some(Self::Response(id?.as_u64()?, outcome));
         };
         let params = message["params"].take();
         Some(match id {
-            Some(id) => Self::Asks(id, method, params),
-            None => Self::Tells(method, params),
+            Some(id) => Self::Request(id, method, params),
+            None => Self::Notification(method, params),
         })
     }
 }
 
-impl Talk {
-    pub(super) fn new(wire: Wire) -> Self {
+impl RpcClient {
+    pub(super) fn new(wire: JsonLineProcess) -> Self {
         Self {
             wire,
-            last: 0,
-            early: Vec::new(),
+            last_request_id: 0,
+            early_notifications: Vec::new(),
         }
     }
 
     /// Takes the notifications that arrived while requests waited for their responses.
-    pub(super) fn early(&mut self) -> Vec<(String, Value)> {
-        std::mem::take(&mut self.early)
+    pub(super) fn take_early_notifications(&mut self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.early_notifications)
     }
 
     /// Sends a request and returns its number.
-    pub(super) fn ask(&mut self, method: &str, params: &Value) -> u64 {
-        self.last += 1;
+    pub(super) fn send_request(&mut self, method: &str, params: &Value) -> u64 {
+        self.last_request_id += 1;
         self.wire
-            .send(&json!({"id": self.last, "method": method, "params": params}));
-        self.last
+            .send(&json!({"id": self.last_request_id, "method": method, "params": params}));
+        self.last_request_id
     }
 
     /// Rejects a request of the program that segue does not support.
-    pub(super) fn cannot(&self, id: &Value, method: &str) {
+    pub(super) fn reject_request(&self, id: &Value, method: &str) {
         let error = json!({"code": -32601, "message": format!("segue does not know {method}")});
         self.wire.send(&json!({"id": id, "error": error}));
     }
@@ -77,28 +77,34 @@ impl Talk {
     /// Sends a request and waits for the response. `Ok(Err)` contains the error that the program returned.
     pub(super) async fn call(
         &mut self,
-        doing: &'static str,
+        operation: &'static str,
         params: &Value,
         timeout: Duration,
-    ) -> Result<Result<Value, Refusal>, AgentError> {
-        let number = self.ask(doing, params);
-        let answer = async {
+    ) -> Result<Result<Value, AgentRefusal>, AgentError> {
+        let request_id = self.send_request(operation, params);
+        let response = async {
             loop {
-                let Line::Json(message) = self.wire.next_in(timeout, doing).await? else {
+                let OutputLine::Json(message) =
+                    self.wire.next_line_within(timeout, operation).await?
+                else {
                     continue;
                 };
-                match Heard::parse(message) {
-                    Some(Heard::Answer(id, outcome)) if id == number => return Ok(outcome),
-                    Some(Heard::Asks(id, method, _)) => self.cannot(&id, &method),
-                    Some(Heard::Tells(method, params)) => self.early.push((method, params)),
-                    Some(Heard::Answer(..)) | None => {}
+                match RpcMessage::parse(message) {
+                    Some(RpcMessage::Response(id, outcome)) if id == request_id => {
+                        return Ok(outcome);
+                    }
+                    Some(RpcMessage::Request(id, method, _)) => self.reject_request(&id, &method),
+                    Some(RpcMessage::Notification(method, params)) => {
+                        self.early_notifications.push((method, params))
+                    }
+                    Some(RpcMessage::Response(..)) | None => {}
                 }
             }
         };
-        match tokio::time::timeout(timeout, answer).await {
+        match tokio::time::timeout(timeout, response).await {
             Ok(outcome) => outcome,
             Err(_) => Err(AgentError::TimedOut {
-                doing,
+                operation,
                 after: timeout,
                 stderr: self.wire.process().stderr(),
             }),

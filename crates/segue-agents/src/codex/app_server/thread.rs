@@ -4,199 +4,216 @@ use std::collections::VecDeque;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
 use segue_core::session::AgentEvent;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::ask::{self, Question};
-use super::talk::{Heard, Talk};
-use super::turn::{Told, Turn};
-use crate::classify::Refusal;
+use super::ask::{self, CodexRequest};
+use super::talk::{RpcClient, RpcMessage};
+use super::turn::{AppServerUpdate, CodexTurn};
+use crate::classify::AgentRefusal;
 use crate::codex::failure;
-use crate::wire::Line;
-use crate::{AgentError, Conversation, Step};
+use crate::wire::OutputLine;
+use crate::{AgentConnection, AgentError, ConnectionEvent};
 
-const PROMPT: &str = "the prompt";
+const PROMPT_OPERATION: &str = "the prompt";
 
 /// An open thread and its current turn.
-pub(super) struct Thread {
-    talk: Talk,
-    id: NativeId,
-    turn: Turn,
+pub(super) struct AppServerConnection {
+    client: RpcClient,
+    thread_id: NativeId,
+    turn: CodexTurn,
     /// Parameters that start every turn.
-    each_turn: Value,
+    turn_params: Value,
     now: fn() -> Timestamp,
     /// Number of the request that started the turn, until its response arrives.
-    beginning: Option<u64>,
+    start_request_id: Option<u64>,
     /// Whether to stop the turn as soon as its id is known.
-    stopping: bool,
-    /// Events that `next` has not returned yet.
-    waiting: VecDeque<Step>,
+    cancel_requested: bool,
+    /// Events that `next_event` has not returned yet.
+    pending_events: VecDeque<ConnectionEvent>,
     /// Answers that are to be sent. A reply callback cannot send them itself, because it has no access to the
     /// connection.
-    answers: mpsc::UnboundedReceiver<Value>,
-    answerer: mpsc::UnboundedSender<Value>,
+    answer_receiver: mpsc::UnboundedReceiver<Value>,
+    answer_sender: mpsc::UnboundedSender<Value>,
 }
 
-impl Thread {
+impl AppServerConnection {
     pub(super) fn new(
-        mut talk: Talk,
-        id: NativeId,
-        mut turn: Turn,
-        each_turn: Value,
+        mut client: RpcClient,
+        thread_id: NativeId,
+        mut turn: CodexTurn,
+        turn_params: Value,
         now: fn() -> Timestamp,
     ) -> Self {
-        for (method, params) in talk.early() {
-            turn.told(&method, &params);
+        for (method, params) in client.take_early_notifications() {
+            turn.convert_notification(&method, &params);
         }
-        let (answerer, answers) = mpsc::unbounded_channel();
+        let (answer_sender, answer_receiver) = mpsc::unbounded_channel();
         Self {
-            talk,
-            id,
+            client,
+            thread_id,
             turn,
-            each_turn,
+            turn_params,
             now,
-            beginning: None,
-            stopping: false,
-            waiting: VecDeque::new(),
-            answers,
-            answerer,
+            start_request_id: None,
+            cancel_requested: false,
+            pending_events: VecDeque::new(),
+            answer_receiver,
+            answer_sender,
         }
     }
 
-    fn heard(&mut self, message: Value) {
-        match Heard::parse(message) {
-            Some(Heard::Tells(method, params)) => {
-                for told in self.turn.told(&method, &params) {
-                    let step = match told {
-                        Told::Event(event) => Step::Event(event),
-                        Told::Over(Ok(end)) => Step::Done(Ok(end)),
-                        Told::Over(Err(refusal)) => self.failed(refusal),
+    fn handle_message(&mut self, message: Value) {
+        match RpcMessage::parse(message) {
+            Some(RpcMessage::Notification(method, params)) => {
+                for update in self.turn.convert_notification(&method, &params) {
+                    let connection_event = match update {
+                        AppServerUpdate::Event(event) => ConnectionEvent::Event(event),
+                        AppServerUpdate::TurnEnded(Ok(end)) => ConnectionEvent::TurnEnded(Ok(end)),
+                        AppServerUpdate::TurnEnded(Err(refusal)) => self.failure_event(refusal),
                     };
-                    self.waiting.push_back(step);
+                    self.pending_events.push_back(connection_event);
                 }
             }
-            Some(Heard::Asks(id, method, params)) => self.asked(id, &method, &params),
-            Some(Heard::Answer(number, outcome)) if self.beginning == Some(number) => {
-                self.beginning = None;
+            Some(RpcMessage::Request(id, method, params)) => {
+                self.handle_request(id, &method, &params)
+            }
+            Some(RpcMessage::Response(request_id, outcome))
+                if self.start_request_id == Some(request_id) =>
+            {
+                self.start_request_id = None;
                 match outcome {
-                    Ok(begun) => {
-                        if let Some(id) = begun["turn"]["id"].as_str() {
-                            self.turn.named(id);
+                    Ok(response) => {
+                        if let Some(id) = response["turn"]["id"].as_str() {
+                            self.turn.set_turn_id(id);
                         }
                     }
                     Err(refusal) => {
-                        let step = self.failed(refusal);
-                        self.waiting.push_back(step);
+                        let connection_event = self.failure_event(refusal);
+                        self.pending_events.push_back(connection_event);
                     }
                 }
             }
-            Some(Heard::Answer(..)) | None => {}
+            Some(RpcMessage::Response(..)) | None => {}
         }
-        if self.stopping && self.turn.id().is_some() {
-            self.stop();
+        if self.cancel_requested && self.turn.turn_id().is_some() {
+            self.interrupt_turn();
         }
     }
 
-    fn failed(&self, refusal: Refusal) -> Step {
-        let refusal = failure::with_limits(refusal, self.turn.limits(), (self.now)());
-        Step::Done(Err(AgentError::refused(PROMPT, refusal)))
+    fn failure_event(&self, refusal: AgentRefusal) -> ConnectionEvent {
+        let refusal = failure::with_retry_delay(refusal, self.turn.rate_limits(), (self.now)());
+        ConnectionEvent::TurnEnded(Err(AgentError::from_refusal(PROMPT_OPERATION, refusal)))
     }
 
-    fn asked(&mut self, id: Value, method: &str, params: &Value) {
-        let question = ask::question(method, params, |wanted| self.turn.open(wanted));
-        match question {
-            Question::May(request, form) => {
-                let answerer = self.answerer.clone();
+    fn handle_request(&mut self, id: Value, method: &str, params: &Value) {
+        let codex_request = ask::classify_request(method, params, |predicate| {
+            self.turn.find_open_call(predicate)
+        });
+        match codex_request {
+            CodexRequest::Permission(request, format) => {
+                let answer_sender = self.answer_sender.clone();
                 let reply = Box::new(move |answer| {
-                    let result = ask::answer(&form, &answer);
+                    let result = ask::encode_answer(&format, &answer);
                     // A closed connection needs no answer.
-                    let _ = answerer.send(json!({"id": id, "result": result}));
+                    let _ = answer_sender.send(json!({"id": id, "result": result}));
                 });
-                self.waiting.push_back(Step::Ask(request, reply));
+                self.pending_events
+                    .push_back(ConnectionEvent::PermissionRequested(request, reply));
             }
-            Question::Nobody(result) => self.talk.wire.send(&json!({"id": id, "result": result})),
-            Question::Unknown => self.talk.cannot(&id, method),
+            CodexRequest::Declined(result) => {
+                self.client.wire.send(&json!({"id": id, "result": result}))
+            }
+            CodexRequest::Unknown => self.client.reject_request(&id, method),
         }
     }
 
     /// Requests, once, that Codex stop the turn.
-    fn stop(&mut self) {
-        self.stopping = false;
-        if let Some(turn) = self.turn.id() {
-            let params = json!({"threadId": self.id.as_str(), "turnId": turn});
-            self.talk.ask("turn/interrupt", &params);
+    fn interrupt_turn(&mut self) {
+        self.cancel_requested = false;
+        if let Some(turn_id) = self.turn.turn_id() {
+            let params = json!({"threadId": self.thread_id.as_str(), "turnId": turn_id});
+            self.client.send_request("turn/interrupt", &params);
         }
     }
 
     fn send_answers(&mut self) {
-        while let Ok(answer) = self.answers.try_recv() {
-            self.talk.wire.send(&answer);
+        while let Ok(answer) = self.answer_receiver.try_recv() {
+            self.client.wire.send(&answer);
         }
     }
 }
 
 #[async_trait]
-impl Conversation for Thread {
+impl AgentConnection for AppServerConnection {
     fn native_id(&self) -> Option<&NativeId> {
-        Some(&self.id)
+        Some(&self.thread_id)
     }
 
-    fn process(&self) -> Option<ProcessMark> {
-        self.talk.wire.process().mark()
+    fn process_identity(&self) -> Option<ProcessIdentity> {
+        self.client.wire.process().identity()
     }
 
-    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+    async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
         self.turn.begin();
-        self.waiting.clear();
-        self.stopping = false;
-        let mut params = self.each_turn.clone();
-        params["threadId"] = self.id.as_str().into();
+        self.pending_events.clear();
+        self.cancel_requested = false;
+        let mut params = self.turn_params.clone();
+        params["threadId"] = self.thread_id.as_str().into();
         params["input"] = json!([{"type": "text", "text": prompt}]);
-        self.beginning = Some(self.talk.ask("turn/start", &params));
+        self.start_request_id = Some(self.client.send_request("turn/start", &params));
         Ok(())
     }
 
-    async fn next(&mut self) -> Step {
+    async fn next_event(&mut self) -> ConnectionEvent {
         loop {
             self.send_answers();
-            if let Some(step) = self.waiting.pop_front() {
-                return step;
+            if let Some(event) = self.pending_events.pop_front() {
+                return event;
             }
             let line = tokio::select! {
                 biased;
-                answer = self.answers.recv() => {
+                answer = self.answer_receiver.recv() => {
                     if let Some(answer) = answer {
-                        self.talk.wire.send(&answer);
+                        self.client.wire.send(&answer);
                     }
                     continue;
                 }
-                line = self.talk.wire.next() => line,
+                line = self.client.wire.next_line() => line,
             };
             match line {
-                Some(Line::Json(message)) => self.heard(message),
-                Some(Line::Noise(text)) => return Step::Event(AgentEvent::Garbage(text)),
-                None => return Step::Done(Err(self.talk.wire.gone(PROMPT).await)),
+                Some(OutputLine::Json(message)) => self.handle_message(message),
+                Some(OutputLine::Noise(text)) => {
+                    return ConnectionEvent::Event(AgentEvent::Garbage(text));
+                }
+                None => {
+                    return ConnectionEvent::TurnEnded(Err(self
+                        .client
+                        .wire
+                        .exit_error(PROMPT_OPERATION)
+                        .await));
+                }
             }
         }
     }
 
     fn cancel(&mut self) {
         self.send_answers();
-        self.stopping = true;
-        if self.turn.id().is_some() {
-            self.stop();
+        self.cancel_requested = true;
+        if self.turn.turn_id().is_some() {
+            self.interrupt_turn();
         }
     }
 
     fn is_alive(&mut self) -> bool {
-        self.talk.wire.is_alive()
+        self.client.wire.is_alive()
     }
 
     async fn close(self: Box<Self>) -> Vec<String> {
-        self.talk.wire.stop().await;
+        self.client.wire.stop().await;
         Vec::new()
     }
 }

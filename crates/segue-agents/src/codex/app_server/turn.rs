@@ -5,250 +5,264 @@ use std::collections::HashMap;
 use segue_core::session::{AgentEvent, PlanStatus, PlanStep, StopReason, ToolCall, TurnEnd};
 use serde_json::Value;
 
-use crate::classify::Refusal;
-use crate::codex::usage::{Fill, Meter, Total};
+use crate::classify::AgentRefusal;
+use crate::codex::usage::{CodexTokenCounts, CodexUsageMeter, ContextFill};
 use crate::codex::{failure, items};
 
 /// Event that a notification contains.
 #[derive(Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum AppServerUpdate {
     /// Output of the agent.
     Event(AgentEvent),
     /// End of the turn.
-    Over(Result<TurnEnd, Refusal>),
+    TurnEnded(Result<TurnEnd, AgentRefusal>),
 }
 
 /// State of the thread and of its current turn.
 #[derive(Debug)]
-pub(super) struct Turn {
-    thread: String,
+pub(super) struct CodexTurn {
+    thread_id: String,
     /// Codex's id of the turn; `None` until Codex reports it.
-    id: Option<String>,
-    meter: Meter,
+    turn_id: Option<String>,
+    meter: CodexUsageMeter,
     /// Text streamed so far, by item id.
-    streamed: HashMap<String, String>,
+    streamed_text: HashMap<String, String>,
     /// Item id of the message that is being streamed; `None` if other output followed it.
-    speaking: Option<String>,
+    current_message_id: Option<String>,
     /// Tool calls that have not ended, by item id.
-    open: HashMap<String, ToolCall>,
+    open_calls: HashMap<String, ToolCall>,
     compacted: bool,
     /// Rate limits of the account, as last reported.
-    limits: Value,
+    rate_limits: Value,
 }
 
-impl Turn {
-    pub(super) fn new(thread: String, meter: Meter) -> Self {
+impl CodexTurn {
+    pub(super) fn new(thread_id: String, meter: CodexUsageMeter) -> Self {
         Self {
-            thread,
-            id: None,
+            thread_id,
+            turn_id: None,
             meter,
-            streamed: HashMap::new(),
-            speaking: None,
-            open: HashMap::new(),
+            streamed_text: HashMap::new(),
+            current_message_id: None,
+            open_calls: HashMap::new(),
             compacted: false,
-            limits: Value::Null,
+            rate_limits: Value::Null,
         }
     }
 
     /// Resets the state for a new prompt.
     pub(super) fn begin(&mut self) {
-        self.id = None;
-        self.meter.begin();
-        self.streamed.clear();
-        self.speaking = None;
-        self.open.clear();
+        self.turn_id = None;
+        self.meter.begin_turn();
+        self.streamed_text.clear();
+        self.current_message_id = None;
+        self.open_calls.clear();
         self.compacted = false;
     }
 
     /// Sets the turn id that Codex reported, unless it is already set.
-    pub(super) fn named(&mut self, id: &str) {
-        self.id.get_or_insert_with(|| id.to_owned());
+    pub(super) fn set_turn_id(&mut self, id: &str) {
+        self.turn_id.get_or_insert_with(|| id.to_owned());
     }
 
     /// Returns Codex's id of the thread.
-    pub(super) fn thread(&self) -> &str {
-        &self.thread
+    pub(super) fn thread_id(&self) -> &str {
+        &self.thread_id
     }
 
-    pub(super) fn id(&self) -> Option<&str> {
-        self.id.as_deref()
+    pub(super) fn turn_id(&self) -> Option<&str> {
+        self.turn_id.as_deref()
     }
 
-    pub(super) fn limits(&self) -> &Value {
-        &self.limits
+    pub(super) fn rate_limits(&self) -> &Value {
+        &self.rate_limits
     }
 
-    /// Returns an open tool call that satisfies `wanted`.
-    pub(super) fn open(&self, wanted: &dyn Fn(&ToolCall) -> bool) -> Option<&ToolCall> {
-        self.open.values().find(|call| wanted(call))
+    /// Returns an open tool call that satisfies `predicate`.
+    pub(super) fn find_open_call(
+        &self,
+        predicate: &dyn Fn(&ToolCall) -> bool,
+    ) -> Option<&ToolCall> {
+        self.open_calls.values().find(|call| predicate(call))
     }
 
     /// Converts a notification to events.
-    pub(super) fn told(&mut self, method: &str, params: &Value) -> Vec<Told> {
+    pub(super) fn convert_notification(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Vec<AppServerUpdate> {
         if method == "account/rateLimits/updated" {
-            self.limits = params["rateLimits"].clone();
+            self.rate_limits = params["rateLimits"].clone();
             return Vec::new();
         }
         // Agents that Codex starts have threads of their own.
         if params["threadId"]
             .as_str()
-            .is_some_and(|thread| thread != self.thread)
+            .is_some_and(|thread| thread != self.thread_id)
         {
             return Vec::new();
         }
-        let turn = params["turnId"].as_str().or(params["turn"]["id"].as_str());
+        let turn_id = params["turnId"].as_str().or(params["turn"]["id"].as_str());
         if method == "turn/started" {
-            if let Some(id) = turn {
-                self.named(id);
+            if let Some(id) = turn_id {
+                self.set_turn_id(id);
             }
             return Vec::new();
         }
-        let ours = turn.is_none() || turn == self.id();
-        if !ours {
+        let is_current = turn_id.is_none() || turn_id == self.turn_id();
+        if !is_current {
             // After `thread/resume`, Codex reports the total so far under the id of an earlier turn.
-            if let ("thread/tokenUsage/updated", Some(total)) =
-                (method, Total::camel(&params["tokenUsage"]["total"]))
-            {
-                self.meter.stands_at(total);
+            if let ("thread/tokenUsage/updated", Some(total)) = (
+                method,
+                CodexTokenCounts::from_camel_case(&params["tokenUsage"]["total"]),
+            ) {
+                self.meter.set_initial_total(total);
             }
             return Vec::new();
         }
         match method {
-            "turn/completed" => vec![Told::Over(self.end(&params["turn"]))],
+            "turn/completed" => vec![AppServerUpdate::TurnEnded(self.parse_end(&params["turn"]))],
             _ => self
-                .event(method, params)
+                .convert_event(method, params)
                 .into_iter()
-                .map(Told::Event)
+                .map(AppServerUpdate::Event)
                 .collect(),
         }
     }
 
-    fn event(&mut self, method: &str, params: &Value) -> Option<AgentEvent> {
+    fn convert_event(&mut self, method: &str, params: &Value) -> Option<AgentEvent> {
         let delta = || params["delta"].as_str().unwrap_or_default();
-        let item = || params["itemId"].as_str().unwrap_or_default();
+        let item_id = || params["itemId"].as_str().unwrap_or_default();
         match method {
-            "item/agentMessage/delta" | "item/plan/delta" => self.says(item(), delta()),
+            "item/agentMessage/delta" | "item/plan/delta" => {
+                self.push_message_text(item_id(), delta())
+            }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
-                self.thinks(item(), delta())
+                self.push_thought(item_id(), delta())
             }
             "item/reasoning/summaryPartAdded" => {
                 let first = params["summaryIndex"].as_u64().unwrap_or_default() == 0;
                 (!first).then(|| AgentEvent::Thought("\n\n".to_owned()))
             }
-            "item/started" => self.item(&params["item"], false),
-            "item/completed" => self.item(&params["item"], true),
-            "thread/tokenUsage/updated" => self.used(&params["tokenUsage"]),
-            "turn/plan/updated" => Some(AgentEvent::Plan(plan(&params["plan"]))),
+            "item/started" => self.convert_item(&params["item"], false),
+            "item/completed" => self.convert_item(&params["item"], true),
+            "thread/tokenUsage/updated" => self.record_usage(&params["tokenUsage"]),
+            "turn/plan/updated" => Some(AgentEvent::Plan(parse_plan(&params["plan"]))),
             "thread/name/updated" => {
                 let name = params["threadName"].as_str()?;
                 Some(AgentEvent::Title(name.to_owned()))
             }
-            "thread/compacted" => self.compacts(),
-            _ if is_boring(method) => None,
+            "thread/compacted" => self.record_compaction(),
+            _ if is_ignored_notification(method) => None,
             _ => {
-                let all = serde_json::json!({"method": method, "params": params});
-                Some(AgentEvent::Unknown(all.into()))
+                let notification = serde_json::json!({"method": method, "params": params});
+                Some(AgentEvent::Unknown(notification.into()))
             }
         }
     }
 
     /// Converts a chunk of a message. Starts a new paragraph if the previous chunk belongs to another message.
-    fn says(&mut self, item: &str, words: &str) -> Option<AgentEvent> {
-        if words.is_empty() {
+    fn push_message_text(&mut self, item_id: &str, text: &str) -> Option<AgentEvent> {
+        if text.is_empty() {
             return None;
         }
-        self.streamed
-            .entry(item.to_owned())
+        self.streamed_text
+            .entry(item_id.to_owned())
             .or_default()
-            .push_str(words);
-        let other = self
-            .speaking
-            .replace(item.to_owned())
-            .is_some_and(|before| before != item);
-        let break_ = if other { "\n\n" } else { "" };
-        Some(AgentEvent::Text(format!("{break_}{words}")))
+            .push_str(text);
+        let is_new_message = self
+            .current_message_id
+            .replace(item_id.to_owned())
+            .is_some_and(|before| before != item_id);
+        let separator = if is_new_message { "\n\n" } else { "" };
+        Some(AgentEvent::Text(format!("{separator}{text}")))
     }
 
-    fn thinks(&mut self, item: &str, words: &str) -> Option<AgentEvent> {
-        if words.is_empty() {
+    fn push_thought(&mut self, item_id: &str, text: &str) -> Option<AgentEvent> {
+        if text.is_empty() {
             return None;
         }
-        self.streamed
-            .entry(item.to_owned())
+        self.streamed_text
+            .entry(item_id.to_owned())
             .or_default()
-            .push_str(words);
-        self.speaking = None;
-        Some(AgentEvent::Thought(words.to_owned()))
+            .push_str(text);
+        self.current_message_id = None;
+        Some(AgentEvent::Thought(text.to_owned()))
     }
 
-    fn item(&mut self, item: &Value, over: bool) -> Option<AgentEvent> {
+    fn convert_item(&mut self, item: &Value, is_completed: bool) -> Option<AgentEvent> {
         let id = item["id"].as_str().unwrap_or_default();
-        if let Some(call) = items::tool(item, over) {
-            self.speaking = None;
-            if over {
-                self.open.remove(id);
+        if let Some(call) = items::parse_tool_call(item, is_completed) {
+            self.current_message_id = None;
+            if is_completed {
+                self.open_calls.remove(id);
             } else {
-                self.open.insert(id.to_owned(), call.clone());
+                self.open_calls.insert(id.to_owned(), call.clone());
             }
             return Some(AgentEvent::Tool(call));
         }
-        if !over {
+        if !is_completed {
             return None;
         }
-        match items::kind(item) {
+        match items::item_type(item) {
             "agentMessage" | "plan" => {
                 let text = item["text"].as_str().unwrap_or_default();
-                let streamed = self.streamed.get(id).map_or("", String::as_str);
-                let rest = text.strip_prefix(streamed)?.to_owned();
-                self.says(id, &rest)
+                let streamed = self.streamed_text.get(id).map_or("", String::as_str);
+                let remainder = text.strip_prefix(streamed)?.to_owned();
+                self.push_message_text(id, &remainder)
             }
-            "reasoning" if !self.streamed.contains_key(id) => {
-                let parts = ["summary", "content"].map(|name| texts(&item[name]));
+            "reasoning" if !self.streamed_text.contains_key(id) => {
+                let parts = ["summary", "content"].map(|name| join_texts(&item[name]));
                 let text = parts.into_iter().find(|text| !text.is_empty())?;
-                self.thinks(id, &text)
+                self.push_thought(id, &text)
             }
-            "contextCompaction" => self.compacts(),
+            "contextCompaction" => self.record_compaction(),
             "reasoning" | "userMessage" | "hookPrompt" | "functionCallOutput"
             | "subAgentActivity" | "sleep" | "enteredReviewMode" | "exitedReviewMode" => None,
             _ => Some(AgentEvent::Unknown(item.clone().into())),
         }
     }
 
-    fn compacts(&mut self) -> Option<AgentEvent> {
-        let again = std::mem::replace(&mut self.compacted, true);
-        (!again).then_some(AgentEvent::Compacted)
+    fn record_compaction(&mut self) -> Option<AgentEvent> {
+        let already_recorded = std::mem::replace(&mut self.compacted, true);
+        (!already_recorded).then_some(AgentEvent::Compacted)
     }
 
-    fn used(&mut self, usage: &Value) -> Option<AgentEvent> {
-        let total = Total::camel(&usage["total"])?;
-        let fill = Fill {
+    fn record_usage(&mut self, usage: &Value) -> Option<AgentEvent> {
+        let total = CodexTokenCounts::from_camel_case(&usage["total"])?;
+        let context = ContextFill {
             tokens: usage["last"]["totalTokens"].as_u64(),
             window: usage["modelContextWindow"].as_u64(),
         };
-        self.meter.told(total, Total::camel(&usage["last"]), fill);
-        Some(AgentEvent::Usage(self.meter.usage()))
+        self.meter.update_total(
+            total,
+            CodexTokenCounts::from_camel_case(&usage["last"]),
+            context,
+        );
+        Some(AgentEvent::Usage(self.meter.turn_usage()))
     }
 
-    fn end(&self, turn: &Value) -> Result<TurnEnd, Refusal> {
+    fn parse_end(&self, turn: &Value) -> Result<TurnEnd, AgentRefusal> {
         let reason = match turn["status"].as_str() {
             Some("completed") => StopReason::EndTurn,
             Some("interrupted") => StopReason::Cancelled,
-            Some(_) | None => return Err(failure::refusal(&turn["error"])),
+            Some(_) | None => return Err(failure::parse_refusal(&turn["error"])),
         };
         Ok(TurnEnd {
             reason,
-            usage: self.meter.usage(),
+            usage: self.meter.turn_usage(),
         })
     }
 }
 
-fn texts(parts: &Value) -> String {
+fn join_texts(parts: &Value) -> String {
     let parts = parts.as_array().into_iter().flatten();
     let parts: Vec<&str> = parts.filter_map(Value::as_str).collect();
     parts.join("\n\n")
 }
 
-fn plan(steps: &Value) -> Vec<PlanStep> {
+fn parse_plan(steps: &Value) -> Vec<PlanStep> {
     let steps = steps.as_array().into_iter().flatten();
     steps
         .filter_map(|step| {
@@ -267,8 +281,8 @@ fn plan(steps: &Value) -> Vec<PlanStep> {
 /// Returns `true` if a notification is irrelevant: a state of Codex itself, progress of an item that a later
 /// notification contains in full, or a problem that does not end the turn (`error`, because the end of a failed turn
 /// repeats it).
-fn is_boring(method: &str) -> bool {
-    const METHODS: &[&str] = &[
+fn is_ignored_notification(method: &str) -> bool {
+    const IGNORED_METHODS: &[&str] = &[
         "error",
         "warning",
         "guardianWarning",
@@ -280,7 +294,7 @@ fn is_boring(method: &str) -> bool {
         "model/rerouted",
         "model/verification",
     ];
-    const FAMILIES: &[&str] = &[
+    const IGNORED_PREFIXES: &[&str] = &[
         "account/",
         "app/",
         "autoApprovalReview/",
@@ -301,7 +315,10 @@ fn is_boring(method: &str) -> bool {
         "thread/",
         "windows",
     ];
-    METHODS.contains(&method) || FAMILIES.iter().any(|family| method.starts_with(family))
+    IGNORED_METHODS.contains(&method)
+        || IGNORED_PREFIXES
+            .iter()
+            .any(|prefix| method.starts_with(prefix))
 }
 
 #[cfg(test)]

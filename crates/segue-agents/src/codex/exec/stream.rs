@@ -3,61 +3,69 @@
 use segue_core::session::{AgentEvent, PlanStatus, PlanStep};
 use serde_json::Value;
 
-use crate::classify::{self, Refusal};
+use crate::classify::{self, AgentRefusal};
 use crate::codex::items;
-use crate::codex::usage::Total;
+use crate::codex::usage::CodexTokenCounts;
 
 /// Event that a line contains.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ExecEvent {
     /// Codex's id of the thread.
-    Thread(String),
+    ThreadStarted(String),
     /// Output of the agent.
     Event(AgentEvent),
     /// Outcome of the turn, with the total usage of the thread so far.
-    Over(Result<Option<Total>, Refusal>),
+    TurnEnded(Result<Option<CodexTokenCounts>, AgentRefusal>),
 }
 
 /// State from earlier lines.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct ExecStream {
     /// Whether the last output was a message.
-    speaking: bool,
+    last_was_message: bool,
 }
 
-impl Stream {
-    pub(super) fn said(&mut self, line: &Value) -> Option<Said> {
+impl ExecStream {
+    pub(super) fn convert_line(&mut self, line: &Value) -> Option<ExecEvent> {
         match line["type"].as_str().unwrap_or_default() {
-            "thread.started" => Some(Said::Thread(line["thread_id"].as_str()?.to_owned())),
-            "item.started" | "item.updated" => self.item(&line["item"], false),
-            "item.completed" => self.item(&line["item"], true),
-            "turn.completed" => Some(Said::Over(Ok(Total::snake(&line["usage"])))),
+            "thread.started" => Some(ExecEvent::ThreadStarted(
+                line["thread_id"].as_str()?.to_owned(),
+            )),
+            "item.started" | "item.updated" => self.convert_item(&line["item"], false),
+            "item.completed" => self.convert_item(&line["item"], true),
+            "turn.completed" => Some(ExecEvent::TurnEnded(Ok(CodexTokenCounts::from_snake_case(
+                &line["usage"],
+            )))),
             "turn.failed" => {
                 let message = line["error"]["message"].as_str();
-                let refusal = classify::answer(None, message.unwrap_or("it did not say why"));
-                Some(Said::Over(Err(refusal)))
+                let refusal =
+                    classify::classify_error(None, message.unwrap_or("it did not say why"));
+                Some(ExecEvent::TurnEnded(Err(refusal)))
             }
             // Codex also sends `error` before every retry; it repeats a final error as `turn.failed`.
             "turn.started" | "error" => None,
-            _ => Some(Said::Event(AgentEvent::Unknown(line.clone().into()))),
+            _ => Some(ExecEvent::Event(AgentEvent::Unknown(line.clone().into()))),
         }
     }
 
-    fn item(&mut self, item: &Value, over: bool) -> Option<Said> {
-        if let Some(call) = items::tool(item, over) {
-            self.speaking = false;
-            return Some(Said::Event(AgentEvent::Tool(call)));
+    fn convert_item(&mut self, item: &Value, is_completed: bool) -> Option<ExecEvent> {
+        if let Some(call) = items::parse_tool_call(item, is_completed) {
+            self.last_was_message = false;
+            return Some(ExecEvent::Event(AgentEvent::Tool(call)));
         }
         let text = item["text"].as_str().unwrap_or_default();
-        let event = match items::kind(item) {
-            "todo_list" => AgentEvent::Plan(plan(&item["items"])),
-            _ if !over => return None,
+        let event = match items::item_type(item) {
+            "todo_list" => AgentEvent::Plan(parse_plan(&item["items"])),
+            _ if !is_completed => return None,
             "agent_message" => {
-                let again = std::mem::replace(&mut self.speaking, true);
-                AgentEvent::Text(format!("{}{text}", if again { "\n\n" } else { "" }))
+                let follows_message = std::mem::replace(&mut self.last_was_message, true);
+                AgentEvent::Text(format!(
+                    "{}{text}",
+                    if follows_message { "\n\n" } else { "" }
+                ))
             }
             "reasoning" => {
-                self.speaking = false;
+                self.last_was_message = false;
                 AgentEvent::Thought(text.to_owned())
             }
             "context_compaction" => AgentEvent::Compacted,
@@ -65,11 +73,11 @@ impl Stream {
             "error" => return None,
             _ => AgentEvent::Unknown(item.clone().into()),
         };
-        Some(Said::Event(event))
+        Some(ExecEvent::Event(event))
     }
 }
 
-fn plan(steps: &Value) -> Vec<PlanStep> {
+fn parse_plan(steps: &Value) -> Vec<PlanStep> {
     let steps = steps.as_array().into_iter().flatten();
     steps
         .filter_map(|step| {
@@ -90,79 +98,85 @@ mod tests {
     use segue_core::session::{FailureClass, ToolStatus};
     use serde_json::json;
 
-    fn said(lines: &[Value]) -> Vec<Said> {
-        let mut stream = Stream::default();
-        lines.iter().filter_map(|line| stream.said(line)).collect()
+    fn convert_lines(lines: &[Value]) -> Vec<ExecEvent> {
+        let mut stream = ExecStream::default();
+        lines
+            .iter()
+            .filter_map(|line| stream.convert_line(line))
+            .collect()
     }
 
-    fn completed(item: &Value) -> Value {
+    fn completed_item(item: &Value) -> Value {
         json!({"type": "item.completed", "item": item})
     }
 
     #[test]
-    fn a_turn_is_told_in_order() {
+    fn the_events_of_a_turn_keep_their_order() {
         let usage = json!({"input_tokens": 101, "cached_input_tokens": 11, "output_tokens": 20});
         let message =
-            |text: &str| completed(&json!({"id": "i", "type": "agent_message", "text": text}));
-        let told = said(&[
+            |text: &str| completed_item(&json!({"id": "i", "type": "agent_message", "text": text}));
+        let events = convert_lines(&[
             json!({"type": "thread.started", "thread_id": "t"}),
-            completed(&json!({"id": "i", "type": "error", "message": "Model metadata not found"})),
+            completed_item(
+                &json!({"id": "i", "type": "error", "message": "Model metadata not found"}),
+            ),
             json!({"type": "turn.started"}),
-            completed(&json!({"id": "i", "type": "reasoning", "text": "hm"})),
+            completed_item(&json!({"id": "i", "type": "reasoning", "text": "hm"})),
             message("first"),
             message("second"),
             json!({"type": "turn.completed", "usage": usage}),
         ]);
         let expected = [
-            Said::Thread("t".to_owned()),
-            Said::Event(AgentEvent::Thought("hm".to_owned())),
-            Said::Event(AgentEvent::Text("first".to_owned())),
-            Said::Event(AgentEvent::Text("\n\nsecond".to_owned())),
-            Said::Over(Ok(Total::snake(&usage))),
+            ExecEvent::ThreadStarted("t".to_owned()),
+            ExecEvent::Event(AgentEvent::Thought("hm".to_owned())),
+            ExecEvent::Event(AgentEvent::Text("first".to_owned())),
+            ExecEvent::Event(AgentEvent::Text("\n\nsecond".to_owned())),
+            ExecEvent::TurnEnded(Ok(CodexTokenCounts::from_snake_case(&usage))),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(events, expected);
     }
 
     #[test]
-    fn only_a_failed_turn_is_the_end() {
-        let told = said(&[
+    fn only_a_failed_turn_ends_the_turn() {
+        let events = convert_lines(&[
             json!({"type": "error", "message": "Reconnecting... 1/5 (…)"}),
             json!({"type": "turn.failed", "error": {"message": "last status: 429 Too Many Requests"}}),
         ]);
         assert!(
-            matches!(&told[..], [Said::Over(Err(refusal))] if refusal.class == FailureClass::RateLimited),
-            "{told:?}"
+            matches!(&events[..], [ExecEvent::TurnEnded(Err(refusal))] if refusal.class == FailureClass::RateLimited),
+            "{events:?}"
         );
     }
 
     #[test]
-    fn tools_and_plans_are_told_as_they_change() {
+    fn tools_and_plans_are_emitted_when_they_change() {
         let command = |status: &str| json!({"id": "c", "type": "command_execution", "command": "ls", "status": status});
-        let told = said(&[
+        let events = convert_lines(&[
             json!({"type": "item.started", "item": command("in_progress")}),
-            completed(&command("completed")),
+            completed_item(&command("completed")),
             json!({"type": "item.updated", "item": {"id": "p", "type": "todo_list", "items": [{"text": "one", "completed": true}]}}),
         ]);
         let [
-            Said::Event(AgentEvent::Tool(begun)),
-            Said::Event(AgentEvent::Tool(done)),
-            Said::Event(AgentEvent::Plan(plan)),
-        ] = &told[..]
+            ExecEvent::Event(AgentEvent::Tool(started)),
+            ExecEvent::Event(AgentEvent::Tool(completed)),
+            ExecEvent::Event(AgentEvent::Plan(plan)),
+        ] = &events[..]
         else {
-            panic!("{told:?}");
+            panic!("{events:?}");
         };
-        assert_eq!(begun.status, ToolStatus::InProgress);
-        assert_eq!(done.status, ToolStatus::Completed);
+        assert_eq!(started.status, ToolStatus::InProgress);
+        assert_eq!(completed.status, ToolStatus::Completed);
         assert_eq!(plan.len(), 1);
     }
 
     #[test]
-    fn what_is_unknown_is_kept() {
-        let told = said(&[
+    fn unknown_lines_and_items_are_preserved() {
+        let events = convert_lines(&[
             json!({"type": "novelty"}),
-            completed(&json!({"type": "novelty"})),
+            completed_item(&json!({"type": "novelty"})),
         ]);
-        let unknown = |said: &Said| matches!(said, Said::Event(AgentEvent::Unknown(_)));
-        assert_eq!(told.iter().filter(|said| unknown(said)).count(), 2);
+        let is_unknown =
+            |event: &ExecEvent| matches!(event, ExecEvent::Event(AgentEvent::Unknown(_)));
+        assert_eq!(events.iter().filter(|event| is_unknown(event)).count(), 2);
     }
 }

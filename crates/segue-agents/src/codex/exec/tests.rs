@@ -2,51 +2,51 @@
 
 use std::path::PathBuf;
 
-use segue_core::agent::{McpReach, McpServer, RoleDescription};
+use segue_core::agent::{McpEndpoint, McpServer, RoleDescription};
 use segue_core::scope::RoleName;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Host, Leash, Settings};
+use crate::{AgentHost, LeashCommand, ProviderSettings};
 
-const ID: &str = "01a1e269-7de6-7563-bd31-b0fa3ef1a5f9";
+const THREAD_ID: &str = "01a1e269-7de6-7563-bd31-b0fa3ef1a5f9";
 
-fn codex(settings: &Settings) -> Codex {
-    let host = Host {
-        leash: Leash {
+fn codex_program(settings: &ProviderSettings) -> CodexProgram {
+    let host = AgentHost {
+        leash: LeashCommand {
             program: PathBuf::from("/bin/leash"),
             args: Vec::new(),
         },
         version: "0",
-        kept: PathBuf::new(),
-        path: OsString::new(),
-        outside: crate::provider::OUTSIDE,
+        agent_files_dir: PathBuf::new(),
+        search_path: OsString::new(),
+        system: crate::provider::TEST_SYSTEM_FNS,
     };
-    Codex::new(PathBuf::from("/bin/codex"), settings, &host)
+    CodexProgram::new(PathBuf::from("/bin/codex"), settings, &host)
 }
 
 fn request(permissions: PermissionPolicy) -> OpenRequest {
     OpenRequest {
         cwd: PathBuf::from("/p"),
         native_id: None,
-        from: None,
+        branch_point: None,
         strict: false,
         permissions,
         role: None,
         model: None,
         mcp: Vec::new(),
         timeout: Duration::from_secs(1),
-        started: watch::channel(None).0,
+        process_sender: watch::channel(None).0,
     }
 }
 
-fn words(args: &[OsString]) -> String {
-    let words: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
-    words.join(" ")
+fn join_args(args: &[OsString]) -> String {
+    let texts: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    texts.join(" ")
 }
 
 #[test]
-fn the_policy_chooses_the_sandbox() {
+fn the_policy_determines_the_sandbox() {
     use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
     let config = "[projects.\"/p\"]\ntrust_level = \"trusted\"\n";
     let cases = [
@@ -57,33 +57,38 @@ fn the_policy_chooses_the_sandbox() {
         (AllowAll, "danger-full-access"),
     ];
     for (policy, sandbox) in cases {
-        let args = arguments(&codex(&Settings::default()), &request(policy), None, config);
+        let args = build_args(
+            &codex_program(&ProviderSettings::default()),
+            &request(policy),
+            None,
+            config,
+        );
         let expected = format!("exec --json --sandbox {sandbox} -c approval_policy=\"never\" -");
-        assert_eq!(words(&args), expected, "{policy:?}");
+        assert_eq!(join_args(&args), expected, "{policy:?}");
     }
 }
 
 #[test]
-fn all_that_was_asked_for_is_passed_on() {
-    let settings = Settings {
+fn the_requested_options_are_passed_to_codex() {
+    let settings = ProviderSettings {
         args: vec!["--search".into()],
         model: Some("usual".into()),
         mode: Some("workspace-write".into()),
-        ..Settings::default()
+        ..ProviderSettings::default()
     };
     let mut request = request(PermissionPolicy::Ask);
     request.model = Some("special".into());
     request.mcp = vec![McpServer {
         name: "segue".into(),
-        reach: McpReach::Program {
+        endpoint: McpEndpoint::Program {
             command: "/bin/segue".into(),
             args: vec!["mcp".into()],
             env: Vec::new(),
         },
     }];
-    let thread = NativeId::parse(ID).unwrap();
-    let args = arguments(&codex(&settings), &request, Some(&thread), "");
-    let text = words(&args);
+    let thread_id = NativeId::parse(THREAD_ID).unwrap();
+    let args = build_args(&codex_program(&settings), &request, Some(&thread_id), "");
+    let text = join_args(&args);
     for part in [
         "--search exec --json --sandbox workspace-write ",
         " --model special ",
@@ -94,25 +99,30 @@ fn all_that_was_asked_for_is_passed_on() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert!(text.ends_with(&format!(" resume {ID} -")), "{text}");
+    assert!(text.ends_with(&format!(" resume {THREAD_ID} -")), "{text}");
 }
 
 #[test]
-fn a_folder_is_never_declared_safe() {
+fn the_git_repository_check_is_never_skipped() {
     for policy in [PermissionPolicy::Ask, PermissionPolicy::AllowAll] {
-        let args = arguments(&codex(&Settings::default()), &request(policy), None, "");
-        let text = words(&args);
+        let args = build_args(
+            &codex_program(&ProviderSettings::default()),
+            &request(policy),
+            None,
+            "",
+        );
+        let text = join_args(&args);
         assert!(!text.contains("--skip-git-repo-check"), "{text}");
     }
 }
 
 #[test]
-fn a_mode_that_does_more_than_the_role_is_not_used() {
-    let settings = Settings {
+fn a_mode_that_exceeds_the_role_is_not_used() {
+    let settings = ProviderSettings {
         mode: Some("workspace-write".into()),
-        ..Settings::default()
+        ..ProviderSettings::default()
     };
-    let role = |name: &str| RoleDescription::built_in(&RoleName::parse(name).unwrap());
+    let role = |name: &str| RoleDescription::find_built_in(&RoleName::parse(name).unwrap());
     for (role, sandbox) in [
         (None, "workspace-write"),
         (role("dev"), "workspace-write"),
@@ -121,7 +131,7 @@ fn a_mode_that_does_more_than_the_role_is_not_used() {
     ] {
         let mut request = request(PermissionPolicy::AllowReads);
         request.role = role;
-        let text = words(&arguments(&codex(&settings), &request, None, ""));
+        let text = join_args(&build_args(&codex_program(&settings), &request, None, ""));
         assert!(text.contains(&format!("--sandbox {sandbox} ")), "{text}");
     }
 }

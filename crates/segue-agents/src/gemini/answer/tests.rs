@@ -3,16 +3,16 @@
 use super::*;
 use segue_core::session::StopReason;
 
-const ID: &str = "11111111-1";
+const SESSION_ID: &str = "11111111-1";
 
-fn read(text: &str) -> Answer {
-    super::read(text.as_bytes(), &NativeId::parse(ID).unwrap())
+fn parse(text: &str) -> GeminiAnswer {
+    super::parse_answer(text.as_bytes(), &NativeId::parse(SESSION_ID).unwrap())
 }
 
-fn words(answer: &Answer) -> Option<&str> {
+fn answer_text(answer: &GeminiAnswer) -> Option<&str> {
     match answer {
-        Answer::Given(events, _) => match events.as_slice() {
-            [AgentEvent::Text(words)] => Some(words),
+        GeminiAnswer::Finished(events, _) => match events.as_slice() {
+            [AgentEvent::Text(text)] => Some(text),
             _ => None,
         },
         _ => None,
@@ -21,38 +21,48 @@ fn words(answer: &Answer) -> Option<&str> {
 
 #[test]
 fn the_answer_is_found_among_noise() {
-    let plain =
-        format!("{{\n  \"session_id\": \"{ID}\",\n  \"response\": \"hi\",\n  \"stats\": {{}}\n}}");
+    let answer_json = format!(
+        "{{\n  \"session_id\": \"{SESSION_ID}\",\n  \"response\": \"hi\",\n  \"stats\": {{}}\n}}"
+    );
     let cases = [
-        plain.clone(),
-        plain.replace('\n', "\r\n"),
-        format!("Loaded cached credentials.\n{{ not json }}\n{plain}\nbye {{"),
-        format!("\u{1b}[31m{plain}\u{1b}[0m"),
-        format!("\u{feff}{plain}"),
+        answer_json.clone(),
+        answer_json.replace('\n', "\r\n"),
+        format!("Loaded cached credentials.\n{{ not json }}\n{answer_json}\nbye {{"),
+        format!("\u{1b}[31m{answer_json}\u{1b}[0m"),
+        format!("\u{feff}{answer_json}"),
         // The last answer counts; objects that are not answers do not.
-        format!("{{\"session_id\":\"{ID}\",\"response\":\"old\"}}\n{plain}\n{{\"debug\":true}}"),
+        format!(
+            "{{\"session_id\":\"{SESSION_ID}\",\"response\":\"old\"}}\n{answer_json}\n{{\"debug\":true}}"
+        ),
     ];
     for text in cases {
-        assert_eq!(words(&read(&text)), Some("hi"), "{text:?}");
+        assert_eq!(answer_text(&parse(&text)), Some("hi"), "{text:?}");
     }
 }
 
 #[test]
-fn what_is_no_answer_is_told_in_excerpts() {
-    let cut = format!("{{\"session_id\":\"{ID}\",\"response\":\"hi\",\"stats\":{{\"models\":{{}}");
-    for text in [cut.as_str(), "Segmentation fault", "[1]", "{\"stats\":{}}"] {
-        let Answer::NotUnderstood(refusal) = read(text) else {
+fn output_without_an_answer_is_quoted_in_the_error() {
+    let truncated = format!(
+        "{{\"session_id\":\"{SESSION_ID}\",\"response\":\"hi\",\"stats\":{{\"models\":{{}}"
+    );
+    for text in [
+        truncated.as_str(),
+        "Segmentation fault",
+        "[1]",
+        "{\"stats\":{}}",
+    ] {
+        let GeminiAnswer::Unparsable(refusal) = parse(text) else {
             panic!("{text} was understood");
         };
-        assert_eq!(refusal.class, FailureClass::NotUnderstood);
+        assert_eq!(refusal.class, FailureClass::UnparsableOutput);
         let start: String = format!("{text:?}").chars().take(20).collect();
         assert!(refusal.message.contains(&start), "{}", refusal.message);
     }
-    assert_eq!(read(" \r\n"), Answer::Nothing);
+    assert_eq!(parse(" \r\n"), GeminiAnswer::Empty);
 }
 
 #[test]
-fn errors_are_errors() {
+fn error_objects_become_failures() {
     let cases = [
         (
             r#"{"session_id":"11111111-1","error":{"type":"Error","message":"no","code":400}}"#,
@@ -61,30 +71,31 @@ fn errors_are_errors() {
         (r#"{"error":"just words"}"#, "just words"),
         (r#"{"response":"half","error":{"message":"cut"}}"#, "cut"),
     ];
-    for (text, words) in cases {
-        assert_eq!(read(text), Answer::Failed(words.into()), "{text}");
+    for (text, message) in cases {
+        assert_eq!(parse(text), GeminiAnswer::Failed(message.into()), "{text}");
     }
     assert!(matches!(
-        read(r#"{"response":"hi","error":null}"#),
-        Answer::Given(..)
+        parse(r#"{"response":"hi","error":null}"#),
+        GeminiAnswer::Finished(..)
     ));
 }
 
 #[test]
-fn another_session_is_an_error_that_names_both() {
-    let Answer::Odd(refusal) = read(r#"{"session_id":"22222222-2","response":"hi"}"#) else {
+fn an_answer_of_another_session_is_an_error_that_names_both() {
+    let GeminiAnswer::Mismatched(refusal) = parse(r#"{"session_id":"22222222-2","response":"hi"}"#)
+    else {
         panic!("taken");
     };
     assert_eq!(refusal.class, FailureClass::SessionUnknown);
-    assert!(refusal.message.contains(ID) && refusal.message.contains("22222222-2"));
+    assert!(refusal.message.contains(SESSION_ID) && refusal.message.contains("22222222-2"));
 }
 
 #[test]
-fn figures_are_summed_over_the_models() {
+fn token_counts_are_summed_over_the_models() {
     let tokens = |prompt: u64| json!({"tokens": {"input": prompt - 11, "prompt": prompt, "candidates": 20, "total": prompt + 25, "cached": 11, "thoughts": 5, "tool": 0}});
     let answer =
         json!({"response": "hi", "stats": {"models": {"a": tokens(101), "b": tokens(200)}}});
-    let Answer::Given(_, end) = read(&answer.to_string()) else {
+    let GeminiAnswer::Finished(_, end) = parse(&answer.to_string()) else {
         panic!("no answer");
     };
     assert_eq!(
@@ -97,14 +108,14 @@ fn figures_are_summed_over_the_models() {
             ..Usage::default()
         }
     );
-    assert_eq!(usage(&json!({})), Usage::default());
-    assert_eq!(usage(&json!([1])), Usage::default());
+    assert_eq!(sum_usage(&json!({})), Usage::default());
+    assert_eq!(sum_usage(&json!([1])), Usage::default());
 }
 
 #[test]
-fn a_turn_that_was_stopped_by_a_limit_says_so() {
+fn a_turn_stopped_by_a_limit_has_the_limit_stop_reason() {
     let text = r#"{"response":"","warnings":["Loop detected, stopping execution"]}"#;
-    let Answer::Given(events, end) = read(text) else {
+    let GeminiAnswer::Finished(events, end) = parse(text) else {
         panic!("no answer");
     };
     assert_eq!((events.len(), end.reason), (1, StopReason::Limit));

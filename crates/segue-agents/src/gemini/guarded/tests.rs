@@ -4,27 +4,30 @@ use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
 
-use segue_core::session::{Opened, StopReason, Usage};
+use segue_core::session::{OpenMode, StopReason, Usage};
 
 use super::*;
-use crate::gemini::world::{FIRST, ID, TWIN, World, empty, id, said, session};
-use crate::mark_of;
-use crate::provider::OUTSIDE;
+use crate::gemini::world::{
+    GuardTestHome, SESSION_FILE, SESSION_ID, TWIN_FILE, empty_session_text, parse_id, session_text,
+    turn_text,
+};
+use crate::identify_process;
+use crate::provider::TEST_SYSTEM_FNS;
 
 /// A process that runs until it is killed.
-struct Running(std::process::Child);
+struct TestProcess(std::process::Child);
 
-impl Running {
+impl TestProcess {
     fn start() -> Self {
         Self(Command::new("sleep").arg("1000").spawn().unwrap())
     }
 
-    fn mark(&self) -> Option<ProcessMark> {
-        mark_of(self.0.id())
+    fn identity(&self) -> Option<ProcessIdentity> {
+        identify_process(self.0.id())
     }
 }
 
-impl Drop for Running {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -32,32 +35,37 @@ impl Drop for Running {
 }
 
 /// Behaviour of the stand-in when it opens a session.
-enum Opens {
-    Never,
-    Well,
+enum OpenBehaviour {
+    Hanging,
+    Successful,
 }
 
 /// An agent that leaves a twin, as Gemini CLI does.
-struct StandIn {
+struct TwinLeavingAgent {
     provider: ProviderId,
-    twin: PathBuf,
-    process: Mutex<Option<ProcessMark>>,
-    opens: Opens,
+    twin_path: PathBuf,
+    process: Mutex<Option<ProcessIdentity>>,
+    open_behaviour: OpenBehaviour,
 }
 
 #[async_trait]
-impl Agent for StandIn {
+impl Agent for TwinLeavingAgent {
     fn provider(&self) -> &ProviderId {
         &self.provider
     }
 
-    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+    async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let process = self.process.lock().unwrap().clone();
-        request.started.send_replace(process);
-        fs::write(&self.twin, empty(ID)).unwrap();
-        match self.opens {
-            Opens::Never => std::future::pending().await,
-            Opens::Well => Ok(Opening::new(Talk { id: id(ID) }, Opened::Resumed)),
+        request.process_sender.send_replace(process);
+        fs::write(&self.twin_path, empty_session_text(SESSION_ID)).unwrap();
+        match self.open_behaviour {
+            OpenBehaviour::Hanging => std::future::pending().await,
+            OpenBehaviour::Successful => Ok(OpenedConnection::new(
+                ImmediateConnection {
+                    native_id: parse_id(SESSION_ID),
+                },
+                OpenMode::Resumed,
+            )),
         }
     }
 
@@ -67,26 +75,26 @@ impl Agent for StandIn {
 }
 
 /// A connection in which each turn ends at once.
-struct Talk {
-    id: NativeId,
+struct ImmediateConnection {
+    native_id: NativeId,
 }
 
 #[async_trait]
-impl Conversation for Talk {
+impl AgentConnection for ImmediateConnection {
     fn native_id(&self) -> Option<&NativeId> {
-        Some(&self.id)
+        Some(&self.native_id)
     }
 
-    fn process(&self) -> Option<ProcessMark> {
+    fn process_identity(&self) -> Option<ProcessIdentity> {
         None
     }
 
-    async fn send(&mut self, _: &str) -> Result<(), AgentError> {
+    async fn send_prompt(&mut self, _: &str) -> Result<(), AgentError> {
         Ok(())
     }
 
-    async fn next(&mut self) -> Step {
-        Step::Done(Ok(TurnEnd {
+    async fn next_event(&mut self) -> ConnectionEvent {
+        ConnectionEvent::TurnEnded(Ok(TurnEnd {
             reason: StopReason::EndTurn,
             usage: Usage::default(),
         }))
@@ -104,29 +112,33 @@ impl Conversation for Talk {
 }
 
 /// Creates a home with a session, an agent, and a request for that session.
-fn stage(opens: Opens, life: Life, process: Option<ProcessMark>) -> (World, Guarded, OpenRequest) {
-    let world = World::new(OUTSIDE);
-    world.write(FIRST, &session(ID));
-    let agent = StandIn {
+fn build_fixture(
+    open_behaviour: OpenBehaviour,
+    lifetime: ProcessLifetime,
+    process: Option<ProcessIdentity>,
+) -> (GuardTestHome, GuardedAgent, OpenRequest) {
+    let test_home = GuardTestHome::new(TEST_SYSTEM_FNS);
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let agent = TwinLeavingAgent {
         provider: ProviderId::gemini(),
-        twin: world.path(TWIN),
+        twin_path: test_home.session_path(TWIN_FILE),
         process: Mutex::new(process),
-        opens,
+        open_behaviour,
     };
-    let guarded = Guarded::new(Arc::new(agent), Arc::clone(&world.keep), life);
-    let request = world.request();
-    (world, guarded, request)
+    let guarded_agent = GuardedAgent::new(Arc::new(agent), Arc::clone(&test_home.guard), lifetime);
+    let request = test_home.open_request();
+    (test_home, guarded_agent, request)
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.build().unwrap().block_on(future)
 }
 
-/// Waits until `so` returns `true`.
-fn until(so: impl Fn() -> bool) {
+/// Waits until `condition` returns `true`.
+fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..2000 {
-        if so() {
+        if condition() {
             return;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -135,77 +147,104 @@ fn until(so: impl Fn() -> bool) {
 }
 
 /// Returns the number of vigils on disk.
-fn vigils(world: &World) -> usize {
-    fs::read_dir(world.kept().join(".endangered")).map_or(0, Iterator::count)
+fn count_guard_records(test_home: &GuardTestHome) -> usize {
+    fs::read_dir(test_home.copies_root().join(".endangered")).map_or(0, Iterator::count)
 }
 
 #[test]
-fn an_opening_that_is_given_up_leaves_no_twin() {
-    let process = Running::start();
-    let (world, agent, request) = stage(Opens::Never, Life::Conversation, process.mark());
-    run(async {
-        let opening = agent.open(&request);
-        let mut started = request.started.subscribe();
+fn an_abandoned_open_leaves_no_twin() {
+    let process = TestProcess::start();
+    let (test_home, agent, request) = build_fixture(
+        OpenBehaviour::Hanging,
+        ProcessLifetime::Connection,
+        process.identity(),
+    );
+    block_on(async {
+        let open_future = agent.open(&request);
+        let mut process_receiver = request.process_sender.subscribe();
         tokio::select! {
-            _ = opening => panic!("it opened"),
-            _ = started.changed() => {}
+            _ = open_future => panic!("it opened"),
+            _ = process_receiver.changed() => {}
         }
     });
     // The program may make its twin as long as it lives; a caller that does not wait for its end has returned by then.
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(vigils(&world), 1);
-    world.write(TWIN, &empty(ID));
+    assert_eq!(count_guard_records(&test_home), 1);
+    test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
     drop(process);
-    until(|| vigils(&world) == 0);
-    assert_eq!(world.text(TWIN), None);
-    assert_eq!(world.text(FIRST), Some(session(ID)));
+    wait_until(|| count_guard_records(&test_home) == 0);
+    assert_eq!(test_home.read_session(TWIN_FILE), None);
+    assert_eq!(
+        test_home.read_session(SESSION_FILE),
+        Some(session_text(SESSION_ID))
+    );
 }
 
 #[test]
-fn a_conversation_that_is_let_go_of_leaves_no_twin() {
-    for life in [Life::Conversation, Life::Turn] {
-        let (world, agent, request) = stage(Opens::Well, life, None);
-        let opening = run(agent.open(&request)).unwrap();
-        world.write(TWIN, &empty(ID));
-        world.write(FIRST, &(session(ID) + &said("second")));
+fn a_dropped_connection_leaves_no_twin() {
+    for lifetime in [ProcessLifetime::Connection, ProcessLifetime::Turn] {
+        let (test_home, agent, request) = build_fixture(OpenBehaviour::Successful, lifetime, None);
+        let opened = block_on(agent.open(&request)).unwrap();
+        test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
+        test_home.write_session(
+            SESSION_FILE,
+            &(session_text(SESSION_ID) + &turn_text("second")),
+        );
         // The runtime no longer exists.
-        drop(opening);
-        until(|| vigils(&world) == 0);
-        assert_eq!(world.text(TWIN), None, "{life:?}");
-        world.remove(&[FIRST]);
-        world.keep.before(&world.cwd(), Some(&id(ID)));
-        let last_seen = session(ID) + &said("second");
-        assert_eq!(world.text(FIRST), Some(last_seen), "{life:?}");
+        drop(opened);
+        wait_until(|| count_guard_records(&test_home) == 0);
+        assert_eq!(test_home.read_session(TWIN_FILE), None, "{lifetime:?}");
+        test_home.remove_sessions(&[SESSION_FILE]);
+        test_home
+            .guard
+            .prepare_for_start(&test_home.cwd(), Some(&parse_id(SESSION_ID)));
+        let expected = session_text(SESSION_ID) + &turn_text("second");
+        assert_eq!(
+            test_home.read_session(SESSION_FILE),
+            Some(expected),
+            "{lifetime:?}"
+        );
     }
 }
 
 #[test]
-fn every_turn_is_copied_when_it_is_over() {
-    for life in [Life::Conversation, Life::Turn] {
-        let (world, agent, request) = stage(Opens::Well, life, None);
-        run(async {
-            let mut conversation = agent.open(&request).await.unwrap().conversation;
-            let mut text = session(ID);
-            for words in ["second", "third"] {
-                conversation.send(words).await.unwrap();
-                text.push_str(&said(words));
-                world.write(FIRST, &text);
-                assert!(matches!(conversation.next().await, Step::Done(Ok(_))));
-                let copy = world.kept().join(ID).join("project").join(FIRST);
-                assert_eq!(fs::read_to_string(copy).unwrap(), text, "{life:?}");
+fn every_turn_is_copied_when_it_ends() {
+    for lifetime in [ProcessLifetime::Connection, ProcessLifetime::Turn] {
+        let (test_home, agent, request) = build_fixture(OpenBehaviour::Successful, lifetime, None);
+        block_on(async {
+            let mut connection = agent.open(&request).await.unwrap().connection;
+            let mut text = session_text(SESSION_ID);
+            for prompt in ["second", "third"] {
+                connection.send_prompt(prompt).await.unwrap();
+                text.push_str(&turn_text(prompt));
+                test_home.write_session(SESSION_FILE, &text);
+                assert!(matches!(
+                    connection.next_event().await,
+                    ConnectionEvent::TurnEnded(Ok(_))
+                ));
+                let copy = test_home
+                    .copies_root()
+                    .join(SESSION_ID)
+                    .join("project")
+                    .join(SESSION_FILE);
+                assert_eq!(fs::read_to_string(copy).unwrap(), text, "{lifetime:?}");
             }
-            world.remove(&[FIRST]);
-            if life == Life::Turn {
-                conversation.send("fourth").await.unwrap();
+            test_home.remove_sessions(&[SESSION_FILE]);
+            if lifetime == ProcessLifetime::Turn {
+                connection.send_prompt("fourth").await.unwrap();
             }
-            let told = conversation.close().await;
-            let put_back = "put back Gemini session 11111111, which had been deleted";
+            let actions = connection.close().await;
+            let restored_line = "put back Gemini session 11111111, which had been deleted";
             assert!(
-                told.iter().any(|line| line == put_back),
-                "{life:?}: {told:?}"
+                actions.iter().any(|line| line == restored_line),
+                "{lifetime:?}: {actions:?}"
             );
-            assert_eq!(world.text(FIRST), Some(text), "{life:?}");
+            assert_eq!(
+                test_home.read_session(SESSION_FILE),
+                Some(text),
+                "{lifetime:?}"
+            );
         });
-        assert_eq!(vigils(&world), 0, "{life:?}");
+        assert_eq!(count_guard_records(&test_home), 0, "{lifetime:?}");
     }
 }

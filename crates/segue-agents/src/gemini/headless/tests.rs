@@ -1,11 +1,13 @@
 //! Input, arguments and target session of a turn.
 
 use super::*;
-use crate::gemini::world::{FIRST, ID, World, empty, session};
-use crate::provider::OUTSIDE;
+use crate::gemini::world::{
+    GuardTestHome, SESSION_FILE, SESSION_ID, empty_session_text, session_text,
+};
+use crate::provider::TEST_SYSTEM_FNS;
 
 #[test]
-fn a_prompt_is_never_a_command() {
+fn a_prompt_is_never_sent_as_a_command() {
     let cases = [
         ("hello", "hello"),
         ("", ""),
@@ -21,21 +23,25 @@ fn a_prompt_is_never_a_command() {
         ("-p", "-p"),
     ];
     for (prompt, expected) in cases {
-        assert_eq!(input(prompt), Ok(expected.as_bytes().to_vec()), "{prompt}");
+        assert_eq!(
+            encode_prompt(prompt),
+            Ok(expected.as_bytes().to_vec()),
+            "{prompt}"
+        );
     }
 }
 
 #[test]
-fn a_prompt_that_would_be_cut_is_refused() {
-    let fits = "x".repeat(LONGEST_PROMPT);
-    assert!(input(&fits).is_ok());
-    let refusal = input(&(fits + "x")).unwrap_err();
+fn a_prompt_that_would_be_truncated_is_refused() {
+    let longest_prompt = "x".repeat(MAX_PROMPT_BYTES);
+    assert!(encode_prompt(&longest_prompt).is_ok());
+    let refusal = encode_prompt(&(longest_prompt + "x")).unwrap_err();
     assert_eq!(refusal.class, FailureClass::Agent);
     assert!(refusal.message.contains("put the text into a file"));
 }
 
 #[test]
-fn what_may_be_done_without_asking_is_what_the_policy_allows() {
+fn the_policy_determines_the_approval_mode() {
     use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
     let cases = [
         (Ask, "default"),
@@ -45,42 +51,48 @@ fn what_may_be_done_without_asking_is_what_the_policy_allows() {
         (AllowAll, "yolo"),
     ];
     for (policy, expected) in cases {
-        assert_eq!(mode(policy), expected, "{policy:?}");
+        assert_eq!(approval_mode(policy), expected, "{policy:?}");
     }
 }
 
 #[test]
-fn a_session_that_vanishes_before_the_prompt_is_not_begun_anew() {
-    let world = World::new(OUTSIDE);
-    world.write(FIRST, &session(ID));
-    let host = Host {
-        leash: Leash {
+fn a_session_deleted_before_the_prompt_is_not_restarted() {
+    let test_home = GuardTestHome::new(TEST_SYSTEM_FNS);
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let host = AgentHost {
+        leash: LeashCommand {
             program: "/nonexistent".into(),
             args: Vec::new(),
         },
         version: "0",
-        kept: world.kept(),
-        path: OsString::new(),
-        outside: OUTSIDE,
+        agent_files_dir: test_home.copies_root(),
+        search_path: OsString::new(),
+        system: TEST_SYSTEM_FNS,
     };
-    let keep = Arc::clone(&world.keep);
-    let settings = Settings::default();
-    let agent = Headless::new("gemini".into(), &settings, &host, keep, Format::Lines);
-    let request = world.request();
+    let guard = Arc::clone(&test_home.guard);
+    let settings = ProviderSettings::default();
+    let agent = HeadlessAgent::new(
+        "gemini".into(),
+        &settings,
+        &host,
+        guard,
+        GeminiOutputFormat::JsonLines,
+    );
+    let request = test_home.open_request();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.build().unwrap().block_on(async {
-        let Opening {
-            opened,
-            mut conversation,
+        let OpenedConnection {
+            open_mode,
+            mut connection,
             ..
         } = agent.open(&request).await.unwrap();
-        assert_eq!(opened, Opened::Resumed);
-        for left in [Some(empty(ID)), None] {
-            match left {
-                Some(text) => world.write(FIRST, &text),
-                None => world.remove(&[FIRST]),
+        assert_eq!(open_mode, OpenMode::Resumed);
+        for remaining in [Some(empty_session_text(SESSION_ID)), None] {
+            match remaining {
+                Some(text) => test_home.write_session(SESSION_FILE, &text),
+                None => test_home.remove_sessions(&[SESSION_FILE]),
             }
-            let error = conversation.send("go on").await.unwrap_err();
+            let error = connection.send_prompt("go on").await.unwrap_err();
             assert_eq!(error.class(), FailureClass::SessionUnknown, "{error}");
         }
     });

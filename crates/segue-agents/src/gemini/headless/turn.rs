@@ -10,95 +10,95 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Format, Headless};
-use crate::classify::Refusal;
-use crate::gemini::answer::{self, Answer};
+use super::{GeminiOutputFormat, HeadlessAgent};
+use crate::classify::AgentRefusal;
+use crate::gemini::answer::{self, GeminiAnswer};
 use crate::gemini::refusal;
-use crate::gemini::stream::{Heard, Stream};
-use crate::leash::CANNOT_START;
-use crate::process::{AgentProcess, Exit, Program};
-use crate::wire::Wire;
-use crate::{AgentError, OpenRequest, Step};
+use crate::gemini::stream::{GeminiEvent, GeminiStream};
+use crate::leash::CANNOT_START_EXIT_CODE;
+use crate::process::{AgentProcess, Exit, ProgramSpec};
+use crate::wire::JsonLineProcess;
+use crate::{AgentError, ConnectionEvent, OpenRequest};
 
 /// Name of the request in errors.
-const DOING: &str = "the prompt";
+const PROMPT_OPERATION: &str = "the prompt";
 
 /// Maximum size in bytes of an answer in one object.
-const LONGEST_ANSWER: u64 = 512 * 1024 * 1024;
+const MAX_ANSWER_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Time in which the process may exit after its answer; it writes its session in this time.
-const FAREWELL: Duration = Duration::from_secs(10);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Interval in which the end of the error output is polled.
-const LAST_WORDS: Duration = Duration::from_millis(20);
+const STDERR_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running turn.
-pub(super) struct Turn {
-    output: Output,
-    id: NativeId,
+pub(super) struct GeminiTurn {
+    output: GeminiTurnOutput,
+    native_id: NativeId,
     program: String,
-    /// Events that `next` has not returned yet.
-    steps: VecDeque<Step>,
+    /// Events that `next_event` has not returned yet.
+    pending_events: VecDeque<ConnectionEvent>,
     /// End of the turn, once the process has reported it.
-    end: Option<End>,
+    reported_end: Option<GeminiTurnEnd>,
     /// Time by which the process must have exited.
     deadline: Option<Instant>,
     cancelled: bool,
 }
 
-enum Output {
-    Lines(Wire, Stream),
-    Whole(AgentProcess, oneshot::Receiver<Vec<u8>>),
+enum GeminiTurnOutput {
+    JsonLines(JsonLineProcess, GeminiStream),
+    SingleObject(AgentProcess, oneshot::Receiver<Vec<u8>>),
 }
 
 /// Last report of the process.
 #[derive(Clone)]
-enum End {
+enum GeminiTurnEnd {
     Finished(TurnEnd),
     Failed(String),
-    Refused(Refusal),
+    Refused(AgentRefusal),
     /// The output ended without a report.
-    Silent,
+    Unreported,
 }
 
-impl Turn {
+impl GeminiTurn {
     pub(super) fn start(
-        agent: &Headless,
-        program: &Program<'_>,
+        agent: &HeadlessAgent,
+        program: &ProgramSpec<'_>,
         request: &OpenRequest,
         id: &NativeId,
         input: Vec<u8>,
     ) -> Result<Self, AgentError> {
         let output =
             match agent.format {
-                Format::Lines => {
-                    let mut wire = Wire::start(&agent.leash, program, request)?;
+                GeminiOutputFormat::JsonLines => {
+                    let mut wire = JsonLineProcess::start(&agent.leash, program, request)?;
                     wire.send_bytes(input);
                     wire.close_input();
-                    Output::Lines(wire, Stream::new(id.clone()))
+                    GeminiTurnOutput::JsonLines(wire, GeminiStream::new(id.clone()))
                 }
-                Format::Whole => {
+                GeminiOutputFormat::SingleObject => {
                     if !program.cwd.is_dir() {
-                        return Err(AgentError::NoDirectory(program.cwd.to_owned()));
+                        return Err(AgentError::DirectoryMissing(program.cwd.to_owned()));
                     }
                     let (process, stdin, stdout) = AgentProcess::start(&agent.leash, program)
                         .map_err(|source| AgentError::NotStarted {
                             program: program.path.display().to_string(),
                             source,
                         })?;
-                    request.started.send_replace(process.mark());
-                    tokio::spawn(write(stdin, input));
-                    let (answer, answered) = oneshot::channel();
-                    tokio::spawn(read(stdout, answer));
-                    Output::Whole(process, answered)
+                    request.process_sender.send_replace(process.identity());
+                    tokio::spawn(write_input(stdin, input));
+                    let (answer_sender, answer_receiver) = oneshot::channel();
+                    tokio::spawn(read_answer(stdout, answer_sender));
+                    GeminiTurnOutput::SingleObject(process, answer_receiver)
                 }
             };
         Ok(Self {
             output,
-            id: id.clone(),
+            native_id: id.clone(),
             program: program.path.display().to_string(),
-            steps: VecDeque::new(),
-            end: None,
+            pending_events: VecDeque::new(),
+            reported_end: None,
             deadline: None,
             cancelled: false,
         })
@@ -106,8 +106,8 @@ impl Turn {
 
     pub(super) fn process(&self) -> &AgentProcess {
         match &self.output {
-            Output::Lines(wire, _) => wire.process(),
-            Output::Whole(process, _) => process,
+            GeminiTurnOutput::JsonLines(wire, _) => wire.process(),
+            GeminiTurnOutput::SingleObject(process, _) => process,
         }
     }
 
@@ -118,160 +118,179 @@ impl Turn {
 
     pub(super) async fn stop(self) {
         match self.output {
-            Output::Lines(wire, _) => wire.stop().await,
-            Output::Whole(process, _) => process.stop().await,
+            GeminiTurnOutput::JsonLines(wire, _) => wire.stop().await,
+            GeminiTurnOutput::SingleObject(process, _) => process.stop().await,
         }
     }
 
     /// Returns the next event. Dropping the future loses no event; the caller can call this method again.
-    pub(super) async fn next(&mut self) -> Step {
+    pub(super) async fn next_event(&mut self) -> ConnectionEvent {
         loop {
-            if let Some(step) = self.steps.pop_front() {
-                return step;
+            if let Some(event) = self.pending_events.pop_front() {
+                return event;
             }
-            if !self.heard_all().await {
+            if !self.read_output().await {
                 continue;
             }
-            let exit = self.exit().await;
-            return Step::Done(self.outcome(exit).await);
+            let exit = self.wait_for_exit().await;
+            return ConnectionEvent::TurnEnded(self.outcome(exit).await);
         }
     }
 
     /// Reads more output. Returns `true` if no more follows.
-    async fn heard_all(&mut self) -> bool {
+    async fn read_output(&mut self) -> bool {
         match &mut self.output {
-            Output::Lines(wire, stream) => {
+            GeminiTurnOutput::JsonLines(wire, stream) => {
                 let line = match self.deadline {
-                    Some(deadline) => tokio::time::timeout_at(deadline, wire.next())
+                    Some(deadline) => tokio::time::timeout_at(deadline, wire.next_line())
                         .await
                         .unwrap_or(None),
-                    None => wire.next().await,
+                    None => wire.next_line().await,
                 };
                 match line {
                     Some(line) => {
-                        let heard = stream.hear(line);
-                        self.take(heard);
+                        let gemini_event = stream.convert_line(line);
+                        self.handle_event(gemini_event);
                         false
                     }
                     None => true,
                 }
             }
-            Output::Whole(process, answered) => {
-                if self.end.is_some() {
+            GeminiTurnOutput::SingleObject(process, answer_receiver) => {
+                if self.reported_end.is_some() {
                     return true;
                 }
                 let stdout = tokio::select! {
                     biased;
-                    stdout = answered => stdout.unwrap_or_default(),
+                    stdout = answer_receiver => stdout.unwrap_or_default(),
                     // Without its leash the program could outlive segue, so the output ends.
-                    () = process.leash_is_killed() => Vec::new(),
+                    () = process.wait_for_leash_kill() => Vec::new(),
                 };
-                self.end = Some(match answer::read(&stdout, &self.id) {
-                    Answer::Given(events, end) => {
-                        self.steps.extend(events.into_iter().map(Step::Event));
-                        End::Finished(end)
+                self.reported_end = Some(match answer::parse_answer(&stdout, &self.native_id) {
+                    GeminiAnswer::Finished(events, end) => {
+                        self.pending_events
+                            .extend(events.into_iter().map(ConnectionEvent::Event));
+                        GeminiTurnEnd::Finished(end)
                     }
-                    Answer::Failed(message) => End::Failed(message),
-                    Answer::Odd(refusal) => End::Refused(refusal),
-                    Answer::NotUnderstood(refusal) => self.not_understood(refusal),
-                    Answer::Nothing => End::Silent,
+                    GeminiAnswer::Failed(message) => GeminiTurnEnd::Failed(message),
+                    GeminiAnswer::Mismatched(refusal) => GeminiTurnEnd::Refused(refusal),
+                    GeminiAnswer::Unparsable(refusal) => self.unparsable_end(refusal),
+                    GeminiAnswer::Empty => GeminiTurnEnd::Unreported,
                 });
                 false
             }
         }
     }
 
-    fn take(&mut self, heard: Heard) {
-        let end = match heard {
-            Heard::Nothing => return,
-            Heard::Begun => return self.steps.push_back(Step::Named(self.id.clone())),
-            Heard::Event(event) => return self.steps.push_back(Step::Event(event)),
-            Heard::Finished(end) => End::Finished(end),
-            Heard::Failed(message) => End::Failed(message),
-            Heard::Odd(refusal) => {
+    fn handle_event(&mut self, gemini_event: GeminiEvent) {
+        let end = match gemini_event {
+            GeminiEvent::Ignored => return,
+            GeminiEvent::SessionOpened => {
+                return self
+                    .pending_events
+                    .push_back(ConnectionEvent::NativeIdReported(self.native_id.clone()));
+            }
+            GeminiEvent::Event(event) => {
+                return self.pending_events.push_back(ConnectionEvent::Event(event));
+            }
+            GeminiEvent::Finished(end) => GeminiTurnEnd::Finished(end),
+            GeminiEvent::Failed(message) => GeminiTurnEnd::Failed(message),
+            GeminiEvent::Mismatched(refusal) => {
                 self.process().terminate();
-                End::Refused(refusal)
+                GeminiTurnEnd::Refused(refusal)
             }
         };
         // The first report counts: no later output turns an error into an answer.
-        self.end.get_or_insert(end);
-        self.deadline.get_or_insert(Instant::now() + FAREWELL);
+        self.reported_end.get_or_insert(end);
+        self.deadline
+            .get_or_insert(Instant::now() + EXIT_GRACE_PERIOD);
     }
 
     /// Returns the end for output without an answer. If segue cancelled the turn, the exit status is more informative
     /// than truncated output.
-    fn not_understood(&self, refusal: Refusal) -> End {
+    fn unparsable_end(&self, refusal: AgentRefusal) -> GeminiTurnEnd {
         if self.cancelled {
-            End::Silent
+            GeminiTurnEnd::Unreported
         } else {
-            End::Refused(refusal)
+            GeminiTurnEnd::Refused(refusal)
         }
     }
 
-    async fn exit(&mut self) -> Exit {
+    async fn wait_for_exit(&mut self) -> Exit {
         match &mut self.output {
-            Output::Lines(wire, _) => match wire.gone(DOING).await {
+            GeminiTurnOutput::JsonLines(wire, _) => match wire.exit_error(PROMPT_OPERATION).await {
                 AgentError::Crashed { exit, .. } => exit,
-                _ => Exit::Code(CANNOT_START),
+                _ => Exit::Code(CANNOT_START_EXIT_CODE),
             },
-            Output::Whole(process, _) => process.exit().await,
+            GeminiTurnOutput::SingleObject(process, _) => process.wait_for_exit().await,
         }
     }
 
     /// Returns the outcome of the turn.
     async fn outcome(&mut self, exit: Exit) -> Result<TurnEnd, AgentError> {
-        let end = self.end.clone().unwrap_or(End::Silent);
-        if self.cancelled && !matches!(end, End::Finished(_)) {
+        let end = self
+            .reported_end
+            .clone()
+            .unwrap_or(GeminiTurnEnd::Unreported);
+        if self.cancelled && !matches!(end, GeminiTurnEnd::Finished(_)) {
             return Ok(TurnEnd {
                 reason: StopReason::Cancelled,
                 usage: Usage::default(),
             });
         }
         let stderr = match &end {
-            End::Finished(end) => return Ok(*end),
-            End::Failed(_) | End::Refused(_) | End::Silent => self.last_words().await,
+            GeminiTurnEnd::Finished(end) => return Ok(*end),
+            GeminiTurnEnd::Failed(_) | GeminiTurnEnd::Refused(_) | GeminiTurnEnd::Unreported => {
+                self.wait_for_stderr().await
+            }
         };
-        let refused = |refusal| AgentError::Refused {
-            doing: DOING,
+        let refused_error = |refusal| AgentError::Refused {
+            operation: PROMPT_OPERATION,
             refusal,
             stderr: stderr.clone(),
         };
         Err(match end {
-            End::Failed(message) => refused(refusal::of_message(&message, exit)),
-            End::Refused(_) if refusal::is_deliberate(exit, &stderr) => {
-                refused(refusal::of_stderr(&stderr, exit))
+            GeminiTurnEnd::Failed(message) => {
+                refused_error(refusal::classify_message(&message, exit))
             }
-            End::Refused(refusal) => refused(refusal),
-            End::Finished(_) | End::Silent => self.silent(exit, stderr),
+            GeminiTurnEnd::Refused(_) if refusal::is_deliberate(exit, &stderr) => {
+                refused_error(refusal::classify_stderr(&stderr, exit))
+            }
+            GeminiTurnEnd::Refused(refusal) => refused_error(refusal),
+            GeminiTurnEnd::Finished(_) | GeminiTurnEnd::Unreported => {
+                self.no_answer_error(exit, stderr)
+            }
         })
     }
 
     /// Returns the error for a process that exited without an answer.
-    fn silent(&self, exit: Exit, stderr: String) -> AgentError {
-        let told = refusal::of_stderr(&stderr, exit);
+    fn no_answer_error(&self, exit: Exit, stderr: String) -> AgentError {
+        let stderr_refusal = refusal::classify_stderr(&stderr, exit);
         match exit {
-            Exit::Code(CANNOT_START) => AgentError::NotStarted {
+            Exit::Code(CANNOT_START_EXIT_CODE) => AgentError::NotStarted {
                 program: self.program.clone(),
                 source: std::io::Error::other(stderr),
             },
             Exit::Code(0) => AgentError::Refused {
-                doing: DOING,
-                refusal: Refusal {
-                    class: FailureClass::NotUnderstood,
-                    message: format!("it ended without an answer: {}", told.message),
+                operation: PROMPT_OPERATION,
+                refusal: AgentRefusal {
+                    class: FailureClass::UnparsableOutput,
+                    message: format!("it ended without an answer: {}", stderr_refusal.message),
                     retry_after: None,
                 },
                 stderr,
             },
-            exit if refusal::is_deliberate(exit, &stderr) || told.class != FailureClass::Agent => {
+            exit if refusal::is_deliberate(exit, &stderr)
+                || stderr_refusal.class != FailureClass::Agent =>
+            {
                 AgentError::Refused {
-                    doing: DOING,
-                    refusal: told,
+                    operation: PROMPT_OPERATION,
+                    refusal: stderr_refusal,
                     stderr,
                 }
             }
             exit => AgentError::Crashed {
-                doing: DOING,
+                operation: PROMPT_OPERATION,
                 exit,
                 stderr,
             },
@@ -279,28 +298,28 @@ impl Turn {
     }
 
     /// Returns the error output once no more of it arrives. Polls, because a separate task reads the pipe.
-    async fn last_words(&mut self) -> String {
-        let mut words = self.process().stderr();
+    async fn wait_for_stderr(&mut self) -> String {
+        let mut text = self.process().stderr();
         for _ in 0..10 {
-            tokio::time::sleep(LAST_WORDS).await;
-            let more = self.process().stderr();
-            if more == words && !words.is_empty() {
+            tokio::time::sleep(STDERR_POLL_INTERVAL).await;
+            let newer = self.process().stderr();
+            if newer == text && !text.is_empty() {
                 break;
             }
-            words = more;
+            text = newer;
         }
-        words
+        text
     }
 }
 
-async fn write(mut stdin: ChildStdin, input: Vec<u8>) {
+async fn write_input(mut stdin: ChildStdin, input: Vec<u8>) {
     // A program that has exited is detected by its output.
     let _ = stdin.write_all(&input).await;
     let _ = stdin.shutdown().await;
 }
 
-async fn read(stdout: ChildStdout, answer: oneshot::Sender<Vec<u8>>) {
+async fn read_answer(stdout: ChildStdout, answer_sender: oneshot::Sender<Vec<u8>>) {
     let mut bytes = Vec::new();
-    let _ = stdout.take(LONGEST_ANSWER).read_to_end(&mut bytes).await;
-    let _ = answer.send(bytes);
+    let _ = stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes).await;
+    let _ = answer_sender.send(bytes);
 }

@@ -11,126 +11,133 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use segue_core::agent::ProcessMark;
+use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
 use serde::{Deserialize, Serialize};
 
-use super::files::{self, PutBack, entries, names_in};
-use crate::gemini::chats::Chats;
+use super::files::{self, FileRestoreOutcome, list_chat_file_names, list_names};
+use crate::gemini::chats::ProjectChats;
 use crate::gemini::record;
-use crate::{Life, life, mark_of};
+use crate::{ProcessStatus, identify_process, process_status};
 
-const OWNER: &str = "owner";
+const OWNER_FILE_NAME: &str = "owner";
 
 /// A record of what is at risk. Its directory is created with the first entry.
 #[derive(Debug)]
-pub(in crate::gemini) struct Danger {
+pub(in crate::gemini) struct AtRiskSessions {
     directory: PathBuf,
     /// Home of Gemini CLI.
     home: PathBuf,
     /// Whether the owner becomes Gemini CLI itself, so that no segue process settles the record when the owner ends.
-    entrusted: bool,
+    unattended: bool,
 }
 
 /// Process that a record belongs to.
 #[derive(Serialize, Deserialize)]
-struct Owner {
+struct RecordOwner {
     host: String,
     pid: u32,
     started: String,
     home: PathBuf,
     #[serde(default)]
-    entrusted: bool,
+    #[serde(rename = "entrusted")]
+    unattended: bool,
 }
 
-impl Danger {
+impl AtRiskSessions {
     /// Creates the record for a process that is about to start.
     pub(super) fn new(root: &Path, home: &Path, random: fn() -> u32) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
+        static RECORD_COUNT: AtomicU32 = AtomicU32::new(0);
         // In containers that share a home, several processes can have the same id.
         let name = format!(
             "{}-{:08x}-{}",
             std::process::id(),
             random(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
+            RECORD_COUNT.fetch_add(1, Ordering::Relaxed)
         );
         Self {
             directory: root.join(name),
             home: home.to_owned(),
-            entrusted: false,
+            unattended: false,
         }
     }
 
     /// Marks the record as that of a process that becomes Gemini CLI itself.
-    pub(super) fn entrusted(self) -> Self {
+    pub(super) fn into_unattended(self) -> Self {
         Self {
-            entrusted: true,
+            unattended: true,
             ..self
         }
     }
 
     /// Returns `true` if the owner became Gemini CLI itself.
-    pub(super) fn is_entrusted(&self) -> bool {
-        self.entrusted
+    pub(super) fn is_unattended(&self) -> bool {
+        self.unattended
     }
 
     /// Returns the records whose owners have ended.
-    pub(super) fn abandoned(root: &Path, home: &Path) -> Vec<Self> {
-        let all = entries(root).into_iter().filter_map(|name| {
+    pub(super) fn list_abandoned(root: &Path, home: &Path) -> Vec<Self> {
+        let records = list_names(root).into_iter().filter_map(|name| {
             let directory = root.join(name);
-            let owner = owner_of(&directory)?;
-            let mark = ProcessMark {
+            let owner = read_owner(&directory)?;
+            let identity = ProcessIdentity {
                 host: owner.host,
                 pid: owner.pid,
-                started: owner.started,
+                start_time: owner.started,
             };
-            let abandoned = owner.home == home && life(&mark) == Life::Dead;
-            abandoned.then_some(Self {
+            let is_abandoned =
+                owner.home == home && process_status(&identity) == ProcessStatus::Dead;
+            is_abandoned.then_some(Self {
                 directory,
                 home: owner.home,
-                entrusted: owner.entrusted,
+                unattended: owner.unattended,
             })
         });
-        all.collect()
+        records.collect()
     }
 
     /// Creates the directory. Writes the owner first, so that a directory with other entries always names its owner.
-    fn make(&self) -> io::Result<()> {
-        let path = self.directory.join(OWNER);
+    fn create(&self) -> io::Result<()> {
+        let path = self.directory.join(OWNER_FILE_NAME);
         if path.exists() {
             return Ok(());
         }
-        let mark = mark_of(std::process::id())
+        let identity = identify_process(std::process::id())
             .ok_or_else(|| io::Error::other("this process can't be named"))?;
-        let owner = Owner {
-            host: mark.host,
-            pid: mark.pid,
-            started: mark.started,
+        let owner = RecordOwner {
+            host: identity.host,
+            pid: identity.pid,
+            started: identity.start_time,
             home: self.home.clone(),
-            entrusted: self.entrusted,
+            unattended: self.unattended,
         };
-        files::copy(serde_json::to_string(&owner)?.as_bytes(), &path)
+        files::write_copy(serde_json::to_string(&owner)?.as_bytes(), &path)
     }
 
     /// Records which session is segue's own.
-    pub(super) fn note(&self, project: &str, id: &NativeId) -> io::Result<()> {
-        self.make()?;
-        files::copy(b"", &self.directory.join(project).join(id.as_str()))
+    pub(super) fn record_own_session(&self, project: &str, id: &NativeId) -> io::Result<()> {
+        self.create()?;
+        files::write_copy(b"", &self.directory.join(project).join(id.as_str()))
     }
 
     /// Copies a file of a session that is not segue's own.
-    pub(super) fn copy(&self, project: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.make()?;
-        files::copy(bytes, &self.directory.join(project).join(name))
+    pub(super) fn copy_session_file(
+        &self,
+        project: &str,
+        name: &str,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.create()?;
+        files::write_copy(bytes, &self.directory.join(project).join(name))
     }
 
     /// Returns the sessions that are recorded as segue's own.
-    pub(super) fn ours(&self) -> Vec<(Chats, NativeId)> {
-        let projects = self.projects().into_iter();
+    pub(super) fn own_sessions(&self) -> Vec<(ProjectChats, NativeId)> {
+        let projects = self.list_projects().into_iter();
         projects
             .flat_map(|chats| {
-                let mut names = entries(&self.directory.join(&chats.project));
-                names.retain(|name| record::name(name).is_none());
+                let mut names = list_names(&self.directory.join(&chats.project));
+                names.retain(|name| record::parse_file_name(name).is_none());
                 let ids = names
                     .into_iter()
                     .filter_map(|name| NativeId::parse(&name).ok());
@@ -139,69 +146,75 @@ impl Danger {
             .collect()
     }
 
-    fn projects(&self) -> Vec<Chats> {
-        let mut names = entries(&self.directory);
+    fn list_projects(&self) -> Vec<ProjectChats> {
+        let mut names = list_names(&self.directory);
         names.retain(|name| self.directory.join(name).is_dir());
-        let chats = names.into_iter();
-        chats
-            .filter_map(|project| Chats::named(&self.home, project))
+        let project_names = names.into_iter();
+        project_names
+            .filter_map(|project| ProjectChats::for_project(&self.home, project))
             .collect()
     }
 
     /// Restores missing files of other sessions, and deletes the record. If a file cannot be restored, the record
     /// remains.
-    pub(super) fn settle(&self, told: &mut Vec<String>) {
-        let mut unsettled = false;
-        for chats in self.projects() {
-            let copies = self.directory.join(&chats.project);
-            for name in names_in(&copies) {
-                let Some(id) = record::name(&name).map(|name| name.short) else {
+    pub(super) fn restore_other_sessions(&self, actions: &mut Vec<String>) {
+        let mut has_failures = false;
+        for chats in self.list_projects() {
+            let copies_dir = self.directory.join(&chats.project);
+            for name in list_chat_file_names(&copies_dir) {
+                let Some(short_id) = record::parse_file_name(&name).map(|name| name.short_id)
+                else {
                     continue;
                 };
                 let path = chats.directory.join(&name);
-                let put_back = match fs::read(copies.join(&name)) {
-                    Ok(_) if path.exists() => Ok(PutBack::NotNeeded),
-                    Ok(bytes) => files::put_back(&bytes, &path),
+                let result = match fs::read(copies_dir.join(&name)) {
+                    Ok(_) if path.exists() => Ok(FileRestoreOutcome::NotNeeded),
+                    Ok(bytes) => files::restore_file(&bytes, &path),
                     // A different segue process has restored the file.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(PutBack::NotNeeded),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        Ok(FileRestoreOutcome::NotNeeded)
+                    }
                     Err(error) => Err(error),
                 };
-                match put_back {
-                    Ok(PutBack::NotNeeded) => {}
-                    Ok(PutBack::Done) => told.push(format!(
-                        "put back Gemini session {id}, which Gemini CLI had deleted"
+                match result {
+                    Ok(FileRestoreOutcome::NotNeeded) => {}
+                    Ok(FileRestoreOutcome::Restored) => actions.push(format!(
+                        "put back Gemini session {short_id}, which Gemini CLI had deleted"
                     )),
                     Err(error) => {
-                        unsettled = true;
-                        told.push(format!("could not put back Gemini session {id}: {error}"));
+                        has_failures = true;
+                        actions.push(format!(
+                            "could not put back Gemini session {short_id}: {error}"
+                        ));
                     }
                 }
             }
         }
-        if !unsettled {
+        if !has_failures {
             // A record that cannot be removed is settled a second time at the next start, without effect.
             let _ = fs::remove_dir_all(&self.directory);
         }
     }
 }
 
-fn owner_of(directory: &Path) -> Option<Owner> {
-    serde_json::from_slice(&fs::read(directory.join(OWNER)).ok()?).ok()
+fn read_owner(directory: &Path) -> Option<RecordOwner> {
+    serde_json::from_slice(&fs::read(directory.join(OWNER_FILE_NAME)).ok()?).ok()
 }
 
 /// Removes the copies of a session from all records, whichever process they belong to.
-pub(super) fn forget(root: &Path, id: &NativeId) -> io::Result<()> {
-    for danger in entries(root) {
-        for project in entries(&root.join(&danger)) {
-            let copies = root.join(&danger).join(project);
-            for name in entries(&copies) {
-                let path = copies.join(&name);
-                let is_copy = record::name(&name)
-                    .is_some_and(|name| name.short == record::short(id.as_str()))
-                    && fs::read(&path)
-                        .is_ok_and(|bytes| record::read(&bytes).id.as_deref() == Some(id.as_str()));
+pub(super) fn remove_recorded_copies(root: &Path, id: &NativeId) -> io::Result<()> {
+    for record_name in list_names(root) {
+        for project in list_names(&root.join(&record_name)) {
+            let copies_dir = root.join(&record_name).join(project);
+            for name in list_names(&copies_dir) {
+                let path = copies_dir.join(&name);
+                let is_copy = record::parse_file_name(&name)
+                    .is_some_and(|name| name.short_id == record::short_id(id.as_str()))
+                    && fs::read(&path).is_ok_and(|bytes| {
+                        record::parse_chat_file(&bytes).session_id.as_deref() == Some(id.as_str())
+                    });
                 if is_copy || name == id.as_str() {
-                    files::removed(fs::remove_file(path))?;
+                    files::ignore_not_found(fs::remove_file(path))?;
                 }
             }
         }

@@ -10,22 +10,25 @@ use std::path::{Path, PathBuf};
 
 use segue_core::id::NativeId;
 
-use super::files::{self, names_in};
-use crate::gemini::chats::Chats;
+use super::files::{self, list_chat_file_names};
+use crate::gemini::chats::ProjectChats;
 
 /// Directory of the links, next to the copies of a session; no session file begins with a dot.
-const LINKED: &str = ".linked";
+const LINKS_DIR_NAME: &str = ".linked";
 
-fn linked(copies: &Path) -> PathBuf {
-    copies.join(LINKED)
+fn links_dir(copies_dir: &Path) -> PathBuf {
+    copies_dir.join(LINKS_DIR_NAME)
 }
 
 /// Creates a hard link to each file of a session.
-pub(super) fn make(chats: &Chats, id: &NativeId, copies: &Path) {
-    remove(copies);
-    let links = linked(copies);
-    let said = chats.files(id).into_iter().filter(|file| file.story.said);
-    for file in said {
+pub(super) fn create_links(chats: &ProjectChats, id: &NativeId, copies_dir: &Path) {
+    remove_links(copies_dir);
+    let links = links_dir(copies_dir);
+    let files = chats
+        .read_session_files(id)
+        .into_iter()
+        .filter(|file| file.state.has_messages);
+    for file in files {
         // If this fails, the copy still exists.
         let _ = fs::create_dir_all(&links)
             .and_then(|()| fs::hard_link(&file.path, links.join(&file.name)));
@@ -33,30 +36,30 @@ pub(super) fn make(chats: &Chats, id: &NativeId, copies: &Path) {
 }
 
 /// Adds to the copies what was written to files that Gemini CLI has since deleted or replaced.
-pub(super) fn follow(chats: &Chats, copies: &Path) -> io::Result<()> {
-    let links = linked(copies);
-    for name in names_in(&links) {
+pub(super) fn update_copies(chats: &ProjectChats, copies_dir: &Path) -> io::Result<()> {
+    let links = links_dir(copies_dir);
+    for name in list_chat_file_names(&links) {
         let link = links.join(&name);
-        if is_same(&link, &chats.directory.join(&name)) {
+        if is_same_file(&link, &chats.directory.join(&name)) {
             continue;
         }
-        let written = fs::read(&link)?;
-        let copy = copies.join(&name);
+        let linked_bytes = fs::read(&link)?;
+        let copy = copies_dir.join(&name);
         // A file that does not extend the copy was restarted.
-        if fs::read(&copy).is_ok_and(|kept| written.starts_with(&kept)) {
-            files::copy(&written, &copy)?;
+        if fs::read(&copy).is_ok_and(|copied_bytes| linked_bytes.starts_with(&copied_bytes)) {
+            files::write_copy(&linked_bytes, &copy)?;
         }
     }
     Ok(())
 }
 
 /// Removes the links.
-pub(super) fn remove(copies: &Path) {
-    // `make` replaces links that remain, and they are removed together with the copies.
-    let _ = fs::remove_dir_all(linked(copies));
+pub(super) fn remove_links(copies_dir: &Path) {
+    // `create_links` replaces links that remain, and they are removed together with the copies.
+    let _ = fs::remove_dir_all(links_dir(copies_dir));
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    place(other).is_some_and(|there| place(one) == Some(there))
+fn is_same_file(first: &Path, second: &Path) -> bool {
+    let identify = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    identify(second).is_some_and(|second_identity| identify(first) == Some(second_identity))
 }

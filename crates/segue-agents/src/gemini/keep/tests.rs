@@ -4,302 +4,411 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::gemini::world::{
-    FIRST, ID, OTHER, OTHERS, OTHERS_TWIN, TWIN, World, empty, id, said, session,
+    GuardTestHome, OTHER_SESSION_FILE, OTHER_SESSION_ID, OTHER_TWIN_FILE, SESSION_FILE, SESSION_ID,
+    TWIN_FILE, empty_session_text, parse_id, session_text, turn_text,
 };
-use crate::{Life, life, mark_of};
+use crate::{ProcessStatus, identify_process, process_status};
 
 /// Current time in the tests: some seconds into a minute.
-const NOW: i64 = 1_794_800_017;
+const NOW_SECONDS: i64 = 1_794_800_017;
 
-const OUTSIDE: Outside = Outside {
-    now: || Timestamp::from_second(NOW).unwrap(),
+const TEST_SYSTEM_FNS: SystemFns = SystemFns {
+    now: || Timestamp::from_second(NOW_SECONDS).unwrap(),
     random: || 7,
 };
 
-const REMOVED: &str = "removed an empty twin of Gemini session 11111111, for which Gemini CLI would have deleted 11111111";
-const PUT_BACK: &str = "put back Gemini session 11111111, which had been deleted";
-const PUT_BACK_OTHER: &str = "put back Gemini session 22222222, which Gemini CLI had deleted";
+const TWIN_REMOVED_LINE: &str = "removed an empty twin of Gemini session 11111111, for which Gemini CLI would have deleted 11111111";
+const RESTORED_LINE: &str = "put back Gemini session 11111111, which had been deleted";
+const OTHER_RESTORED_LINE: &str = "put back Gemini session 22222222, which Gemini CLI had deleted";
 
-fn world() -> World {
-    World::new(OUTSIDE)
+fn new_test_home() -> GuardTestHome {
+    GuardTestHome::new(TEST_SYSTEM_FNS)
 }
 
-impl World {
-    fn before(&self) -> (Danger, Vec<String>) {
-        self.keep.before(&self.cwd(), Some(&id(ID)))
+impl GuardTestHome {
+    fn prepare_for_start(&self) -> (AtRiskSessions, Vec<String>) {
+        self.guard
+            .prepare_for_start(&self.cwd(), Some(&parse_id(SESSION_ID)))
     }
 
-    fn after(&self, danger: &Danger) -> Vec<String> {
-        self.keep.after(danger, &self.cwd(), &[id(ID)])
+    fn repair_after_exit(&self, at_risk: &AtRiskSessions) -> Vec<String> {
+        self.guard
+            .repair_after_exit(at_risk, &self.cwd(), &[parse_id(SESSION_ID)])
     }
 
     /// Makes the owners of all records appear dead.
-    fn kill_owners(&self) {
-        let all = self.kept().join(ENDANGERED);
-        let mut mark = mark_of(std::process::id()).unwrap();
-        mark.started = format!("{}/1", mark.started.rsplit_once('/').unwrap().0);
-        assert_eq!(life(&mark), Life::Dead);
-        for danger in entries(&all) {
-            let owner = all.join(danger).join("owner");
+    fn mark_owners_dead(&self) {
+        let at_risk_dir = self.copies_root().join(AT_RISK_DIR);
+        let mut identity = identify_process(std::process::id()).unwrap();
+        identity.start_time = format!("{}/1", identity.start_time.rsplit_once('/').unwrap().0);
+        assert_eq!(process_status(&identity), ProcessStatus::Dead);
+        for record_name in list_names(&at_risk_dir) {
+            let owner = at_risk_dir.join(record_name).join("owner");
             let mut json: serde_json::Value =
                 serde_json::from_slice(&fs::read(&owner).unwrap()).unwrap();
-            json["started"] = mark.started.clone().into();
+            json["started"] = identity.start_time.clone().into();
             fs::write(owner, json.to_string()).unwrap();
         }
     }
 
     /// Returns the number of records on disk.
-    fn dangers(&self) -> usize {
-        entries(&self.kept().join(ENDANGERED)).len()
+    fn count_records(&self) -> usize {
+        list_names(&self.copies_root().join(AT_RISK_DIR)).len()
     }
 }
 
 #[test]
-fn a_twin_is_removed_and_nothing_else() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.write(TWIN, &empty(ID));
-    world.write("session-2026-11-16T03-31-33333333.jsonl", &empty(OTHER));
-    assert_eq!(world.keep.sweep(&world.cwd(), &id(ID)), [REMOVED]);
-    assert_eq!(world.text(FIRST), Some(session(ID)));
-    assert_eq!(world.text(TWIN), None);
+fn only_the_twin_is_removed() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
+    test_home.write_session(
+        "session-2026-11-16T03-31-33333333.jsonl",
+        &empty_session_text(OTHER_SESSION_ID),
+    );
+    assert_eq!(
+        test_home
+            .guard
+            .remove_twins(&test_home.cwd(), &parse_id(SESSION_ID)),
+        [TWIN_REMOVED_LINE]
+    );
+    assert_eq!(
+        test_home.read_session(SESSION_FILE),
+        Some(session_text(SESSION_ID))
+    );
+    assert_eq!(test_home.read_session(TWIN_FILE), None);
     assert!(
-        world
-            .text("session-2026-11-16T03-31-33333333.jsonl")
+        test_home
+            .read_session("session-2026-11-16T03-31-33333333.jsonl")
             .is_some()
     );
-    assert!(world.keep.sweep(&world.cwd(), &id(ID)).is_empty());
+    assert!(
+        test_home
+            .guard
+            .remove_twins(&test_home.cwd(), &parse_id(SESSION_ID))
+            .is_empty()
+    );
 }
 
 #[test]
 fn an_empty_session_without_another_file_is_no_twin() {
-    let world = world();
-    world.write(FIRST, &empty(ID));
-    let (danger, told) = world.before();
-    assert!(told.is_empty());
-    assert!(world.after(&danger).is_empty());
-    assert!(world.text(FIRST).is_some());
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &empty_session_text(SESSION_ID));
+    let (at_risk, actions) = test_home.prepare_for_start();
+    assert!(actions.is_empty());
+    assert!(test_home.repair_after_exit(&at_risk).is_empty());
+    assert!(test_home.read_session(SESSION_FILE).is_some());
 }
 
 #[test]
-fn a_deleted_session_is_put_back_as_it_was_last_seen() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    let (danger, told) = world.before();
-    assert!(told.is_empty());
-    let longer = session(ID) + &said("second");
-    world.write(FIRST, &longer);
-    assert!(world.after(&danger).is_empty());
-    world.remove(&[FIRST]);
-    assert_eq!(world.before().1, [PUT_BACK]);
-    assert_eq!(world.text(FIRST), Some(longer));
-    assert!(world.before().1.is_empty());
+fn a_deleted_session_is_restored_from_the_last_copy() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let (at_risk, actions) = test_home.prepare_for_start();
+    assert!(actions.is_empty());
+    let longer = session_text(SESSION_ID) + &turn_text("second");
+    test_home.write_session(SESSION_FILE, &longer);
+    assert!(test_home.repair_after_exit(&at_risk).is_empty());
+    test_home.remove_sessions(&[SESSION_FILE]);
+    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
+    assert_eq!(test_home.read_session(SESSION_FILE), Some(longer));
+    assert!(test_home.prepare_for_start().1.is_empty());
 }
 
 #[test]
-fn a_session_whose_directory_is_gone_is_put_back_too() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.before();
-    fs::remove_dir_all(world.path("")).unwrap();
-    assert_eq!(world.before().1, [PUT_BACK]);
-    assert_eq!(world.text(FIRST), Some(session(ID)));
-}
-
-#[test]
-fn a_session_that_was_begun_anew_gets_its_turns_back() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    let (danger, _) = world.before();
-    world.write(FIRST, &(session(ID) + &empty(ID)));
-    let told = world.after(&danger);
+fn a_session_with_a_deleted_directory_is_restored() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.prepare_for_start();
+    fs::remove_dir_all(test_home.session_path("")).unwrap();
+    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
     assert_eq!(
-        told,
+        test_home.read_session(SESSION_FILE),
+        Some(session_text(SESSION_ID))
+    );
+}
+
+#[test]
+fn a_restarted_session_gets_its_turns_back() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let (at_risk, _) = test_home.prepare_for_start();
+    test_home.write_session(
+        SESSION_FILE,
+        &(session_text(SESSION_ID) + &empty_session_text(SESSION_ID)),
+    );
+    let actions = test_home.repair_after_exit(&at_risk);
+    assert_eq!(
+        actions,
         ["put back Gemini session 11111111, which Gemini CLI had begun anew"]
     );
-    assert_eq!(world.text(FIRST), Some(session(ID)));
+    assert_eq!(
+        test_home.read_session(SESSION_FILE),
+        Some(session_text(SESSION_ID))
+    );
 }
 
 #[test]
-fn a_session_deleted_in_mid_turn_is_joined_with_what_followed() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    let (danger, _) = world.before();
-    world.write(FIRST, &said("second"));
+fn a_session_deleted_during_a_turn_is_joined_with_its_later_messages() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let (at_risk, _) = test_home.prepare_for_start();
+    test_home.write_session(SESSION_FILE, &turn_text("second"));
     // While the process runs, the remainder of the file does not replace the complete copy.
-    assert!(world.keep.copy(&world.cwd(), &id(ID)).is_empty());
-    let told = world.after(&danger);
+    assert!(
+        test_home
+            .guard
+            .update_copy(&test_home.cwd(), &parse_id(SESSION_ID))
+            .is_empty()
+    );
+    let actions = test_home.repair_after_exit(&at_risk);
     assert_eq!(
-        told,
+        actions,
         ["put back Gemini session 11111111, which Gemini CLI had deleted while it was in use"]
     );
-    assert_eq!(world.text(FIRST), Some(session(ID) + &said("second")));
-}
-
-#[test]
-fn what_was_copied_in_mid_conversation_comes_back() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    let (danger, _) = world.before();
-    let longer = session(ID) + &said("second");
-    world.write(FIRST, &longer);
-    assert!(world.keep.copy(&world.cwd(), &id(ID)).is_empty());
-    world.remove(&[FIRST]);
-    assert_eq!(world.after(&danger), [PUT_BACK]);
-    assert_eq!(world.text(FIRST), Some(longer));
-}
-
-#[test]
-fn what_its_helpers_did_comes_back_with_the_session() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    fs::create_dir(world.path(ID)).unwrap();
-    world.write(&format!("{ID}/helper.jsonl"), "done");
-    world.before();
-    fs::remove_dir_all(world.path(ID)).unwrap();
-    world.remove(&[FIRST]);
-    assert_eq!(world.before().1, [PUT_BACK]);
     assert_eq!(
-        world.text(&format!("{ID}/helper.jsonl")).as_deref(),
+        test_home.read_session(SESSION_FILE),
+        Some(session_text(SESSION_ID) + &turn_text("second"))
+    );
+}
+
+#[test]
+fn a_copy_made_while_the_process_runs_is_restored() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let (at_risk, _) = test_home.prepare_for_start();
+    let longer = session_text(SESSION_ID) + &turn_text("second");
+    test_home.write_session(SESSION_FILE, &longer);
+    assert!(
+        test_home
+            .guard
+            .update_copy(&test_home.cwd(), &parse_id(SESSION_ID))
+            .is_empty()
+    );
+    test_home.remove_sessions(&[SESSION_FILE]);
+    assert_eq!(test_home.repair_after_exit(&at_risk), [RESTORED_LINE]);
+    assert_eq!(test_home.read_session(SESSION_FILE), Some(longer));
+}
+
+#[test]
+fn subagent_files_are_restored_with_the_session() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    fs::create_dir(test_home.session_path(SESSION_ID)).unwrap();
+    test_home.write_session(&format!("{SESSION_ID}/helper.jsonl"), "done");
+    test_home.prepare_for_start();
+    fs::remove_dir_all(test_home.session_path(SESSION_ID)).unwrap();
+    test_home.remove_sessions(&[SESSION_FILE]);
+    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
+    assert_eq!(
+        test_home
+            .read_session(&format!("{SESSION_ID}/helper.jsonl"))
+            .as_deref(),
         Some("done")
     );
 }
 
 #[test]
-fn others_are_put_back_if_a_twin_was_their_end_and_not_their_age() {
-    let world = world();
-    let old = "session-2026-10-01T00-00-33333333.jsonl";
-    world.write(OTHERS, &session(OTHER));
-    world.write(OTHERS_TWIN, &empty(OTHER));
-    world.write(old, &session("33333333-3"));
-    let (danger, told) = world.before();
-    assert!(told.is_empty());
-    world.remove(&[OTHERS, OTHERS_TWIN, old]);
-    assert_eq!(world.after(&danger), [PUT_BACK_OTHER]);
-    assert_eq!(world.text(OTHERS), Some(session(OTHER)));
-    assert_eq!(world.text(old), None);
-    assert_eq!(world.dangers(), 0);
+fn other_sessions_are_restored_only_if_a_twin_caused_the_deletion() {
+    let test_home = new_test_home();
+    let old_file = "session-2026-10-01T00-00-33333333.jsonl";
+    test_home.write_session(OTHER_SESSION_FILE, &session_text(OTHER_SESSION_ID));
+    test_home.write_session(OTHER_TWIN_FILE, &empty_session_text(OTHER_SESSION_ID));
+    test_home.write_session(old_file, &session_text("33333333-3"));
+    let (at_risk, actions) = test_home.prepare_for_start();
+    assert!(actions.is_empty());
+    test_home.remove_sessions(&[OTHER_SESSION_FILE, OTHER_TWIN_FILE, old_file]);
+    assert_eq!(test_home.repair_after_exit(&at_risk), [OTHER_RESTORED_LINE]);
+    assert_eq!(
+        test_home.read_session(OTHER_SESSION_FILE),
+        Some(session_text(OTHER_SESSION_ID))
+    );
+    assert_eq!(test_home.read_session(old_file), None);
+    assert_eq!(test_home.count_records(), 0);
     // The session is no longer at risk, so segue does not restore it.
-    world.remove(&[OTHERS]);
-    assert!(world.before().1.is_empty());
-    assert_eq!(world.text(OTHERS), None);
+    test_home.remove_sessions(&[OTHER_SESSION_FILE]);
+    assert!(test_home.prepare_for_start().1.is_empty());
+    assert_eq!(test_home.read_session(OTHER_SESSION_FILE), None);
 }
 
 #[test]
-fn a_session_that_nobody_asks_for_stays_deleted() {
-    let world = world();
-    world.write(OTHERS, &session(OTHER));
-    let other = [id(OTHER)];
-    let (danger, _) = world.keep.before(&world.cwd(), other.first());
-    world.keep.after(&danger, &world.cwd(), &other);
+fn a_deleted_session_is_restored_only_on_request() {
+    let test_home = new_test_home();
+    test_home.write_session(OTHER_SESSION_FILE, &session_text(OTHER_SESSION_ID));
+    let other_ids = [parse_id(OTHER_SESSION_ID)];
+    let (at_risk, _) = test_home
+        .guard
+        .prepare_for_start(&test_home.cwd(), other_ids.first());
+    test_home
+        .guard
+        .repair_after_exit(&at_risk, &test_home.cwd(), &other_ids);
     // Deleted because of its age, or by the user.
-    world.remove(&[OTHERS]);
-    world.write(FIRST, &session(ID));
-    let (danger, told) = world.before();
-    assert!(told.is_empty(), "{told:?}");
-    assert!(world.after(&danger).is_empty());
-    assert!(world.keep.before(&world.cwd(), None).1.is_empty());
-    assert_eq!(world.text(OTHERS), None);
+    test_home.remove_sessions(&[OTHER_SESSION_FILE]);
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    let (at_risk, actions) = test_home.prepare_for_start();
+    assert!(actions.is_empty(), "{actions:?}");
+    assert!(test_home.repair_after_exit(&at_risk).is_empty());
+    assert!(
+        test_home
+            .guard
+            .prepare_for_start(&test_home.cwd(), None)
+            .1
+            .is_empty()
+    );
+    assert_eq!(test_home.read_session(OTHER_SESSION_FILE), None);
     // A request for the session restores it, and the user is informed.
-    let (_, told) = world.keep.before(&world.cwd(), other.first());
+    let (_, actions) = test_home
+        .guard
+        .prepare_for_start(&test_home.cwd(), other_ids.first());
     assert_eq!(
-        told,
+        actions,
         ["put back Gemini session 22222222, which had been deleted"]
     );
-    assert_eq!(world.text(OTHERS), Some(session(OTHER)));
+    assert_eq!(
+        test_home.read_session(OTHER_SESSION_FILE),
+        Some(session_text(OTHER_SESSION_ID))
+    );
 }
 
 #[test]
-fn what_is_safe_for_one_process_is_still_in_danger_for_another() {
-    let world = world();
-    world.write(OTHERS, &session(OTHER));
-    world.write(OTHERS_TWIN, &empty(OTHER));
-    let (slow, _) = world.keep.before(&world.cwd(), None);
-    let (fast, _) = world.keep.before(&world.cwd(), None);
-    assert!(world.keep.after(&fast, &world.cwd(), &[]).is_empty());
+fn a_session_stays_at_risk_until_every_process_has_ended() {
+    let test_home = new_test_home();
+    test_home.write_session(OTHER_SESSION_FILE, &session_text(OTHER_SESSION_ID));
+    test_home.write_session(OTHER_TWIN_FILE, &empty_session_text(OTHER_SESSION_ID));
+    let (slow, _) = test_home.guard.prepare_for_start(&test_home.cwd(), None);
+    let (fast, _) = test_home.guard.prepare_for_start(&test_home.cwd(), None);
+    assert!(
+        test_home
+            .guard
+            .repair_after_exit(&fast, &test_home.cwd(), &[])
+            .is_empty()
+    );
     // A third process that starts does not affect the running ones.
-    let (third, _) = world.keep.before(&world.cwd(), None);
-    assert!(world.keep.after(&third, &world.cwd(), &[]).is_empty());
-    world.remove(&[OTHERS, OTHERS_TWIN]);
-    let told = world.keep.after(&slow, &world.cwd(), &[]);
-    assert_eq!(told, [PUT_BACK_OTHER]);
-    assert_eq!(world.text(OTHERS), Some(session(OTHER)));
-    assert_eq!(world.dangers(), 0);
+    let (third, _) = test_home.guard.prepare_for_start(&test_home.cwd(), None);
+    assert!(
+        test_home
+            .guard
+            .repair_after_exit(&third, &test_home.cwd(), &[])
+            .is_empty()
+    );
+    test_home.remove_sessions(&[OTHER_SESSION_FILE, OTHER_TWIN_FILE]);
+    let actions = test_home
+        .guard
+        .repair_after_exit(&slow, &test_home.cwd(), &[]);
+    assert_eq!(actions, [OTHER_RESTORED_LINE]);
+    assert_eq!(
+        test_home.read_session(OTHER_SESSION_FILE),
+        Some(session_text(OTHER_SESSION_ID))
+    );
+    assert_eq!(test_home.count_records(), 0);
 }
 
 #[test]
-fn what_a_killed_segue_left_is_settled_by_the_next() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.write(OTHERS, &session(OTHER));
-    world.write(OTHERS_TWIN, &empty(OTHER));
-    world.before();
-    world.remove(&[OTHERS, OTHERS_TWIN]);
-    world.write(TWIN, &empty(ID));
-    assert!(world.keep.before(&world.cwd(), None).1.is_empty(), "alive");
-    world.kill_owners();
+fn the_next_segue_repairs_the_damage_after_a_killed_one() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.write_session(OTHER_SESSION_FILE, &session_text(OTHER_SESSION_ID));
+    test_home.write_session(OTHER_TWIN_FILE, &empty_session_text(OTHER_SESSION_ID));
+    test_home.prepare_for_start();
+    test_home.remove_sessions(&[OTHER_SESSION_FILE, OTHER_TWIN_FILE]);
+    test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
+    assert!(
+        test_home
+            .guard
+            .prepare_for_start(&test_home.cwd(), None)
+            .1
+            .is_empty(),
+        "alive"
+    );
+    test_home.mark_owners_dead();
     // In any directory, and with any session.
-    let (_, told) = world.keep.before(world.directory.path(), None);
-    assert_eq!(told, [REMOVED, PUT_BACK_OTHER]);
-    assert_eq!(world.text(TWIN), None);
-    assert_eq!(world.text(OTHERS), Some(session(OTHER)));
-    assert_eq!(world.dangers(), 0);
+    let (_, actions) = test_home
+        .guard
+        .prepare_for_start(test_home.temp_dir.path(), None);
+    assert_eq!(actions, [TWIN_REMOVED_LINE, OTHER_RESTORED_LINE]);
+    assert_eq!(test_home.read_session(TWIN_FILE), None);
+    assert_eq!(
+        test_home.read_session(OTHER_SESSION_FILE),
+        Some(session_text(OTHER_SESSION_ID))
+    );
+    assert_eq!(test_home.count_records(), 0);
 
-    world.before();
-    world.remove(&[FIRST]);
-    world.kill_owners();
-    assert_eq!(world.keep.before(&world.cwd(), None).1, [PUT_BACK]);
-    assert_eq!(world.text(FIRST), Some(session(ID)));
+    test_home.prepare_for_start();
+    test_home.remove_sessions(&[SESSION_FILE]);
+    test_home.mark_owners_dead();
+    assert_eq!(
+        test_home.guard.prepare_for_start(&test_home.cwd(), None).1,
+        [RESTORED_LINE]
+    );
+    assert_eq!(
+        test_home.read_session(SESSION_FILE),
+        Some(session_text(SESSION_ID))
+    );
 }
 
 #[test]
-fn what_was_left_in_another_home_is_not_put_into_this_one() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.before();
-    world.kill_owners();
-    let elsewhere = Keep::new(world.directory.path().join("other"), world.kept(), OUTSIDE);
-    assert!(elsewhere.before(&world.cwd(), None).1.is_empty());
-    assert!(!world.directory.path().join("other").exists());
-    assert_eq!(world.dangers(), 1);
+fn records_of_another_home_are_ignored() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.prepare_for_start();
+    test_home.mark_owners_dead();
+    let other_guard = SessionGuard::new(
+        test_home.temp_dir.path().join("other"),
+        test_home.copies_root(),
+        TEST_SYSTEM_FNS,
+    );
+    assert!(
+        other_guard
+            .prepare_for_start(&test_home.cwd(), None)
+            .1
+            .is_empty()
+    );
+    assert!(!test_home.temp_dir.path().join("other").exists());
+    assert_eq!(test_home.count_records(), 1);
 }
 
 #[test]
-fn a_twin_of_others_is_left_alone() {
-    let world = world();
-    world.write(OTHERS, &session(OTHER));
-    world.write(OTHERS_TWIN, &empty(OTHER));
-    let (danger, _) = world.before();
-    world.after(&danger);
-    assert!(world.text(OTHERS_TWIN).is_some());
+fn twins_of_other_sessions_are_not_removed() {
+    let test_home = new_test_home();
+    test_home.write_session(OTHER_SESSION_FILE, &session_text(OTHER_SESSION_ID));
+    test_home.write_session(OTHER_TWIN_FILE, &empty_session_text(OTHER_SESSION_ID));
+    let (at_risk, _) = test_home.prepare_for_start();
+    test_home.repair_after_exit(&at_risk);
+    assert!(test_home.read_session(OTHER_TWIN_FILE).is_some());
 }
 
 #[test]
-fn a_copy_that_fails_is_told_and_stops_nothing() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.write(TWIN, &empty(ID));
-    fs::write(world.kept(), "a file in the way").unwrap();
-    let (_, told) = world.before();
-    assert_eq!(told[0], REMOVED);
-    let failed = "could not keep a copy of Gemini session 11111111: ";
-    assert!(told.len() > 1 && told[1..].iter().all(|line| line.starts_with(failed)));
+fn a_failed_copy_is_reported_and_does_not_stop_the_start() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
+    fs::write(test_home.copies_root(), "a file in the way").unwrap();
+    let (_, actions) = test_home.prepare_for_start();
+    assert_eq!(actions[0], TWIN_REMOVED_LINE);
+    let failure_prefix = "could not keep a copy of Gemini session 11111111: ";
+    assert!(
+        actions.len() > 1
+            && actions[1..]
+                .iter()
+                .all(|line| line.starts_with(failure_prefix))
+    );
 }
 
 #[test]
-fn copies_of_sessions_that_are_not_used_any_more_are_forgotten() {
-    const DAY: u64 = 24 * 60 * 60;
+fn copies_of_unused_sessions_are_removed() {
+    const DAY_SECONDS: u64 = 24 * 60 * 60;
     let days_ago = |days: u64| {
-        SystemTime::from(Timestamp::from_second(NOW).unwrap()) - Duration::from_secs(days * DAY)
+        SystemTime::from(Timestamp::from_second(NOW_SECONDS).unwrap())
+            - Duration::from_secs(days * DAY_SECONDS)
     };
-    let age = |path: &Path, days: u64| {
+    let set_age = |path: &Path, days: u64| {
         let file = fs::File::open(path).unwrap();
         file.set_modified(days_ago(days)).unwrap();
     };
-    let world = world();
+    let test_home = new_test_home();
     let mut ages = Vec::new();
-    for (n, days) in [("1", 31), ("2", 29), ("3", 31), ("4", 400)] {
-        let directory = world.kept().join(n.repeat(8));
+    for (digit, days) in [("1", 31), ("2", 29), ("3", 31), ("4", 400)] {
+        let directory = test_home.copies_root().join(digit.repeat(8));
         fs::create_dir_all(directory.join("project")).unwrap();
         fs::write(directory.join("project/file"), "words").unwrap();
         for path in ["project/file", "project", ""] {
@@ -307,156 +416,215 @@ fn copies_of_sessions_that_are_not_used_any_more_are_forgotten() {
         }
     }
     // A copy with a newer file is still in use.
-    fs::write(world.kept().join("44444444/new"), "words").unwrap();
-    ages.push((world.kept().join("44444444/new"), 1));
-    fs::create_dir_all(world.kept().join(ENDANGERED).join("1-0-0")).unwrap();
-    ages.push((world.kept().join(ENDANGERED).join("1-0-0"), 31));
-    fs::create_dir_all(world.kept().join(".nowhere")).unwrap();
-    ages.push((world.kept().join(".nowhere"), 31));
+    fs::write(test_home.copies_root().join("44444444/new"), "words").unwrap();
+    ages.push((test_home.copies_root().join("44444444/new"), 1));
+    fs::create_dir_all(test_home.copies_root().join(AT_RISK_DIR).join("1-0-0")).unwrap();
+    ages.push((test_home.copies_root().join(AT_RISK_DIR).join("1-0-0"), 31));
+    fs::create_dir_all(test_home.copies_root().join(".nowhere")).unwrap();
+    ages.push((test_home.copies_root().join(".nowhere"), 31));
     for (path, days) in ages {
-        age(&path, days);
+        set_age(&path, days);
     }
-    world.keep.before(&world.cwd(), Some(&id("33333333")));
-    let mut left = entries(&world.kept());
-    left.sort();
+    test_home
+        .guard
+        .prepare_for_start(&test_home.cwd(), Some(&parse_id("33333333")));
+    let mut remaining = list_names(&test_home.copies_root());
+    remaining.sort();
     assert_eq!(
-        left,
-        [ENDANGERED, ".nowhere", "22222222", "33333333", "44444444"]
+        remaining,
+        [AT_RISK_DIR, ".nowhere", "22222222", "33333333", "44444444"]
     );
-    assert!(!world.kept().join(ENDANGERED).join("1-0-0").exists());
+    assert!(
+        !test_home
+            .copies_root()
+            .join(AT_RISK_DIR)
+            .join("1-0-0")
+            .exists()
+    );
 }
 
 #[test]
-fn one_session_is_forgotten_wherever_it_was_copied_to() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.write(OTHERS, &session(OTHER));
-    world.write(OTHERS_TWIN, &empty(OTHER));
-    world.before();
-    world.keep.before(&world.cwd(), Some(&id("33333333")));
-    assert!(forget(&world.kept(), &id("44444444")).is_ok());
-    for id in [ID, OTHER] {
-        forget(&world.kept(), &NativeId::parse(id).unwrap()).unwrap();
+fn all_copies_of_a_session_are_removed() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.write_session(OTHER_SESSION_FILE, &session_text(OTHER_SESSION_ID));
+    test_home.write_session(OTHER_TWIN_FILE, &empty_session_text(OTHER_SESSION_ID));
+    test_home.prepare_for_start();
+    test_home
+        .guard
+        .prepare_for_start(&test_home.cwd(), Some(&parse_id("33333333")));
+    assert!(remove_copies(&test_home.copies_root(), &parse_id("44444444")).is_ok());
+    for id in [SESSION_ID, OTHER_SESSION_ID] {
+        remove_copies(&test_home.copies_root(), &NativeId::parse(id).unwrap()).unwrap();
     }
-    world.remove(&[FIRST, OTHERS, OTHERS_TWIN]);
-    world.kill_owners();
-    assert!(world.before().1.is_empty());
-    assert_eq!((world.text(FIRST), world.text(OTHERS)), (None, None));
+    test_home.remove_sessions(&[SESSION_FILE, OTHER_SESSION_FILE, OTHER_TWIN_FILE]);
+    test_home.mark_owners_dead();
+    assert!(test_home.prepare_for_start().1.is_empty());
+    assert_eq!(
+        (
+            test_home.read_session(SESSION_FILE),
+            test_home.read_session(OTHER_SESSION_FILE)
+        ),
+        (None, None)
+    );
 }
 
 #[test]
-fn a_project_is_known_by_its_mark_if_the_list_is_lost() {
-    let world = world();
-    fs::remove_file(world.home().join("projects.json")).unwrap();
-    assert!(world.keep.chats(&world.cwd()).is_none());
-    let cwd = world.cwd().canonicalize().unwrap();
-    fs::write(world.path("../.project_root"), cwd.to_str().unwrap()).unwrap();
-    assert_eq!(world.keep.chats(&world.cwd()).unwrap().project, "project");
+fn a_project_is_found_by_its_root_file_if_the_list_is_missing() {
+    let test_home = new_test_home();
+    fs::remove_file(test_home.home().join("projects.json")).unwrap();
+    assert!(test_home.guard.find_chats(&test_home.cwd()).is_none());
+    let cwd = test_home.cwd().canonicalize().unwrap();
+    fs::write(
+        test_home.session_path("../.project_root"),
+        cwd.to_str().unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        test_home
+            .guard
+            .find_chats(&test_home.cwd())
+            .unwrap()
+            .project,
+        "project"
+    );
 }
 
 #[test]
-fn a_project_name_leads_nowhere_else() {
-    let world = world();
-    let cwd = world.cwd().canonicalize().unwrap();
+fn a_project_name_cannot_lead_out_of_the_home() {
+    let test_home = new_test_home();
+    let cwd = test_home.cwd().canonicalize().unwrap();
     for name in ["../..", "..", ".", "", "a/b", "/etc"] {
-        world.list_projects(&serde_json::json!({cwd.to_str().unwrap(): name}));
-        assert!(world.keep.chats(&world.cwd()).is_none(), "{name}");
+        test_home.write_projects(&serde_json::json!({cwd.to_str().unwrap(): name}));
+        assert!(
+            test_home.guard.find_chats(&test_home.cwd()).is_none(),
+            "{name}"
+        );
     }
 }
 
 #[test]
-fn a_session_of_this_minute_must_wait() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    assert_eq!(world.keep.seconds_to_wait(&world.cwd(), &id(ID)), None);
-    let minute = Timestamp::from_second(NOW).unwrap().to_string()[..16].replace(':', "-");
-    world.write(&format!("session-{minute}-11111111.jsonl"), &session(ID));
-    let left = world.keep.seconds_to_wait(&world.cwd(), &id(ID));
-    assert_eq!(left, Some(60 - NOW % 60));
+fn a_session_of_the_current_minute_must_wait() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    assert_eq!(
+        test_home
+            .guard
+            .seconds_to_wait(&test_home.cwd(), &parse_id(SESSION_ID)),
+        None
+    );
+    let minute = Timestamp::from_second(NOW_SECONDS).unwrap().to_string()[..16].replace(':', "-");
+    test_home.write_session(
+        &format!("session-{minute}-11111111.jsonl"),
+        &session_text(SESSION_ID),
+    );
+    let seconds = test_home
+        .guard
+        .seconds_to_wait(&test_home.cwd(), &parse_id(SESSION_ID));
+    assert_eq!(seconds, Some(60 - NOW_SECONDS % 60));
 }
 
-const KEPT: &str =
+const COPY_SAVED_LINE: &str =
     "kept a copy of Gemini session 11111111; if Gemini CLI deletes it, the next segue puts it back";
 
 /// Appends another turn to an existing file.
-fn append(world: &World, text: &str) {
+fn append_to_session(test_home: &GuardTestHome, text: &str) {
     use std::io::Write;
     let mut file = fs::File::options()
         .append(true)
-        .open(world.path(FIRST))
+        .open(test_home.session_path(SESSION_FILE))
         .unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
 
 /// Action of Gemini CLI while it has the terminal.
-type Deed = fn(&World);
+type GeminiAction = fn(&GuardTestHome);
 
 #[test]
-fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
-    let longer = session(ID) + &said("second");
-    let join = "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
+fn a_handed_over_session_is_restored_with_its_later_messages() {
+    let longer = session_text(SESSION_ID) + &turn_text("second");
+    let joined_line =
+        "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
     // (name, action of Gemini CLI while it has the terminal, reported lines, content of the file afterwards)
-    let cases: [(&str, Deed, &[&str], String); 4] = [
-        ("nothing", |_| {}, &[], session(ID)),
+    let cases: [(&str, GeminiAction, &[&str], String); 4] = [
+        ("nothing", |_| {}, &[], session_text(SESSION_ID)),
         (
             "a twin",
-            |world| {
-                append(world, &said("second"));
-                world.write(TWIN, &empty(ID));
+            |test_home| {
+                append_to_session(test_home, &turn_text("second"));
+                test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
             },
-            &[REMOVED],
+            &[TWIN_REMOVED_LINE],
             longer.clone(),
         ),
         (
             "it is deleted with its twin",
-            |world| {
-                append(world, &said("second"));
-                world.remove(&[FIRST]);
+            |test_home| {
+                append_to_session(test_home, &turn_text("second"));
+                test_home.remove_sessions(&[SESSION_FILE]);
             },
-            &[PUT_BACK],
+            &[RESTORED_LINE],
             longer.clone(),
         ),
         (
             "it is deleted while it is in use",
-            |world| {
-                append(world, &said("second"));
-                world.remove(&[FIRST]);
-                world.write(FIRST, &said("third"));
+            |test_home| {
+                append_to_session(test_home, &turn_text("second"));
+                test_home.remove_sessions(&[SESSION_FILE]);
+                test_home.write_session(SESSION_FILE, &turn_text("third"));
             },
-            &[join],
-            longer + &said("third"),
+            &[joined_line],
+            longer + &turn_text("third"),
         ),
     ];
-    for (what, deed, told, text) in cases {
-        let world = world();
-        world.write(FIRST, &session(ID));
-        assert_eq!(world.keep.entrust(&world.cwd(), &id(ID)), [KEPT], "{what}");
-        deed(&world);
-        assert!(world.keep.settle_entrusted().is_empty(), "{what}: it runs");
-        world.kill_owners();
-        assert_eq!(world.keep.settle_entrusted(), told, "{what}");
-        assert_eq!(world.text(FIRST), Some(text), "{what}");
-        assert_eq!(world.text(TWIN), None, "{what}");
-        assert_eq!(world.dangers(), 0, "{what}");
+    for (name, action, expected_actions, text) in cases {
+        let test_home = new_test_home();
+        test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+        assert_eq!(
+            test_home
+                .guard
+                .prepare_handover(&test_home.cwd(), &parse_id(SESSION_ID)),
+            [COPY_SAVED_LINE],
+            "{name}"
+        );
+        action(&test_home);
+        assert!(
+            test_home.guard.repair_handed_over().is_empty(),
+            "{name}: it runs"
+        );
+        test_home.mark_owners_dead();
+        assert_eq!(
+            test_home.guard.repair_handed_over(),
+            expected_actions,
+            "{name}"
+        );
+        assert_eq!(test_home.read_session(SESSION_FILE), Some(text), "{name}");
+        assert_eq!(test_home.read_session(TWIN_FILE), None, "{name}");
+        assert_eq!(test_home.count_records(), 0, "{name}");
         // segue does not restore what is deleted from now on.
-        world.remove(&[FIRST]);
-        assert!(world.keep.settle_entrusted().is_empty(), "{what}");
+        test_home.remove_sessions(&[SESSION_FILE]);
+        assert!(test_home.guard.repair_handed_over().is_empty(), "{name}");
     }
 }
 
 #[test]
-fn only_what_was_handed_over_is_settled_by_whoever_looks() {
-    let world = world();
-    world.write(FIRST, &session(ID));
-    world.before();
-    world.remove(&[FIRST]);
-    world.kill_owners();
-    assert!(world.keep.settle_entrusted().is_empty());
-    assert_eq!(world.before().1, [PUT_BACK]);
+fn records_that_were_not_handed_over_are_repaired_only_at_a_start() {
+    let test_home = new_test_home();
+    test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
+    test_home.prepare_for_start();
+    test_home.remove_sessions(&[SESSION_FILE]);
+    test_home.mark_owners_dead();
+    assert!(test_home.guard.repair_handed_over().is_empty());
+    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
 }
 
 #[test]
-fn a_session_nobody_has_is_not_said_to_be_kept() {
-    let world = world();
-    assert!(world.keep.entrust(&world.cwd(), &id(ID)).is_empty());
+fn a_missing_session_is_not_reported_as_copied() {
+    let test_home = new_test_home();
+    assert!(
+        test_home
+            .guard
+            .prepare_handover(&test_home.cwd(), &parse_id(SESSION_ID))
+            .is_empty()
+    );
 }

@@ -2,41 +2,50 @@
 
 use super::*;
 
-const HEAD: &str = r#"{"sessionId":"11111111-a","projectHash":"h","startTime":"t","lastUpdated":"t","kind":"main"}"#;
-const CONTEXT: &str = r#"{"$set":{"messages":[{"id":"c","type":"user","content":[{"text":"<session_context>\nx"}]}],"lastUpdated":"t"}}"#;
-const ASKED: &str = r#"{"id":"u1","timestamp":"t","type":"user","content":[{"text":"first"}]}"#;
-const UPDATED: &str = r#"{"$set":{"lastUpdated":"t"}}"#;
-const ANSWERED: &str = r#"{"id":"g1","type":"gemini","content":"hi","thoughts":[],"tokens":{"input":101,"output":20},"model":"m"}"#;
-const RESUMED: &str = r#"{"$set":{"sessionId":"11111111-a"}}"#;
-const RESTORED: &str = r#"{"$set":{"messages":[{"id":"c","type":"user","content":[{"text":"<session_context>\nx"}]},{"id":"u1","type":"user","content":[{"text":"first"}]}]}}"#;
-const LATER: &str = r#"{"id":"g2","type":"gemini","content":"more","tokens":{"input":150}}"#;
+const HEADER_LINE: &str = r#"{"sessionId":"11111111-a","projectHash":"h","startTime":"t","lastUpdated":"t","kind":"main"}"#;
+const CONTEXT_LINE: &str = r#"{"$set":{"messages":[{"id":"c","type":"user","content":[{"text":"<session_context>\nx"}]}],"lastUpdated":"t"}}"#;
+const PROMPT_LINE: &str =
+    r#"{"id":"u1","timestamp":"t","type":"user","content":[{"text":"first"}]}"#;
+const UPDATE_LINE: &str = r#"{"$set":{"lastUpdated":"t"}}"#;
+const ANSWER_LINE: &str = r#"{"id":"g1","type":"gemini","content":"hi","thoughts":[],"tokens":{"input":101,"output":20},"model":"m"}"#;
+const RESUME_LINE: &str = r#"{"$set":{"sessionId":"11111111-a"}}"#;
+const RESTORE_LINE: &str = r#"{"$set":{"messages":[{"id":"c","type":"user","content":[{"text":"<session_context>\nx"}]},{"id":"u1","type":"user","content":[{"text":"first"}]}]}}"#;
+const LATER_ANSWER_LINE: &str =
+    r#"{"id":"g2","type":"gemini","content":"more","tokens":{"input":150}}"#;
 
-fn file(lines: &[&str]) -> Vec<u8> {
+fn render_file(lines: &[&str]) -> Vec<u8> {
     lines
         .iter()
         .flat_map(|line| [line.as_bytes(), b"\n"].concat())
         .collect()
 }
 
-fn session() -> Vec<u8> {
-    file(&[HEAD, CONTEXT, ASKED, UPDATED, ANSWERED, UPDATED])
+fn render_session() -> Vec<u8> {
+    render_file(&[
+        HEADER_LINE,
+        CONTEXT_LINE,
+        PROMPT_LINE,
+        UPDATE_LINE,
+        ANSWER_LINE,
+        UPDATE_LINE,
+    ])
 }
 
 #[test]
-fn names_tell_minute_and_id() {
-    let name = |minute, short| Some(Name { minute, short });
+fn file_names_contain_the_minute_and_the_short_id() {
+    let file_name = |minute, short_id| Some(ChatFileName { minute, short_id });
     let cases = [
         (
             "session-2026-11-16T03-30-58be647e.jsonl",
-            name("2026-11-16T03-30", "58be647e"),
+            file_name("2026-11-16T03-30", "58be647e"),
         ),
         (
             "session-2026-11-16T03-30-58be647e.json",
-            name("2026-11-16T03-30", "58be647e"),
+            file_name("2026-11-16T03-30", "58be647e"),
         ),
         (
             "session-2026-11-16T03-30-abc.jsonl",
-            name("2026-11-16T03-30", "abc"),
+            file_name("2026-11-16T03-30", "abc"),
         ),
         ("session-2026-11-16T03-30-.jsonl", None),
         ("session-2026-11-16T03-30.jsonl", None),
@@ -48,12 +57,12 @@ fn names_tell_minute_and_id() {
         ("session-2026-11-16T03-3ü-58be647e.jsonl", None),
     ];
     for (file, expected) in cases {
-        assert_eq!(super::name(file), expected, "{file}");
+        assert_eq!(super::parse_file_name(file), expected, "{file}");
     }
 }
 
 #[test]
-fn a_file_says_something_or_not() {
+fn a_file_with_counted_messages_is_recognised() {
     let ignored = r#"{"id":"u2","type":"user","content":[{"text":" /help"}]}"#;
     let silent = r#"{"id":"g3","type":"gemini","content":"","thoughts":[]}"#;
     let calls = r#"{"id":"g4","type":"gemini","content":"","toolCalls":[{"id":"x"}]}"#;
@@ -62,21 +71,27 @@ fn a_file_says_something_or_not() {
     let info = r#"{"id":"i","type":"info","content":"note"}"#;
     let cases: &[(&[&str], bool)] = &[
         (&[], false),
-        (&[HEAD], false),
-        (&[HEAD, CONTEXT], false),
-        (&[HEAD, CONTEXT, ASKED], true),
-        (&[HEAD, CONTEXT, ignored], false),
-        (&[HEAD, CONTEXT, silent, info], false),
-        (&[HEAD, CONTEXT, calls], true),
-        (&[HEAD, CONTEXT, response], true),
-        (&[HEAD, CONTEXT, ASKED, ANSWERED, rewound], false),
-        (&[HEAD, CONTEXT, "half a li", ASKED], true),
-        (&[HEAD, CONTEXT, RESUMED, RESTORED], true),
+        (&[HEADER_LINE], false),
+        (&[HEADER_LINE, CONTEXT_LINE], false),
+        (&[HEADER_LINE, CONTEXT_LINE, PROMPT_LINE], true),
+        (&[HEADER_LINE, CONTEXT_LINE, ignored], false),
+        (&[HEADER_LINE, CONTEXT_LINE, silent, info], false),
+        (&[HEADER_LINE, CONTEXT_LINE, calls], true),
+        (&[HEADER_LINE, CONTEXT_LINE, response], true),
+        (
+            &[HEADER_LINE, CONTEXT_LINE, PROMPT_LINE, ANSWER_LINE, rewound],
+            false,
+        ),
+        (&[HEADER_LINE, CONTEXT_LINE, "half a li", PROMPT_LINE], true),
+        (
+            &[HEADER_LINE, CONTEXT_LINE, RESUME_LINE, RESTORE_LINE],
+            true,
+        ),
         // A message that is repeated with less content.
         (
             &[
-                HEAD,
-                CONTEXT,
+                HEADER_LINE,
+                CONTEXT_LINE,
                 calls,
                 r#"{"id":"g4","type":"gemini","content":""}"#,
             ],
@@ -85,135 +100,198 @@ fn a_file_says_something_or_not() {
         (
             &[
                 r#"{"sessionId":"11111111-a","projectHash":"h","messages":["#,
-                ASKED,
+                PROMPT_LINE,
                 "]}",
             ],
             true,
         ),
     ];
-    for (lines, said) in cases {
-        assert_eq!(read(&file(lines)).said, *said, "{lines:?}");
-    }
-}
-
-#[test]
-fn a_twin_is_an_empty_file_of_the_same_session() {
-    let other = HEAD.replace("11111111-a", "11111111-b");
-    let cases: &[(&[&str], bool)] = &[
-        (&[HEAD, CONTEXT], true),
-        (&[HEAD], true),
-        (&[other.as_str(), CONTEXT], false),
-        (&[HEAD, CONTEXT, ASKED], false),
-        (&[], false),
-        (&["not a session"], false),
-        // Damaged, not empty: the previous content can be restored.
-        (&[HEAD, CONTEXT, ASKED, ANSWERED, HEAD, CONTEXT], false),
-    ];
-    for (lines, twin) in cases {
+    for (lines, has_messages) in cases {
         assert_eq!(
-            read(&file(lines)).is_empty_of("11111111-a"),
-            *twin,
+            parse_chat_file(&render_file(lines)).has_messages,
+            *has_messages,
             "{lines:?}"
         );
     }
 }
 
 #[test]
-fn a_reset_is_a_second_beginning_that_nothing_follows() {
-    let whole = session();
-    let at = Some(whole.len());
+fn a_twin_is_an_empty_file_of_the_same_session() {
+    let other_header = HEADER_LINE.replace("11111111-a", "11111111-b");
+    let cases: &[(&[&str], bool)] = &[
+        (&[HEADER_LINE, CONTEXT_LINE], true),
+        (&[HEADER_LINE], true),
+        (&[other_header.as_str(), CONTEXT_LINE], false),
+        (&[HEADER_LINE, CONTEXT_LINE, PROMPT_LINE], false),
+        (&[], false),
+        (&["not a session"], false),
+        // Damaged, not empty: the previous content can be restored.
+        (
+            &[
+                HEADER_LINE,
+                CONTEXT_LINE,
+                PROMPT_LINE,
+                ANSWER_LINE,
+                HEADER_LINE,
+                CONTEXT_LINE,
+            ],
+            false,
+        ),
+    ];
+    for (lines, is_twin) in cases {
+        assert_eq!(
+            parse_chat_file(&render_file(lines)).is_empty_file_of("11111111-a"),
+            *is_twin,
+            "{lines:?}"
+        );
+    }
+}
+
+#[test]
+fn a_reset_is_a_second_header_without_later_messages() {
+    let complete = render_session();
+    let reset_offset = Some(complete.len());
     let cleared = r#"{"$set":{"messages":[]}}"#;
     let cases: &[(&[&str], Option<usize>)] = &[
         (&[], None),
-        (&[HEAD, CONTEXT], at),
+        (&[HEADER_LINE, CONTEXT_LINE], reset_offset),
         // A resume in the minute of creation also restarts the file, but then restores everything.
-        (&[HEAD, CONTEXT, RESUMED], at),
-        (&[HEAD, CONTEXT, RESUMED, RESTORED], None),
-        (&[HEAD, CONTEXT, RESUMED, RESTORED, LATER], None),
-        (&[HEAD], None),
-        (&[CONTEXT], None),
+        (&[HEADER_LINE, CONTEXT_LINE, RESUME_LINE], reset_offset),
+        (
+            &[HEADER_LINE, CONTEXT_LINE, RESUME_LINE, RESTORE_LINE],
+            None,
+        ),
+        (
+            &[
+                HEADER_LINE,
+                CONTEXT_LINE,
+                RESUME_LINE,
+                RESTORE_LINE,
+                LATER_ANSWER_LINE,
+            ],
+            None,
+        ),
+        (&[HEADER_LINE], None),
+        (&[CONTEXT_LINE], None),
         // Cleared by the user.
         (&[cleared], None),
-        (&[HEAD, CONTEXT, LATER], None),
+        (&[HEADER_LINE, CONTEXT_LINE, LATER_ANSWER_LINE], None),
     ];
     for (lines, expected) in cases {
-        let bytes = [whole.clone(), file(lines)].concat();
-        assert_eq!(read(&bytes).reset_at, *expected, "{lines:?}");
+        let bytes = [complete.clone(), render_file(lines)].concat();
+        assert_eq!(parse_chat_file(&bytes).reset_at, *expected, "{lines:?}");
     }
 }
 
 #[test]
-fn the_last_request_tells_how_full_the_context_is() {
+fn the_context_size_is_that_of_the_last_request() {
     let cases: &[(&[&str], Option<u64>)] = &[
-        (&[HEAD, CONTEXT, ASKED], None),
-        (&[HEAD, CONTEXT, ASKED, ANSWERED], Some(101)),
-        (&[HEAD, CONTEXT, ASKED, ANSWERED, LATER, UPDATED], Some(150)),
+        (&[HEADER_LINE, CONTEXT_LINE, PROMPT_LINE], None),
+        (
+            &[HEADER_LINE, CONTEXT_LINE, PROMPT_LINE, ANSWER_LINE],
+            Some(101),
+        ),
+        (
+            &[
+                HEADER_LINE,
+                CONTEXT_LINE,
+                PROMPT_LINE,
+                ANSWER_LINE,
+                LATER_ANSWER_LINE,
+                UPDATE_LINE,
+            ],
+            Some(150),
+        ),
     ];
     for (lines, tokens) in cases {
-        assert_eq!(read(&file(lines)).context_tokens, *tokens, "{lines:?}");
+        assert_eq!(
+            parse_chat_file(&render_file(lines)).context_tokens,
+            *tokens,
+            "{lines:?}"
+        );
     }
 }
 
 #[test]
-fn what_was_lost_is_mended() {
-    type Case<'a> = (&'a str, Option<&'a [u8]>, Option<&'a [u8]>, Mend);
-    let whole = session();
-    let longer = [whole.clone(), file(&[LATER])].concat();
-    let reset = [whole.clone(), file(&[HEAD, CONTEXT])].concat();
-    let tail = file(&[RESUMED, LATER]);
-    let empty = file(&[HEAD, CONTEXT]);
-    let rewritten = file(&[HEAD, LATER]);
-    let cases: &[Case<'_>] = &[
-        ("nothing anywhere", None, None, Mend::Nothing),
-        ("no copy", Some(&whole), None, Mend::Nothing),
-        ("the same", Some(&whole), Some(&whole), Mend::Nothing),
-        ("it went on", Some(&longer), Some(&whole), Mend::Nothing),
-        ("gone", None, Some(&whole), Mend::PutBack(whole.clone())),
-        ("gone, and empty anyway", None, Some(&empty), Mend::Nothing),
+fn lost_content_is_restored() {
+    type RepairCase<'a> = (&'a str, Option<&'a [u8]>, Option<&'a [u8]>, ChatFileRepair);
+    let complete = render_session();
+    let longer = [complete.clone(), render_file(&[LATER_ANSWER_LINE])].concat();
+    let reset = [complete.clone(), render_file(&[HEADER_LINE, CONTEXT_LINE])].concat();
+    let tail = render_file(&[RESUME_LINE, LATER_ANSWER_LINE]);
+    let empty = render_file(&[HEADER_LINE, CONTEXT_LINE]);
+    let rewritten = render_file(&[HEADER_LINE, LATER_ANSWER_LINE]);
+    let cases: &[RepairCase<'_>] = &[
+        ("nothing anywhere", None, None, ChatFileRepair::NotNeeded),
+        ("no copy", Some(&complete), None, ChatFileRepair::NotNeeded),
+        (
+            "the same",
+            Some(&complete),
+            Some(&complete),
+            ChatFileRepair::NotNeeded,
+        ),
+        (
+            "it went on",
+            Some(&longer),
+            Some(&complete),
+            ChatFileRepair::NotNeeded,
+        ),
+        (
+            "gone",
+            None,
+            Some(&complete),
+            ChatFileRepair::Restoration(complete.clone()),
+        ),
+        (
+            "gone, and empty anyway",
+            None,
+            Some(&empty),
+            ChatFileRepair::NotNeeded,
+        ),
         (
             "emptied",
             Some(&empty),
-            Some(&whole),
-            Mend::PutBack(whole.clone()),
+            Some(&complete),
+            ChatFileRepair::Restoration(complete.clone()),
         ),
         (
             "reset",
             Some(&reset),
-            Some(&whole),
-            Mend::Undo(whole.clone()),
+            Some(&complete),
+            ChatFileRepair::Rollback(complete.clone()),
         ),
         (
             "reset without a copy",
             Some(&reset),
             None,
-            Mend::Undo(whole.clone()),
+            ChatFileRepair::Rollback(complete.clone()),
         ),
         (
             "reset after it was put back short",
             Some(&reset),
             Some(&longer),
-            Mend::Undo(longer.clone()),
+            ChatFileRepair::Rollback(longer.clone()),
         ),
         (
             "deleted in mid-turn",
             Some(&tail),
-            Some(&whole),
-            Mend::Join([whole.clone(), tail.clone()].concat()),
+            Some(&complete),
+            ChatFileRepair::Concatenation([complete.clone(), tail.clone()].concat()),
         ),
         (
             "rewritten by the program",
             Some(&rewritten),
-            Some(&whole),
-            Mend::Nothing,
+            Some(&complete),
+            ChatFileRepair::NotNeeded,
         ),
     ];
-    for (what, now, kept, expected) in cases {
-        assert_eq!(mend(*now, *kept), *expected, "{what}");
+    for (name, current, copy, expected) in cases {
+        assert_eq!(plan_repair(*current, *copy), *expected, "{name}");
     }
 }
 
 #[test]
-fn a_minute_has_so_many_seconds_left() {
+fn the_remaining_seconds_of_a_minute_are_counted() {
     let cases = [
         ("2026-11-16T03-30", "2026-11-16T03:30:00Z", Some(60)),
         ("2026-11-16T03-30", "2026-11-16T03:30:59.999Z", Some(1)),
@@ -221,10 +299,10 @@ fn a_minute_has_so_many_seconds_left() {
         ("2026-11-16T03-30", "2026-11-17T03:30:10Z", None),
         ("2026-11-16T03-30", "2026-11-16T03:29:59Z", None),
     ];
-    for (minute, now, left) in cases {
+    for (minute, now, expected) in cases {
         assert_eq!(
-            left_of(minute, now.parse().unwrap()),
-            left,
+            seconds_left_in_minute(minute, now.parse().unwrap()),
+            expected,
             "{minute} {now}"
         );
     }

@@ -6,36 +6,36 @@ use FailureClass::{
 };
 
 #[test]
-fn messages_and_codes_tell_what_happened() {
-    let api = |code: i32, message: &str, status: &str| {
+fn failures_are_classified_by_message_and_exit_code() {
+    let api_error = |code: i32, message: &str, status: &str| {
         format!(
             "[API Error: {{\"error\":{{\"code\":{code},\"message\":\"{message}\",\"status\":\"{status}\"}}}}]"
         )
     };
     let cases = [
-        (api(400, "stub: the request is bad", "INVALID_ARGUMENT"), Exit::Signal(16), Agent, "stub: the request is bad (INVALID_ARGUMENT)"),
-        (api(401, "Request had invalid authentication credentials.", "UNAUTHENTICATED"), Exit::Signal(17), NotLoggedIn, "Request had invalid authentication credentials. (UNAUTHENTICATED)"),
-        (api(400, "The input token count (2) exceeds the maximum number of tokens allowed (1).", "INVALID_ARGUMENT"), Exit::Signal(16), ContextTooLong, "The input token count (2) exceeds the maximum number of tokens allowed (1). (INVALID_ARGUMENT)"),
+        (api_error(400, "stub: the request is bad", "INVALID_ARGUMENT"), Exit::Signal(16), Agent, "stub: the request is bad (INVALID_ARGUMENT)"),
+        (api_error(401, "Request had invalid authentication credentials.", "UNAUTHENTICATED"), Exit::Signal(17), NotLoggedIn, "Request had invalid authentication credentials. (UNAUTHENTICATED)"),
+        (api_error(400, "The input token count (2) exceeds the maximum number of tokens allowed (1).", "INVALID_ARGUMENT"), Exit::Signal(16), ContextTooLong, "The input token count (2) exceeds the maximum number of tokens allowed (1). (INVALID_ARGUMENT)"),
         ("[API Error: Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s.]".into(), Exit::Signal(45), RateLimited, "Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s."),
-        (api(500, "An internal error has occurred.", "INTERNAL"), Exit::Signal(116), Agent, "An internal error has occurred. (INTERNAL)"),
+        (api_error(500, "An internal error has occurred.", "INTERNAL"), Exit::Signal(116), Agent, "An internal error has occurred. (INTERNAL)"),
         ("no words that we know".into(), Exit::Signal(45), RateLimited, "no words that we know"),
         ("no words that we know".into(), Exit::Code(41), NotLoggedIn, "no words that we know"),
         ("[API Error: terminated]".into(), Exit::Code(1), Agent, "terminated"),
         ("[API Error: {not json}]".into(), Exit::Code(1), Agent, "{not json}"),
     ];
-    for (message, exit, class, words) in cases {
-        let refusal = of_message(&message, exit);
+    for (message, exit, class, expected) in cases {
+        let refusal = classify_message(&message, exit);
         assert_eq!(
             (refusal.class, refusal.message.as_str()),
-            (class, words),
+            (class, expected),
             "{message}"
         );
     }
 }
 
 #[test]
-fn an_error_output_tells_what_happened() {
-    let noise = "Warning: True color (24-bit) support not detected.\nRipgrep is not available. Falling back to GrepTool.\n[STARTUP] Phase 'cleanup_ops' was started but never ended.\n";
+fn failures_are_classified_by_error_output() {
+    let warnings = "Warning: True color (24-bit) support not detected.\nRipgrep is not available. Falling back to GrepTool.\n[STARTUP] Phase 'cleanup_ops' was started but never ended.\n";
     let cases = [
         (
             "\u{1b}[31mGemini CLI is not running in a trusted directory. To proceed\u{1b}[0m",
@@ -63,25 +63,25 @@ fn an_error_output_tells_what_happened() {
         ),
         ("", Exit::Code(1), Agent, "it gave no reason"),
     ];
-    for (stderr, exit, class, words) in cases {
-        let refusal = of_stderr(&format!("{noise}{stderr}\r\n"), exit);
+    for (stderr, exit, class, expected) in cases {
+        let refusal = classify_stderr(&format!("{warnings}{stderr}\r\n"), exit);
         assert_eq!(
             (refusal.class, refusal.message.as_str()),
-            (class, words),
+            (class, expected),
             "{stderr}"
         );
     }
 }
 
 #[test]
-fn a_kill_is_not_a_decision() {
-    let told = "x\n{\n  \"error\": {\n    \"message\": \"terminated\"\n  }\n}";
+fn a_killed_process_did_not_end_deliberately() {
+    let error_object = "x\n{\n  \"error\": {\n    \"message\": \"terminated\"\n  }\n}";
     let cases = [
         (Exit::Code(55), "", true),
         (Exit::Code(42), "", true),
         (Exit::Signal(16), "", true),
         (Exit::Signal(116), "", true),
-        (Exit::Code(1), told, true),
+        (Exit::Code(1), error_object, true),
         (Exit::Code(0), "", false),
         (Exit::Code(1), "x { y }", false),
         (Exit::Signal(9), "", false),

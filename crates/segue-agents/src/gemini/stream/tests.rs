@@ -3,12 +3,12 @@
 use super::*;
 use serde_json::json;
 
-fn id() -> NativeId {
+fn session_id() -> NativeId {
     NativeId::parse("11111111-1").unwrap()
 }
 
-fn hear(stream: &mut Stream, value: Value) -> Heard {
-    stream.hear(Line::Json(value))
+fn convert(stream: &mut GeminiStream, value: Value) -> GeminiEvent {
+    stream.convert_line(OutputLine::Json(value))
 }
 
 #[test]
@@ -17,56 +17,60 @@ fn lines_become_events() {
     let cases = [
         (
             json!({"type":"init","session_id":"11111111-1","model":"auto"}),
-            Heard::Begun,
+            GeminiEvent::SessionOpened,
         ),
         (
             json!({"type":"message","role":"user","content":"hi"}),
-            Heard::Nothing,
+            GeminiEvent::Ignored,
         ),
         (
             json!({"type":"message","role":"assistant","content":"a ","delta":true}),
-            Heard::Event(AgentEvent::Text("a ".into())),
+            GeminiEvent::Event(AgentEvent::Text("a ".into())),
         ),
         (
             unknown.clone(),
-            Heard::Event(AgentEvent::Unknown(unknown.into())),
+            GeminiEvent::Event(AgentEvent::Unknown(unknown.into())),
         ),
         (
             json!({"type":"result","status":"error","error":{"type":"unknown","message":"no"}}),
-            Heard::Failed("no".into()),
+            GeminiEvent::Failed("no".into()),
         ),
         (
             json!({"type":"result","status":"error"}),
-            Heard::Failed("it gave no reason".into()),
+            GeminiEvent::Failed("it gave no reason".into()),
         ),
         (
             json!({"type":"result"}),
-            Heard::Failed("it gave no reason".into()),
+            GeminiEvent::Failed("it gave no reason".into()),
         ),
     ];
     for (line, expected) in cases {
         let text = line.to_string();
-        assert_eq!(hear(&mut Stream::new(id()), line), expected, "{text}");
+        assert_eq!(
+            convert(&mut GeminiStream::new(session_id()), line),
+            expected,
+            "{text}"
+        );
     }
-    let noise = Stream::new(id()).hear(Line::Noise("x".into()));
-    assert_eq!(noise, Heard::Event(AgentEvent::Garbage("x".into())));
+    let noise = GeminiStream::new(session_id()).convert_line(OutputLine::Noise("x".into()));
+    assert_eq!(noise, GeminiEvent::Event(AgentEvent::Garbage("x".into())));
 }
 
 #[test]
-fn figures_have_one_meaning() {
-    let end = |stats: Value| {
+fn output_tokens_include_thoughts() {
+    let end_with_stats = |stats: Value| {
         let line = json!({"type":"result","status":"success","stats":stats});
-        match hear(&mut Stream::new(id()), line) {
-            Heard::Finished(end) => end,
-            other => panic!("{other:?}"),
+        match convert(&mut GeminiStream::new(session_id()), line) {
+            GeminiEvent::Finished(end) => end,
+            event => panic!("{event:?}"),
         }
     };
-    let told = end(
+    let turn_end = end_with_stats(
         json!({"total_tokens":126,"input_tokens":101,"output_tokens":20,"cached":11,"input":90}),
     );
-    assert_eq!(told.reason, StopReason::EndTurn);
+    assert_eq!(turn_end.reason, StopReason::EndTurn);
     assert_eq!(
-        told.usage,
+        turn_end.usage,
         Usage {
             input_tokens: Some(101),
             output_tokens: Some(25),
@@ -75,16 +79,16 @@ fn figures_have_one_meaning() {
             ..Usage::default()
         }
     );
-    let none = json!({"total_tokens":0,"input_tokens":0,"output_tokens":0,"cached":0});
-    assert_eq!(end(none).usage, Usage::default());
-    assert_eq!(end(json!({})).usage, Usage::default());
+    let no_tokens = json!({"total_tokens":0,"input_tokens":0,"output_tokens":0,"cached":0});
+    assert_eq!(end_with_stats(no_tokens).usage, Usage::default());
+    assert_eq!(end_with_stats(json!({})).usage, Usage::default());
 }
 
 #[test]
-fn a_tool_call_is_told_as_a_whole_each_time() {
-    let mut stream = Stream::new(id());
-    let use_it = json!({"type":"tool_use","tool_name":"run_shell_command","tool_id":"t1","parameters":{"command":"ls"}});
-    let Heard::Event(AgentEvent::Tool(call)) = hear(&mut stream, use_it) else {
+fn every_update_contains_the_complete_call() {
+    let mut stream = GeminiStream::new(session_id());
+    let tool_use = json!({"type":"tool_use","tool_name":"run_shell_command","tool_id":"t1","parameters":{"command":"ls"}});
+    let GeminiEvent::Event(AgentEvent::Tool(call)) = convert(&mut stream, tool_use) else {
         panic!("no call");
     };
     assert_eq!(
@@ -98,20 +102,20 @@ fn a_tool_call_is_told_as_a_whole_each_time() {
         ..call
     };
     assert_eq!(
-        hear(&mut stream, result),
-        Heard::Event(AgentEvent::Tool(expected))
+        convert(&mut stream, result),
+        GeminiEvent::Event(AgentEvent::Tool(expected))
     );
 }
 
 #[test]
-fn a_tool_call_fails_with_its_words() {
-    let mut stream = Stream::new(id());
-    hear(
+fn a_failed_tool_call_contains_the_error_message() {
+    let mut stream = GeminiStream::new(session_id());
+    convert(
         &mut stream,
         json!({"type":"tool_use","tool_name":"x","tool_id":"t1"}),
     );
     let line = json!({"type":"tool_result","tool_id":"t1","status":"error","error":{"type":"t","message":"no such tool"}});
-    let Heard::Event(AgentEvent::Tool(call)) = hear(&mut stream, line) else {
+    let GeminiEvent::Event(AgentEvent::Tool(call)) = convert(&mut stream, line) else {
         panic!("no call");
     };
     assert_eq!(call.status, ToolStatus::Failed);
@@ -119,9 +123,10 @@ fn a_tool_call_fails_with_its_words() {
 }
 
 #[test]
-fn another_session_is_an_error_that_names_both() {
+fn an_answer_of_another_session_is_an_error_that_names_both() {
     let line = json!({"type":"init","session_id":"22222222-2"});
-    let Heard::Odd(refusal) = hear(&mut Stream::new(id()), line) else {
+    let GeminiEvent::Mismatched(refusal) = convert(&mut GeminiStream::new(session_id()), line)
+    else {
         panic!("taken");
     };
     assert_eq!(refusal.class, FailureClass::SessionUnknown);
@@ -129,13 +134,14 @@ fn another_session_is_an_error_that_names_both() {
 }
 
 #[test]
-fn a_turn_that_was_stopped_by_a_limit_says_so() {
-    let mut stream = Stream::new(id());
-    hear(
+fn a_turn_stopped_by_a_limit_has_the_limit_stop_reason() {
+    let mut stream = GeminiStream::new(session_id());
+    convert(
         &mut stream,
         json!({"type":"error","severity":"warning","message":"Loop detected, stopping execution"}),
     );
-    let Heard::Finished(end) = hear(&mut stream, json!({"type":"result","status":"success"}))
+    let GeminiEvent::Finished(end) =
+        convert(&mut stream, json!({"type":"result","status":"success"}))
     else {
         panic!("not finished");
     };

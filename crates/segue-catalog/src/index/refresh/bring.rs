@@ -7,71 +7,80 @@ use std::thread;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Work;
-use super::walk::Change;
-use crate::index::read::{Passage, Placed, Projects, Told, read};
-use crate::index::write::{Growing, Noted, Verdict, Writer};
-use crate::index::{IndexError, State};
+use super::RefreshStats;
+use super::walk::SourceChange;
+use crate::index::read::{IndexedTurn, ProjectCache, SourceHead, SourceUpdate, read_source};
+use crate::index::write::{IndexWriter, PartialSession, SourceResult, SourceVerdict};
+use crate::index::{IndexError, NativeStatus};
 use crate::{ReadError, Reader};
 
 /// Number of bytes of text after which a transaction is committed. The larger the transactions, the less FTS5 has to
 /// merge.
-const COMMIT: usize = 64 * 1024 * 1024;
+const COMMIT_BATCH_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of results that readers may be ahead of the writer. A result has at most about a megabyte.
-const AHEAD: usize = 32;
+const MAX_QUEUED_UPDATES: usize = 32;
 /// Age below which a source may still be incomplete, because another process is writing it.
-const WRITTEN: SignedDuration = SignedDuration::from_secs(10);
+const RECENT_WRITE_AGE: SignedDuration = SignedDuration::from_secs(10);
 /// Minimum number of changes for which further threads are started.
-const FEW: usize = 8;
+const MIN_PARALLEL_CHANGES: usize = 8;
 
-/// Reads the changed sources on all cores, and passes the results to `take` on this thread.
-pub(super) fn fetch(
+/// Reads the changed sources on all cores, and passes the results to `apply` on this thread.
+pub(super) fn read_changes(
     readers: &HashMap<&str, &dyn Reader>,
-    changes: &[Change],
-    mut take: impl FnMut(usize, Told) -> Result<(), IndexError>,
+    changes: &[SourceChange],
+    mut apply: impl FnMut(usize, SourceUpdate) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
-    let projects = Projects::default();
-    let next = AtomicUsize::new(0);
-    let one = |tell: &mut dyn FnMut(usize, Told)| {
-        let index = next.fetch_add(1, Ordering::Relaxed);
+    let projects = ProjectCache::default();
+    let next_index = AtomicUsize::new(0);
+    let read_next = |emit: &mut dyn FnMut(usize, SourceUpdate)| {
+        let index = next_index.fetch_add(1, Ordering::Relaxed);
         let Some(change) = changes.get(index) else {
             return false;
         };
         if let Some(reader) = readers.get(change.provider.as_str()) {
-            let before = change.before.as_ref().map(|(_, before)| before);
-            read(*reader, &change.found, before, &projects, &mut |told| {
-                tell(index, told);
-            });
+            let previous = change.previous.as_ref().map(|(_, previous)| previous);
+            read_source(
+                *reader,
+                &change.location,
+                previous,
+                &projects,
+                &mut |update| {
+                    emit(index, update);
+                },
+            );
         }
         true
     };
-    if changes.len() < FEW {
+    if changes.len() < MIN_PARALLEL_CHANGES {
         let mut outcome = Ok(());
-        let mut keep = |index, told| {
+        let mut apply_unless_failed = |index, update| {
             if outcome.is_ok() {
-                outcome = take(index, told);
+                outcome = apply(index, update);
             }
         };
-        while one(&mut keep) {}
+        while read_next(&mut apply_unless_failed) {}
         return outcome;
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
-        let (sender, receiver) = mpsc::sync_channel(AHEAD);
+        let (sender, receiver) = mpsc::sync_channel(MAX_QUEUED_UPDATES);
         // The number excludes the core of this thread, which writes.
         for _ in 0..cores.saturating_sub(1).clamp(1, 8) {
-            let sender: SyncSender<(usize, Told)> = sender.clone();
+            let sender: SyncSender<(usize, SourceUpdate)> = sender.clone();
             scope.spawn(move || {
                 // The receiver no longer exists after a write has failed.
-                let mut heard = true;
-                while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {
-                }
+                let mut is_connected = true;
+                while is_connected
+                    && read_next(&mut |index, update| {
+                        is_connected &= sender.send((index, update)).is_ok()
+                    })
+                {}
             });
         }
         drop(sender);
         receiver
             .into_iter()
-            .try_for_each(|(index, told)| take(index, told))
+            .try_for_each(|(index, update)| apply(index, update))
     })
 }
 
@@ -79,84 +88,90 @@ pub(super) fn fetch(
 ///
 /// It writes words immediately, and everything else before a commit, because FTS5 collects words in memory and writes
 /// them whenever another statement may have to be rolled back alone.
-pub(super) struct Bringing<'a, 'db> {
-    pub(super) writer: &'a mut Writer<'db>,
-    pub(super) changes: &'a [Change],
+pub(super) struct Ingest<'a, 'db> {
+    pub(super) writer: &'a mut IndexWriter<'db>,
+    pub(super) changes: &'a [SourceChange],
     pub(super) now: Timestamp,
     /// Sessions of which some turns are written and others are still missing.
-    pub(super) growing: HashMap<usize, Growing>,
+    pub(super) partial_sessions: HashMap<usize, PartialSession>,
     /// Data that is written before the commit.
-    pub(super) rest: Vec<(usize, Rest)>,
+    pub(super) deferred: Vec<(usize, DeferredWrite)>,
     /// Whether no source has to be read a second time without having changed.
-    pub(super) settled: bool,
-    pub(super) work: &'a mut Work,
+    pub(super) is_final: bool,
+    pub(super) stats: &'a mut RefreshStats,
 }
 
 /// Data of a source that is written in addition to the words of a new session.
-pub(super) enum Rest {
-    Whole(Growing, Box<Placed>),
-    Grown {
-        placed: Box<Placed>,
-        first: u32,
-        turns: Vec<Passage>,
+pub(super) enum DeferredWrite {
+    Complete(PartialSession, Box<SourceHead>),
+    Appended {
+        source_head: Box<SourceHead>,
+        first_turn: u32,
+        turns: Vec<IndexedTurn>,
     },
-    Nothing(Option<Growing>),
-    Failed(Option<Growing>, String, bool),
+    NotAConversation(Option<PartialSession>),
+    Failed(Option<PartialSession>, String, bool),
     /// A source that another process is writing. The next refresh reads it, and its indexed data stays unchanged.
-    Later(Option<Growing>),
+    Postponed(Option<PartialSession>),
 }
 
-impl Bringing<'_, '_> {
-    pub(super) fn take(&mut self, index: usize, told: Told) -> Result<(), IndexError> {
-        let rest = match told {
-            Told::Turns(turns) => {
-                let growing = self.growing.remove(&index);
-                let mut growing = growing.unwrap_or_else(|| self.writer.grow());
-                self.writer.add(&mut growing, &turns)?;
-                self.growing.insert(index, growing);
+impl Ingest<'_, '_> {
+    pub(super) fn apply_update(
+        &mut self,
+        index: usize,
+        update: SourceUpdate,
+    ) -> Result<(), IndexError> {
+        let write = match update {
+            SourceUpdate::Turns(turns) => {
+                let partial = self.partial_sessions.remove(&index);
+                let mut partial = partial.unwrap_or_else(|| self.writer.start_session());
+                self.writer.add_turns(&mut partial, &turns)?;
+                self.partial_sessions.insert(index, partial);
                 return Ok(());
             }
-            Told::Whole { placed, turns } => {
-                let growing = self.growing.remove(&index);
-                let mut growing = growing.unwrap_or_else(|| self.writer.grow());
-                self.writer.add(&mut growing, &turns)?;
-                self.writer.title(growing.id, &placed)?;
-                self.work.bytes += placed.bytes;
-                Rest::Whole(growing, placed)
+            SourceUpdate::Complete { source_head, turns } => {
+                let partial = self.partial_sessions.remove(&index);
+                let mut partial = partial.unwrap_or_else(|| self.writer.start_session());
+                self.writer.add_turns(&mut partial, &turns)?;
+                self.writer.insert_title(partial.id, &source_head)?;
+                self.stats.bytes_read += source_head.bytes_read;
+                DeferredWrite::Complete(partial, source_head)
             }
-            Told::Grown {
-                placed,
-                first,
+            SourceUpdate::Appended {
+                source_head,
+                first_turn,
                 turns,
             } => {
-                self.work.bytes += placed.bytes;
-                Rest::Grown {
-                    placed,
-                    first,
+                self.stats.bytes_read += source_head.bytes_read;
+                DeferredWrite::Appended {
+                    source_head,
+                    first_turn,
                     turns,
                 }
             }
-            Told::Other => Rest::Nothing(self.growing.remove(&index)),
-            Told::Failed(error) if self.is_being_written(index, &error) => {
-                Rest::Later(self.growing.remove(&index))
+            SourceUpdate::NotAConversation => {
+                DeferredWrite::NotAConversation(self.partial_sessions.remove(&index))
             }
-            Told::Failed(error) => {
+            SourceUpdate::Failed(error) if self.is_being_written(index, &error) => {
+                DeferredWrite::Postponed(self.partial_sessions.remove(&index))
+            }
+            SourceUpdate::Failed(error) => {
                 let provider = self
                     .changes
                     .get(index)
                     .map(|change| change.provider.clone());
-                let why = error.in_full();
+                let reason = error.format_error_chain();
                 // A read that failed may succeed later without a change of the source.
-                let for_now = matches!(error, ReadError::Io { .. });
+                let is_temporary = matches!(error, ReadError::Io { .. });
                 let unreadable = provider.map(|provider| (provider, error));
-                self.work.unreadable.extend(unreadable);
-                Rest::Failed(self.growing.remove(&index), why, for_now)
+                self.stats.unreadable.extend(unreadable);
+                DeferredWrite::Failed(self.partial_sessions.remove(&index), reason, is_temporary)
             }
         };
-        self.rest.push((index, rest));
-        self.work.read += 1;
+        self.deferred.push((index, write));
+        self.stats.sources_read += 1;
         // A killed process must not leave a part of a session in the index.
-        if self.writer.pending >= COMMIT && self.growing.is_empty() {
+        if self.writer.pending_bytes >= COMMIT_BATCH_BYTES && self.partial_sessions.is_empty() {
             self.commit()?;
         }
         Ok(())
@@ -165,90 +180,117 @@ impl Bringing<'_, '_> {
     /// Returns `true` if a file contains no conversation, but is so new that its agent may still be writing it.
     fn is_being_written(&self, index: usize, error: &ReadError) -> bool {
         let change = self.changes.get(index);
-        let age = change.map(|change| self.now.duration_since(change.found.modified));
-        matches!(error, ReadError::NotASession { .. }) && age.is_some_and(|age| age < WRITTEN)
+        let age = change.map(|change| self.now.duration_since(change.location.modified));
+        matches!(error, ReadError::NotASession { .. })
+            && age.is_some_and(|age| age < RECENT_WRITE_AGE)
     }
 
     pub(super) fn commit(&mut self) -> Result<(), IndexError> {
-        for (index, rest) in std::mem::take(&mut self.rest) {
+        for (index, write) in std::mem::take(&mut self.deferred) {
             if let Some(change) = self.changes.get(index) {
-                self.settle(change, rest)?;
+                self.apply_deferred_write(change, write)?;
             }
         }
         Ok(self.writer.commit()?)
     }
 
-    fn settle(&mut self, change: &Change, rest: Rest) -> Result<(), IndexError> {
-        let Change {
+    fn apply_deferred_write(
+        &mut self,
+        change: &SourceChange,
+        write: DeferredWrite,
+    ) -> Result<(), IndexError> {
+        let SourceChange {
             provider,
-            found,
-            before,
+            location,
+            previous,
         } = change;
         let provider = provider.as_str();
-        let state = if found.archived {
-            State::Archived
+        let status = if location.archived {
+            NativeStatus::Archived
         } else {
-            State::Live
+            NativeStatus::Live
         };
         let writer = &mut *self.writer;
-        let held = |id, verdict| Noted {
+        let result_with_id = |id, verdict| SourceResult {
             native_id: Some(id),
-            ..Noted::found(verdict)
+            ..SourceResult::from_verdict(verdict)
         };
-        match rest {
-            Rest::Whole(growing, placed) => {
-                let id = placed.head.id.as_str();
-                let source = writer.note(provider, found, held(id, Verdict::Session))?;
-                writer.displace(source, id)?;
-                if writer.is_twin(provider, id, source, found.size)? {
-                    writer.drop_turns(growing.id, 0)?;
-                    writer.note(provider, found, held(id, Verdict::Twin))?;
+        match write {
+            DeferredWrite::Complete(partial, source_head) => {
+                let id = source_head.head.id.as_str();
+                let source = writer.save_source(
+                    provider,
+                    location,
+                    result_with_id(id, SourceVerdict::Session),
+                )?;
+                writer.mark_displaced_session(source, id)?;
+                if writer.is_duplicate(provider, id, source, location.size)? {
+                    writer.drop_turns(partial.id, 0)?;
+                    writer.save_source(
+                        provider,
+                        location,
+                        result_with_id(id, SourceVerdict::Duplicate),
+                    )?;
                 } else {
-                    writer.replace(provider, &growing, &placed, Some(source), state)?;
-                    writer.demote(provider, id, source)?;
+                    writer.replace_session(
+                        provider,
+                        &partial,
+                        &source_head,
+                        Some(source),
+                        status,
+                    )?;
+                    writer.mark_duplicates(provider, id, source)?;
                 }
             }
-            Rest::Grown {
-                placed,
-                first,
+            DeferredWrite::Appended {
+                source_head,
+                first_turn,
                 turns,
             } => {
-                let id = placed.head.id.as_str();
-                let session = before.as_ref().map(|(session, _)| *session);
+                let id = source_head.head.id.as_str();
+                let session = previous.as_ref().map(|(session, _)| *session);
                 // The session may have another source since then. In this case the next refresh reads it completely.
-                if session.is_none() || writer.session(provider, id)? != session {
-                    self.settled = false;
+                if session.is_none() || writer.find_session(provider, id)? != session {
+                    self.is_final = false;
                     return Ok(());
                 }
-                writer.note(provider, found, held(id, Verdict::Session))?;
+                writer.save_source(
+                    provider,
+                    location,
+                    result_with_id(id, SourceVerdict::Session),
+                )?;
                 if let Some(session) = session {
-                    writer.append(session, &placed, state, first, &turns)?;
+                    writer.replace_turns_from(session, &source_head, status, first_turn, &turns)?;
                 }
             }
             // Indexed data stays unchanged, because the source may be incomplete.
-            Rest::Nothing(growing) => {
-                if let Some(growing) = growing {
-                    writer.drop_turns(growing.id, 0)?;
+            DeferredWrite::NotAConversation(partial) => {
+                if let Some(partial) = partial {
+                    writer.drop_turns(partial.id, 0)?;
                 }
-                writer.note(provider, found, Noted::found(Verdict::Other))?;
+                writer.save_source(
+                    provider,
+                    location,
+                    SourceResult::from_verdict(SourceVerdict::NotAConversation),
+                )?;
             }
-            Rest::Later(growing) => {
-                if let Some(growing) = growing {
-                    writer.drop_turns(growing.id, 0)?;
+            DeferredWrite::Postponed(partial) => {
+                if let Some(partial) = partial {
+                    writer.drop_turns(partial.id, 0)?;
                 }
-                self.settled = false;
+                self.is_final = false;
             }
-            Rest::Failed(growing, why, for_now) => {
-                if let Some(growing) = growing {
-                    writer.drop_turns(growing.id, 0)?;
+            DeferredWrite::Failed(partial, reason, is_temporary) => {
+                if let Some(partial) = partial {
+                    writer.drop_turns(partial.id, 0)?;
                 }
-                let noted = Noted {
-                    why: Some(&why),
-                    settled: !for_now,
-                    ..Noted::found(Verdict::Failed)
+                let result = SourceResult {
+                    reason: Some(&reason),
+                    is_final: !is_temporary,
+                    ..SourceResult::from_verdict(SourceVerdict::Failed)
                 };
-                writer.note(provider, found, noted)?;
-                self.settled &= !for_now;
+                writer.save_source(provider, location, result)?;
+                self.is_final &= !is_temporary;
             }
         }
         Ok(())

@@ -2,91 +2,113 @@
 
 use segue_core::id::NativeId;
 
-use super::Work;
-use super::walk::Change;
-use crate::index::read::{Projects, Told, project_of, read};
-use crate::index::write::{Noted, Verdict, Writer};
-use crate::index::{IndexError, State};
-use crate::{Catalog, Head, IdHint, NativeSession};
+use super::RefreshStats;
+use super::walk::SourceChange;
+use crate::index::read::{ProjectCache, SourceUpdate, project_key_text, read_source};
+use crate::index::write::{IndexWriter, SourceResult, SourceVerdict};
+use crate::index::{IndexError, NativeStatus};
+use crate::{Catalog, IdHint, NativeSession, SessionHead};
 
 /// Indexes a copy in place of a session that no longer exists.
-pub(super) fn take_copy(
+pub(super) fn index_archived_copy(
     catalog: &Catalog,
-    copy: &Change,
-    writer: &mut Writer<'_>,
-    work: &mut Work,
+    copy: &SourceChange,
+    writer: &mut IndexWriter<'_>,
+    stats: &mut RefreshStats,
 ) -> Result<(), IndexError> {
-    let Change {
-        provider, found, ..
+    let SourceChange {
+        provider, location, ..
     } = copy;
-    let IdHint::Whole(id) = &found.id else {
+    let IdHint::Complete(id) = &location.id_hint else {
         return Ok(());
     };
     let Ok(native_id) = NativeId::parse(id) else {
         return Ok(());
     };
     let name = provider.as_str();
-    let note = |verdict, why| Noted {
+    let source_result = |verdict, reason| SourceResult {
         native_id: Some(id.as_str()),
-        why,
-        copy: true,
-        ..Noted::found(verdict)
+        reason,
+        is_copy: true,
+        ..SourceResult::from_verdict(verdict)
     };
-    if let Some((session, live)) = writer.holding(name, id)? {
-        if live {
-            writer.note(name, found, note(Verdict::Twin, None))?;
+    if let Some((session, is_live)) = writer.find_session_with_liveness(name, id)? {
+        if is_live {
+            writer.save_source(
+                name,
+                location,
+                source_result(SourceVerdict::Duplicate, None),
+            )?;
         } else {
-            let source = writer.note(name, found, note(Verdict::Session, None))?;
-            writer.attach(session, source)?;
+            let source =
+                writer.save_source(name, location, source_result(SourceVerdict::Session, None))?;
+            writer.attach_copy(session, source)?;
         }
         return Ok(());
     }
     let session = NativeSession {
         provider: provider.clone(),
-        found: found.clone(),
-        head: Head::new(native_id, found.modified),
+        location: location.clone(),
+        head: SessionHead::new(native_id, location.modified),
     };
-    let (reader, unpacked) = match catalog.at(&session) {
-        Ok(at) => at,
+    let (reader, unpacked) = match catalog.resolve_location(&session) {
+        Ok(resolved) => resolved,
         Err(error) => {
-            writer.note(name, found, note(Verdict::Failed, Some(&error.in_full())))?;
-            work.unreadable.push((provider.clone(), error));
+            writer.save_source(
+                name,
+                location,
+                source_result(SourceVerdict::Failed, Some(&error.format_error_chain())),
+            )?;
+            stats.unreadable.push((provider.clone(), error));
             return Ok(());
         }
     };
-    let mut growing = writer.grow();
+    let mut partial = writer.start_session();
     let mut outcome = Ok(());
     let mut last = None;
-    read(
+    read_source(
         reader.as_ref(),
         &unpacked,
         None,
-        &Projects::default(),
-        &mut |told| {
-            if let Told::Turns(turns) | Told::Whole { turns, .. } = &told
+        &ProjectCache::default(),
+        &mut |update| {
+            if let SourceUpdate::Turns(turns) | SourceUpdate::Complete { turns, .. } = &update
                 && outcome.is_ok()
             {
-                outcome = writer.add(&mut growing, turns);
+                outcome = writer.add_turns(&mut partial, turns);
             }
-            last = Some(told);
+            last = Some(update);
         },
     );
     outcome?;
-    work.read += 1;
-    let Some(Told::Whole { mut placed, .. }) = last else {
-        writer.drop_turns(growing.id, 0)?;
-        writer.note(name, found, note(Verdict::Other, None))?;
+    stats.sources_read += 1;
+    let Some(SourceUpdate::Complete {
+        mut source_head, ..
+    }) = last
+    else {
+        writer.drop_turns(partial.id, 0)?;
+        writer.save_source(
+            name,
+            location,
+            source_result(SourceVerdict::NotAConversation, None),
+        )?;
         return Ok(());
     };
-    work.bytes += placed.bytes;
-    if placed.head.cwd.is_none()
-        && let Some(copied) = catalog.copied_head(provider, &placed.head.id)
+    stats.bytes_read += source_head.bytes_read;
+    if source_head.head.cwd.is_none()
+        && let Some(archived_head) = catalog.archived_head(provider, &source_head.head.id)
     {
-        placed.project = copied.cwd.as_deref().and_then(project_of);
-        placed.head.cwd = copied.cwd;
+        source_head.project = archived_head.cwd.as_deref().and_then(project_key_text);
+        source_head.head.cwd = archived_head.cwd;
     }
-    writer.title(growing.id, &placed)?;
-    let source = writer.note(name, found, note(Verdict::Session, None))?;
-    writer.replace(name, &growing, &placed, Some(source), State::Archived)?;
+    writer.insert_title(partial.id, &source_head)?;
+    let source = writer.save_source(name, location, source_result(SourceVerdict::Session, None))?;
+    writer.replace_session(
+        name,
+        &partial,
+        &source_head,
+        Some(source),
+        NativeStatus::Archived,
+    )?;
     Ok(())
 }

@@ -6,96 +6,100 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::{Map, Value, json};
 
-use super::super::database::{Database, bytes};
-use crate::KeepError;
+use super::super::database::{OpencodeDatabase, value_bytes};
+use crate::ArchiveError;
 
-pub(super) fn write(database: &Database, id: &str, to: &mut dyn Write) -> Result<(), KeepError> {
+pub(super) fn write_export(
+    database: &OpencodeDatabase,
+    id: &str,
+    to: &mut dyn Write,
+) -> Result<(), ArchiveError> {
     let path = &database.path;
-    let failed = |error| KeepError::io("copy", path, error);
-    let info = database.ask(|connection| info(connection, id))?;
+    let failed = |error| ArchiveError::io("copy", path, error);
+    let info = database.query(|connection| session_info(connection, id))?;
     let Some(info) = info else {
-        return Err(KeepError::Nothing(id.to_owned()));
+        return Err(ArchiveError::NotFound(id.to_owned()));
     };
     write!(to, "{{\"info\":{info},\"messages\":[").map_err(failed)?;
-    let told = database.ask(|connection| messages(connection, id, to))?;
-    told.map_err(failed)?;
+    let result = database.query(|connection| write_messages(connection, id, to))?;
+    result.map_err(failed)?;
     writeln!(to, "]}}").map_err(failed)
 }
 
 /// Returns the session itself. Omits columns that this version does not have, and values that are not set.
-fn info(connection: &Connection, id: &str) -> rusqlite::Result<Option<Value>> {
+fn session_info(connection: &Connection, id: &str) -> rusqlite::Result<Option<Value>> {
     let mut statement = connection.prepare("SELECT * FROM session WHERE id = ?1")?;
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let row = statement.query_row([id], |row| {
-        let mut all = Map::new();
+        let mut fields = Map::new();
         for (index, column) in columns.iter().enumerate() {
-            all.insert(column.clone(), value(row.get_ref(index)?));
+            fields.insert(column.clone(), json_value(row.get_ref(index)?));
         }
-        Ok(all)
+        Ok(fields)
     });
-    Ok(row.optional()?.map(|row| in_their_words(&row)))
+    Ok(row.optional()?.map(|row| session_json(&row)))
 }
 
-fn in_their_words(row: &Map<String, Value>) -> Value {
-    let plain = |name: &str| row.get(name).cloned().unwrap_or(Value::Null);
+fn session_json(row: &Map<String, Value>) -> Value {
+    let column = |name: &str| row.get(name).cloned().unwrap_or(Value::Null);
     // Columns that contain JSON as text.
-    let nested = |name: &str| {
+    let json_column = |name: &str| {
         let text = row.get(name).and_then(Value::as_str);
         text.and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or(Value::Null)
     };
     let mut info = json!({
-        "id": plain("id"),
-        "slug": plain("slug"),
-        "projectID": plain("project_id"),
-        "workspaceID": plain("workspace_id"),
-        "parentID": plain("parent_id"),
-        "directory": plain("directory"),
-        "path": plain("path"),
-        "title": plain("title"),
-        "agent": plain("agent"),
-        "model": nested("model"),
-        "version": plain("version"),
-        "share": {"url": plain("share_url")},
+        "id": column("id"),
+        "slug": column("slug"),
+        "projectID": column("project_id"),
+        "workspaceID": column("workspace_id"),
+        "parentID": column("parent_id"),
+        "directory": column("directory"),
+        "path": column("path"),
+        "title": column("title"),
+        "agent": column("agent"),
+        "model": json_column("model"),
+        "version": column("version"),
+        "share": {"url": column("share_url")},
         "summary": {
-            "additions": plain("summary_additions"),
-            "deletions": plain("summary_deletions"),
-            "files": plain("summary_files"),
-            "diffs": nested("summary_diffs"),
+            "additions": column("summary_additions"),
+            "deletions": column("summary_deletions"),
+            "files": column("summary_files"),
+            "diffs": json_column("summary_diffs"),
         },
-        "cost": plain("cost"),
+        "cost": column("cost"),
         "tokens": {
-            "input": plain("tokens_input"),
-            "output": plain("tokens_output"),
-            "reasoning": plain("tokens_reasoning"),
-            "cache": {"read": plain("tokens_cache_read"), "write": plain("tokens_cache_write")},
+            "input": column("tokens_input"),
+            "output": column("tokens_output"),
+            "reasoning": column("tokens_reasoning"),
+            "cache": {"read": column("tokens_cache_read"), "write": column("tokens_cache_write")},
         },
-        "metadata": nested("metadata"),
-        "revert": nested("revert"),
-        "permission": nested("permission"),
+        "metadata": json_column("metadata"),
+        "revert": json_column("revert"),
+        "permission": json_column("permission"),
         "time": {
-            "created": plain("time_created"),
-            "updated": plain("time_updated"),
-            "compacting": plain("time_compacting"),
-            "archived": plain("time_archived"),
+            "created": column("time_created"),
+            "updated": column("time_updated"),
+            "compacting": column("time_compacting"),
+            "archived": column("time_archived"),
         },
     });
-    without_nothing(&mut info);
+    remove_unset_values(&mut info);
     info
 }
 
 /// Removes values that are not set, and objects that contain only such values.
-fn without_nothing(value: &mut Value) {
+fn remove_unset_values(value: &mut Value) {
     if let Value::Object(fields) = value {
-        fields.values_mut().for_each(without_nothing);
+        fields.values_mut().for_each(remove_unset_values);
         fields.retain(|_, field| {
-            !field.is_null() && field.as_object().is_none_or(|all| !all.is_empty())
+            !field.is_null() && field.as_object().is_none_or(|object| !object.is_empty())
         });
     }
 }
 
 /// Writes the messages of a session with their parts.
-fn messages(
+fn write_messages(
     connection: &Connection,
     session: &str,
     to: &mut dyn Write,
@@ -107,22 +111,22 @@ fn messages(
     let mut rows = messages.query([session])?;
     let mut first = true;
     while let Some(row) = rows.next()? {
-        let id = text(row, 0)?;
-        let info = object(row, &[("id", &id), ("sessionID", session)])?;
+        let id = text_column(row, 0)?;
+        let info = row_object(row, &[("id", &id), ("sessionID", session)])?;
         let comma = if std::mem::take(&mut first) { "" } else { "," };
         if let Err(error) = write!(to, "{comma}{{\"info\":{info},\"parts\":[") {
             return Ok(Err(error));
         }
-        let mut inside = parts.query([&id])?;
+        let mut part_rows = parts.query([&id])?;
         let mut comma = "";
-        while let Some(row) = inside.next()? {
-            let own = text(row, 0)?;
+        while let Some(row) = part_rows.next()? {
+            let part_id = text_column(row, 0)?;
             let ids = [
-                ("id", own.as_str()),
+                ("id", part_id.as_str()),
                 ("sessionID", session),
                 ("messageID", &id),
             ];
-            let part = object(row, &ids)?;
+            let part = row_object(row, &ids)?;
             if let Err(error) = write!(to, "{comma}{part}") {
                 return Ok(Err(error));
             }
@@ -136,20 +140,20 @@ fn messages(
 }
 
 /// Returns the object of a row, with the ids that are in separate columns.
-fn object(row: &Row<'_>, ids: &[(&str, &str)]) -> rusqlite::Result<Value> {
+fn row_object(row: &Row<'_>, ids: &[(&str, &str)]) -> rusqlite::Result<Value> {
     let mut object: Map<String, Value> =
-        serde_json::from_slice(bytes(row.get_ref(1)?)).unwrap_or_default();
+        serde_json::from_slice(value_bytes(row.get_ref(1)?)).unwrap_or_default();
     for (name, id) in ids {
         object.insert((*name).to_owned(), Value::from(*id));
     }
     Ok(object.into())
 }
 
-fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
+fn text_column(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     Ok(row.get_ref(index)?.as_str().unwrap_or_default().to_owned())
 }
 
-fn value(value: ValueRef<'_>) -> Value {
+fn json_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => number.into(),

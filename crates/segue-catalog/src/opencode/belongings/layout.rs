@@ -10,28 +10,28 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 /// Writes an export into a directory, message by message.
-pub(super) fn write(export: impl Read, storage: &Path) -> io::Result<()> {
+pub(super) fn write_layout(export: impl Read, storage: &Path) -> io::Result<()> {
     let mut reader = serde_json::Deserializer::from_reader(export);
-    Whole { storage }
+    ExportLayoutSeed { storage }
         .deserialize(&mut reader)
         .map_err(io::Error::from)
 }
 
 #[derive(Deserialize)]
-struct Message {
-    info: Object,
+struct OpencodeFileExportedMessage {
+    info: JsonObject,
     #[serde(default)]
-    parts: Vec<Object>,
+    parts: Vec<JsonObject>,
 }
 
-struct Whole<'a> {
+struct ExportLayoutSeed<'a> {
     storage: &'a Path,
 }
 
-impl<'de> DeserializeSeed<'de> for Whole<'_> {
+impl<'de> DeserializeSeed<'de> for ExportLayoutSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -39,7 +39,7 @@ impl<'de> DeserializeSeed<'de> for Whole<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Whole<'_> {
+impl<'de> Visitor<'de> for ExportLayoutSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,11 +50,12 @@ impl<'de> Visitor<'de> for Whole<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "info" => {
-                    let info: Object = map.next_value()?;
-                    let place = path(self.storage, "session", id(&info, "projectID"), &info);
-                    put(place, &info).map_err(serde::de::Error::custom)?;
+                    let info: JsonObject = map.next_value()?;
+                    let path =
+                        object_path(self.storage, "session", valid_id(&info, "projectID"), &info);
+                    write_object(path, &info).map_err(serde::de::Error::custom)?;
                 }
-                "messages" => map.next_value_seed(Messages(self.storage))?,
+                "messages" => map.next_value_seed(MessageLayoutSeed(self.storage))?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -62,9 +63,9 @@ impl<'de> Visitor<'de> for Whole<'_> {
     }
 }
 
-struct Messages<'a>(&'a Path);
+struct MessageLayoutSeed<'a>(&'a Path);
 
-impl<'de> DeserializeSeed<'de> for Messages<'_> {
+impl<'de> DeserializeSeed<'de> for MessageLayoutSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -72,21 +73,21 @@ impl<'de> DeserializeSeed<'de> for Messages<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Messages<'_> {
+impl<'de> Visitor<'de> for MessageLayoutSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("messages")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
-        while let Some(message) = all.next_element::<Message>()? {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut messages: A) -> Result<(), A::Error> {
+        while let Some(message) = messages.next_element::<OpencodeFileExportedMessage>()? {
             let info = &message.info;
-            let place = path(self.0, "message", id(info, "sessionID"), info);
-            put(place, info).map_err(serde::de::Error::custom)?;
+            let path = object_path(self.0, "message", valid_id(info, "sessionID"), info);
+            write_object(path, info).map_err(serde::de::Error::custom)?;
             for part in &message.parts {
-                let place = path(self.0, "part", id(info, "id"), part);
-                put(place, part).map_err(serde::de::Error::custom)?;
+                let path = object_path(self.0, "part", valid_id(info, "id"), part);
+                write_object(path, part).map_err(serde::de::Error::custom)?;
             }
         }
         Ok(())
@@ -94,21 +95,26 @@ impl<'de> Visitor<'de> for Messages<'_> {
 }
 
 /// Returns an id that is valid as a file name.
-fn id<'a>(object: &'a Object, field: &str) -> Option<&'a str> {
+fn valid_id<'a>(object: &'a JsonObject, field: &str) -> Option<&'a str> {
     let id = object.get(field).and_then(Value::as_str);
     id.filter(|id| NativeId::parse(id).is_ok())
 }
 
 /// Returns the path `storage/<kind>/<whose>/<id>.json`.
-fn path(storage: &Path, kind: &str, whose: Option<&str>, object: &Object) -> Option<PathBuf> {
-    let name = format!("{}.json", id(object, "id")?);
-    Some(storage.join(kind).join(whose?).join(name))
+fn object_path(
+    storage: &Path,
+    kind: &str,
+    parent_id: Option<&str>,
+    object: &JsonObject,
+) -> Option<PathBuf> {
+    let name = format!("{}.json", valid_id(object, "id")?);
+    Some(storage.join(kind).join(parent_id?).join(name))
 }
 
-fn put(place: Option<PathBuf>, object: &Object) -> io::Result<()> {
-    let place = place.ok_or_else(|| io::Error::other("it has an object without an id"))?;
-    if let Some(directory) = place.parent() {
+fn write_object(path: Option<PathBuf>, object: &JsonObject) -> io::Result<()> {
+    let path = path.ok_or_else(|| io::Error::other("it has an object without an id"))?;
+    if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    fs::write(place, serde_json::to_vec(object)?)
+    fs::write(path, serde_json::to_vec(object)?)
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use segue_catalog::Index;
-use segue_catalog::index::State;
+use segue_catalog::index::NativeStatus;
 
 use super::{catalog, dump, listed, refresh};
 use crate::agents::of_lines;
@@ -32,7 +32,7 @@ fn an_index_that_grew_line_by_line_is_the_one_that_is_built_at_once() {
             }
             refresh(&index, &catalog);
             let fresh = Index::new(whole.path());
-            assert!(fresh.start_over(Duration::ZERO).unwrap());
+            assert!(fresh.reset(Duration::ZERO).unwrap());
             refresh(&fresh, &catalog);
             if listed(&fresh, false).is_empty() {
                 // The session has no turn that counts at the moment. The old data remains until it has one.
@@ -65,11 +65,11 @@ fn an_appended_file_costs_its_new_bytes_and_the_turn_they_belong_to() {
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         writeln!(file, "{{\"type\":\"nothing\"}}").unwrap();
         let work = refresh(&index, &catalog);
-        assert_eq!(work.read, 1, "{}", agent.name);
+        assert_eq!(work.sources_read, 1, "{}", agent.name);
         assert!(
-            work.bytes < size,
+            work.bytes_read < size,
             "{} of {size} bytes of {}",
-            work.bytes,
+            work.bytes_read,
             agent.name
         );
         let after = listed(&index, false);
@@ -89,14 +89,14 @@ fn what_is_gone_is_remembered_and_what_comes_back_is_live() {
         let known = listed(&index, false);
         let aside = home.path().join("aside");
         std::fs::rename(&path, &aside).unwrap();
-        assert_eq!(refresh(&index, &catalog).gone, 1);
+        assert_eq!(refresh(&index, &catalog).sources_missing, 1);
         assert_eq!(listed(&index, false), []);
         let gone = listed(&index, true);
         assert_eq!(
-            (gone[0].state, gone[0].turns),
-            (State::Gone, known[0].turns)
+            (gone[0].status, gone[0].turns),
+            (NativeStatus::Missing, known[0].turns)
         );
-        assert_eq!(refresh(&index, &catalog).rows, 0);
+        assert_eq!(refresh(&index, &catalog).rows_changed, 0);
 
         std::fs::rename(&aside, &path).unwrap();
         refresh(&index, &catalog);

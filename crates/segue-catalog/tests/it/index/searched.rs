@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_catalog::index::{Ask, Hits, Of, Order, OwnSession, OwnTurn, Query, snippet};
-use segue_catalog::{Catalog, Claude, Index};
+use segue_catalog::index::{IndexQuery, IndexHits, HitSource, HitOrder, OwnSession, OwnTurn, SearchQuery, build_snippet};
+use segue_catalog::{Catalog, ClaudeReader, Index};
 use segue_core::id::SessionId;
 use segue_core::session::{Message, Role, Title, TitleSource};
 use serde_json::json;
@@ -51,32 +51,32 @@ fn write_at(home: &Path, n: u32, turns: &[(&str, &str)], when: impl Fn(u32) -> S
     id
 }
 
-fn parse(text: &str) -> Query {
-    Query::parse(text, &|text| text.parse().map_err(|_| "no time".into())).unwrap()
+fn parse(text: &str) -> SearchQuery {
+    SearchQuery::parse(text, &|text| text.parse().map_err(|_| "no time".into())).unwrap()
 }
 
-fn search(index: &Index, query: &Query, order: Order) -> Hits {
-    let ask = Ask {
+fn search(index: &Index, query: &SearchQuery, order: HitOrder) -> IndexHits {
+    let ask = IndexQuery {
         query,
         order,
         limit: 10,
         skip: 0,
-        each: 2,
+        max_turns: 2,
         project: None,
-        own: None,
+        own_sessions: None,
     };
     index.search(&ask).unwrap()
 }
 
 /// Returns the sessions that were found, by the end of their ids, and the turns in them.
 fn found(index: &Index, text: &str) -> Vec<String> {
-    let hits = search(index, &parse(text), Order::Newest);
-    let hit = |hit: &segue_catalog::index::Hit| {
-        let id = match &hit.of {
-            Of::Native(row) => row.session.head.id.to_string(),
-            Of::Own(id, _) => id.clone(),
+    let hits = search(index, &parse(text), HitOrder::Newest);
+    let hit = |hit: &segue_catalog::index::IndexHit| {
+        let id = match &hit.source {
+            HitSource::Native(row) => row.session.head.id.to_string(),
+            HitSource::Own(id, _) => id.clone(),
         };
-        let turns: Vec<String> = hit.turns.iter().map(|turn| turn.n.to_string()).collect();
+        let turns: Vec<String> = hit.turns.iter().map(|turn| turn.number.to_string()).collect();
         format!("{}:{}", &id[id.len() - 1..], turns.join(","))
     };
     hits.hits.iter().map(hit).collect()
@@ -101,7 +101,7 @@ fn three(home: &Path) -> Catalog {
         ],
     );
     write(home, 3, &[("Größe der Tabelle", "nothing")]);
-    Catalog::new(vec![Arc::new(Claude::new(home))])
+    Catalog::new(vec![Arc::new(ClaudeReader::new(home))])
 }
 
 #[test]
@@ -110,11 +110,11 @@ fn the_best_of_some_sessions_are_found_however_many_others_fit_better() {
     write_at(home.path(), 1, &vec![("kettle", "kettle"); 2500], |_| at(1));
     let long = format!("a kettle {}", "among many other words ".repeat(50));
     write(home.path(), 2, &[("hello", &long)]);
-    let catalog = Catalog::new(vec![Arc::new(Claude::new(home.path()))]);
+    let catalog = Catalog::new(vec![Arc::new(ClaudeReader::new(home.path()))]);
     let index = Index::new(place.path());
     refresh(&index, &catalog);
     for narrow in ["project:app2", "after:2025-03-01T10:15:00Z"] {
-        let hits = search(&index, &parse(&format!("kettle {narrow}")), Order::Best);
+        let hits = search(&index, &parse(&format!("kettle {narrow}")), HitOrder::Best);
         assert_eq!(hits.hits.len(), 1, "{narrow}");
     }
 }
@@ -170,19 +170,19 @@ fn the_best_first_and_only_where_it_is_asked_for() {
     let index = Index::new(place.path());
     refresh(&index, &catalog);
     let query = parse("login");
-    let hits = search(&index, &query, Order::Best);
+    let hits = search(&index, &query, HitOrder::Best);
     let scores: Vec<f64> = hits.hits.iter().map(|hit| hit.score.unwrap()).collect();
     assert_eq!(scores.len(), 2);
     assert!(scores[0] >= scores[1], "{scores:?}");
-    let Of::Native(row) = &hits.hits[0].of else {
+    let HitSource::Native(row) = &hits.hits[0].source else {
         panic!("none of segue's own is here");
     };
     let texts = catalog
-        .texts(&row.session, hits.hits[0].turns[0].after.as_ref())
+        .read_turn_text(&row.session, hits.hits[0].turns[0].after.as_ref())
         .unwrap();
-    let piece = snippet(&texts, &query.words);
+    let piece = build_snippet(&texts, &query.words);
     assert!(
-        piece.text.contains("login") && !piece.marks.is_empty(),
+        piece.text.contains("login") && !piece.highlights.is_empty(),
         "{piece:?}"
     );
 }
@@ -194,11 +194,11 @@ fn every_hit_can_be_read_where_it_is() {
     let index = Index::new(place.path());
     refresh(&index, &catalog);
     let query = parse("log*");
-    for hit in search(&index, &query, Order::Newest).hits {
-        let Of::Native(row) = &hit.of else { continue };
+    for hit in search(&index, &query, HitOrder::Newest).hits {
+        let HitSource::Native(row) = &hit.source else { continue };
         for turn in &hit.turns {
-            let texts = catalog.texts(&row.session, turn.after.as_ref()).unwrap();
-            let piece = snippet(&texts, &query.words);
+            let texts = catalog.read_turn_text(&row.session, turn.after.as_ref()).unwrap();
+            let piece = build_snippet(&texts, &query.words);
             assert!(
                 piece.text.to_lowercase().contains("log"),
                 "{turn:?}: {piece:?}"
@@ -216,25 +216,25 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
     let turn = |id: &str, text: &str| OwnTurn {
         id: id.to_owned(),
         at: now,
-        messages: vec![Message::text(Role::User, text, now)],
+        messages: vec![Message::from_text(Role::User, text, now)],
     };
     let own = |keep: u32, turns: Vec<OwnTurn>| OwnSession {
         id: id.clone(),
-        title: Title::given("Payment overhaul", TitleSource::User).unwrap(),
+        title: Title::new("Payment overhaul", TitleSource::User).unwrap(),
         provider: "codex".to_owned(),
         project: "/code/pay".to_owned(),
         cwd: "/code/pay".to_owned(),
         created_at: now,
         updated_at: now,
         head: Some(8),
-        keep,
-        turns,
+        valid_turns: keep,
+        new_turns: turns,
     };
     let wait = std::time::Duration::from_secs(1);
-    assert_eq!(index.own_marks().unwrap(), []);
+    assert_eq!(index.own_session_stamps().unwrap(), []);
     let first = own(0, vec![turn("7", "refund twice"), turn("8", "charge")]);
-    assert!(index.take_own(&[first], wait).unwrap());
-    let marks = index.own_marks().unwrap();
+    assert!(index.index_own_sessions(&[first], wait).unwrap());
+    let marks = index.own_session_stamps().unwrap();
     assert_eq!(
         (marks.len(), marks[0].updated_at, marks[0].head),
         (1, now.as_millisecond(), Some(8))
@@ -246,27 +246,27 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
         found(&index, "provider:claude charge"),
         Vec::<String>::new()
     );
-    assert_eq!(index.own_turns(&id).unwrap(), ["7", "8"]);
+    assert_eq!(index.own_turn_ids(&id).unwrap(), ["7", "8"]);
 
     // The second turn was reverted, and another turn replaced it.
     let reverted = own(1, vec![turn("9", "cancel")]);
-    assert!(index.take_own(&[reverted], wait).unwrap());
+    assert!(index.index_own_sessions(&[reverted], wait).unwrap());
     assert_eq!(found(&index, "charge"), Vec::<String>::new());
     assert_eq!(found(&index, "cancel"), ["9:2"]);
 
     let query = parse("cancel");
     let others = HashSet::new();
-    let ask = Ask {
+    let ask = IndexQuery {
         query: &query,
-        order: Order::Newest,
+        order: HitOrder::Newest,
         limit: 10,
         skip: 0,
-        each: 1,
+        max_turns: 1,
         project: None,
-        own: Some(&others),
+        own_sessions: Some(&others),
     };
     assert_eq!(index.search(&ask).unwrap().hits, []);
-    assert!(index.forget_own(&id, wait).unwrap());
+    assert!(index.remove_own_session(&id, wait).unwrap());
     assert_eq!(found(&index, "refund"), Vec::<String>::new());
     assert_eq!(found(&index, "overhaul"), Vec::<String>::new());
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use segue_catalog::index::Refreshed;
-use segue_catalog::{Catalog, Found, Head, Index, ReadError, Reader, Records, Start, Whereabouts};
+use segue_catalog::index::RefreshOutcome;
+use segue_catalog::{Catalog, SessionLocation, SessionHead, Index, ReadError, Reader, Records, ReadStart, SessionScan};
 
 use super::{catalog, dump, listed, one_each, refresh};
 use crate::agents::{AGENTS, of_lines};
@@ -39,15 +39,15 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
             assert_eq!(kept.len(), 1, "{} with {bad:?}", agent.name);
             assert_eq!(kept[0].session.head, good[0].session.head);
             assert_eq!(kept[0].turns, good[0].turns);
-            let failures = index.failures().unwrap();
+            let failures = index.unreadable_sources().unwrap();
             assert_eq!(failures.len(), 1, "{} with {bad:?}", agent.name);
-            assert!(failures[0].why.contains(&*path.to_string_lossy()));
+            assert!(failures[0].reason.contains(&*path.to_string_lossy()));
             let id = good[0].session.head.id.as_str();
-            assert!(catalog.why_not(id).is_some(), "{}", agent.name);
+            assert!(catalog.find_read_error(id).is_some(), "{}", agent.name);
             // The file is not read a second time before it changes.
             let again = refresh(&index, &catalog);
             assert_eq!(
-                (again.read, again.rows),
+                (again.sources_read, again.rows_changed),
                 (0, 0),
                 "{} with {bad:?}",
                 agent.name
@@ -67,9 +67,9 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
         fs::write(&path, agent.sample).unwrap();
         refresh(&index, &catalog);
         assert_eq!(listed(&index, false)[0].turns, good[0].turns);
-        assert_eq!(index.failures().unwrap(), []);
+        assert_eq!(index.unreadable_sources().unwrap(), []);
         let id = good[0].session.head.id.as_str();
-        assert!(catalog.why_not(id).is_none(), "{}", agent.name);
+        assert!(catalog.find_read_error(id).is_none(), "{}", agent.name);
     }
 }
 
@@ -82,7 +82,7 @@ fn what_never_was_a_session_is_nothing_to_complain_about() {
             let index = Index::new(place.path());
             let work = refresh(&index, &catalog(home.path(), &[agent]));
             assert_eq!(work.unreadable.len(), 0, "{} with {bad:?}", agent.name);
-            assert_eq!(index.failures().unwrap(), [], "{}", agent.name);
+            assert_eq!(index.unreadable_sources().unwrap(), [], "{}", agent.name);
         }
     }
 }
@@ -103,14 +103,14 @@ fn of_two_files_of_one_session_the_fuller_one_counts_while_it_is_there() {
     refresh(&index, &catalog);
     let rows = listed(&index, false);
     assert_eq!(rows.len(), 1);
-    assert_eq!(rows[0].session.found.path, path);
-    assert_eq!(refresh(&index, &catalog).read, 0);
+    assert_eq!(rows[0].session.location.path, path);
+    assert_eq!(refresh(&index, &catalog).sources_read, 0);
 
     fs::remove_file(&path).unwrap();
     refresh(&index, &catalog);
     let rows = listed(&index, false);
     assert_eq!(rows.len(), 1);
-    assert_eq!(rows[0].session.found.path, other);
+    assert_eq!(rows[0].session.location.path, other);
 
     // The result equals that of a first refresh.
     let anew = tempfile::tempdir().unwrap();
@@ -170,9 +170,9 @@ fn whoever_comes_second_waits_and_then_goes_without() {
     let busy = index
         .refresh(&catalog, Timestamp::now(), Duration::ZERO, &|_| ())
         .unwrap();
-    assert!(matches!(busy, Refreshed::Busy));
+    assert!(matches!(busy, RefreshOutcome::Busy));
     lock.unlock().unwrap();
-    assert_eq!(refresh(&index, &catalog).read, 1);
+    assert_eq!(refresh(&index, &catalog).sources_read, 1);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn what_can_not_be_looked_at_is_not_gone() {
     fs::rename(&projects, home.path().join("aside")).unwrap();
     fs::write(&projects, "a file where a directory was").unwrap();
     let work = refresh(&index, &catalog);
-    assert_eq!((work.gone, work.unreadable.len()), (0, 1));
+    assert_eq!((work.sources_missing, work.unreadable.len()), (0, 1));
     assert_eq!(listed(&index, false).len(), 1);
 }
 
@@ -199,22 +199,22 @@ impl Reader for Hindered {
         self.0.provider()
     }
 
-    fn find(&self) -> Whereabouts {
-        self.0.find()
+    fn scan_sessions(&self) -> SessionScan {
+        self.0.scan_sessions()
     }
 
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+    fn read_head(&self, found: &SessionLocation) -> Result<SessionHead, ReadError> {
         if self.1.load(Ordering::Relaxed) {
             return Err(ReadError::Io {
                 path: found.path.clone(),
                 source: std::io::ErrorKind::PermissionDenied.into(),
             });
         }
-        self.0.head(found)
+        self.0.read_head(found)
     }
 
-    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
-        self.0.records(found, start)
+    fn open_records(&self, found: &SessionLocation, start: &ReadStart) -> Result<Box<dyn Records>, ReadError> {
+        self.0.open_records(found, start)
     }
 }
 
@@ -228,13 +228,13 @@ fn what_could_not_be_read_for_a_moment_is_read_as_soon_as_it_can_be() {
     let catalog = Catalog::new(vec![Arc::new(reader)]);
     let index = Index::new(place.path());
     assert_eq!(refresh(&index, &catalog).unreadable.len(), 1);
-    assert_eq!(index.failures().unwrap().len(), 1);
+    assert_eq!(index.unreadable_sources().unwrap().len(), 1);
     assert_eq!(listed(&index, false), []);
     hindered.store(false, Ordering::Relaxed);
     refresh(&index, &catalog);
     assert_eq!(listed(&index, false).len(), 1);
-    assert_eq!(index.failures().unwrap(), []);
-    assert_eq!(refresh(&index, &catalog).rows, 0);
+    assert_eq!(index.unreadable_sources().unwrap(), []);
+    assert_eq!(refresh(&index, &catalog).rows_changed, 0);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_session_that_grows_while_a_fuller_one_of_its_name_appears_is_found() {
     let fresh = Index::new(anew.path());
     refresh(&fresh, &catalog);
     assert_eq!(dump(&index), dump(&fresh));
-    assert_eq!(refresh(&index, &catalog).read, 0);
+    assert_eq!(refresh(&index, &catalog).sources_read, 0);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn what_was_forgotten_and_put_back_as_it_was_is_found_again() {
     let aside = home.path().join("aside");
     fs::rename(&path, &aside).unwrap();
     let id = &known[0].session.head.id;
-    assert!(index.forget("claude", id, Duration::from_secs(1)).unwrap());
+    assert!(index.remove_native_session("claude", id, Duration::from_secs(1)).unwrap());
     fs::rename(&aside, &path).unwrap();
     refresh(&index, &catalog);
     assert_eq!(listed(&index, false), known);
@@ -296,6 +296,6 @@ fn what_is_in_another_home_is_not_gone() {
     );
     let index = Index::new(place.path());
     refresh(&index, &one);
-    assert_eq!(refresh(&index, &two).gone, 0);
+    assert_eq!(refresh(&index, &two).sources_missing, 0);
     assert_eq!(listed(&index, false).len(), 1);
 }

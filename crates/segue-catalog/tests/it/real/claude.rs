@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use segue_catalog::{Claude, Reader};
+use segue_catalog::{ClaudeReader, Reader};
 use segue_testkit::model::{Call, Reply};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const VERSION: &str = "2.1.325";
 /// Version of Claude Code inside the ACP adapter.
 const ACP_VERSION: &str = "2.1.312";
 
-const READER: MakeReader = |home| Box::new(Claude::new(home));
+const READER: MakeReader = |home| Box::new(ClaudeReader::new(home));
 
 const LOOKED: &str = r#"1 finished
   user: look around
@@ -58,8 +58,8 @@ fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
 }
 
-fn reader(sandbox: &Sandbox) -> Claude {
-    Claude::new(sandbox.home().join(".claude"))
+fn reader(sandbox: &Sandbox) -> ClaudeReader {
+    ClaudeReader::new(sandbox.home().join(".claude"))
 }
 
 fn told(sandbox: &Sandbox, id: &str) -> String {
@@ -82,11 +82,11 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
     let id = prompt(&sandbox, &["look around"]);
     assert_eq!(told(&sandbox, &id), LOOKED);
     let head = reader(&sandbox)
-        .head(&find(&reader(&sandbox), &id))
+        .read_head(&find(&reader(&sandbox), &id))
         .unwrap();
     assert_eq!(head.cwd.as_deref(), sandbox.project().to_str());
     assert_eq!(head.first_prompt.as_deref(), Some("look around"));
-    assert_eq!(head.version.as_deref(), Some(VERSION));
+    assert_eq!(head.agent_version.as_deref(), Some(VERSION));
 
     assert_eq!(prompt(&sandbox, &["--resume", &id, "and then?"]), id);
     let resumed = "2 finished\n  user: and then?\n  assistant: You said: and then?\n";

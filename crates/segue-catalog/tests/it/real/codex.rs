@@ -1,6 +1,6 @@
 //! Tests with Codex, from a shell, over its app server and over ACP.
 
-use segue_catalog::{Codex, Reader};
+use segue_catalog::{CodexReader, Reader};
 use segue_core::session::TitleSource;
 use segue_testkit::model::{Call, Reply};
 use segue_testkit::sandbox::{Cli, Sandbox};
@@ -11,7 +11,7 @@ use crate::real::session::{echoed, find, read, script};
 use crate::story::story;
 
 const VERSION: &str = "0.166.0";
-const READER: MakeReader = |home| Box::new(Codex::new(home));
+const READER: MakeReader = |home| Box::new(CodexReader::new(home));
 
 fn sandbox() -> Sandbox {
     Sandbox::new(script("What is here?").on(
@@ -31,8 +31,8 @@ fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
 }
 
-fn reader(sandbox: &Sandbox) -> Codex {
-    Codex::new(sandbox.home().join(".codex"))
+fn reader(sandbox: &Sandbox) -> CodexReader {
+    CodexReader::new(sandbox.home().join(".codex"))
 }
 
 fn told(sandbox: &Sandbox, id: &str) -> String {
@@ -68,10 +68,10 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
     assert_eq!(told(&sandbox, &id), [LOOKED, &resumed, &on].concat());
 
     let reader = reader(&sandbox);
-    let head = reader.head(&find(&reader, &fork)).unwrap();
+    let head = reader.read_head(&find(&reader, &fork)).unwrap();
     assert_eq!(head.forked_from.as_deref(), Some(id.as_str()));
     assert_eq!(head.cwd.as_deref(), sandbox.project().to_str());
-    assert_eq!(head.version.as_deref(), Some(VERSION));
+    assert_eq!(head.agent_version.as_deref(), Some(VERSION));
     assert_eq!(head.title.unwrap().as_str(), "look around");
     keep(&sandbox, VERSION, "resumed-and-forked", ".codex", READER);
 }
@@ -139,7 +139,7 @@ fn over_the_app_server_a_revert_takes_turns_back_and_a_compaction_does_not() {
     let reader = reader(&sandbox);
     let found = find(&reader, &id);
     assert!(found.archived);
-    let title = reader.head(&found).unwrap().title.unwrap();
+    let title = reader.read_head(&found).unwrap().title.unwrap();
     assert_eq!(
         (title.as_str(), title.source()),
         ("Looking", TitleSource::User)

@@ -44,7 +44,7 @@ pub(crate) fn keep(
     // The cut files must contain the same conversations.
     let told = |home: &Path| {
         let reader = reader(home);
-        let mut found = reader.find().found;
+        let mut found = reader.scan_sessions().locations;
         found.sort_by_key(|found| found.path.file_name().map(ToOwned::to_owned));
         let stories = found
             .iter()

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use segue_catalog::{Catalog, Gemini, parse_listing};
+use segue_catalog::{Catalog, GeminiReader, parse_listing};
 use segue_testkit::model::{Reply, Usage};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::real::session::{echoed, find, read, script};
 use crate::story::story;
 
 const VERSION: &str = "0.61.0";
-const READER: MakeReader = |home| Box::new(Gemini::new(home));
+const READER: MakeReader = |home| Box::new(GeminiReader::new(home));
 
 fn sandbox() -> Sandbox {
     let usage = Usage {
@@ -35,8 +35,8 @@ fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
 }
 
-fn reader(sandbox: &Sandbox) -> Gemini {
-    Gemini::new(sandbox.home().join(".gemini"))
+fn reader(sandbox: &Sandbox) -> GeminiReader {
+    GeminiReader::new(sandbox.home().join(".gemini"))
 }
 
 fn told(sandbox: &Sandbox, id: &str) -> String {
@@ -81,7 +81,7 @@ fn a_conversation_is_read_back_and_again_after_each_resume() {
     let later = [then, echoed(3, "later")].concat();
     assert_eq!(told(&sandbox, &id), later);
     let catalog = Catalog::new(vec![Arc::new(reader(&sandbox))]);
-    let listed = catalog.sessions(None, None).sessions;
+    let listed = catalog.list_sessions(None, None).sessions;
     assert_eq!(listed.len(), 1, "{listed:#?}");
     assert_eq!(listed[0].head.id.as_str(), id);
     assert_eq!(listed[0].head.cwd.as_deref(), sandbox.project().to_str());

@@ -1,6 +1,6 @@
 //! Tests with opencode, from a shell and over ACP.
 
-use segue_catalog::{Opencode, Originals, Reader, Start, Tally};
+use segue_catalog::{OpencodeReader, RequestDeduplicator, Reader, ReadStart, RequestCounter};
 use segue_core::session::TitleSource;
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
@@ -12,8 +12,8 @@ fn sandbox() -> Sandbox {
     Sandbox::new(script("What is here?"))
 }
 
-fn reader(sandbox: &Sandbox) -> Opencode {
-    Opencode::new(sandbox.home().join(".local/share/opencode"))
+fn reader(sandbox: &Sandbox) -> OpencodeReader {
+    OpencodeReader::new(sandbox.home().join(".local/share/opencode"))
 }
 
 fn told(sandbox: &Sandbox, id: &str) -> String {
@@ -52,16 +52,16 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
     assert_eq!(told(&sandbox, &fork), forked);
     let reader = reader(&sandbox);
     // Two requests to look around, and one for each later prompt. Requests that the fork copied count once.
-    let mut originals = Originals::default();
+    let mut originals = RequestDeduplicator::default();
     for (session, asked) in [(&id, 3), (&fork, 1)] {
         let found = find(&reader, session);
-        let mut records = reader.records(&found, &Start::Beginning).unwrap();
-        let requests = Tally::of(records.as_mut()).unwrap().into_requests();
+        let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+        let requests = RequestCounter::from_records(records.as_mut()).unwrap().into_requests();
         assert!(requests.iter().all(|request| request.model.is_some()));
-        let own = originals.among(requests);
+        let own = originals.remove_copies(requests);
         assert_eq!(own.len(), asked, "{own:#?}");
     }
-    let head = reader.head(&find(&reader, &id)).unwrap();
+    let head = reader.read_head(&find(&reader, &id)).unwrap();
     assert_eq!(head.cwd.as_deref(), sandbox.project().to_str());
     let title = head.title.unwrap();
     assert_eq!(

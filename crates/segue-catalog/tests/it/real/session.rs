@@ -1,6 +1,6 @@
 //! Script of the CLIs, and the sessions that they write.
 
-use segue_catalog::{Found, NativeTurn, Reader, Start, conversation};
+use segue_catalog::{SessionLocation, NativeTurn, Reader, ReadStart, read_turns};
 use segue_testkit::model::{Call, Failure, Reply, Script};
 
 /// Returns the script of all CLIs: to look around with a tool, to hang, and to break.
@@ -21,21 +21,21 @@ pub(crate) fn echoed(n: u32, prompt: &str) -> String {
 }
 
 /// Reads the complete conversation of a session.
-pub(crate) fn read(reader: &dyn Reader, found: &Found) -> Vec<NativeTurn> {
-    let mut records = reader.records(found, &Start::Beginning).unwrap();
-    let fold = conversation(records.as_mut()).unwrap();
-    assert!(records.skipped().is_nothing(), "{:?}", records.skipped());
+pub(crate) fn read(reader: &dyn Reader, found: &SessionLocation) -> Vec<NativeTurn> {
+    let mut records = reader.open_records(found, &ReadStart::Beginning).unwrap();
+    let fold = read_turns(records.as_mut()).unwrap();
+    assert!(records.skipped().is_empty(), "{:?}", records.skipped());
     fold.into_turns()
 }
 
 /// Returns the session with this id.
-pub(crate) fn find(reader: &dyn Reader, id: &str) -> Found {
-    let there = reader.find();
+pub(crate) fn find(reader: &dyn Reader, id: &str) -> SessionLocation {
+    let there = reader.scan_sessions();
     assert!(there.unreadable.is_empty(), "{:?}", there.unreadable);
-    let with_id = |found: &Found| {
-        found.id.fits(id) && reader.head(found).is_ok_and(|head| head.id.as_str() == id)
+    let with_id = |found: &SessionLocation| {
+        found.id_hint.can_match(id) && reader.read_head(found).is_ok_and(|head| head.id.as_str() == id)
     };
-    let mut found: Vec<Found> = there.found.into_iter().filter(with_id).collect();
+    let mut found: Vec<SessionLocation> = there.locations.into_iter().filter(with_id).collect();
     // An agent may also have written an empty file with this id.
     found.sort_by_key(|found| found.size);
     found

@@ -3,14 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Commit, Context, Document, FeatureContext, Source, Structure, TaskContext, TaskSummary,
+    Commit, ContextSource, Document, FeatureContext, ProjectContext, ProjectStructure, TaskContext,
+    TaskSummary,
 };
 
 /// Version that this build writes.
-const VERSION: u32 = 1;
+const CONTEXT_FORMAT_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Shape {
+struct ContextShape {
     v: u32,
     structure: StructureShape,
     documents: Vec<DocumentShape>,
@@ -18,7 +19,7 @@ struct Shape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     feature: Option<FeatureShape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    task: Option<TaskShape>,
+    task: Option<TaskContextShape>,
     notes: Vec<String>,
     sources: Vec<(String, String)>,
 }
@@ -50,20 +51,20 @@ struct CommitShape {
 struct FeatureShape {
     name: String,
     spec: Option<DocumentShape>,
-    tasks: Vec<SummaryShape>,
+    tasks: Vec<TaskSummaryShape>,
     more_tasks: u32,
 }
 
 #[derive(Serialize, Deserialize)]
-struct TaskShape {
+struct TaskContextShape {
     title: String,
     description: String,
-    dependencies: Vec<SummaryShape>,
-    dependents: Vec<SummaryShape>,
+    dependencies: Vec<TaskSummaryShape>,
+    dependents: Vec<TaskSummaryShape>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SummaryShape {
+struct TaskSummaryShape {
     id: String,
     title: String,
     status: Option<String>,
@@ -77,10 +78,10 @@ pub struct ContextError(String);
 
 /// Encodes a project context and the sources from which it was gathered.
 #[must_use]
-pub fn encode_context(context: &Context, sources: &[Source]) -> String {
+pub fn encode_context(context: &ProjectContext, sources: &[ContextSource]) -> String {
     let context = context.clone();
-    let shape = Shape {
-        v: VERSION,
+    let shape = ContextShape {
+        v: CONTEXT_FORMAT_VERSION,
         structure: StructureShape {
             src_dirs: context.structure.src_dirs,
             config_files: context.structure.config_files,
@@ -92,14 +93,14 @@ pub fn encode_context(context: &Context, sources: &[Source]) -> String {
         feature: context.feature.map(|feature| FeatureShape {
             name: feature.name,
             spec: feature.spec.map(Into::into),
-            tasks: summaries(feature.tasks),
+            tasks: encode_task_summaries(feature.tasks),
             more_tasks: feature.more_tasks,
         }),
-        task: context.task.map(|task| TaskShape {
+        task: context.task.map(|task| TaskContextShape {
             title: task.title,
             description: task.description,
-            dependencies: summaries(task.dependencies),
-            dependents: summaries(task.dependents),
+            dependencies: encode_task_summaries(task.dependencies),
+            dependents: encode_task_summaries(task.dependents),
         }),
         notes: context.notes,
         sources: sources
@@ -113,14 +114,14 @@ pub fn encode_context(context: &Context, sources: &[Source]) -> String {
 
 /// Decodes a project context and the sources from which it was gathered. Fails if the text is not valid JSON of this
 /// form or has another version.
-pub fn decode_context(text: &str) -> Result<(Context, Vec<Source>), ContextError> {
-    let shape: Shape =
+pub fn decode_context(text: &str) -> Result<(ProjectContext, Vec<ContextSource>), ContextError> {
+    let shape: ContextShape =
         serde_json::from_str(text).map_err(|error| ContextError(error.to_string()))?;
-    if shape.v != VERSION {
+    if shape.v != CONTEXT_FORMAT_VERSION {
         return Err(ContextError(format!("its version is {}", shape.v)));
     }
-    let context = Context {
-        structure: Structure {
+    let context = ProjectContext {
+        structure: ProjectStructure {
             src_dirs: shape.structure.src_dirs,
             config_files: shape.structure.config_files,
             has_tests: shape.structure.has_tests,
@@ -131,23 +132,23 @@ pub fn decode_context(text: &str) -> Result<(Context, Vec<Source>), ContextError
         feature: shape.feature.map(|feature| FeatureContext {
             name: feature.name,
             spec: feature.spec.map(Into::into),
-            tasks: summed_up(feature.tasks),
+            tasks: decode_task_summaries(feature.tasks),
             more_tasks: feature.more_tasks,
         }),
         task: shape.task.map(|task| TaskContext {
             title: task.title,
             description: task.description,
-            dependencies: summed_up(task.dependencies),
-            dependents: summed_up(task.dependents),
+            dependencies: decode_task_summaries(task.dependencies),
+            dependents: decode_task_summaries(task.dependents),
         }),
         notes: shape.notes,
     };
-    let source = |(name, stamp)| Source { name, stamp };
+    let source = |(name, stamp)| ContextSource { name, stamp };
     Ok((context, shape.sources.into_iter().map(source).collect()))
 }
 
-fn summaries(tasks: Vec<TaskSummary>) -> Vec<SummaryShape> {
-    let shape = |task: TaskSummary| SummaryShape {
+fn encode_task_summaries(tasks: Vec<TaskSummary>) -> Vec<TaskSummaryShape> {
+    let shape = |task: TaskSummary| TaskSummaryShape {
         id: task.id,
         title: task.title,
         status: task.status,
@@ -156,8 +157,8 @@ fn summaries(tasks: Vec<TaskSummary>) -> Vec<SummaryShape> {
     tasks.into_iter().map(shape).collect()
 }
 
-fn summed_up(tasks: Vec<SummaryShape>) -> Vec<TaskSummary> {
-    let task = |shape: SummaryShape| TaskSummary {
+fn decode_task_summaries(tasks: Vec<TaskSummaryShape>) -> Vec<TaskSummary> {
+    let task = |shape: TaskSummaryShape| TaskSummary {
         id: shape.id,
         title: shape.title,
         status: shape.status,

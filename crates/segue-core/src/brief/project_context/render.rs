@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::{Context, Document, FeatureContext, Structure, TaskContext, TaskSummary};
+use super::{Document, FeatureContext, ProjectContext, ProjectStructure, TaskContext, TaskSummary};
 
-impl Context {
+impl ProjectContext {
     /// Renders the project context. Empty if the context is empty.
     #[must_use]
-    pub fn written(&self) -> String {
+    pub fn render(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
-        parts.extend(structure(&self.structure));
+        parts.extend(render_structure(&self.structure));
         if !self.commits.is_empty() {
             let mut text = "# Recent commits\n".to_owned();
             for commit in &self.commits {
@@ -23,9 +23,9 @@ impl Context {
             }
             parts.push(text);
         }
-        parts.extend(self.documents.iter().map(document));
-        parts.extend(self.feature.iter().map(feature));
-        parts.extend(self.task.iter().map(task));
+        parts.extend(self.documents.iter().map(render_document));
+        parts.extend(self.feature.iter().map(render_feature));
+        parts.extend(self.task.iter().map(render_task));
         if !self.notes.is_empty() {
             let mut text = "# What is missing here\n".to_owned();
             for note in &self.notes {
@@ -37,36 +37,36 @@ impl Context {
     }
 }
 
-fn structure(structure: &Structure) -> Option<String> {
-    if *structure == Structure::default() {
+fn render_structure(structure: &ProjectStructure) -> Option<String> {
+    if *structure == ProjectStructure::default() {
         return None;
     }
     let mut text = "# The project\n".to_owned();
-    let mut list = |what: &str, names: &[String]| {
+    let mut push_list = |label: &str, names: &[String]| {
         if !names.is_empty() {
-            let _ = writeln!(text, "{what}: {}", names.join(", "));
+            let _ = writeln!(text, "{label}: {}", names.join(", "));
         }
     };
-    list("Sources", &structure.src_dirs);
-    list("Configuration", &structure.config_files);
-    let has = |has, what| if has { what } else { "none" };
+    push_list("Sources", &structure.src_dirs);
+    push_list("Configuration", &structure.config_files);
+    let value_or_none = |is_present, value| if is_present { value } else { "none" };
     let _ = writeln!(
         text,
         "Tests: {}; documentation: {}",
-        has(structure.has_tests, "yes"),
-        has(structure.has_docs, "yes")
+        value_or_none(structure.has_tests, "yes"),
+        value_or_none(structure.has_docs, "yes")
     );
     Some(text)
 }
 
-fn document(document: &Document) -> String {
-    format!("# {}\n{}", document.name, body(document))
+fn render_document(document: &Document) -> String {
+    format!("# {}\n{}", document.name, render_document_body(document))
 }
 
-fn body(document: &Document) -> String {
+fn render_document_body(document: &Document) -> String {
     let mut text = document.text.trim_matches('\n').to_owned();
     text.push('\n');
-    if document.is_cut() {
+    if document.is_truncated() {
         let _ = writeln!(
             text,
             "(cut: the first {} of {} bytes; read {} for the rest)",
@@ -78,14 +78,14 @@ fn body(document: &Document) -> String {
     text
 }
 
-fn feature(feature: &FeatureContext) -> String {
+fn render_feature(feature: &FeatureContext) -> String {
     let mut text = format!("# The feature {}\n", feature.name);
     if let Some(spec) = &feature.spec {
-        text.push_str(&body(spec));
+        text.push_str(&render_document_body(spec));
     }
     if !feature.tasks.is_empty() {
         text.push_str("Its tasks:\n");
-        text.extend(feature.tasks.iter().map(line));
+        text.extend(feature.tasks.iter().map(render_task_line));
     }
     if feature.more_tasks > 0 {
         let _ = writeln!(text, "- and {} more", feature.more_tasks);
@@ -93,25 +93,25 @@ fn feature(feature: &FeatureContext) -> String {
     text
 }
 
-fn task(task: &TaskContext) -> String {
+fn render_task(task: &TaskContext) -> String {
     let mut text = format!("# The task {}\n", task.title);
     let description = task.description.trim_matches('\n');
     if !description.is_empty() {
         let _ = writeln!(text, "{description}");
     }
-    for (what, tasks) in [
+    for (caption, tasks) in [
         ("It depends on:\n", &task.dependencies),
         ("What waits for it:\n", &task.dependents),
     ] {
         if !tasks.is_empty() {
-            text.push_str(what);
-            text.extend(tasks.iter().map(line));
+            text.push_str(caption);
+            text.extend(tasks.iter().map(render_task_line));
         }
     }
     text
 }
 
-fn line(task: &TaskSummary) -> String {
+fn render_task_line(task: &TaskSummary) -> String {
     let status = task.status.as_deref();
     let status = status.map_or(String::new(), |status| format!(" [{status}]"));
     let title = if task.title == task.id {
@@ -120,8 +120,8 @@ fn line(task: &TaskSummary) -> String {
         format!(" {}", task.title)
     };
     let description = task.description.as_deref().and_then(|text| {
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-        (first != task.title).then(|| format!(": {}", super::excerpt(first, 200)))
+        let first_line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        (first_line != task.title).then(|| format!(": {}", super::excerpt(first_line, 200)))
     });
     format!(
         "- {}{status}{title}{}\n",

@@ -1,6 +1,6 @@
 use super::*;
 
-fn summary(id: &str, title: &str, status: Option<&str>) -> TaskSummary {
+fn task_summary(id: &str, title: &str, status: Option<&str>) -> TaskSummary {
     TaskSummary {
         id: id.into(),
         title: title.into(),
@@ -9,9 +9,9 @@ fn summary(id: &str, title: &str, status: Option<&str>) -> TaskSummary {
     }
 }
 
-fn whole() -> Context {
-    Context {
-        structure: Structure {
+fn full_context() -> ProjectContext {
+    ProjectContext {
+        structure: ProjectStructure {
             src_dirs: vec!["src".into(), "crates/a/src".into()],
             config_files: vec!["Cargo.toml".into()],
             has_tests: true,
@@ -36,10 +36,10 @@ fn whole() -> Context {
                 size: 15,
             }),
             tasks: vec![
-                summary("form", "The form", Some("in_progress")),
+                task_summary("form", "The form", Some("in_progress")),
                 TaskSummary {
                     description: Some("\nStore it.\nMore.".into()),
-                    ..summary("db", "db", None)
+                    ..task_summary("db", "db", None)
                 },
             ],
             more_tasks: 3,
@@ -47,15 +47,15 @@ fn whole() -> Context {
         task: Some(TaskContext {
             title: "The form".into(),
             description: "Two fields and a button.".into(),
-            dependencies: vec![summary("db", "db", Some("completed"))],
-            dependents: vec![summary("ship", "Ship it", None)],
+            dependencies: vec![task_summary("db", "db", Some("completed"))],
+            dependents: vec![task_summary("ship", "Ship it", None)],
         }),
         notes: vec!["PROJECT.md can't be read".into()],
     }
 }
 
 #[test]
-fn a_context_is_told_in_sections() {
+fn a_context_is_rendered_in_sections() {
     let expected = "\
 # The project
 Sources: src, crates/a/src
@@ -86,33 +86,34 @@ What waits for it:
 # What is missing here
 - PROJECT.md can't be read
 ";
-    assert_eq!(whole().written(), expected);
-    assert_eq!(Context::default().written(), "");
+    assert_eq!(full_context().render(), expected);
+    assert_eq!(ProjectContext::default().render(), "");
 }
 
 #[test]
-fn what_is_written_down_is_read_again() {
-    let sources = vec![Source {
+fn an_encoded_context_decodes_to_the_same_context() {
+    let sources = vec![ContextSource {
         name: "HEAD".into(),
         stamp: "abc".into(),
     }];
-    for context in [whole(), Context::default()] {
-        let (read, from) = decode_context(&encode_context(&context, &sources)).unwrap();
-        assert_eq!((read, &from), (context, &sources));
+    for context in [full_context(), ProjectContext::default()] {
+        let (decoded, decoded_sources) =
+            decode_context(&encode_context(&context, &sources)).unwrap();
+        assert_eq!((decoded, &decoded_sources), (context, &sources));
     }
-    for bad in ["", "{}", "[]", r#"{"v":2}"#] {
-        assert!(decode_context(bad).is_err(), "{bad}");
+    for invalid in ["", "{}", "[]", r#"{"v":2}"#] {
+        assert!(decode_context(invalid).is_err(), "{invalid}");
     }
-    let newer = encode_context(&whole(), &[]).replacen("\"v\":1", "\"v\":9", 1);
+    let newer = encode_context(&full_context(), &[]).replacen("\"v\":1", "\"v\":9", 1);
     let error = decode_context(&newer).unwrap_err().to_string();
     assert_eq!(error, "this is no context: its version is 9");
 }
 
 #[test]
-fn a_source_that_is_not_as_it_was_has_changed() {
+fn changed_added_and_removed_sources_are_listed() {
     let source = |text: &str| {
         let (name, stamp) = text.split_once('=').unwrap();
-        Source {
+        ContextSource {
             name: name.into(),
             stamp: stamp.into(),
         }
@@ -125,10 +126,11 @@ fn a_source_that_is_not_as_it_was_has_changed() {
         (&["a=1", "b=1"], &["a=1"], &["b"]),
         (&[], &[], &[]),
     ] {
-        let of =
-            |texts: &[&str]| -> Vec<Source> { texts.iter().map(|text| source(text)).collect() };
+        let parse_sources = |texts: &[&str]| -> Vec<ContextSource> {
+            texts.iter().map(|text| source(text)).collect()
+        };
         assert_eq!(
-            changed_sources(&of(before), &of(now)),
+            changed_sources(&parse_sources(before), &parse_sources(now)),
             changed,
             "{before:?} {now:?}"
         );
@@ -136,8 +138,8 @@ fn a_source_that_is_not_as_it_was_has_changed() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_at_a_line() {
-    for (text, most, expected) in [
+fn a_long_text_is_cut_after_a_line() {
+    for (text, max_bytes, expected) in [
         ("short", 10, "short"),
         ("one\ntwo\nthree", 10, "one\ntwo\n"),
         ("one\ntwo\n", 8, "one\ntwo\n"),
@@ -146,6 +148,6 @@ fn what_is_too_long_is_cut_at_a_line() {
         ("a\nbbbbbbbbbbbbbbbb", 10, "a\nbbbbbbbb"),
         ("anything", 0, ""),
     ] {
-        assert_eq!(excerpt(text, most), expected, "{text:?} {most}");
+        assert_eq!(excerpt(text, max_bytes), expected, "{text:?} {max_bytes}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::super::ItemKind;
-use super::super::text_units::Unit;
+use super::super::text_units::TextUnit;
 use super::Sense;
 use super::east;
 use super::phrases::TASKS;
@@ -34,7 +34,7 @@ const LATER: [&str; 10] = [
 ];
 
 /// What a person means by what shows in a sentence: who asks for something has not tried it, nor put it off.
-pub(super) fn of_user(sense: Sense, unit: &Unit, role: Role) -> Option<Sense> {
+pub(super) fn of_user(sense: Sense, unit: &TextUnit, role: Role) -> Option<Sense> {
     let is_open = matches!(sense.kind, ItemKind::Pending | ItemKind::Attempt);
     if role != Role::User || !is_open || sense.strength < ASKED {
         return Some(sense);
@@ -42,7 +42,7 @@ pub(super) fn of_user(sense: Sense, unit: &Unit, role: Role) -> Option<Sense> {
     if unit.words().all(|word| ANSWERS.contains(&word)) {
         return None;
     }
-    let is_put_off = LATER.iter().any(|later| unit.plain.contains(later));
+    let is_put_off = LATER.iter().any(|later| unit.normalised.contains(later));
     let kind = if asks(unit) && !is_put_off {
         ItemKind::Request
     } else {
@@ -64,7 +64,7 @@ pub(in crate::checkpoint) fn is_task(word: &str) -> bool {
 }
 
 /// Whether a sentence asks for a piece of work.
-pub(in crate::checkpoint) fn asks(unit: &Unit) -> bool {
+pub(in crate::checkpoint) fn asks(unit: &TextUnit) -> bool {
     let mut words = unit.words().skip_while(|word| POLITE.contains(word));
     let first = words.next().unwrap_or_default();
     match (first, words.next().unwrap_or_default()) {

@@ -161,6 +161,6 @@ fn talk_is_told_from_rules_and_requests_from_failures() {
 }
 
 fn check(role: Role, text: &str, kind: Option<ItemKind>) {
-    let found = sense(&Unit::new(text), role).map(|sense| sense.kind);
+    let found = sense(&TextUnit::new(text), role).map(|sense| sense.kind);
     assert_eq!(found, kind, "{text}");
 }

@@ -144,7 +144,7 @@ fn stem(word: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::text_units::plain;
+    use super::super::super::text_units::normalise_text;
     use super::*;
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
             ("rename `handler`", "Renamed parser.", false),
             ("Write docs.", "All tests pass.", false),
         ] {
-            let found = says_all(&plain(open), &plain(saying));
+            let found = says_all(&normalise_text(open), &normalise_text(saying));
             assert_eq!(found, done, "{open} {saying}");
         }
     }
@@ -178,7 +178,7 @@ mod tests {
             ("rename `handler`", "The rename is half done.", false),
             ("Build the installer", "The build is done.", false),
         ] {
-            let (open, saying) = (plain(open), plain(saying));
+            let (open, saying) = (normalise_text(open), normalise_text(saying));
             let found = work(&open).is_some_and(|work| names_work(work, &saying));
             assert_eq!(found, done, "{open} {saying}");
         }

@@ -1,25 +1,25 @@
 use super::*;
 
-fn words(text: &str) -> u64 {
+fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-fn open_item(id: u32, kind: ItemKind) -> Item {
-    Item {
+fn open_item(id: u32, kind: ItemKind) -> CheckpointItem {
+    CheckpointItem {
         id,
         kind,
         text: "write the docs".into(),
         subject: None,
         turn: 1,
-        message: 0,
-        by: Author::Record,
+        message_index: 0,
+        author: ItemAuthor::Extraction,
         weight: 1,
         pinned: false,
     }
 }
 
 #[test]
-fn an_answer_is_found_in_whatever_stands_around_it() {
+fn an_answer_is_found_within_surrounding_text() {
     let before = Checkpoint::default();
     let source = "we moved to src/db.rs";
     for answer in [
@@ -28,19 +28,19 @@ fn an_answer_is_found_in_whatever_stands_around_it() {
         r#"{ not this } {"decisions": {"text": "moved to", "why": "src/db.rs"}}"#,
         r#"{"decisions": "moved to `src/db.rs`", "unknown": 3}"#,
     ] {
-        let read = summary(answer, &before, source, 100, &words);
-        let read = read.unwrap_or_else(|error| panic!("{error} in {answer}"));
-        assert_eq!(read.stated.len(), 1, "{answer}");
+        let parsed = parse_summary(answer, &before, source, 100, &count_words);
+        let parsed = parsed.unwrap_or_else(|error| panic!("{error} in {answer}"));
+        assert_eq!(parsed.statements.len(), 1, "{answer}");
     }
 }
 
 #[test]
-fn what_is_wrong_with_an_answer_is_told() {
+fn an_invalid_answer_is_rejected_with_its_error() {
     let before = Checkpoint {
         items: vec![
             open_item(1, ItemKind::Pending),
             open_item(2, ItemKind::Directive),
-            Item {
+            CheckpointItem {
                 pinned: true,
                 ..open_item(3, ItemKind::Pending)
             },
@@ -50,106 +50,109 @@ fn what_is_wrong_with_an_answer_is_told() {
     let long = format!(r#"{{"completed": ["{}"]}}"#, "x".repeat(601));
     let many = format!(r#"{{"completed": ["a b"{}]}}"#, r#", "a b""#.repeat(60));
     for (answer, expected) in [
-        ("", Objection::NoObject),
-        ("I did a lot today.", Objection::NoObject),
-        (r#"{"completed": ["a""#, Objection::NoObject),
-        ("[]", Objection::NoObject),
+        ("", SummaryError::NoJsonObject),
+        ("I did a lot today.", SummaryError::NoJsonObject),
+        (r#"{"completed": ["a""#, SummaryError::NoJsonObject),
+        ("[]", SummaryError::NoJsonObject),
         (
             r#"{"completed": 3}"#,
-            Objection::NotAList("completed".into()),
+            SummaryError::NotAList("completed".into()),
         ),
         (
             r#"{"completed": [null]}"#,
-            Objection::NotAList("completed".into()),
+            SummaryError::NotAList("completed".into()),
         ),
-        (r#"{"completed": [], "pending": []}"#, Objection::Nothing),
-        (r#"{"completed": [" "]}"#, Objection::Nothing),
-        (&long, Objection::TooMuch),
+        (r#"{"completed": [], "pending": []}"#, SummaryError::Empty),
+        (r#"{"completed": [" "]}"#, SummaryError::Empty),
+        (&long, SummaryError::LimitExceeded),
         (
             &many,
-            Objection::TooLarge {
+            SummaryError::TooManyTokens {
                 tokens: 122,
-                most: 100,
+                max_tokens: 100,
             },
         ),
         (
             r#"{"completed": ["wrote src/api.rs"]}"#,
-            Objection::Invented("src/api.rs".into()),
+            SummaryError::Invented("src/api.rs".into()),
         ),
         (
             r#"{"completed": ["ran `cargo nextest`"]}"#,
-            Objection::Invented("cargo nextest".into()),
+            SummaryError::Invented("cargo nextest".into()),
         ),
         (
             r#"{"completed": ["made parseInvoice quick"]}"#,
-            Objection::Invented("parseInvoice".into()),
+            SummaryError::Invented("parseInvoice".into()),
         ),
         (
             r#"{"completed": ["it listens on port 9,999"]}"#,
-            Objection::Invented("9999".into()),
+            SummaryError::Invented("9999".into()),
         ),
         (
             r#"{"completed": ["done"], "settled": [2]}"#,
-            Objection::NotOpen(2),
+            SummaryError::NotOpen(2),
         ),
         (
             r#"{"completed": ["done"], "settled": [3]}"#,
-            Objection::NotOpen(3),
+            SummaryError::NotOpen(3),
         ),
         (
             r#"{"completed": ["done"], "settled": [9]}"#,
-            Objection::NotOpen(9),
+            SummaryError::NotOpen(9),
         ),
         (
             r#"{"completed": ["done"], "settled": ["x"]}"#,
-            Objection::NotAList("settled".into()),
+            SummaryError::NotAList("settled".into()),
         ),
     ] {
-        let read = summary(answer, &before, "we ran cargo test", 100, &words);
-        assert_eq!(read, Err(expected), "{answer}");
+        let parsed = parse_summary(answer, &before, "we ran cargo test", 100, &count_words);
+        assert_eq!(parsed, Err(expected), "{answer}");
     }
-    let read = summary(
+    let parsed = parse_summary(
         r#"{"completed": ["ran `cargo test`"], "settled": [1]}"#,
         &before,
         "we ran cargo test",
         100,
-        &words,
+        &count_words,
     );
-    assert_eq!(read.unwrap().settled, [1]);
+    assert_eq!(parsed.unwrap().settled_ids, [1]);
 }
 
 #[test]
-fn what_was_counted_need_not_be_said_and_a_number_may_be_grouped() {
+fn small_counts_need_no_source_and_numbers_may_be_grouped() {
     let before = Checkpoint::default();
-    let counted = r#"{"completed": ["12 tests read 1,000 rows"]}"#;
-    let read = summary(counted, &before, "all 1000 rows", 100, &words);
-    assert_eq!(read.unwrap().stated.len(), 1);
+    let answer = r#"{"completed": ["12 tests read 1,000 rows"]}"#;
+    let parsed = parse_summary(answer, &before, "all 1000 rows", 100, &count_words);
+    assert_eq!(parsed.unwrap().statements.len(), 1);
 }
 
-fn item(id: u32, kind: ItemKind, text: &str) -> Item {
-    Item {
+fn item(id: u32, kind: ItemKind, text: &str) -> CheckpointItem {
+    CheckpointItem {
         text: text.into(),
         ..open_item(id, kind)
     }
 }
 
-fn summed(stated: &[(ItemKind, &str)], settled: &[u32]) -> Summary {
+fn build_summary(statements: &[(ItemKind, &str)], settled_ids: &[u32]) -> Summary {
     Summary {
-        stated: stated
+        statements: statements
             .iter()
             .map(|(kind, text)| (*kind, (*text).to_owned()))
             .collect(),
-        settled: settled.to_vec(),
+        settled_ids: settled_ids.to_vec(),
     }
 }
 
-fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
-    checkpoint.of(kind).map(|item| item.text.as_str()).collect()
+fn item_texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
+    checkpoint
+        .items_of_kind(kind)
+        .map(|item| item.text.as_str())
+        .collect()
 }
 
 #[test]
-fn what_is_stated_is_added_and_what_is_settled_is_done() {
-    let seen = Checkpoint {
+fn statements_are_added_and_settled_items_become_done() {
+    let received = Checkpoint {
         items: vec![
             item(1, ItemKind::Pending, "write the docs"),
             item(2, ItemKind::Pending, "fix the lexer"),
@@ -157,27 +160,30 @@ fn what_is_stated_is_added_and_what_is_settled_is_done() {
         ],
         loop_state: None,
     };
-    // Since the summariser received `seen`, one item was pinned, one has another text, and one was added.
-    let mut to = seen.clone();
-    to.items[1].pinned = true;
-    to.items[2].text = "drop the crate".into();
-    to.items.push(item(4, ItemKind::Directive, "no panics"));
-    let stated = [
+    // Since the summariser received `received`, one item was pinned, one has another text, and one was added.
+    let mut current = received.clone();
+    current.items[1].pinned = true;
+    current.items[2].text = "drop the crate".into();
+    current
+        .items
+        .push(item(4, ItemKind::Directive, "no panics"));
+    let statements = [
         (ItemKind::Decision, "SQLite, since it is one file"),
         // A statement with the text of an open item does not settle that item.
         (ItemKind::Done, "drop the crate from the docs today"),
     ];
-    let after = summed(&stated, &[1, 2, 3]).applied(&seen, &to, 9, 1_000, &words);
+    let after =
+        build_summary(&statements, &[1, 2, 3]).apply(&received, &current, 9, 1_000, &count_words);
     assert_eq!(
-        texts(&after, ItemKind::Pending),
+        item_texts(&after, ItemKind::Pending),
         ["fix the lexer", "drop the crate"]
     );
     assert_eq!(
-        texts(&after, ItemKind::Done),
+        item_texts(&after, ItemKind::Done),
         ["write the docs", "drop the crate from the docs today"]
     );
-    assert_eq!(texts(&after, ItemKind::Decision), [stated[0].1]);
-    assert_eq!(texts(&after, ItemKind::Directive), ["no panics"]);
+    assert_eq!(item_texts(&after, ItemKind::Decision), [statements[0].1]);
+    assert_eq!(item_texts(&after, ItemKind::Directive), ["no panics"]);
     let pinned: Vec<u32> = after
         .items
         .iter()
@@ -188,22 +194,22 @@ fn what_is_stated_is_added_and_what_is_settled_is_done() {
 }
 
 #[test]
-fn what_is_stated_as_done_settles_nothing_later_on_either() {
+fn a_statement_of_completed_work_settles_no_open_item() {
     let before = Checkpoint {
         items: vec![item(1, ItemKind::Pending, "write docs for parser errors")],
         loop_state: None,
     };
-    let stated = [(ItemKind::Done, "docs for parser errors written")];
-    let after = summed(&stated, &[]).applied(&before, &before, 9, 1_000, &words);
-    let later = merge(&after, Vec::new(), 1_000, &words);
+    let statements = [(ItemKind::Done, "docs for parser errors written")];
+    let after = build_summary(&statements, &[]).apply(&before, &before, 9, 1_000, &count_words);
+    let later = merge(&after, Vec::new(), 1_000, &count_words);
     assert_eq!(
-        texts(&later, ItemKind::Pending),
+        item_texts(&later, ItemKind::Pending),
         ["write docs for parser errors"]
     );
 }
 
 #[test]
-fn without_room_only_what_tells_least_gives_way() {
+fn only_unimportant_kinds_are_dropped_without_room() {
     let kinds = [
         ItemKind::Goal,
         ItemKind::Directive,
@@ -214,28 +220,29 @@ fn without_room_only_what_tells_least_gives_way() {
         ItemKind::Pending,
         ItemKind::Request,
     ];
-    let mut to = Checkpoint {
+    let mut current = Checkpoint {
         items: (1..)
             .zip(kinds)
             .map(|(id, kind)| item(id, kind, &format!("one of kind {}", kind.as_str())))
             .collect(),
         loop_state: None,
     };
-    to.items
+    current
+        .items
         .push(item(20, ItemKind::Note, "by the way it rained"));
-    let stated: Vec<(ItemKind, String)> = (0..20)
+    let statements: Vec<(ItemKind, String)> = (0..20)
         .map(|n| (ItemKind::Decision, format!("number {n} of many decisions")))
         .collect();
     let summary = Summary {
-        stated,
-        settled: Vec::new(),
+        statements,
+        settled_ids: Vec::new(),
     };
     for room in [0, 40, 80] {
-        let after = summary.applied(&to, &to, 9, room, &words);
+        let after = summary.apply(&current, &current, 9, room, &count_words);
         for kind in kinds {
             let text = format!("one of kind {}", kind.as_str());
             assert!(
-                texts(&after, kind).contains(&text.as_str()),
+                item_texts(&after, kind).contains(&text.as_str()),
                 "{text}, {room}"
             );
         }
@@ -243,21 +250,25 @@ fn without_room_only_what_tells_least_gives_way() {
 }
 
 #[test]
-fn what_a_later_part_settles_of_an_earlier_one_is_not_stated() {
-    let mut all = summed(
+fn statements_that_a_later_chunk_settles_are_removed() {
+    let mut combined = build_summary(
         &[(ItemKind::Pending, "run it"), (ItemKind::Done, "built")],
         &[1],
     );
-    let known = all.applied(
+    let received = combined.apply(
         &Checkpoint::default(),
         &Checkpoint::default(),
         2,
         1_000,
-        &words,
+        &count_words,
     );
-    let open = known.of(ItemKind::Pending).next().unwrap().id;
-    let later = summed(&[(ItemKind::Done, "ran it")], &[open]);
-    all.and(later, &known);
-    let stated: Vec<&str> = all.stated.iter().map(|(_, text)| text.as_str()).collect();
-    assert_eq!(stated, ["built", "ran it"]);
+    let open = received.items_of_kind(ItemKind::Pending).next().unwrap().id;
+    let later = build_summary(&[(ItemKind::Done, "ran it")], &[open]);
+    combined.append(later, &received);
+    let texts: Vec<&str> = combined
+        .statements
+        .iter()
+        .map(|(_, text)| text.as_str())
+        .collect();
+    assert_eq!(texts, ["built", "ran it"]);
 }

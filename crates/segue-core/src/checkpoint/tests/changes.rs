@@ -4,18 +4,18 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::brief::ToldTurn;
+use crate::brief::BriefTurn;
 use crate::json::Json;
 use crate::session::{Message, Part, Role};
 
-pub(super) fn words(text: &str) -> u64 {
+pub(super) fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
 /// Creates a turn: the prompt, tool calls with their results, and the answer.
-fn turn(n: u32, prompt: &str, calls: &[(&str, Value, Value)], answer: &str) -> ToldTurn {
+fn turn(n: u32, prompt: &str, calls: &[(&str, Value, Value)], answer: &str) -> BriefTurn {
     let at = Timestamp::UNIX_EPOCH;
-    let mut messages = vec![Message::text(Role::User, prompt, at)];
+    let mut messages = vec![Message::from_text(Role::User, prompt, at)];
     for (nth, (name, args, response)) in calls.iter().enumerate() {
         let id = format!("{n}.{nth}");
         let call = Part::FunctionCall {
@@ -32,57 +32,60 @@ fn turn(n: u32, prompt: &str, calls: &[(&str, Value, Value)], answer: &str) -> T
         messages.push(Message::new(Role::Assistant, vec![call], at));
         messages.push(Message::new(Role::Tool, vec![answer], at));
     }
-    messages.push(Message::text(Role::Assistant, answer, at));
-    ToldTurn { n, messages }
+    messages.push(Message::from_text(Role::Assistant, answer, at));
+    BriefTurn { n, messages }
 }
 
-pub(super) fn said(n: u32, prompt: &str, answer: &str) -> ToldTurn {
+pub(super) fn text_turn(n: u32, prompt: &str, answer: &str) -> BriefTurn {
     turn(n, prompt, &[], answer)
 }
 
-fn ran(command: &str, code: i64) -> (&'static str, Value, Value) {
+fn bash_call(command: &str, code: i64) -> (&'static str, Value, Value) {
     let answer = json!({ "output": "", "exit_code": code });
     ("Bash", json!({ "command": command }), answer)
 }
 
-fn edited(path: &str) -> (&'static str, Value, Value) {
+fn edit_call(path: &str) -> (&'static str, Value, Value) {
     ("Edit", json!({ "file_path": path }), json!("ok"))
 }
 
 /// Compacts turns first all at once and then one by one, and runs `check` on both checkpoints.
-pub(super) fn summed_up(turns: &[ToldTurn], check: impl Fn(&Checkpoint)) {
-    for at_once in [turns.len(), 1] {
+pub(super) fn check_compaction(turns: &[BriefTurn], check: impl Fn(&Checkpoint)) {
+    for chunk_size in [turns.len(), 1] {
         let mut checkpoint = Checkpoint::default();
-        for some in turns.chunks(at_once) {
-            let found = extract(some, "/w", &words);
-            checkpoint = merge(&checkpoint, found, 10_000, &words);
+        for chunk in turns.chunks(chunk_size) {
+            let items = extract(chunk, "/w", &count_words);
+            checkpoint = merge(&checkpoint, items, 10_000, &count_words);
         }
         check(&checkpoint);
     }
 }
 
-pub(super) fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
-    checkpoint.of(kind).map(|item| item.text.as_str()).collect()
+pub(super) fn item_texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
+    checkpoint
+        .items_of_kind(kind)
+        .map(|item| item.text.as_str())
+        .collect()
 }
 
 #[test]
-fn each_rule_counts_by_itself_until_it_is_taken_back() {
+fn each_rule_applies_until_the_user_retracts_it() {
     let turns = [
-        said(1, "Fix the panic in the uploader.", "I look."),
-        said(
+        text_turn(1, "Fix the panic in the uploader.", "I look."),
+        text_turn(
             2,
             "Don't touch src/legacy.rs, that is owned by team Heron. And always run clippy before you say so.",
             "Fine.",
         ),
-        said(
+        text_turn(
             3,
             "We may touch src/legacy.rs after all, so forget that rule of team Heron.",
             "Fine.",
         ),
     ];
-    summed_up(&turns, |checkpoint| {
+    check_compaction(&turns, |checkpoint| {
         assert_eq!(
-            texts(checkpoint, ItemKind::Directive),
+            item_texts(checkpoint, ItemKind::Directive),
             [
                 "Don't touch src/legacy.rs, that is owned by team Heron. (taken back in turn 3)",
                 "And always run clippy before you say so.",
@@ -93,28 +96,34 @@ fn each_rule_counts_by_itself_until_it_is_taken_back() {
 }
 
 #[test]
-fn what_was_pasted_is_no_rule() {
+fn pasted_text_is_not_a_rule() {
     let log = "here is the log of last night:\n\
                2026-11-02T10:14:03Z WARN pool: connections must not be reused\n\
                2026-11-02T10:14:03Z ERROR fetch: always failing\n\
                TRACE: TODO remove this line\n\
                does that fit?";
-    let turns = [said(1, "Fix the panic.", "I look."), said(2, log, "Yes.")];
-    summed_up(&turns, |checkpoint| {
-        assert!(texts(checkpoint, ItemKind::Directive).is_empty());
-        assert!(texts(checkpoint, ItemKind::Pending).is_empty());
-        assert_eq!(texts(checkpoint, ItemKind::Request), ["does that fit?"]);
+    let turns = [
+        text_turn(1, "Fix the panic.", "I look."),
+        text_turn(2, log, "Yes."),
+    ];
+    check_compaction(&turns, |checkpoint| {
+        assert!(item_texts(checkpoint, ItemKind::Directive).is_empty());
+        assert!(item_texts(checkpoint, ItemKind::Pending).is_empty());
         assert_eq!(
-            texts(checkpoint, ItemKind::Note),
+            item_texts(checkpoint, ItemKind::Request),
+            ["does that fit?"]
+        );
+        assert_eq!(
+            item_texts(checkpoint, ItemKind::Note),
             ["2026-11-02T10:14:03Z ERROR fetch: always failing"]
         );
     });
 }
 
 #[test]
-fn what_others_wrote_is_no_rule_of_the_user() {
+fn text_by_others_is_not_a_rule_of_the_user() {
     let rule = "Never restart the pods of Lisbon.";
-    for theirs in [
+    for foreign_text in [
         "warning: unused variable: `x`\n --> src/main.rs:2:9\n  |\n2 |     let x = 5;\n  |         ^ help: if this is \
          intentional, prefix it with an underscore: `_x`\n  |\n  = note: the lint must be on by default",
         "failed to solve: you must specify a base image",
@@ -131,49 +140,63 @@ fn what_others_wrote_is_no_rule_of_the_user() {
         "FAIL src/a.test.js\n  ✕ must never be empty (3 ms)\n  ● suite › must be shown",
         "npm warn deprecated left-pad@1: must not be used\nTODO: replace it\nnpm warn never again",
     ] {
-        for prompt in [format!("{theirs}\n\n{rule}"), format!("{rule}\n\n{theirs}")] {
+        for prompt in [
+            format!("{foreign_text}\n\n{rule}"),
+            format!("{rule}\n\n{foreign_text}"),
+        ] {
             let turns = [
-                said(1, "Fix the panic.", "I look."),
-                said(2, &prompt, "Ok."),
+                text_turn(1, "Fix the panic.", "I look."),
+                text_turn(2, &prompt, "Ok."),
             ];
-            summed_up(&turns, |checkpoint| {
-                let told = written(checkpoint);
-                assert_eq!(texts(checkpoint, ItemKind::Directive), [rule], "{told}");
+            check_compaction(&turns, |checkpoint| {
+                let rendered = render_checkpoint(checkpoint);
+                assert_eq!(
+                    item_texts(checkpoint, ItemKind::Directive),
+                    [rule],
+                    "{rendered}"
+                );
                 for kind in [ItemKind::Pending, ItemKind::Decision, ItemKind::Attempt] {
-                    assert_eq!(checkpoint.of(kind).count(), 0, "{told}");
+                    assert_eq!(checkpoint.items_of_kind(kind).count(), 0, "{rendered}");
                 }
-                assert_eq!(checkpoint.of(ItemKind::Goal).count(), 1, "{told}");
+                assert_eq!(
+                    checkpoint.items_of_kind(ItemKind::Goal).count(),
+                    1,
+                    "{rendered}"
+                );
             });
         }
     }
 }
 
 #[test]
-fn what_was_asked_last_is_no_goal_and_what_was_next_does_not_stay_so() {
+fn the_last_request_is_not_the_goal_and_next_steps_expire() {
     let turns = [
-        said(
+        text_turn(
             1,
             "Fix the uploader.",
             "Next I'll evict closed sockets of the Lisbon pool.",
         ),
-        said(2, "go on", "The pool of Lisbon has 3 sockets."),
-        said(3, "yes", "They are open."),
-        said(4, "do that, then tag a release candidate", "v4 is tagged."),
+        text_turn(2, "go on", "The pool of Lisbon has 3 sockets."),
+        text_turn(3, "yes", "They are open."),
+        text_turn(4, "do that, then tag a release candidate", "v4 is tagged."),
     ];
-    summed_up(&turns, |checkpoint| {
-        assert_eq!(texts(checkpoint, ItemKind::Goal), ["Fix the uploader."]);
-        assert!(texts(checkpoint, ItemKind::NextStep).is_empty());
+    check_compaction(&turns, |checkpoint| {
         assert_eq!(
-            texts(checkpoint, ItemKind::Request),
+            item_texts(checkpoint, ItemKind::Goal),
+            ["Fix the uploader."]
+        );
+        assert!(item_texts(checkpoint, ItemKind::NextStep).is_empty());
+        assert_eq!(
+            item_texts(checkpoint, ItemKind::Request),
             ["do that, then tag a release candidate"]
         );
     });
 }
 
 #[test]
-fn what_is_done_piece_by_piece_is_not_open() {
+fn work_completed_step_by_step_is_not_open() {
     let turns = [
-        said(
+        text_turn(
             1,
             "Finish the retries.",
             "The changelog entry is still to be written, and the metrics for evictions are missing.\n\n- [ ] docs",
@@ -181,46 +204,46 @@ fn what_is_done_piece_by_piece_is_not_open() {
         turn(
             2,
             "go on",
-            &[edited("/w/CHANGELOG.md")],
+            &[edit_call("/w/CHANGELOG.md")],
             "I added the changelog entry.",
         ),
         turn(
             3,
             "go on",
-            &[edited("/w/src/metrics.rs")],
+            &[edit_call("/w/src/metrics.rs")],
             "I added src/metrics.rs, so the metrics for evictions are done.\n\n- [x] docs",
         ),
     ];
-    summed_up(&turns, |checkpoint| {
+    check_compaction(&turns, |checkpoint| {
         assert!(
-            texts(checkpoint, ItemKind::Pending).is_empty(),
+            item_texts(checkpoint, ItemKind::Pending).is_empty(),
             "{}",
-            written(checkpoint)
+            render_checkpoint(checkpoint)
         );
     });
 }
 
 #[test]
-fn what_was_in_the_way_is_gone_once_the_person_says_so() {
-    let blocked = said(
+fn a_blocker_is_dropped_once_the_user_resolves_it() {
+    let blocked = text_turn(
         1,
         "Write the changelog.",
         "The failure on Windows is blocked until Priya sends the logs.",
     );
-    summed_up(std::slice::from_ref(&blocked), |checkpoint| {
-        assert_eq!(checkpoint.of(ItemKind::Blocker).count(), 1);
+    check_compaction(std::slice::from_ref(&blocked), |checkpoint| {
+        assert_eq!(checkpoint.items_of_kind(ItemKind::Blocker).count(), 1);
     });
     let turns = [
         blocked,
-        said(2, "Priya sent them, and I fixed it myself.", "Good."),
+        text_turn(2, "Priya sent them, and I fixed it myself.", "Good."),
     ];
-    summed_up(&turns, |checkpoint| {
-        assert_eq!(checkpoint.of(ItemKind::Blocker).count(), 0);
+    check_compaction(&turns, |checkpoint| {
+        assert_eq!(checkpoint.items_of_kind(ItemKind::Blocker).count(), 0);
     });
 }
 
 #[test]
-fn what_is_plainly_done_is_not_open_however_short_it_is() {
+fn clearly_completed_work_is_not_open_even_if_its_text_is_short() {
     let first = "Types still missing.\n\n- [ ] rename `handler`\n\nI am blocked: I have no AWS credentials.";
     for (prompt, answer, open) in [
         (
@@ -239,36 +262,41 @@ fn what_is_plainly_done_is_not_open_however_short_it_is() {
             3,
         ),
     ] {
-        let turns = [said(1, "Go on.", first), said(2, prompt, answer)];
-        summed_up(&turns, |checkpoint| {
+        let turns = [text_turn(1, "Go on.", first), text_turn(2, prompt, answer)];
+        check_compaction(&turns, |checkpoint| {
             let kinds = [ItemKind::Pending, ItemKind::Blocker];
-            let found = checkpoint
+            let open_items = checkpoint
                 .items
                 .iter()
                 .filter(|item| kinds.contains(&item.kind) && item.turn == 1);
-            assert_eq!(found.count(), open, "{}", written(checkpoint));
+            assert_eq!(
+                open_items.count(),
+                open,
+                "{}",
+                render_checkpoint(checkpoint)
+            );
         });
     }
 }
 
 #[test]
-fn a_file_goes_by_the_name_that_it_has_now() {
+fn a_moved_file_is_listed_by_its_new_name() {
     let turns = [
-        turn(1, "Split it.", &[edited("/w/billing.py")], "Done."),
+        turn(1, "Split it.", &[edit_call("/w/billing.py")], "Done."),
         turn(
             2,
             "Rename it.",
             &[
-                edited("/w/billing.py"),
-                ran("git mv billing.py billing/core.py", 0),
-                ran("mv old.py new.py", 1),
+                edit_call("/w/billing.py"),
+                bash_call("git mv billing.py billing/core.py", 0),
+                bash_call("mv old.py new.py", 1),
             ],
             "Done.",
         ),
-        turn(3, "And again.", &[edited("/w/billing/core.py")], "Done."),
+        turn(3, "And again.", &[edit_call("/w/billing/core.py")], "Done."),
     ];
-    summed_up(&turns, |checkpoint| {
-        let files = checkpoint.of(ItemKind::File);
+    check_compaction(&turns, |checkpoint| {
+        let files = checkpoint.items_of_kind(ItemKind::File);
         let files: Vec<_> = files
             .map(|item| (item.subject.as_deref().unwrap(), item.text.as_str()))
             .collect();
@@ -283,26 +311,29 @@ fn a_file_goes_by_the_name_that_it_has_now() {
 }
 
 #[test]
-fn a_check_of_all_outruns_one_of_a_part() {
+fn a_complete_check_replaces_a_partial_one() {
     let turns = [
         turn(
             1,
             "Test it.",
-            &[ran("cargo test dates", 101), ran("cargo test-dates", 1)],
+            &[
+                bash_call("cargo test dates", 101),
+                bash_call("cargo test-dates", 1),
+            ],
             "No.",
         ),
-        turn(2, "Test all.", &[ran("cargo test", 0)], "Yes."),
+        turn(2, "Test all.", &[bash_call("cargo test", 0)], "Yes."),
     ];
-    summed_up(&turns, |checkpoint| {
-        let checks = checkpoint.of(ItemKind::Check);
+    check_compaction(&turns, |checkpoint| {
+        let checks = checkpoint.items_of_kind(ItemKind::Check);
         let checks: Vec<_> = checks.filter_map(|item| item.subject.as_deref()).collect();
         assert_eq!(checks, ["cargo test-dates", "cargo test"]);
     });
 }
 
 #[test]
-fn a_task_is_ticked_off_by_its_number() {
-    let made = |n: u32, subject: &str| {
+fn a_task_is_completed_by_its_number() {
+    let create_task = |n: u32, subject: &str| {
         let answer = json!(format!("Task #{n} created successfully: {subject}"));
         (
             "TaskCreate",
@@ -310,7 +341,7 @@ fn a_task_is_ticked_off_by_its_number() {
             answer,
         )
     };
-    let is = |n: &str, status: &str| {
+    let update_task = |n: &str, status: &str| {
         let args = json!({ "taskId": n, "status": status });
         (
             "TaskUpdate",
@@ -323,22 +354,25 @@ fn a_task_is_ticked_off_by_its_number() {
             1,
             "Plan.",
             &[
-                made(1, "read dates"),
-                made(2, "write dates"),
-                made(3, "print dates"),
+                create_task(1, "read dates"),
+                create_task(2, "write dates"),
+                create_task(3, "print dates"),
             ],
             "Good.",
         ),
         turn(
             2,
             "Begin.",
-            &[is("1", "completed"), is("2", "in_progress")],
+            &[
+                update_task("1", "completed"),
+                update_task("2", "in_progress"),
+            ],
             "Good.",
         ),
     ];
-    let found = extract(&turns, "/w", &words);
-    let checkpoint = merge(&Checkpoint::default(), found, 10_000, &words);
-    assert_eq!(texts(&checkpoint, ItemKind::Done), ["read dates"]);
-    assert_eq!(texts(&checkpoint, ItemKind::Focus), ["write dates"]);
-    assert_eq!(texts(&checkpoint, ItemKind::Pending), ["print dates"]);
+    let items = extract(&turns, "/w", &count_words);
+    let checkpoint = merge(&Checkpoint::default(), items, 10_000, &count_words);
+    assert_eq!(item_texts(&checkpoint, ItemKind::Done), ["read dates"]);
+    assert_eq!(item_texts(&checkpoint, ItemKind::Focus), ["write dates"]);
+    assert_eq!(item_texts(&checkpoint, ItemKind::Pending), ["print dates"]);
 }

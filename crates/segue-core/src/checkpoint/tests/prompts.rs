@@ -4,20 +4,22 @@ use std::cell::Cell;
 
 use jiff::Timestamp;
 
-use super::changes::{said, texts, words};
+use super::changes::{count_words, item_texts, text_turn};
 use super::*;
-use crate::brief::ToldTurn;
+use crate::brief::BriefTurn;
 use crate::session::{Message, Role};
 
 /// Compacts prompts, each with the answer `Ok.`, and runs `check` on the checkpoints.
-fn summed_up(prompts: &[&str], check: impl Fn(&Checkpoint)) {
-    let turns = (1..).zip(prompts).map(|(n, prompt)| said(n, prompt, "Ok."));
-    let turns: Vec<ToldTurn> = turns.collect();
-    super::changes::summed_up(&turns, check);
+fn check_prompts(prompts: &[&str], check: impl Fn(&Checkpoint)) {
+    let turns = (1..)
+        .zip(prompts)
+        .map(|(n, prompt)| text_turn(n, prompt, "Ok."));
+    let turns: Vec<BriefTurn> = turns.collect();
+    super::changes::check_compaction(&turns, check);
 }
 
 #[test]
-fn no_rule_is_lost_for_standing_in_a_long_prompt() {
+fn every_rule_in_a_long_prompt_is_extracted() {
     let rule = |n| format!("Module number{n} must always be reviewed by reviewer{n}.");
     let rules: Vec<String> = (0..300).map(rule).collect();
     let listed = format!("Review it all.\n\n- {}", rules.join("\n- "));
@@ -26,31 +28,31 @@ fn no_rule_is_lost_for_standing_in_a_long_prompt() {
         rules.join(" It is told once, and at length. ")
     );
     for prompt in [listed, in_prose] {
-        summed_up(&[&prompt], |checkpoint| {
-            let told = texts(checkpoint, ItemKind::Directive).join("\n");
+        check_prompts(&[&prompt], |checkpoint| {
+            let extracted_rules = item_texts(checkpoint, ItemKind::Directive).join("\n");
             for rule in &rules {
-                assert!(told.contains(rule), "{rule} is lost");
+                assert!(extracted_rules.contains(rule), "{rule} is lost");
             }
         });
     }
 }
 
 #[test]
-fn what_is_long_beyond_typing_is_not_looked_at_sentence_by_sentence() {
+fn a_prompt_too_long_to_be_typed_is_not_scored_by_sentence() {
     let pasted = "The word must is in all of these, and so on. ".repeat(10_000);
-    let prompt = Message::text(Role::User, pasted.as_str(), Timestamp::UNIX_EPOCH);
-    let turn = ToldTurn {
+    let prompt = Message::from_text(Role::User, pasted.as_str(), Timestamp::UNIX_EPOCH);
+    let turn = BriefTurn {
         n: 1,
         messages: vec![prompt],
     };
-    let counted = Cell::new(0);
+    let count_calls = Cell::new(0);
     let count = |text: &str| {
-        counted.set(counted.get() + 1);
-        words(text)
+        count_calls.set(count_calls.get() + 1);
+        count_words(text)
     };
-    let found = extract(&[turn], "/w", &count);
-    assert!(!found.is_empty());
-    assert!(counted.get() <= 2_000, "{}", counted.get());
+    let items = extract(&[turn], "/w", &count);
+    assert!(!items.is_empty());
+    assert!(count_calls.get() <= 2_000, "{}", count_calls.get());
 }
 
 /// Prompts, the expected goals, and the expected rules.
@@ -61,7 +63,7 @@ type Case = (
 );
 
 #[test]
-fn the_first_request_is_the_goal_and_a_rule_a_rule() {
+fn the_first_request_is_the_goal_and_rules_stay_rules() {
     let cases: [Case; 14] = [
         (
             &["Build the widget. Never touch vendor/."],
@@ -119,9 +121,13 @@ fn the_first_request_is_the_goal_and_a_rule_a_rule() {
         (&["hi", "yes", "ok", "Build the widget."], &[], &[]),
     ];
     for (prompts, goals, rules) in cases {
-        summed_up(prompts, |checkpoint| {
-            assert_eq!(texts(checkpoint, ItemKind::Goal), goals, "{prompts:?}");
-            assert_eq!(texts(checkpoint, ItemKind::Directive), rules, "{prompts:?}");
+        check_prompts(prompts, |checkpoint| {
+            assert_eq!(item_texts(checkpoint, ItemKind::Goal), goals, "{prompts:?}");
+            assert_eq!(
+                item_texts(checkpoint, ItemKind::Directive),
+                rules,
+                "{prompts:?}"
+            );
         });
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::super::everyday::{common, is_common};
-use super::super::text_units::plain;
+use super::super::text_units::normalise_text;
 
 /// How many letters of a word tell it from others.
 const LETTERS: usize = 5;
@@ -161,7 +161,7 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn new(text: &str, turn: u32) -> Self {
-        let plain = plain(text);
+        let plain = normalise_text(text);
         Self {
             turn,
             words: stems(&plain),
@@ -205,7 +205,7 @@ pub(super) struct Withdrawal {
 
 impl Withdrawal {
     pub(super) fn of(id: u32, turn: u32, text: &str) -> Option<Self> {
-        let plain = plain(text);
+        let plain = normalise_text(text);
         let words: Vec<&str> = words(&plain).collect();
         let mut found = Self::default();
         for (at, first) in words.iter().enumerate() {

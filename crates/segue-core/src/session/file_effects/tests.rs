@@ -6,88 +6,98 @@ use crate::json::Json;
 use crate::session::Role;
 
 /// Returns the effects of a call with this response, as text.
-fn done(name: &str, args: Value, answer: Answer) -> String {
+fn format_call_effects(name: &str, args: Value, result: TestCallResult) -> String {
     let call = Part::FunctionCall {
         id: "c".into(),
         name: name.into(),
         args: Json::from(args),
     };
-    let answer = match answer {
-        Answer::Gave(response) => Some((response, false)),
-        Answer::Failed(response) => Some((response, true)),
-        Answer::Nothing => None,
+    let result = match result {
+        TestCallResult::Succeeded(response) => Some((response, false)),
+        TestCallResult::Failed(response) => Some((response, true)),
+        TestCallResult::Missing => None,
     };
     let mut parts = vec![call];
-    parts.extend(answer.map(|(response, is_error)| Part::FunctionResponse {
+    parts.extend(result.map(|(response, is_error)| Part::FunctionResponse {
         call_id: "c".into(),
         name: name.into(),
         response: Json::from(response),
         is_error,
     }));
     let message = Message::new(Role::Assistant, parts, Timestamp::UNIX_EPOCH);
-    told(&effects(&[message], "/p"))
+    format_effects(&collect_effects(&[message], "/p"))
 }
 
-fn told(effects: &Effects) -> String {
+fn format_effects(effects: &Effects) -> String {
     let files = effects.files.iter();
-    let mut told: Vec<String> = files
-        .map(|file| format!("{} {}", file.change.as_str(), file.path))
+    let mut entries: Vec<String> = files
+        .map(|file| format!("{} {}", file.kind.as_str(), file.path))
         .collect();
     if effects.commands > 0 {
-        told.push(format!("{} commands", effects.commands));
+        entries.push(format!("{} commands", effects.commands));
     }
-    told.join(", ")
+    entries.join(", ")
 }
 
 #[derive(Debug)]
-enum Answer {
-    Gave(Value),
+enum TestCallResult {
+    Succeeded(Value),
     Failed(Value),
-    Nothing,
+    Missing,
 }
 
-fn ok(response: Value) -> Answer {
-    Answer::Gave(response)
+fn ok(response: Value) -> TestCallResult {
+    TestCallResult::Succeeded(response)
 }
 
 /// Builds a response with a diff of a file.
-fn shown(path: &str, diff: &str) -> Answer {
+fn with_diff(path: &str, diff: &str) -> TestCallResult {
     let diff = json!({"path": path, "patch": diff});
     ok(json!({"output": "ok", "diffs": [diff]}))
 }
 
-fn check(cases: impl IntoIterator<Item = (&'static str, Value, Answer, &'static str)>) {
-    for (name, args, answer, expected) in cases {
-        let case = format!("{name} {args} {answer:?}");
-        assert_eq!(done(name, args, answer), expected, "{case}");
+fn check(cases: impl IntoIterator<Item = (&'static str, Value, TestCallResult, &'static str)>) {
+    for (name, args, result, expected) in cases {
+        let case = format!("{name} {args} {result:?}");
+        assert_eq!(format_call_effects(name, args, result), expected, "{case}");
     }
 }
 
-fn file(path: &str) -> Value {
+fn file_args(path: &str) -> Value {
     json!({ "file_path": path })
 }
 
 #[test]
 fn claude_code_names_the_file_it_edits() {
-    let (made, edited) = ("@@ -0,0 +1,1 @@\n+a\n", "@@ -1,1 +1,1 @@\n-a\n+b\n");
+    let (created, edited) = ("@@ -0,0 +1,1 @@\n+a\n", "@@ -1,1 +1,1 @@\n-a\n+b\n");
     let notebook = json!({"notebook_path": "/p/n.ipynb"});
     check([
         (
             "Edit",
-            file("/p/a.rs"),
-            shown("/p/a.rs", edited),
+            file_args("/p/a.rs"),
+            with_diff("/p/a.rs", edited),
             "edited a.rs",
         ),
         (
             "Write",
-            file("/p/a.rs"),
-            shown("/p/a.rs", made),
+            file_args("/p/a.rs"),
+            with_diff("/p/a.rs", created),
             "created a.rs",
         ),
-        ("Write", file("/p/empty"), ok(json!("ok")), "edited empty"),
-        ("MultiEdit", file("/p/a.rs"), ok(json!("ok")), "edited a.rs"),
+        (
+            "Write",
+            file_args("/p/empty"),
+            ok(json!("ok")),
+            "edited empty",
+        ),
+        (
+            "MultiEdit",
+            file_args("/p/a.rs"),
+            ok(json!("ok")),
+            "edited a.rs",
+        ),
         ("NotebookEdit", notebook, ok(json!("ok")), "edited n.ipynb"),
-        ("Read", file("/p/a.rs"), ok(json!("text")), ""),
+        ("Read", file_args("/p/a.rs"), ok(json!("text")), ""),
         (
             "Bash",
             json!({"command": "ls"}),
@@ -98,8 +108,8 @@ fn claude_code_names_the_file_it_edits() {
 }
 
 #[test]
-fn codex_tells_changes_or_hands_over_a_patch() {
-    const PATCH: &str = "*** Begin Patch\n*** Add File: new.rs\n+x\n*** Update File: /p/old.rs\n\
+fn codex_lists_changes_or_sends_a_patch() {
+    const SAMPLE_PATCH: &str = "*** Begin Patch\n*** Add File: new.rs\n+x\n*** Update File: /p/old.rs\n\
         *** Move to: moved.rs\n@@\n-a\n+b\n*** Delete File: gone.rs\n*** End Patch";
     let all = "created new.rs, deleted old.rs, created moved.rs, deleted gone.rs";
     let change = |path: &str, kind: &str| json!({"path": path, "kind": kind});
@@ -113,19 +123,19 @@ fn codex_tells_changes_or_hands_over_a_patch() {
         (
             "edit a, b, c",
             json!({ "changes": changes }),
-            shown("/p/a", ""),
+            with_diff("/p/a", ""),
             "created a, edited b, deleted c",
         ),
-        ("apply_patch", json!(PATCH), ok(json!("ok")), all),
+        ("apply_patch", json!(SAMPLE_PATCH), ok(json!("ok")), all),
         (
             "apply_patch",
-            json!({ "input": PATCH }),
+            json!({ "input": SAMPLE_PATCH }),
             ok(json!("ok")),
             all,
         ),
         (
             "shell",
-            json!({"command": ["apply_patch", PATCH]}),
+            json!({"command": ["apply_patch", SAMPLE_PATCH]}),
             ok(json!("ok")),
             all,
         ),
@@ -141,9 +151,9 @@ fn codex_tells_changes_or_hands_over_a_patch() {
 }
 
 #[test]
-fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
-    let made = shown("/p/a.txt", "@@ -0,0 +1 @@\n+a\n");
-    let removed = shown("/p/a.txt", "@@ -1 +0,0 @@\n-a\n");
+fn gemini_cli_and_acp_agents_name_their_tools_differently() {
+    let created = with_diff("/p/a.txt", "@@ -0,0 +1 @@\n+a\n");
+    let removed = with_diff("/p/a.txt", "@@ -1 +0,0 @@\n-a\n");
     check([
         (
             "Edit notes.txt",
@@ -154,7 +164,7 @@ fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
         (
             "Edit notes.txt",
             json!({"path": "notes.txt"}),
-            Answer::Failed(json!({"output": "not allowed"})),
+            TestCallResult::Failed(json!({"output": "not allowed"})),
             "",
         ),
         (
@@ -165,13 +175,13 @@ fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
         ),
         (
             "write_file",
-            file("/p/a.txt"),
+            file_args("/p/a.txt"),
             ok(json!({"output": "ok"})),
             "edited a.txt",
         ),
         (
             "replace",
-            file("a.txt"),
+            file_args("a.txt"),
             ok(json!({"output": "ok"})),
             "edited a.txt",
         ),
@@ -182,57 +192,67 @@ fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
             "1 commands",
         ),
         // The name of the call is a title.
-        ("Writing to a.txt", json!({}), made, "created a.txt"),
+        ("Writing to a.txt", json!({}), created, "created a.txt"),
         ("Remove a.txt", json!({}), removed, "deleted a.txt"),
     ]);
 }
 
 #[test]
-fn what_failed_changed_nothing_and_what_was_cut_off_may_have() {
-    let cut = json!({"interrupted": true});
+fn a_failed_edit_is_ignored_and_an_interrupted_edit_counts() {
+    let interrupted = json!({"interrupted": true});
     check([
         (
             "Edit",
-            file("/p/a.rs"),
-            Answer::Failed(json!("no such text")),
+            file_args("/p/a.rs"),
+            TestCallResult::Failed(json!("no such text")),
             "",
         ),
         (
             "Bash",
             json!({"command": "make"}),
-            Answer::Failed(json!("exit 2")),
+            TestCallResult::Failed(json!("exit 2")),
             "1 commands",
         ),
-        ("Edit", file("/p/a.rs"), Answer::Failed(cut), "edited a.rs"),
-        ("Edit", file("/p/a.rs"), Answer::Nothing, "edited a.rs"),
+        (
+            "Edit",
+            file_args("/p/a.rs"),
+            TestCallResult::Failed(interrupted),
+            "edited a.rs",
+        ),
+        (
+            "Edit",
+            file_args("/p/a.rs"),
+            TestCallResult::Missing,
+            "edited a.rs",
+        ),
         ("Edit", json!({"file_path": 7}), ok(json!(null)), ""),
     ]);
 }
 
 #[test]
-fn paths_are_told_from_the_working_directory() {
+fn paths_are_relative_to_the_working_directory() {
     check([
         (
             "Edit",
-            file("/etc/hosts"),
+            file_args("/etc/hosts"),
             ok(json!("ok")),
             "edited /etc/hosts",
         ),
         (
             "Edit",
-            file("/project/x"),
+            file_args("/project/x"),
             ok(json!("ok")),
             "edited /project/x",
         ),
-        ("Edit", file("./x"), ok(json!("ok")), "edited x"),
-        ("Edit", file("/p/d/x"), ok(json!("ok")), "edited d/x"),
+        ("Edit", file_args("./x"), ok(json!("ok")), "edited x"),
+        ("Edit", file_args("/p/d/x"), ok(json!("ok")), "edited d/x"),
     ]);
 }
 
 #[test]
-fn a_file_is_told_once_with_what_became_of_it() {
-    use Change::{Created, Deleted, Edited};
-    let cases: [(&[Change], Change); 6] = [
+fn each_file_is_listed_once_with_its_overall_change() {
+    use FileChangeKind::{Created, Deleted, Edited};
+    let cases: [(&[FileChangeKind], FileChangeKind); 6] = [
         (&[Created, Edited], Created),
         (&[Edited, Edited], Edited),
         (&[Edited, Deleted], Deleted),
@@ -242,13 +262,13 @@ fn a_file_is_told_once_with_what_became_of_it() {
     ];
     for (changes, expected) in cases {
         let mut effects = Effects::default();
-        effects.add("/p/first", Edited, "/p/");
+        effects.record_change("/p/first", Edited, "/p/");
         for change in changes {
-            effects.add("/p/x", *change, "/p");
+            effects.record_change("/p/x", *change, "/p");
         }
-        effects.add("first", Edited, "/p");
+        effects.record_change("first", Edited, "/p");
         assert_eq!(
-            told(&effects),
+            format_effects(&effects),
             format!("edited first, {} x", expected.as_str()),
             "{changes:?}"
         );

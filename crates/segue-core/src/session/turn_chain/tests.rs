@@ -2,43 +2,43 @@ use super::*;
 use crate::id::{LegId, NativeId, ProviderId, TurnId};
 use crate::session::{LegEnd, TurnState, Usage};
 
-const AT: Timestamp = Timestamp::UNIX_EPOCH;
+const TEST_TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn turn(id: i64, sent: bool) -> Turn {
     Turn {
         id: TurnId(id),
         parent: None,
-        n: 1,
+        number: 1,
         state: TurnState::Finished,
         usage: Usage::default(),
         failure: None,
         sent,
-        outside: false,
-        started_at: AT,
-        ended_at: Some(AT),
+        made_outside: false,
+        started_at: TEST_TIME,
+        ended_at: Some(TEST_TIME),
     }
 }
 
 fn leg(tip: Option<i64>) -> Leg {
     Leg {
         id: LegId(1),
-        n: 1,
+        number: 1,
         provider: ProviderId::rehearsal(),
         native_id: Some(NativeId::parse("n1").unwrap()),
         tip: tip.map(TurnId),
         consecutive_failures: 0,
         total_tokens: None,
         context_tokens: None,
-        held_tokens: None,
+        estimated_tokens: None,
         mark: None,
-        forgot: false,
-        opened_at: AT,
+        lost_context: false,
+        opened_at: TEST_TIME,
         ended: None,
     }
 }
 
 #[test]
-fn a_leg_goes_on_exactly_when_it_has_seen_all_that_was_sent() {
+fn a_leg_can_be_resumed_exactly_if_it_contains_all_sent_turns() {
     type Case = (Option<i64>, &'static [(i64, bool)], bool, &'static str);
     const SENT: bool = true;
     const UNSENT: bool = false;
@@ -81,30 +81,30 @@ fn a_leg_goes_on_exactly_when_it_has_seen_all_that_was_sent() {
             "a leg that has seen nothing of what was sent",
         ),
     ];
-    for (tip, turns, expected, why) in cases {
+    for (tip, turns, expected, name) in cases {
         let chain: Vec<Turn> = turns.iter().map(|&(id, sent)| turn(id, sent)).collect();
-        assert_eq!(can_go_on(&leg(tip), &chain), expected, "{why}");
+        assert_eq!(can_resume_leg(&leg(tip), &chain), expected, "{name}");
     }
     let mut ended = leg(Some(1));
-    ended.ended = Some((AT, LegEnd::Lost));
+    ended.ended = Some((TEST_TIME, LegEnd::Lost));
     assert!(
-        !can_go_on(&ended, &[turn(1, true)]),
+        !can_resume_leg(&ended, &[turn(1, true)]),
         "an ended leg never does"
     );
 }
 
 #[test]
-fn what_was_added_since_the_last_answer_is_untold() {
+fn turns_added_since_the_last_answer_are_unsent() {
     #[derive(Clone, Copy)]
-    enum Kind {
+    enum TestTurnKind {
         Answered,
         Failed,
-        Elsewhere,
+        Outside,
         Added,
         NeverSent,
     }
-    use Kind::{Added, Answered, Elsewhere, Failed, NeverSent};
-    let cases: [(&[Kind], &[i64], &str); 9] = [
+    use TestTurnKind::{Added, Answered, Failed, NeverSent, Outside};
+    let cases: [(&[TestTurnKind], &[i64], &str); 9] = [
         (&[], &[], "nothing at all"),
         (&[Answered], &[], "nothing was added"),
         (&[Added], &[0], "before the first prompt"),
@@ -112,25 +112,25 @@ fn what_was_added_since_the_last_answer_is_untold() {
         (&[Added, Answered], &[], "told with the prompt"),
         (&[Added, Answered, Added], &[2], "only what is new"),
         (&[Answered, Added, Failed], &[1], "nobody may have read it"),
-        (&[Answered, Added, Elsewhere], &[1], "told by nobody there"),
+        (&[Answered, Added, Outside], &[1], "told by nobody there"),
         (&[Answered, NeverSent], &[], "a prompt that never left"),
     ];
-    for (kinds, expected, why) in cases {
-        let made = |(id, kind): (i64, &Kind)| {
+    for (kinds, expected, name) in cases {
+        let build_turn = |(id, kind): (i64, &TestTurnKind)| {
             let sent = !matches!(kind, Added | NeverSent);
             Turn {
                 state: match kind {
                     Failed => TurnState::Failed,
                     NeverSent => TurnState::Interrupted,
-                    Answered | Elsewhere | Added => TurnState::Finished,
+                    Answered | Outside | Added => TurnState::Finished,
                 },
-                outside: matches!(kind, Elsewhere),
+                made_outside: matches!(kind, Outside),
                 ..turn(id, sent)
             }
         };
-        let chain: Vec<Turn> = (0..).zip(kinds).map(made).collect();
-        let told: Vec<i64> = untold(&chain).map(|turn| turn.id.0).collect();
-        assert_eq!(told, expected, "{why}");
+        let chain: Vec<Turn> = (0..).zip(kinds).map(build_turn).collect();
+        let unsent: Vec<i64> = unsent_added_turns(&chain).map(|turn| turn.id.0).collect();
+        assert_eq!(unsent, expected, "{name}");
     }
 }
 
@@ -152,13 +152,13 @@ fn response(id: &str) -> Part {
 }
 
 #[test]
-fn only_calls_without_an_answer_are_closed() {
+fn only_calls_without_a_response_are_closed() {
     let messages = [
-        Message::text(Role::User, "go", AT),
-        Message::new(Role::Assistant, vec![call("a"), call("b")], AT),
-        Message::new(Role::Tool, vec![response("a")], AT),
+        Message::from_text(Role::User, "go", TEST_TIME),
+        Message::new(Role::Assistant, vec![call("a"), call("b")], TEST_TIME),
+        Message::new(Role::Tool, vec![response("a")], TEST_TIME),
     ];
-    let closing = close_open_calls(&messages, AT);
+    let closing = close_open_calls(&messages, TEST_TIME);
     let [
         Message {
             role: Role::Tool,
@@ -182,11 +182,11 @@ fn only_calls_without_an_answer_are_closed() {
     };
     assert_eq!(call_id, "b");
     assert!(response.as_str().contains("\"interrupted\":true"));
-    assert!(close_open_calls(&messages[..1], AT).is_empty());
+    assert!(close_open_calls(&messages[..1], TEST_TIME).is_empty());
 }
 
 #[test]
-fn a_revert_goes_back_to_a_turn_that_exists() {
+fn a_revert_needs_an_existing_earlier_turn() {
     assert_eq!(plan_revert(5, 2), Ok(3));
     assert_eq!(plan_revert(5, 1), Ok(4));
     let refused = [
@@ -213,13 +213,16 @@ fn a_revert_goes_back_to_a_turn_that_exists() {
         ),
         (0, 1, "the session has no turn that has ended yet"),
     ];
-    for (turns, asked, message) in refused {
-        assert_eq!(plan_revert(turns, asked).unwrap_err().to_string(), message);
+    for (turns, requested, message) in refused {
+        assert_eq!(
+            plan_revert(turns, requested).unwrap_err().to_string(),
+            message
+        );
     }
 }
 
 #[test]
-fn a_fork_leaves_at_a_turn_that_exists() {
+fn a_fork_needs_an_existing_turn() {
     let cases = [
         (5, None, Ok(5)),
         (5, Some(1), Ok(1)),
@@ -227,59 +230,69 @@ fn a_fork_leaves_at_a_turn_that_exists() {
         (
             5,
             Some(6),
-            Err(TurnNumberError::NoSuchTurn { asked: 6, turns: 5 }),
+            Err(TurnNumberError::NoSuchTurn {
+                requested: 6,
+                turns: 5,
+            }),
         ),
         (
             5,
             Some(0),
-            Err(TurnNumberError::NoSuchTurn { asked: 0, turns: 5 }),
+            Err(TurnNumberError::NoSuchTurn {
+                requested: 0,
+                turns: 5,
+            }),
         ),
         (
             5,
             Some(-1),
             Err(TurnNumberError::NoSuchTurn {
-                asked: -1,
+                requested: -1,
                 turns: 5,
             }),
         ),
         (0, None, Err(TurnNumberError::NoTurns)),
         (0, Some(1), Err(TurnNumberError::NoTurns)),
     ];
-    for (turns, asked, expected) in cases {
-        assert_eq!(plan_fork(turns, asked), expected, "{asked:?} of {turns}");
+    for (turns, requested, expected) in cases {
+        assert_eq!(
+            plan_fork(turns, requested),
+            expected,
+            "{requested:?} of {turns}"
+        );
     }
 }
 
 #[test]
-fn a_leg_that_was_left_is_taken_up_again_where_the_head_is_back_at_its_tip() {
-    let ended = |tip, why| Leg {
-        ended: Some((AT, why)),
+fn an_intact_leg_can_be_reopened_if_the_head_is_at_its_tip() {
+    let ended_leg = |tip, reason| Leg {
+        ended: Some((TEST_TIME, reason)),
         ..leg(tip)
     };
     let chain = [turn(1, true), turn(2, true), turn(3, false)];
     let cases = [
-        (ended(Some(2), LegEnd::HeadMoved), true, true),
-        (ended(Some(2), LegEnd::Handoff), true, true),
-        (ended(Some(2), LegEnd::NotNow), true, true),
+        (ended_leg(Some(2), LegEnd::HeadMoved), true, true),
+        (ended_leg(Some(2), LegEnd::Handoff), true, true),
+        (ended_leg(Some(2), LegEnd::Unavailable), true, true),
         // The native session contains more turns than the chain, or fewer.
-        (ended(Some(5), LegEnd::HeadMoved), false, true),
-        (ended(Some(1), LegEnd::HeadMoved), false, true),
+        (ended_leg(Some(5), LegEnd::HeadMoved), false, true),
+        (ended_leg(Some(1), LegEnd::HeadMoved), false, true),
         // The native session is not usable.
-        (ended(Some(2), LegEnd::Lost), false, false),
-        (ended(Some(2), LegEnd::Full), false, false),
-        (ended(None, LegEnd::HeadMoved), false, false),
+        (ended_leg(Some(2), LegEnd::Lost), false, false),
+        (ended_leg(Some(2), LegEnd::Full), false, false),
+        (ended_leg(None, LegEnd::HeadMoved), false, false),
         // The leg is open, so it needs no reopening.
         (leg(Some(2)), false, true),
         (leg(Some(5)), false, true),
         (leg(None), false, false),
     ];
-    for (leg, taken_up, branched) in cases {
-        assert_eq!(can_be_taken_up(&leg, &chain), taken_up, "{leg:?}");
-        assert_eq!(can_be_branched(&leg), branched, "{leg:?}");
-        let nameless = Leg {
+    for (leg, can_reopen, can_branch) in cases {
+        assert_eq!(can_reopen_leg(&leg, &chain), can_reopen, "{leg:?}");
+        assert_eq!(can_branch_leg(&leg), can_branch, "{leg:?}");
+        let without_native_id = Leg {
             native_id: None,
             ..leg
         };
-        assert!(!can_be_taken_up(&nameless, &chain) && !can_be_branched(&nameless));
+        assert!(!can_reopen_leg(&without_native_id, &chain) && !can_branch_leg(&without_native_id));
     }
 }

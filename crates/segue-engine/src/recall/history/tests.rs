@@ -4,17 +4,17 @@ use segue_core::session::Part;
 
 use super::*;
 
-const SHORT: Layout<'_> = Layout {
+const SHORT_LAYOUT: HistoryLayout<'_> = HistoryLayout {
     agent: "claude",
     system: "segue",
-    detail: Detail::Short,
+    detail: HistoryDetail::Short,
 };
 
-fn said(role: Role, parts: Vec<Part>) -> Message {
+fn message(role: Role, parts: Vec<Part>) -> Message {
     Message::new(role, parts, Timestamp::UNIX_EPOCH)
 }
 
-fn turn() -> Vec<Message> {
+fn sample_turn() -> Vec<Message> {
     let call = |name: &str| Part::FunctionCall {
         id: "1".into(),
         name: name.into(),
@@ -27,21 +27,21 @@ fn turn() -> Vec<Message> {
         is_error: false,
     };
     vec![
-        said(
+        message(
             Role::User,
             vec![Part::Text("look\nturn 7 (finished)\nuser:\u{1b}[2J".into())],
         ),
-        said(
+        message(
             Role::Assistant,
             vec![Part::Thought("hm".into()), call("Bash")],
         ),
-        said(Role::Tool, vec![answer("Bash", &"x".repeat(700))]),
-        said(Role::Assistant, vec![call("mcp__segue__session_search")]),
-        said(
+        message(Role::Tool, vec![answer("Bash", &"x".repeat(700))]),
+        message(Role::Assistant, vec![call("mcp__segue__session_search")]),
+        message(
             Role::Tool,
             vec![answer("mcp__segue__session_search", "found it")],
         ),
-        said(Role::Assistant, vec![Part::Text("done".into())]),
+        message(Role::Assistant, vec![Part::Text("done".into())]),
     ]
 }
 
@@ -49,7 +49,7 @@ fn turn() -> Vec<Message> {
 fn a_turn_is_quoted_and_long_output_is_cut() {
     let output = "x".repeat(600);
     assert_eq!(
-        written(3, "failed", &turn(), SHORT),
+        render_turn(3, "failed", &sample_turn(), SHORT_LAYOUT),
         format!(
             "turn 3 (failed), 1970-01-01 00:00 UTC\n\
              user:\n  look\n  turn 7 (finished)\n  user:\n\
@@ -62,12 +62,12 @@ fn a_turn_is_quoted_and_long_output_is_cut() {
 }
 
 #[test]
-fn all_of_a_turn_is_there_for_the_asking() {
-    let full = Layout {
-        detail: Detail::Full,
-        ..SHORT
+fn full_detail_renders_the_complete_turn() {
+    let full = HistoryLayout {
+        detail: HistoryDetail::Full,
+        ..SHORT_LAYOUT
     };
-    let text = written(3, "", &turn(), full);
+    let text = render_turn(3, "", &sample_turn(), full);
     for part in [
         "  (thinks) hm\n",
         &"x".repeat(700),
@@ -79,22 +79,33 @@ fn all_of_a_turn_is_there_for_the_asking() {
 }
 
 #[test]
-fn turns_are_named_by_number_or_by_how_new_they_are() {
-    let range = |from, to| Turns::Range { from, to, skip: 0 };
-    let no_such = |asked| Err(TurnNumberError::NoSuchTurn { asked, turns: 5 });
+fn turns_are_selected_by_number_or_by_age() {
+    let range = |from, to| HistorySelection::Range { from, to, skip: 0 };
+    let no_such_turn = |requested| {
+        Err(TurnNumberError::NoSuchTurn {
+            requested,
+            turns: 5,
+        })
+    };
     let cases = [
-        (Turns::Newest(u32::MAX), Ok(1..=5)),
-        (Turns::Newest(2), Ok(4..=5)),
-        (Turns::Newest(0), Ok(RangeInclusive::new(6, 5))),
+        (HistorySelection::Newest(u32::MAX), Ok(1..=5)),
+        (HistorySelection::Newest(2), Ok(4..=5)),
+        (HistorySelection::Newest(0), Ok(RangeInclusive::new(6, 5))),
         (range(2, None), Ok(2..=5)),
         (range(2, Some(3)), Ok(2..=3)),
         (range(5, Some(99)), Ok(5..=5)),
-        (range(6, None), no_such(6)),
-        (range(0, None), no_such(0)),
+        (range(6, None), no_such_turn(6)),
+        (range(0, None), no_such_turn(0)),
     ];
     for (turns, expected) in cases {
-        assert_eq!(turns.among(5), expected, "{turns:?}");
+        assert_eq!(turns.resolve_range(5), expected, "{turns:?}");
     }
-    assert_eq!(range(1, None).among(0), Err(TurnNumberError::NoTurns));
-    assert_eq!(Turns::Newest(9).among(0), Ok(RangeInclusive::new(1, 0)));
+    assert_eq!(
+        range(1, None).resolve_range(0),
+        Err(TurnNumberError::NoTurns)
+    );
+    assert_eq!(
+        HistorySelection::Newest(9).resolve_range(0),
+        Ok(RangeInclusive::new(1, 0))
+    );
 }

@@ -7,32 +7,32 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use segue_core::agent::{PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest};
 use tokio::sync::oneshot;
 
-use crate::terminal::{Style, one_line, say};
+use crate::terminal::{Style, eprint_line, to_single_line};
 
 /// Interval at which the prompt checks whether the answer is still needed.
-const PATIENCE: Timespec = Timespec {
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-static OPEN: AtomicBool = AtomicBool::new(false);
+static IS_PROMPT_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns `true` if a question waits for its answer.
 pub(super) fn is_open() -> bool {
-    OPEN.load(Ordering::Relaxed)
+    IS_PROMPT_OPEN.load(Ordering::Relaxed)
 }
 
 /// Asks the user, if a terminal is available. Otherwise drops the request, which rejects it.
-pub(super) fn ask(request: PermissionRequest, reply: oneshot::Sender<PermissionAnswer>) {
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !terminal || request.options.is_empty() {
+pub(super) fn ask_user(request: PermissionRequest, reply: oneshot::Sender<PermissionAnswer>) {
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !has_terminal || request.options.is_empty() {
         return;
     }
-    OPEN.store(true, Ordering::Relaxed);
+    IS_PROMPT_OPEN.store(true, Ordering::Relaxed);
     // Reading a line blocks, and Ctrl-C must work during that time.
     std::thread::spawn(move || {
         let answer = read_answer(&request, &reply);
-        OPEN.store(false, Ordering::Relaxed);
+        IS_PROMPT_OPEN.store(false, Ordering::Relaxed);
         if let Some(answer) = answer {
             let _ = reply.send(answer);
         }
@@ -44,16 +44,16 @@ fn read_answer(
     reply: &oneshot::Sender<PermissionAnswer>,
 ) -> Option<PermissionAnswer> {
     let style = Style::stderr();
-    let args = one_line(request.call.args.as_str());
-    say(&format!(
+    let args = to_single_line(request.call.args.as_str());
+    eprint_line(&format!(
         "{} {} {}",
         style.bold("May the agent do this?"),
-        one_line(&request.call.name),
+        to_single_line(&request.call.name),
         style.dim(if args == "{}" { "" } else { &args })
     ));
-    let options = ordered(&request.options);
-    for (number, option) in (1..).zip(&options) {
-        say(&format!("  {number}  {}", one_line(&option.name)));
+    let sorted_options = sort_options(&request.options);
+    for (number, option) in (1..).zip(&sorted_options) {
+        eprint_line(&format!("  {number}  {}", to_single_line(&option.name)));
     }
     // Input that the user typed before the question appeared is not an answer to it.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
@@ -61,27 +61,27 @@ fn read_answer(
         let _ = write!(
             std::io::stderr().lock(),
             "Your choice, 1 to {}, or y or n: ",
-            options.len()
+            sorted_options.len()
         );
-        if !answered(reply) {
+        if !wait_for_input(reply) {
             return None;
         }
         let mut line = String::new();
         match std::io::stdin().lock().read_line(&mut line) {
             Ok(0) | Err(_) => {
-                say("");
+                eprint_line("");
                 return None;
             }
             Ok(_) => {}
         }
         match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Some(request.allow_once()),
-            "n" | "no" => return Some(request.reject()),
-            typed => {
-                let number = typed.parse::<usize>().ok();
-                let option = number.and_then(|number| options.get(number.checked_sub(1)?));
+            "y" | "yes" => return Some(request.allow_answer()),
+            "n" | "no" => return Some(request.reject_answer()),
+            input => {
+                let number = input.parse::<usize>().ok();
+                let option = number.and_then(|number| sorted_options.get(number.checked_sub(1)?));
                 if let Some(option) = option {
-                    return Some(PermissionAnswer::Choose(option.id.clone()));
+                    return Some(PermissionAnswer::Selected(option.id.clone()));
                 }
             }
         }
@@ -89,23 +89,26 @@ fn read_answer(
 }
 
 /// Sorts the answers in one order for all agents: allow before reject, and once before always.
-fn ordered(options: &[PermissionOption]) -> Vec<&PermissionOption> {
-    let mut ordered: Vec<_> = options.iter().collect();
-    ordered.sort_by_key(|option| match option.kind {
+fn sort_options(options: &[PermissionOption]) -> Vec<&PermissionOption> {
+    let mut sorted: Vec<_> = options.iter().collect();
+    sorted.sort_by_key(|option| match option.kind {
         PermissionKind::AllowOnce => 0,
         PermissionKind::AllowAlways => 1,
         PermissionKind::RejectOnce => 2,
         PermissionKind::RejectAlways => 3,
     });
-    ordered
+    sorted
 }
 
 /// Waits until the user typed a line. Returns `false` if the answer is no longer needed, and leaves later input to the
 /// next reader.
-fn answered(reply: &oneshot::Sender<PermissionAnswer>) -> bool {
+fn wait_for_input(reply: &oneshot::Sender<PermissionAnswer>) -> bool {
     loop {
         let stdin = std::io::stdin();
-        let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&PATIENCE));
+        let ready = poll(
+            &mut [PollFd::new(&stdin, PollFlags::IN)],
+            Some(&POLL_INTERVAL),
+        );
         if reply.is_closed() {
             return false;
         }

@@ -10,237 +10,249 @@ use segue_core::id::ProviderId;
 use segue_core::session::{PlanStatus, PlanStep, ToolCall, ToolStatus};
 use segue_engine::TurnEvent;
 
-use super::{Form, permission_prompt};
+use super::{OutputFormat, permission_prompt};
 use crate::json_output::{self, print_json};
-use crate::terminal::{Style, clean, say, say_decision};
+use crate::terminal::{Style, eprint_decision, eprint_line, strip_control_chars};
 
-const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const SPINNER_FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Duration of one frame of the spinner.
-pub(super) const FRAME: Duration = Duration::from_millis(100);
+pub(super) const SPINNER_FRAME_DURATION: Duration = Duration::from_millis(100);
 
 /// Content of the line that the cursor is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum CursorLine {
     Empty,
     Answer,
     Thought,
     Spinner,
 }
 
-pub(super) struct Printer {
-    form: Form,
+pub(super) struct TurnPrinter {
+    format: OutputFormat,
     style: Style,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
-    line: Line,
+    line: CursorLine,
     /// Message of the answer that was printed last.
-    message: Option<u32>,
+    last_message: Option<u32>,
     /// Whether the last printed line of the answer has no line end yet.
-    unended: bool,
+    has_open_line: bool,
     provider: Option<ProviderId>,
-    since: Instant,
-    frame: usize,
+    last_event_at: Instant,
+    frame_index: usize,
     /// Last line that was printed for a tool, because agents announce some calls twice.
     last_tool: Option<String>,
 }
 
-impl Printer {
-    pub(super) fn new(form: Form) -> Self {
+impl TurnPrinter {
+    pub(super) fn new(format: OutputFormat) -> Self {
         Self {
-            form,
+            format,
             style: Style::stderr(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
-            line: Line::Empty,
-            message: None,
-            unended: false,
+            line: CursorLine::Empty,
+            last_message: None,
+            has_open_line: false,
             provider: None,
-            since: Instant::now(),
-            frame: 0,
+            last_event_at: Instant::now(),
+            frame_index: 0,
             last_tool: None,
         }
     }
 
-    pub(super) fn tell(&mut self, event: TurnEvent) {
-        match self.form {
-            Form::Words => self.tell_in_words(event),
+    pub(super) fn print_event(&mut self, event: TurnEvent) {
+        match self.format {
+            OutputFormat::Text => self.print_event_as_text(event),
             // The user cannot be asked in this format; dropping the question rejects it.
-            Form::Events => print_json(&json_output::event(&event)),
-            Form::Json => {}
+            OutputFormat::Events => print_json(&json_output::event_json(&event)),
+            OutputFormat::Json => {}
         }
     }
 
-    fn tell_in_words(&mut self, event: TurnEvent) {
+    fn print_event_as_text(&mut self, event: TurnEvent) {
         match event {
-            TurnEvent::Text { message, words } => self.answer(message, &words),
-            TurnEvent::Thought { words, .. } => self.thought(&words),
-            TurnEvent::Tool(call) => self.tool(&call),
-            TurnEvent::Plan(steps) => self.plan(&steps),
+            TurnEvent::Text { message, text } => self.print_answer(message, &text),
+            TurnEvent::Thought { text, .. } => self.print_thought(&text),
+            TurnEvent::Tool(call) => self.print_tool_call(&call),
+            TurnEvent::Plan(steps) => self.print_plan(&steps),
             TurnEvent::Decided(decision) => {
                 self.start_line();
-                say_decision(&decision);
+                eprint_decision(&decision);
             }
             TurnEvent::Explained(steps) => {
                 self.start_line();
-                super::run_turn::explain(&steps);
+                super::run_turn::print_resolution_steps(&steps);
             }
-            TurnEvent::Ask(request, reply) => {
+            TurnEvent::PermissionRequested(request, reply) => {
                 self.start_line();
-                permission_prompt::ask(request, reply);
+                permission_prompt::ask_user(request, reply);
             }
-            TurnEvent::Stopping => self.stopping(),
+            TurnEvent::Stopping => self.print_stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
-            TurnEvent::Began { .. }
-            | TurnEvent::Named { .. }
+            TurnEvent::Started { .. }
+            | TurnEvent::NativeIdReported { .. }
             | TurnEvent::Saved { .. }
             | TurnEvent::Usage(_)
             | TurnEvent::Ended { .. } => {}
         }
-        self.since = Instant::now();
+        self.last_event_at = Instant::now();
     }
 
     /// Reports what Ctrl-C does, below the line on which the terminal echoed it.
-    fn stopping(&mut self) {
+    fn print_stopping(&mut self) {
         if !self.stderr_is_terminal {
             return;
         }
         match self.line {
-            Line::Empty => say(""),
-            Line::Answer | Line::Thought | Line::Spinner => self.start_line(),
+            CursorLine::Empty => eprint_line(""),
+            CursorLine::Answer | CursorLine::Thought | CursorLine::Spinner => self.start_line(),
         }
-        say("segue: asking the agent to stop; Ctrl-C again ends it");
+        eprint_line("segue: asking the agent to stop; Ctrl-C again ends it");
     }
 
-    fn answer(&mut self, message: u32, words: &str) {
-        if self.line != Line::Answer {
+    fn print_answer(&mut self, message: u32, text: &str) {
+        if self.line != CursorLine::Answer {
             self.start_line();
         }
-        if self.message.replace(message) != Some(message) && self.unended {
+        if self.last_message.replace(message) != Some(message) && self.has_open_line {
             // Every message of the answer starts on a new line.
             let _ = writeln!(std::io::stdout().lock());
         }
-        let words = if self.stdout_is_terminal {
-            clean(words)
+        let printable = if self.stdout_is_terminal {
+            strip_control_chars(text)
         } else {
-            words.to_owned()
+            text.to_owned()
         };
         let mut stdout = std::io::stdout().lock();
         let _ = stdout
-            .write_all(words.as_bytes())
+            .write_all(printable.as_bytes())
             .and_then(|()| stdout.flush());
-        if !words.is_empty() {
-            self.unended = !words.ends_with('\n');
-            self.line = if self.unended {
-                Line::Answer
+        if !printable.is_empty() {
+            self.has_open_line = !printable.ends_with('\n');
+            self.line = if self.has_open_line {
+                CursorLine::Answer
             } else {
-                Line::Empty
+                CursorLine::Empty
             };
         }
     }
 
-    fn thought(&mut self, words: &str) {
+    fn print_thought(&mut self, text: &str) {
         if !self.stderr_is_terminal {
             return;
         }
-        if self.line != Line::Thought {
+        if self.line != CursorLine::Thought {
             self.start_line();
         }
         let mut stderr = std::io::stderr().lock();
-        let _ = write!(stderr, "{}", self.style.dim(&clean(words)));
-        self.line = Line::Thought;
+        let _ = write!(stderr, "{}", self.style.dim(&strip_control_chars(text)));
+        self.line = CursorLine::Thought;
     }
 
-    fn tool(&mut self, call: &ToolCall) {
+    fn print_tool_call(&mut self, call: &ToolCall) {
         if !self.stderr_is_terminal {
             return;
         }
-        let name = clean(&told(call));
+        let description = strip_control_chars(&format_tool_call(call));
         let line = match call.status {
-            ToolStatus::Pending | ToolStatus::InProgress => format!("▸ {name}"),
-            ToolStatus::Completed => format!("✓ {name}"),
-            ToolStatus::Failed => format!("✗ {name}"),
+            ToolStatus::Pending | ToolStatus::InProgress => format!("▸ {description}"),
+            ToolStatus::Completed => format!("✓ {description}"),
+            ToolStatus::Failed => format!("✗ {description}"),
         };
         if self.last_tool.replace(line.clone()).as_ref() == Some(&line) {
             return;
         }
         self.start_line();
-        say(&self.style.dim(&line));
+        eprint_line(&self.style.dim(&line));
         if call.status == ToolStatus::Completed {
             for diff in &call.diffs {
-                let lines = |sign| {
+                let count_lines = |sign| {
                     diff.patch
                         .lines()
                         .filter(|line| line.starts_with(sign))
                         .count()
                 };
-                let change = format!("  {} +{} −{}", clean(&diff.path), lines('+'), lines('-'));
-                say(&self.style.dim(&change));
+                let change = format!(
+                    "  {} +{} −{}",
+                    strip_control_chars(&diff.path),
+                    count_lines('+'),
+                    count_lines('-')
+                );
+                eprint_line(&self.style.dim(&change));
             }
         }
     }
 
-    fn plan(&mut self, steps: &[PlanStep]) {
+    fn print_plan(&mut self, steps: &[PlanStep]) {
         if !self.stderr_is_terminal {
             return;
         }
         self.start_line();
         for step in steps {
-            let sign = match step.status {
+            let checkbox = match step.status {
                 PlanStatus::Pending => "☐",
                 PlanStatus::InProgress => "▸",
                 PlanStatus::Completed => "☑",
             };
-            say(&self.style.dim(&format!("{sign} {}", clean(&step.text))));
+            eprint_line(
+                &self
+                    .style
+                    .dim(&format!("{checkbox} {}", strip_control_chars(&step.text))),
+            );
         }
     }
 
     /// Ends or clears the current line, so that the next output starts on a new line.
     fn start_line(&mut self) {
         match self.line {
-            Line::Empty => {}
+            CursorLine::Empty => {}
             // An answer that goes to another file or pipe than standard error is not interrupted.
-            Line::Answer if !self.stdout_is_terminal && !is_one_place() => {}
-            Line::Answer => {
+            CursorLine::Answer if !self.stdout_is_terminal && !is_output_shared() => {}
+            CursorLine::Answer => {
                 let _ = writeln!(std::io::stdout().lock());
-                self.unended = false;
+                self.has_open_line = false;
             }
-            Line::Thought => say(""),
-            Line::Spinner => {
+            CursorLine::Thought => eprint_line(""),
+            CursorLine::Spinner => {
                 let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
             }
         }
-        self.line = Line::Empty;
+        self.line = CursorLine::Empty;
     }
 
     /// Shows the next frame of the spinner, unless other output is on the line.
-    pub(super) fn spin(&mut self) {
-        let idle =
-            matches!(self.line, Line::Empty | Line::Spinner) && !permission_prompt::is_open();
-        let shown = self.form == Form::Words && self.stderr_is_terminal;
-        if !idle || !shown || self.since.elapsed() < FRAME * 3 {
+    pub(super) fn advance_spinner(&mut self) {
+        let is_line_free = matches!(self.line, CursorLine::Empty | CursorLine::Spinner)
+            && !permission_prompt::is_open();
+        let is_visible = self.format == OutputFormat::Text && self.stderr_is_terminal;
+        if !is_line_free || !is_visible || self.last_event_at.elapsed() < SPINNER_FRAME_DURATION * 3
+        {
             return;
         }
-        let waited = self.since.elapsed().as_secs();
-        let who = self
+        let seconds = self.last_event_at.elapsed().as_secs();
+        let agent_name = self
             .provider
             .as_ref()
             .map_or("the agent", ProviderId::as_str);
-        let frame = FRAMES.get(self.frame % FRAMES.len()).unwrap_or(&"");
-        self.frame += 1;
+        let frame = SPINNER_FRAMES
+            .get(self.frame_index % SPINNER_FRAMES.len())
+            .unwrap_or(&"");
+        self.frame_index += 1;
         let text = self
             .style
-            .dim(&format!("{frame} waiting for {who}, {waited} s"));
+            .dim(&format!("{frame} waiting for {agent_name}, {seconds} s"));
         let mut stderr = std::io::stderr().lock();
         let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
-        self.line = Line::Spinner;
+        self.line = CursorLine::Spinner;
     }
 
-    pub(super) fn end(&mut self) {
-        if self.form != Form::Words {
+    pub(super) fn finish(&mut self) {
+        if self.format != OutputFormat::Text {
             return;
         }
         self.start_line();
-        if self.unended {
+        if self.has_open_line {
             // The output to a file or a pipe also ends with a line end.
             let _ = writeln!(std::io::stdout().lock());
         }
@@ -248,17 +260,17 @@ impl Printer {
 }
 
 /// Returns `true` if standard output and standard error are the same pipe or file.
-fn is_one_place() -> bool {
-    let place = |file: rustix::io::Result<rustix::fs::Stat>| {
+fn is_output_shared() -> bool {
+    let file_identity = |file: rustix::io::Result<rustix::fs::Stat>| {
         file.ok().map(|stat| (stat.st_dev, stat.st_ino))
     };
-    let stdout = place(rustix::fs::fstat(std::io::stdout()));
-    stdout.is_some() && stdout == place(rustix::fs::fstat(std::io::stderr()))
+    let stdout = file_identity(rustix::fs::fstat(std::io::stdout()));
+    stdout.is_some() && stdout == file_identity(rustix::fs::fstat(std::io::stderr()))
 }
 
 /// Describes a tool call: its name, followed by the first line of its main argument if the name does not contain it.
-fn told(call: &ToolCall) -> String {
-    const ABOUT: [&str; 7] = [
+fn format_tool_call(call: &ToolCall) -> String {
+    const MAIN_ARGUMENT_KEYS: [&str; 7] = [
         "command",
         "cmd",
         "file_path",
@@ -268,10 +280,12 @@ fn told(call: &ToolCall) -> String {
         "query",
     ];
     let args: serde_json::Value = serde_json::from_str(call.args.as_str()).unwrap_or_default();
-    let about = ABOUT.iter().find_map(|name| args.get(name)?.as_str());
-    match about {
-        Some(about) if !call.name.contains(about) => {
-            let line: String = about
+    let main_argument = MAIN_ARGUMENT_KEYS
+        .iter()
+        .find_map(|name| args.get(name)?.as_str());
+    match main_argument {
+        Some(main_argument) if !call.name.contains(main_argument) => {
+            let line: String = main_argument
                 .lines()
                 .next()
                 .unwrap_or_default()

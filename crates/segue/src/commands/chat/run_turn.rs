@@ -3,39 +3,41 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::session::{Decision, DecisionKind, Failure, Step, TurnState};
-use segue_engine::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
+use segue_core::session::{Decision, DecisionKind, Failure, ResolutionStep, TurnState};
+use segue_engine::{ChatRequest, Engine, EngineError, StopLevel, TurnEvent, TurnReport};
 use tokio::sync::{mpsc, watch};
 
-use super::Form;
-use super::printer::{self, Printer};
-use crate::error::{CliError, Kind};
-use crate::frontend::Front;
-use crate::terminal::{Style, clean, say};
+use super::OutputFormat;
+use super::printer::{self, TurnPrinter};
+use crate::error::{CliError, ExitKind};
+use crate::frontend::Frontend;
+use crate::terminal::{Style, eprint_line, strip_control_chars};
 
 /// Number of events that may wait to be printed before the turn is blocked.
-const WAITING: usize = 64;
+const EVENT_CHANNEL_CAPACITY: usize = 64;
 
 /// Session and turn number under which a prompt was saved.
-pub(crate) type Began = (SessionId, u32);
+pub(crate) type SavedTurn = (SessionId, u32);
 
 /// Partial report of a turn, for a result without a report of the engine.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct PartialTurnReport {
     /// Session and turn of the prompt. `None` if it was not saved.
-    pub(crate) began: Option<Began>,
+    pub(crate) saved_turn: Option<SavedTurn>,
     /// Texts of the automatic decisions.
     pub(crate) decisions: Vec<String>,
     /// Steps that resolved the session. `None` if the user did not request them.
-    pub(crate) steps: Option<Vec<Step>>,
+    pub(crate) resolution_steps: Option<Vec<ResolutionStep>>,
 }
 
-impl Told {
-    fn take(&mut self, event: &TurnEvent) {
+impl PartialTurnReport {
+    fn record_event(&mut self, event: &TurnEvent) {
         match event {
-            TurnEvent::Began { session, turn } => self.began = Some((session.clone(), *turn)),
+            TurnEvent::Started { session, turn } => {
+                self.saved_turn = Some((session.clone(), *turn))
+            }
             TurnEvent::Decided(decision) => self.decisions.push(decision.text.clone()),
-            TurnEvent::Explained(steps) => self.steps = Some(steps.clone()),
+            TurnEvent::Explained(steps) => self.resolution_steps = Some(steps.clone()),
             _ => {}
         }
     }
@@ -43,15 +45,15 @@ impl Told {
 
 /// Runs a turn and prints its events. Also returns a partial report of them.
 ///
-/// Ends the process if `nobody_waits` completes while events still wait for a reader that does not read.
-pub(in crate::commands) async fn play(
+/// Ends the process if `forced_exit` completes while events still wait for a reader that does not read.
+pub(in crate::commands) async fn run(
     engine: &Engine,
     request: ChatRequest,
-    form: Form,
-    nobody_waits: impl Future<Output = ()>,
-) -> (Result<TurnReport, EngineError>, Told) {
-    let (sender, events) = mpsc::channel(WAITING);
-    let telling = Telling::start(form, events);
+    format: OutputFormat,
+    forced_exit: impl Future<Output = ()>,
+) -> (Result<TurnReport, EngineError>, PartialTurnReport) {
+    let (sender, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
+    let output = TurnOutput::start(format, events);
     let outcome = {
         // The event channel closes when this future is dropped.
         // The future of a turn is large, so it is boxed to keep the futures around it small.
@@ -60,102 +62,106 @@ pub(in crate::commands) async fn play(
             tokio::select! {
                 biased;
                 outcome = &mut chat => break outcome,
-                () = tokio::time::sleep(printer::FRAME) => telling.spin(),
+                () = tokio::time::sleep(printer::SPINNER_FRAME_DURATION) => output.advance_spinner(),
             }
         }
     };
-    let told = tokio::task::spawn_blocking(move || telling.end());
+    let report_task = tokio::task::spawn_blocking(move || output.finish());
     tokio::select! {
-        told = told => (outcome, told.unwrap_or_default()),
+        partial_report = report_task => (outcome, partial_report.unwrap_or_default()),
         // The turn is settled, only a reader that does not read delays the exit, and the user requested an immediate
         // end.
-        () = nobody_waits => std::process::exit(130),
+        () = forced_exit => std::process::exit(130),
     }
 }
 
 /// Output of a turn on a separate thread, so that a reader that does not read does not block the turn.
-struct Telling {
-    printer: Arc<Mutex<Printer>>,
-    thread: std::thread::JoinHandle<Told>,
+struct TurnOutput {
+    printer: Arc<Mutex<TurnPrinter>>,
+    thread: std::thread::JoinHandle<PartialTurnReport>,
 }
 
-impl Telling {
-    fn start(form: Form, mut events: mpsc::Receiver<TurnEvent>) -> Self {
-        let printer = Arc::new(Mutex::new(Printer::new(form)));
-        let shared = Arc::clone(&printer);
+impl TurnOutput {
+    fn start(format: OutputFormat, mut events: mpsc::Receiver<TurnEvent>) -> Self {
+        let printer = Arc::new(Mutex::new(TurnPrinter::new(format)));
+        let shared_printer = Arc::clone(&printer);
         let thread = std::thread::spawn(move || {
-            let mut told = Told::default();
+            let mut partial_report = PartialTurnReport::default();
             while let Some(event) = events.blocking_recv() {
-                told.take(&event);
-                shared
+                partial_report.record_event(&event);
+                shared_printer
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .tell(event);
+                    .print_event(event);
             }
-            told
+            partial_report
         });
         Self { printer, thread }
     }
 
     /// Advances the progress indicator, unless an event is being printed.
-    fn spin(&self) {
+    fn advance_spinner(&self) {
         if let Ok(mut printer) = self.printer.try_lock() {
-            printer.spin();
+            printer.advance_spinner();
         }
     }
 
     /// Waits until all events are printed, and returns the partial report.
-    fn end(self) -> Told {
-        let told = self.thread.join().unwrap_or_default();
+    fn finish(self) -> PartialTurnReport {
+        let partial_report = self.thread.join().unwrap_or_default();
         self.printer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .end();
-        told
+            .finish();
+        partial_report
     }
 }
 
 /// Handles an interrupt: the first asks the agent to stop, the second ends it.
-pub(in crate::commands) fn interrupt(stop: &watch::Sender<Stop>) {
-    let asked_before = stop.borrow().gt(&Stop::No);
-    stop.send_replace(if asked_before { Stop::Now } else { Stop::Ask });
+pub(in crate::commands) fn handle_interrupt(stop: &watch::Sender<StopLevel>) {
+    let is_repeated = stop.borrow().gt(&StopLevel::None);
+    stop.send_replace(if is_repeated {
+        StopLevel::Immediate
+    } else {
+        StopLevel::Graceful
+    });
 }
 
 /// Returns the exit kind of a turn. `None` if the turn finished.
-pub(in crate::commands) fn failed(report: &TurnReport) -> Option<Kind> {
+pub(in crate::commands) fn exit_kind(report: &TurnReport) -> Option<ExitKind> {
     match report.state {
         TurnState::Finished => None,
-        _ if report.stopped_by_policy => Some(Kind::Policy),
-        TurnState::Cancelled => Some(Kind::Interrupted),
-        TurnState::Running | TurnState::Failed | TurnState::Interrupted => Some(Kind::Agent),
+        _ if report.stopped_by_policy => Some(ExitKind::Policy),
+        TurnState::Cancelled => Some(ExitKind::Interrupted),
+        TurnState::Running | TurnState::Failed | TurnState::Interrupted => Some(ExitKind::Agent),
     }
 }
 
 /// Prints why an agent failed, with its standard error.
-pub(in crate::commands) fn tell_failure(
+pub(in crate::commands) fn report_failure(
     provider: &ProviderId,
     failure: &Failure,
-    front: Front<'_>,
+    frontend: Frontend<'_>,
 ) {
     if let Some(stderr) = &failure.stderr {
         let style = Style::stderr();
-        say(&style.dim(&format!("{provider} wrote to its error output:")));
-        for line in clean(stderr).lines() {
-            say(&style.dim(&format!("  {line}")));
+        eprint_line(&style.dim(&format!("{provider} wrote to its error output:")));
+        for line in strip_control_chars(stderr).lines() {
+            eprint_line(&style.dim(&format!("  {line}")));
         }
     }
     let error = CliError {
-        kind: Kind::Agent,
+        kind: ExitKind::Agent,
         message: failure.message.clone(),
         hints: failure.hint.clone().into_iter().collect(),
         retry_at: failure.retry_at,
-        about: Box::default(),
+        subject: Box::default(),
     };
-    error.report(front);
+    error.report(frontend);
 }
 
 /// Explains why a turn without a failure did not finish.
-pub(in crate::commands) fn why_cancelled(report: &TurnReport) -> &'static str {
+pub(in crate::commands) fn cancellation_reason(report: &TurnReport) -> &'static str {
     if report.stopped_by_policy {
         "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
     } else if report.sent {
@@ -166,16 +172,16 @@ pub(in crate::commands) fn why_cancelled(report: &TurnReport) -> &'static str {
 }
 
 /// Returns `true` if the prompt was cancelled while it waited for the agent's cooldown or backoff.
-pub(super) fn waited(report: &TurnReport) -> bool {
-    let waits = |decision: &Decision| decision.kind == DecisionKind::BackedOff;
-    !report.sent && report.decisions.iter().any(waits)
+pub(super) fn is_cancelled_while_waiting(report: &TurnReport) -> bool {
+    let is_backoff = |decision: &Decision| decision.kind == DecisionKind::BackedOff;
+    !report.sent && report.decisions.iter().any(is_backoff)
 }
 
 /// Prints the steps that resolved the session.
-pub(in crate::commands) fn explain(steps: &[Step]) {
-    let mark = Style::stderr().dim("explain:");
+pub(in crate::commands) fn print_resolution_steps(steps: &[ResolutionStep]) {
+    let prefix = Style::stderr().dim("explain:");
     for step in steps {
-        let (kind, text) = (step.kind.as_str(), clean(&step.text));
-        say(&format!("{mark} {kind}: {text}"));
+        let (kind, text) = (step.kind.as_str(), strip_control_chars(&step.text));
+        eprint_line(&format!("{prefix} {kind}: {text}"));
     }
 }

@@ -2,55 +2,63 @@
 
 use std::ffi::OsString;
 
-use segue_core::session::{Step, StepKind};
+use segue_core::session::{ResolutionStep, ResolutionStepKind};
 use segue_engine::{ConversationId, Target};
 
-use super::resumable;
+use super::find_resumable;
 use crate::app::App;
-use crate::cli::TalkArgs;
+use crate::cli::ConversationArgs;
 use crate::error::CliError;
 
 /// Target of a prompt, and how it was determined.
-pub(in crate::commands) struct Aim {
+pub(in crate::commands) struct ChatTarget {
     pub(in crate::commands) target: Target,
     /// Steps that led to the target. `None` if the user did not request them.
-    pub(in crate::commands) explain: Option<Vec<Step>>,
+    pub(in crate::commands) resolution_steps: Option<Vec<ResolutionStep>>,
 }
 
-impl Aim {
-    pub(in crate::commands) async fn of(app: &App, args: &TalkArgs) -> Result<Self, CliError> {
+impl ChatTarget {
+    pub(in crate::commands) async fn from_args(
+        app: &App,
+        args: &ConversationArgs,
+    ) -> Result<Self, CliError> {
         let purpose = args.scope.purpose();
         let mut steps = Vec::new();
-        let mut step = |kind, text: &str| steps.push(Step::new(kind, text));
+        let mut add_step = |kind, text: &str| steps.push(ResolutionStep::new(kind, text));
         let target = if let Some(reference) = &args.resume {
-            let id = resumable(app, reference, &app.standpoint()).await?.id();
+            let id = find_resumable(app, reference, &app.ref_context())
+                .await?
+                .id();
             if let ConversationId::Native(..) = &id {
-                step(StepKind::Id, "only an agent has it so far");
+                add_step(ResolutionStepKind::Id, "only an agent has it so far");
             }
             id.into()
         } else if args.continue_last {
-            Target::Continue
+            Target::NewestInDirectory
         } else if args.new {
-            step(StepKind::New, "--new asks for one");
-            Target::new_for(purpose)
-        } else if is_off(std::env::var_os(NO_REUSE)) {
-            step(StepKind::New, "SEGUE_NO_REUSE is set, so nothing is reused");
-            Target::new_for(purpose)
+            add_step(ResolutionStepKind::New, "--new asks for one");
+            Target::new_with_purpose(purpose)
+        } else if is_reuse_disabled(std::env::var_os(NO_REUSE_VARIABLE)) {
+            add_step(
+                ResolutionStepKind::New,
+                "SEGUE_NO_REUSE is set, so nothing is reused",
+            );
+            Target::new_with_purpose(purpose)
         } else {
-            purpose.map_or(Target::Usual, Target::Scope)
+            purpose.map_or(Target::Default, Target::Scope)
         };
         Ok(Self {
             target,
-            explain: args.explain.then_some(steps),
+            resolution_steps: args.explain.then_some(steps),
         })
     }
 }
 
 /// Variable that disables the reuse of sessions.
-const NO_REUSE: &str = "SEGUE_NO_REUSE";
+const NO_REUSE_VARIABLE: &str = "SEGUE_NO_REUSE";
 
 /// Returns `true` if the variable disables the reuse, that is, unless it is unset, empty or 0.
-fn is_off(value: Option<OsString>) -> bool {
+fn is_reuse_disabled(value: Option<OsString>) -> bool {
     value.is_some_and(|value| !value.is_empty() && value != "0")
 }
 
@@ -59,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reuse_is_off_by_any_value_but_0() {
-        for (value, off) in [
+    fn any_value_except_empty_and_0_disables_reuse() {
+        for (value, is_disabled) in [
             (None, false),
             (Some(""), false),
             (Some("0"), false),
@@ -68,7 +76,11 @@ mod tests {
             (Some("yes"), true),
             (Some("false"), true),
         ] {
-            assert_eq!(is_off(value.map(OsString::from)), off, "{value:?}");
+            assert_eq!(
+                is_reuse_disabled(value.map(OsString::from)),
+                is_disabled,
+                "{value:?}"
+            );
         }
     }
 }

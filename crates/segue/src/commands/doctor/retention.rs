@@ -3,77 +3,77 @@
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_catalog::retention::{self, Limits, Places, Retention};
+use segue_catalog::retention::{self, Retention, RetentionLimits, SettingsDirs};
 use segue_catalog::{Archive, Catalog, NativeSession};
 use segue_core::id::ProviderId;
 use serde_json::{Value, json};
 
 /// Number of days that the report looks ahead.
-const AHEAD: i64 = 7;
+const LOOKAHEAD_DAYS: i64 = 7;
 
 /// Automatic deletion by an agent.
-pub(super) struct Report {
+pub(super) struct RetentionReport {
     retention: Retention,
     /// Number of sessions that the agent will delete within these days and whose current state is not in the archive.
-    due: usize,
+    due_count: usize,
     /// Number of sessions that the agent will delete within these days and that are in the archive.
-    archived: usize,
+    archived_count: usize,
 }
 
 /// Determines which sessions an agent will delete. `None` if its rules are unknown.
-pub(super) fn look(
+pub(super) fn build_report(
     agent: &ProviderId,
     natives: &[NativeSession],
     catalog: &Catalog,
     home: &Path,
-) -> Option<Report> {
-    let places = Places {
-        home: catalog.home_of(agent)?.to_owned(),
+) -> Option<RetentionReport> {
+    let settings_dirs = SettingsDirs {
+        home: catalog.provider_home(agent)?.to_owned(),
         project: std::env::current_dir().unwrap_or_default(),
         root: PathBuf::from("/"),
     };
-    let retention = retention::of(agent.as_str(), &places)?;
+    let retention = retention::provider_retention(agent.as_str(), &settings_dirs)?;
     let archive = Archive::open(home);
-    let by = Timestamp::now().checked_add(SignedDuration::from_hours(AHEAD * 24));
-    let due = match (&retention, by) {
-        (Retention::Limited(limits), Ok(by)) => limits.due(natives, by),
+    let deadline = Timestamp::now().checked_add(SignedDuration::from_hours(LOOKAHEAD_DAYS * 24));
+    let due_sessions = match (&retention, deadline) {
+        (Retention::Limited(limits), Ok(deadline)) => limits.list_due_sessions(natives, deadline),
         _ => Vec::new(),
     };
-    let archived = due
+    let archived_sessions = due_sessions
         .iter()
-        .filter(|(session, _)| catalog.is_saved(session, &archive));
-    let archived = archived.count();
-    Some(Report {
-        due: due.len() - archived,
-        archived,
+        .filter(|(session, _)| catalog.is_archived(session, &archive));
+    let archived_count = archived_sessions.count();
+    Some(RetentionReport {
+        due_count: due_sessions.len() - archived_count,
+        archived_count,
         retention,
     })
 }
 
-pub(super) fn json(report: &Report) -> Value {
+pub(super) fn to_json(report: &RetentionReport) -> Value {
     let (limits, path) = match &report.retention {
-        Retention::Never => (None, None),
+        Retention::Unlimited => (None, None),
         Retention::Paused { path } => (None, Some(path)),
         Retention::Limited(limits) => (Some(limits), limits.path.as_ref()),
     };
     json!({
         "deletes": limits.is_some(),
-        "after_days": limits.and_then(days),
-        "keeps_at_most": limits.and_then(|limits| limits.most),
+        "after_days": limits.and_then(retention_days),
+        "keeps_at_most": limits.and_then(|limits| limits.max_sessions),
         "set_in": path.map(|path| path.display().to_string()),
-        "within_days": AHEAD,
-        "due": report.due,
-        "due_but_archived": report.archived,
+        "within_days": LOOKAHEAD_DAYS,
+        "due": report.due_count,
+        "due_but_archived": report.archived_count,
     })
 }
 
-fn days(limits: &Limits) -> Option<i64> {
+fn retention_days(limits: &RetentionLimits) -> Option<i64> {
     limits.period.map(|period| period.as_hours() / 24)
 }
 
-pub(super) fn in_words(agent: &str, report: &Report) -> String {
+pub(super) fn format_report(agent: &str, report: &RetentionReport) -> String {
     let limits = match &report.retention {
-        Retention::Never => return "them until you delete them".to_owned(),
+        Retention::Unlimited => return "them until you delete them".to_owned(),
         Retention::Paused { path } => {
             return format!(
                 "them, since it does not understand how long in {}",
@@ -82,55 +82,57 @@ pub(super) fn in_words(agent: &str, report: &Report) -> String {
         }
         Retention::Limited(limits) => limits,
     };
-    let mut kept = Vec::new();
+    let mut rules = Vec::new();
     if let Some(period) = limits.period {
         let hours = period.as_hours();
-        kept.push(match (hours % 24, hours / 24) {
+        rules.push(match (hours % 24, hours / 24) {
             (0, 1) => "them for 1 day".to_owned(),
             (0, days) => format!("them for {days} days"),
             _ => format!("them for {hours} hours"),
         });
     }
-    if let Some(most) = limits.most {
-        kept.push(format!("at most {most} of a project"));
+    if let Some(max_sessions) = limits.max_sessions {
+        rules.push(format!("at most {max_sessions} of a project"));
     }
-    let kept = kept.join(", ");
-    if report.due == 0 {
+    let rules = rules.join(", ");
+    if report.due_count == 0 {
         return format!(
-            "{kept}; none will be deleted within {AHEAD} days that is not in the archive"
+            "{rules}; none will be deleted within {LOOKAHEAD_DAYS} days that is not in the archive"
         );
     }
-    let keeper = agent.strip_prefix("acp:").unwrap_or(agent);
-    let older = limits.period.map(|period| period.as_hours() - AHEAD * 24);
-    let older = match (older, limits.most) {
+    let native_provider = agent.strip_prefix("acp:").unwrap_or(agent);
+    let min_age_hours = limits
+        .period
+        .map(|period| period.as_hours() - LOOKAHEAD_DAYS * 24);
+    let age_option = match (min_age_hours, limits.max_sessions) {
         (Some(hours), None) if hours >= 24 => format!(" --older-than {}d", hours / 24),
         (Some(hours), None) if hours > 0 => format!(" --older-than {hours}h"),
         _ => String::new(),
     };
     format!(
-        "{kept}; {} will be deleted within {AHEAD} days: `segue session archive --all{older} -p {keeper}` keeps them",
-        report.due
+        "{rules}; {} will be deleted within {LOOKAHEAD_DAYS} days: `segue session archive --all{age_option} -p {native_provider}` keeps them",
+        report.due_count
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use segue_catalog::retention::Age;
+    use segue_catalog::retention::AgeSource;
 
     use super::*;
 
     #[test]
-    fn what_is_said_fits_what_is_done() {
-        let limited = |hours: Option<i64>, most| {
-            Retention::Limited(Limits {
+    fn the_report_names_the_limits_and_the_archive_command() {
+        let limited = |hours: Option<i64>, max_sessions| {
+            Retention::Limited(RetentionLimits {
                 period: hours.map(SignedDuration::from_hours),
-                most,
+                max_sessions,
                 path: None,
-                by: Age::File,
+                age_source: AgeSource::File,
             })
         };
         let cases = [
-            (Retention::Never, 0, "them until you delete them"),
+            (Retention::Unlimited, 0, "them until you delete them"),
             (
                 limited(Some(720), None),
                 0,
@@ -157,13 +159,13 @@ mod tests {
                 "them for 180 hours; 2 will be deleted within 7 days: `segue session archive --all --older-than 12h -p claude` keeps them",
             ),
         ];
-        for (retention, due, expected) in cases {
-            let report = Report {
+        for (retention, due_count, expected) in cases {
+            let report = RetentionReport {
                 retention,
-                due,
-                archived: 0,
+                due_count,
+                archived_count: 0,
             };
-            assert_eq!(in_words("claude", &report), expected);
+            assert_eq!(format_report("claude", &report), expected);
         }
     }
 }

@@ -4,20 +4,20 @@ use clap::ValueEnum;
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
 
-use crate::cli::{Policy, whole_number};
-use crate::config::nearest;
+use crate::cli::{PolicyArg, parse_saturating_i64};
+use crate::config::suggest_name;
 use crate::error::CliError;
 
 /// Parsed input of the user.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Typed {
-    Nothing,
+pub(super) enum ReplInput {
+    Empty,
     Prompt(String),
-    Command(Command),
+    Command(ReplCommand),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum ReplCommand {
     Help,
     Exit,
     Sessions {
@@ -30,7 +30,7 @@ pub(super) enum Command {
     Rename(String),
     Agent(ProviderId),
     Handoff(ProviderId),
-    Permissions(Policy),
+    Permissions(PolicyArg),
     Usage,
     /// Revert to a turn. Without a number the command prints its usage.
     BackToTurn(Option<i64>),
@@ -43,202 +43,215 @@ pub(super) enum Command {
 }
 
 /// A command in the help.
-pub(super) struct Entry {
+pub(super) struct CommandHelp {
     pub(super) name: &'static str,
-    pub(super) takes: &'static str,
-    pub(super) does: &'static str,
+    pub(super) arguments: &'static str,
+    pub(super) description: &'static str,
 }
 
-const fn entry(name: &'static str, takes: &'static str, does: &'static str) -> Entry {
-    Entry { name, takes, does }
+const fn command_help(
+    name: &'static str,
+    arguments: &'static str,
+    description: &'static str,
+) -> CommandHelp {
+    CommandHelp {
+        name,
+        arguments,
+        description,
+    }
 }
 
-pub(super) const COMMANDS: [Entry; 18] = [
-    entry("/help", "", "this list"),
-    entry(
+pub(super) const REPL_COMMANDS: [CommandHelp; 18] = [
+    command_help("/help", "", "this list"),
+    command_help(
         "/sessions",
         "[all]",
         "the sessions of this project, or of all, numbered",
     ),
-    entry("/session", "", "the session you are in"),
-    entry(
+    command_help("/session", "", "the session you are in"),
+    command_help(
         "/resume",
         "ID|NUMBER",
         "go on with another session, also one that an agent keeps itself",
     ),
-    entry("/new", "", "start a new session with the next prompt"),
-    entry(
+    command_help("/new", "", "start a new session with the next prompt"),
+    command_help(
         "/history",
         "[N]",
         "the last N turns of the session, 5 if not said",
     ),
-    entry(
+    command_help(
         "/backtoturn",
         "[N]",
         "make turn N the last one (/history shows the numbers)",
     ),
-    entry("/undo", "", "take the last /backtoturn back"),
-    entry(
+    command_help("/undo", "", "take the last /backtoturn back"),
+    command_help(
         "/fork",
         "[N]",
         "branch off, after turn N if said, and go on there",
     ),
-    entry(
+    command_help(
         "/compact",
         "",
         "sum up what was said, so that the next prompt needs less",
     ),
-    entry(
+    command_help(
         "/checkpoint",
         "[all]",
         "what it was summed up to, and how full the budget is",
     ),
-    entry("/rename", "TITLE", "give the session another title"),
-    entry(
+    command_help("/rename", "TITLE", "give the session another title"),
+    command_help(
         "/agent",
         "NAME",
         "hand the session to another agent with the next prompt",
     ),
-    entry(
+    command_help(
         "/handoff",
         "NAME",
         "hand the session to another agent at once",
     ),
-    entry(
+    command_help(
         "/permissions",
         "POLICY",
         "how to answer when the agent asks for permission",
     ),
-    entry("/usage", "", "what the last turn and the session used"),
-    entry("/exit", "", "end the conversation, as Ctrl-D does"),
-    entry("/quit", "", "the same"),
+    command_help("/usage", "", "what the last turn and the session used"),
+    command_help("/exit", "", "end the conversation, as Ctrl-D does"),
+    command_help("/quit", "", "the same"),
 ];
 
 /// Default number of turns that `/history` shows.
-const TURNS: usize = 5;
+const DEFAULT_HISTORY_TURNS: usize = 5;
 
 /// Parses the input. A text of several lines is always a prompt. A text that begins with two slashes is a prompt, too,
 /// without the first slash.
-pub(super) fn parse(text: &str) -> Result<Typed, CliError> {
+pub(super) fn parse_input(text: &str) -> Result<ReplInput, CliError> {
     let line = text.trim();
     if line.is_empty() {
-        return Ok(Typed::Nothing);
+        return Ok(ReplInput::Empty);
     }
     if line.contains('\n') || !line.starts_with('/') {
-        return Ok(Typed::Prompt(text.to_owned()));
+        return Ok(ReplInput::Prompt(text.to_owned()));
     }
     if line.starts_with("//") {
-        return Ok(Typed::Prompt(text.replacen("//", "/", 1)));
+        return Ok(ReplInput::Prompt(text.replacen("//", "/", 1)));
     }
-    let (name, rest) = line
+    let (name, argument) = line
         .split_once(char::is_whitespace)
-        .map_or((line, ""), |(name, rest)| (name, rest.trim()));
-    command(name, rest).map(Typed::Command)
+        .map_or((line, ""), |(name, argument)| (name, argument.trim()));
+    parse_command(name, argument).map(ReplInput::Command)
 }
 
-fn command(name: &str, rest: &str) -> Result<Command, CliError> {
-    let Some(entry) = COMMANDS.iter().find(|entry| entry.name == name) else {
-        return Err(unknown(name));
+fn parse_command(name: &str, argument: &str) -> Result<ReplCommand, CliError> {
+    let Some(help) = REPL_COMMANDS.iter().find(|help| help.name == name) else {
+        return Err(unknown_command(name));
     };
-    let takes = || format!("{name} {}", entry.takes);
-    match (entry.takes.starts_with(char::is_alphabetic), rest) {
-        (true, "") => return Err(CliError::usage(format!("say it so: {}", takes()))),
-        (false, rest) if entry.takes.is_empty() && !rest.is_empty() => {
+    let syntax = || format!("{name} {}", help.arguments);
+    match (help.arguments.starts_with(char::is_alphabetic), argument) {
+        (true, "") => return Err(CliError::usage(format!("say it so: {}", syntax()))),
+        (false, argument) if help.arguments.is_empty() && !argument.is_empty() => {
             return Err(CliError::usage(format!("{name} takes nothing")));
         }
         (true | false, _) => {}
     }
     Ok(match name {
-        "/help" => Command::Help,
-        "/sessions" | "/checkpoint" if !matches!(rest, "" | "all") => {
-            return Err(CliError::usage(format!("say it so: {}", takes())));
+        "/help" => ReplCommand::Help,
+        "/sessions" | "/checkpoint" if !matches!(argument, "" | "all") => {
+            return Err(CliError::usage(format!("say it so: {}", syntax())));
         }
-        "/sessions" => Command::Sessions { all: rest == "all" },
-        "/session" => Command::Session,
-        "/resume" => Command::Resume(
-            SessionRef::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
+        "/sessions" => ReplCommand::Sessions {
+            all: argument == "all",
+        },
+        "/session" => ReplCommand::Session,
+        "/resume" => ReplCommand::Resume(
+            SessionRef::parse(argument).map_err(|error| CliError::usage(error.to_string()))?,
         ),
-        "/new" => Command::New,
-        "/history" if rest.is_empty() => Command::History(TURNS),
-        "/history" => match rest.parse() {
-            Ok(turns @ 1..) => Command::History(turns),
+        "/new" => ReplCommand::New,
+        "/history" if argument.is_empty() => ReplCommand::History(DEFAULT_HISTORY_TURNS),
+        "/history" => match argument.parse() {
+            Ok(turns @ 1..) => ReplCommand::History(turns),
             Ok(0) | Err(_) => {
                 return Err(CliError::usage(format!(
-                    "{rest:?} is not a number of turns"
+                    "{argument:?} is not a number of turns"
                 )));
             }
         },
-        "/backtoturn" => Command::BackToTurn(turn(rest)?),
-        "/undo" => Command::Undo,
-        "/fork" => Command::Fork(turn(rest)?),
-        "/compact" => Command::Compact,
-        "/checkpoint" => Command::Checkpoint { all: rest == "all" },
-        "/rename" => Command::Rename(rest.to_owned()),
-        "/agent" => Command::Agent(
-            ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
+        "/backtoturn" => ReplCommand::BackToTurn(parse_turn_number(argument)?),
+        "/undo" => ReplCommand::Undo,
+        "/fork" => ReplCommand::Fork(parse_turn_number(argument)?),
+        "/compact" => ReplCommand::Compact,
+        "/checkpoint" => ReplCommand::Checkpoint {
+            all: argument == "all",
+        },
+        "/rename" => ReplCommand::Rename(argument.to_owned()),
+        "/agent" => ReplCommand::Agent(
+            ProviderId::parse(argument).map_err(|error| CliError::usage(error.to_string()))?,
         ),
-        "/handoff" => Command::Handoff(
-            ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
+        "/handoff" => ReplCommand::Handoff(
+            ProviderId::parse(argument).map_err(|error| CliError::usage(error.to_string()))?,
         ),
-        "/permissions" => Command::Permissions(policy(rest)?),
-        "/usage" => Command::Usage,
-        _ => Command::Exit,
+        "/permissions" => ReplCommand::Permissions(parse_policy(argument)?),
+        "/usage" => ReplCommand::Usage,
+        _ => ReplCommand::Exit,
     })
 }
 
 /// Parses the number of a turn. `None` if the text is empty.
-fn turn(text: &str) -> Result<Option<i64>, CliError> {
+fn parse_turn_number(text: &str) -> Result<Option<i64>, CliError> {
     if text.is_empty() {
         return Ok(None);
     }
-    whole_number(text).map(Some).ok_or_else(|| {
+    parse_saturating_i64(text).map(Some).ok_or_else(|| {
         CliError::usage(format!("{text:?} is not the number of a turn"))
-            .hint("/history shows the numbers")
+            .with_hint("/history shows the numbers")
     })
 }
 
-fn unknown(name: &str) -> CliError {
-    let names: Vec<&str> = COMMANDS.iter().map(|entry| entry.name).collect();
+fn unknown_command(name: &str) -> CliError {
+    let names: Vec<&str> = REPL_COMMANDS.iter().map(|help| help.name).collect();
     let error = CliError::usage(format!("there is no command {name}; nothing was sent"));
-    match nearest(name, &names) {
-        Some(near) => error.hint(format!("did you mean {near}? /help lists all")),
-        None => {
-            error.hint("/help lists the commands; begin with // to send a text that begins with /")
-        }
+    match suggest_name(name, &names) {
+        Some(suggestion) => error.with_hint(format!("did you mean {suggestion}? /help lists all")),
+        None => error
+            .with_hint("/help lists the commands; begin with // to send a text that begins with /"),
     }
 }
 
-fn policy(text: &str) -> Result<Policy, CliError> {
-    Policy::from_str(text, false).map_err(|_| {
+fn parse_policy(text: &str) -> Result<PolicyArg, CliError> {
+    PolicyArg::from_str(text, false).map_err(|_| {
         CliError::usage(format!("{text:?} is not a policy"))
-            .hint(format!("there are: {}", policies().join(", ")))
+            .with_hint(format!("there are: {}", policy_names().join(", ")))
     })
 }
 
-pub(super) fn policies() -> Vec<String> {
-    let values = Policy::value_variants().iter();
+pub(super) fn policy_names() -> Vec<String> {
+    let values = PolicyArg::value_variants().iter();
     let names = values.filter_map(ValueEnum::to_possible_value);
     names.map(|value| value.get_name().to_owned()).collect()
 }
 
 /// Returns the completions of the input, and the byte offset at which they start.
-pub(super) fn completions(begun: &str, agents: &[String]) -> (usize, Vec<String>) {
-    let Some((name, rest)) = begun.split_once(' ') else {
-        let names = COMMANDS.iter().map(|entry| entry.name.to_owned());
-        return (0, starting(names.collect(), begun));
+pub(super) fn find_completions(input: &str, agents: &[String]) -> (usize, Vec<String>) {
+    let Some((name, argument)) = input.split_once(' ') else {
+        let names = REPL_COMMANDS.iter().map(|help| help.name.to_owned());
+        return (0, filter_by_prefix(names.collect(), input));
     };
-    let known = match name {
+    let candidates = match name {
         "/agent" | "/handoff" => agents.to_vec(),
-        "/permissions" => policies(),
+        "/permissions" => policy_names(),
         "/sessions" => vec!["all".to_owned()],
         _ => Vec::new(),
     };
-    (name.len() + 1, starting(known, rest))
+    (name.len() + 1, filter_by_prefix(candidates, argument))
 }
 
-fn starting(mut known: Vec<String>, begun: &str) -> Vec<String> {
-    known.retain(|name| begun.starts_with('/') == name.starts_with('/') && name.starts_with(begun));
-    known
+fn filter_by_prefix(mut candidates: Vec<String>, prefix: &str) -> Vec<String> {
+    candidates.retain(|name| {
+        prefix.starts_with('/') == name.starts_with('/') && name.starts_with(prefix)
+    });
+    candidates
 }
 
 #[cfg(test)]
@@ -247,56 +260,62 @@ mod tests {
 
     #[test]
     fn lines_are_prompts_or_commands() {
-        let prompt = |text: &str| Typed::Prompt(text.to_owned());
+        let prompt = |text: &str| ReplInput::Prompt(text.to_owned());
         let session = SessionRef::parse("3").unwrap();
         let agent = ProviderId::parse("codex").unwrap();
         let cases = [
-            ("", Typed::Nothing),
-            (" \n ", Typed::Nothing),
+            ("", ReplInput::Empty),
+            (" \n ", ReplInput::Empty),
             ("hello /help", prompt("hello /help")),
             ("//etc/hosts", prompt("/etc/hosts")),
             (" //x", prompt(" /x")),
             ("/* code */\nint x;", prompt("/* code */\nint x;")),
             ("// code\nint x;", prompt("// code\nint x;")),
-            ("/help", Typed::Command(Command::Help)),
-            ("  /exit ", Typed::Command(Command::Exit)),
-            ("/quit", Typed::Command(Command::Exit)),
+            ("/help", ReplInput::Command(ReplCommand::Help)),
+            ("  /exit ", ReplInput::Command(ReplCommand::Exit)),
+            ("/quit", ReplInput::Command(ReplCommand::Exit)),
             (
                 "/sessions",
-                Typed::Command(Command::Sessions { all: false }),
+                ReplInput::Command(ReplCommand::Sessions { all: false }),
             ),
             (
                 "/sessions all",
-                Typed::Command(Command::Sessions { all: true }),
+                ReplInput::Command(ReplCommand::Sessions { all: true }),
             ),
-            ("/session", Typed::Command(Command::Session)),
-            ("/resume  3", Typed::Command(Command::Resume(session))),
-            ("/new", Typed::Command(Command::New)),
-            ("/history", Typed::Command(Command::History(5))),
-            ("/history 2", Typed::Command(Command::History(2))),
+            ("/session", ReplInput::Command(ReplCommand::Session)),
+            (
+                "/resume  3",
+                ReplInput::Command(ReplCommand::Resume(session)),
+            ),
+            ("/new", ReplInput::Command(ReplCommand::New)),
+            ("/history", ReplInput::Command(ReplCommand::History(5))),
+            ("/history 2", ReplInput::Command(ReplCommand::History(2))),
             (
                 "/rename two  words",
-                Typed::Command(Command::Rename("two  words".into())),
+                ReplInput::Command(ReplCommand::Rename("two  words".into())),
             ),
             (
                 "/agent codex",
-                Typed::Command(Command::Agent(agent.clone())),
+                ReplInput::Command(ReplCommand::Agent(agent.clone())),
             ),
-            ("/handoff codex", Typed::Command(Command::Handoff(agent))),
+            (
+                "/handoff codex",
+                ReplInput::Command(ReplCommand::Handoff(agent)),
+            ),
             (
                 "/permissions allow-reads",
-                Typed::Command(Command::Permissions(Policy::AllowReads)),
+                ReplInput::Command(ReplCommand::Permissions(PolicyArg::AllowReads)),
             ),
-            ("/usage", Typed::Command(Command::Usage)),
-            ("/compact", Typed::Command(Command::Compact)),
+            ("/usage", ReplInput::Command(ReplCommand::Usage)),
+            ("/compact", ReplInput::Command(ReplCommand::Compact)),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse(text).unwrap(), expected, "{text:?}");
+            assert_eq!(parse_input(text).unwrap(), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_said_and_never_sent() {
+    fn an_invalid_command_is_an_error_and_is_never_sent() {
         let cases = [
             ("/sesions", "no command /sesions", "did you mean /sessions?"),
             ("/etc/hosts", "no command /etc/hosts", "begin with //"),
@@ -316,7 +335,7 @@ mod tests {
             ("/new one", "takes nothing", ""),
         ];
         for (text, message, hint) in cases {
-            let error = parse(text).unwrap_err();
+            let error = parse_input(text).unwrap_err();
             assert!(error.message.contains(message), "{text}: {error:?}");
             let hints: String = error.hints.iter().map(ToString::to_string).collect();
             assert!(hints.contains(hint), "{text}: {error:?}");
@@ -324,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_what_they_take_are_completed() {
+    fn commands_and_their_arguments_are_completed() {
         let agents = ["claude".to_owned(), "codex".to_owned()];
         let cases: [(&str, usize, &[&str]); 7] = [
             ("/se", 0, &["/sessions", "/session"]),
@@ -335,11 +354,14 @@ mod tests {
             ("/agent co", 7, &["codex"]),
             ("/permissions d", 13, &["deny"]),
         ];
-        for (begun, at, expected) in cases {
-            let (start, found) = completions(begun, &agents);
+        for (input, expected_start, expected) in cases {
+            let (start, values) = find_completions(input, &agents);
             assert_eq!(
-                (start, found),
-                (at, expected.iter().map(|&name| name.to_owned()).collect())
+                (start, values),
+                (
+                    expected_start,
+                    expected.iter().map(|&name| name.to_owned()).collect()
+                )
             );
         }
     }

@@ -16,128 +16,139 @@ use reedline::{
 };
 
 use super::command;
-use super::multiline::{self, Shape};
-use crate::terminal::{Style, say};
+use super::multiline::{self, TextCompleteness};
+use crate::terminal::{Style, eprint_line};
 
-const FILE: &str = "history";
+const HISTORY_FILE_NAME: &str = "history";
 /// Maximum number of texts in the history.
-const KEPT: usize = 10_000;
-const MENU: &str = "completion";
+const MAX_HISTORY_ENTRIES: usize = 10_000;
+const COMPLETION_MENU_NAME: &str = "completion";
 /// Separator between the label and the line.
-const INDICATOR: &str = " › ";
+const PROMPT_INDICATOR: &str = " › ";
 
 /// Result of an edit.
-pub(super) enum Edited {
+pub(super) enum EditOutcome {
     Text(String),
     Cleared,
     End,
 }
 
 pub(super) struct Editor {
-    line: Reedline,
+    reedline: Reedline,
     /// Texts that were incomplete since the prompt was shown.
-    begun: Arc<Mutex<Vec<String>>>,
-    leave: Arc<AtomicBool>,
+    incomplete_texts: Arc<Mutex<Vec<String>>>,
+    break_signal: Arc<AtomicBool>,
 }
 
 impl Editor {
     /// Creates an editor whose history is stored in `home`.
     pub(super) fn new(home: &Path, agents: Vec<String>) -> Self {
-        let begun = Arc::<Mutex<Vec<String>>>::default();
-        let leave = Arc::<AtomicBool>::default();
+        let incomplete_texts = Arc::<Mutex<Vec<String>>>::default();
+        let break_signal = Arc::<AtomicBool>::default();
         let mut keys = default_emacs_keybindings();
-        let complete = vec![
-            ReedlineEvent::Menu(MENU.to_owned()),
+        let completion_events = vec![
+            ReedlineEvent::Menu(COMPLETION_MENU_NAME.to_owned()),
             ReedlineEvent::MenuNext,
         ];
         keys.add_binding(
             KeyModifiers::NONE,
             KeyCode::Tab,
-            ReedlineEvent::UntilFound(complete),
+            ReedlineEvent::UntilFound(completion_events),
         );
         let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
         keys.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline);
         let menu = ColumnarMenu::default()
-            .with_name(MENU)
-            .with_marker(INDICATOR);
+            .with_name(COMPLETION_MENU_NAME)
+            .with_marker(PROMPT_INDICATOR);
         let menu = ReedlineMenu::EngineCompleter(Box::new(menu));
-        let line = Reedline::create()
+        let reedline = Reedline::create()
             .with_ansi_colors(Style::stdout().has_colour())
             .use_bracketed_paste(true)
-            .with_break_signal(Arc::clone(&leave))
+            .with_break_signal(Arc::clone(&break_signal))
             .with_edit_mode(Box::new(Emacs::new(keys)))
-            .with_validator(Box::new(Whole(Arc::clone(&begun))))
-            .with_completer(Box::new(Commands { agents }))
+            .with_validator(Box::new(CompletenessValidator(Arc::clone(
+                &incomplete_texts,
+            ))))
+            .with_completer(Box::new(CommandCompleter { agents }))
             .with_menu(menu)
-            .with_highlighter(Box::new(Plain))
+            .with_highlighter(Box::new(PlainHighlighter))
             .with_quick_completions(true)
             .with_partial_completions(true)
             .with_history_exclusion_prefix(Some(" ".to_owned()));
-        let line = match history(home) {
-            Ok(history) => line.with_history(Box::new(history)),
+        let reedline = match open_history(home) {
+            Ok(history) => reedline.with_history(Box::new(history)),
             Err(error) => {
-                let mark = Style::stderr().yellow("segue:");
-                say(&format!("{mark} what you type is not remembered: {error}"));
-                line
+                let prefix = Style::stderr().yellow("segue:");
+                eprint_line(&format!(
+                    "{prefix} what you type is not remembered: {error}"
+                ));
+                reedline
             }
         };
-        Self { line, begun, leave }
-    }
-
-    /// Returns a function that makes [`Editor::read`] return soon.
-    pub(super) fn leave(&self) -> impl Fn() + use<> {
-        let leave = Arc::clone(&self.leave);
-        move || leave.store(true, Ordering::Relaxed)
-    }
-
-    /// Reads input until the text is complete.
-    pub(super) fn read(&mut self, label: &str) -> io::Result<Edited> {
-        self.begun().clear();
-        match self.line.read_line(&Label(label))? {
-            Signal::Success(typed) => {
-                let text = multiline::joined(&typed, &self.begun());
-                if text != typed && !typed.starts_with(' ') {
-                    // The history contains the text as it was sent, so that the user recalls that.
-                    let item = HistoryItem::from_command_line(text.as_str());
-                    let _ = self.line.history_mut().save(item);
-                }
-                // The history is written now, so that a kill does not lose it. An error is ignored, because no other
-                // code depends on it.
-                let _ = self.line.sync_history();
-                Ok(Edited::Text(text))
-            }
-            Signal::CtrlC => Ok(Edited::Cleared),
-            _ => Ok(Edited::End),
+        Self {
+            reedline,
+            incomplete_texts,
+            break_signal,
         }
     }
 
-    fn begun(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns a function that makes [`Editor::read_text`] return soon.
+    pub(super) fn break_trigger(&self) -> impl Fn() + use<> {
+        let break_signal = Arc::clone(&self.break_signal);
+        move || break_signal.store(true, Ordering::Relaxed)
+    }
+
+    /// Reads input until the text is complete.
+    pub(super) fn read_text(&mut self, label: &str) -> io::Result<EditOutcome> {
+        self.lock_incomplete_texts().clear();
+        match self.reedline.read_line(&PromptLabel(label))? {
+            Signal::Success(input) => {
+                let text =
+                    multiline::remove_continuation_marks(&input, &self.lock_incomplete_texts());
+                if text != input && !input.starts_with(' ') {
+                    // The history contains the text as it was sent, so that the user recalls that.
+                    let item = HistoryItem::from_command_line(text.as_str());
+                    let _ = self.reedline.history_mut().save(item);
+                }
+                // The history is written now, so that a kill does not lose it. An error is ignored, because no other
+                // code depends on it.
+                let _ = self.reedline.sync_history();
+                Ok(EditOutcome::Text(text))
+            }
+            Signal::CtrlC => Ok(EditOutcome::Cleared),
+            _ => Ok(EditOutcome::End),
+        }
+    }
+
+    fn lock_incomplete_texts(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.incomplete_texts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Opens the history in a file that only its owner may read.
-fn history(home: &Path) -> io::Result<FileBackedHistory> {
-    let path = home.join(FILE);
+fn open_history(home: &Path) -> io::Result<FileBackedHistory> {
+    let path = home.join(HISTORY_FILE_NAME);
     OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
         .open(&path)?;
-    FileBackedHistory::with_file(KEPT, path).map_err(io::Error::other)
+    FileBackedHistory::with_file(MAX_HISTORY_ENTRIES, path).map_err(io::Error::other)
 }
 
 /// Validator that detects incomplete texts.
-struct Whole(Arc<Mutex<Vec<String>>>);
+struct CompletenessValidator(Arc<Mutex<Vec<String>>>);
 
-impl Validator for Whole {
+impl Validator for CompletenessValidator {
     fn validate(&self, text: &str) -> ValidationResult {
-        match multiline::shape(text) {
-            Shape::Whole => ValidationResult::Complete,
-            Shape::Fenced => ValidationResult::Incomplete,
-            Shape::Continued => {
-                let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                begun.push(text.to_owned());
+        match multiline::text_completeness(text) {
+            TextCompleteness::Complete => ValidationResult::Complete,
+            TextCompleteness::Fenced => ValidationResult::Incomplete,
+            TextCompleteness::Continued => {
+                let mut incomplete_texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                incomplete_texts.push(text.to_owned());
                 ValidationResult::Incomplete
             }
         }
@@ -145,9 +156,9 @@ impl Validator for Whole {
 }
 
 /// Highlighter that uses the default colour of the terminal.
-struct Plain;
+struct PlainHighlighter;
 
-impl Highlighter for Plain {
+impl Highlighter for PlainHighlighter {
     fn highlight(&self, line: &str, _: usize) -> StyledText {
         let mut text = StyledText::new();
         text.push((Color::Default.normal(), line.to_owned()));
@@ -156,17 +167,17 @@ impl Highlighter for Plain {
 }
 
 /// Completer for commands.
-struct Commands {
+struct CommandCompleter {
     agents: Vec<String>,
 }
 
-impl Completer for Commands {
-    fn complete(&mut self, line: &str, at: usize) -> CompletionResult {
-        let begun = line.get(..at).unwrap_or_default();
-        let (start, values) = command::completions(begun, &self.agents);
+impl Completer for CommandCompleter {
+    fn complete(&mut self, line: &str, cursor: usize) -> CompletionResult {
+        let input = line.get(..cursor).unwrap_or_default();
+        let (start, values) = command::find_completions(input, &self.agents);
         let suggestions = values.into_iter().map(|value| Suggestion {
             value,
-            span: Span { start, end: at },
+            span: Span { start, end: cursor },
             append_whitespace: false,
             ..Suggestion::default()
         });
@@ -175,9 +186,9 @@ impl Completer for Commands {
 }
 
 /// Label before the line: provider and session.
-struct Label<'a>(&'a str);
+struct PromptLabel<'a>(&'a str);
 
-impl reedline::Prompt for Label<'_> {
+impl reedline::Prompt for PromptLabel<'_> {
     fn render_prompt_left(&self) -> Cow<'_, str> {
         self.0.into()
     }
@@ -187,7 +198,7 @@ impl reedline::Prompt for Label<'_> {
     }
 
     fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
-        INDICATOR.into()
+        PROMPT_INDICATOR.into()
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
@@ -195,10 +206,10 @@ impl reedline::Prompt for Label<'_> {
     }
 
     fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
-        let found = match search.status {
+        let status = match search.status {
             PromptHistorySearchStatus::Passing => "found",
             PromptHistorySearchStatus::Failing => "not found",
         };
-        format!(" ({found}: {}) ", search.term).into()
+        format!(" ({status}: {}) ", search.term).into()
     }
 }

@@ -5,66 +5,68 @@
 
 /// Completeness of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    Whole,
+pub(super) enum TextCompleteness {
+    Complete,
     /// The text ends with a backslash that announces another line.
     Continued,
     /// The text contains a fence that is not closed.
     Fenced,
 }
 
-pub(super) fn shape(text: &str) -> Shape {
+pub(super) fn text_completeness(text: &str) -> TextCompleteness {
     if has_open_fence(text) {
-        return Shape::Fenced;
+        return TextCompleteness::Fenced;
     }
-    let without = text.trim_end_matches('\\');
+    let trimmed = text.trim_end_matches('\\');
     // A doubled backslash is a literal backslash.
-    if (text.len() - without.len()) % 2 == 1 {
-        Shape::Continued
+    if (text.len() - trimmed.len()) % 2 == 1 {
+        TextCompleteness::Continued
     } else {
-        Shape::Whole
+        TextCompleteness::Complete
     }
 }
 
 fn has_open_fence(text: &str) -> bool {
-    let mut open = None;
+    let mut open_fence = None;
     for line in text.lines().map(str::trim) {
-        let rest = line.trim_start_matches('`');
-        let ticks = line.len() - rest.len();
-        match open {
+        let after_ticks = line.trim_start_matches('`');
+        let ticks = line.len() - after_ticks.len();
+        match open_fence {
             // A line with further backticks is inline code.
-            None if ticks >= 3 && !rest.contains('`') => open = Some(ticks),
-            Some(opened) if ticks >= opened && rest.is_empty() => open = None,
+            None if ticks >= 3 && !after_ticks.contains('`') => open_fence = Some(ticks),
+            Some(opening_ticks) if ticks >= opening_ticks && after_ticks.is_empty() => {
+                open_fence = None
+            }
             None | Some(_) => {}
         }
     }
-    open.is_some()
+    open_fence.is_some()
 }
 
 /// Lines of a text that is not yet complete.
 #[derive(Debug, Default)]
-pub(super) struct Gathered(Option<String>);
+pub(super) struct LineBuffer(Option<String>);
 
-impl Gathered {
+impl LineBuffer {
     /// Adds a line. Returns the text once it is complete.
-    pub(super) fn add(&mut self, line: &str) -> Option<String> {
+    pub(super) fn push_line(&mut self, line: &str) -> Option<String> {
         let text = match self.0.take() {
-            Some(before) => format!("{before}\n{line}"),
+            Some(previous) => format!("{previous}\n{line}"),
             None => line.to_owned(),
         };
-        match shape(&text) {
-            Shape::Whole => return Some(text),
-            Shape::Continued => {
+        match text_completeness(&text) {
+            TextCompleteness::Complete => return Some(text),
+            TextCompleteness::Continued => {
                 let end = text.len() - 1;
                 self.0 = text.get(..end).map(str::to_owned);
             }
-            Shape::Fenced => self.0 = Some(text),
+            TextCompleteness::Fenced => self.0 = Some(text),
         }
         None
     }
 
     /// Returns the incomplete text at the end of the input.
-    pub(super) fn rest(&mut self) -> Option<String> {
+    pub(super) fn take_remainder(&mut self) -> Option<String> {
         self.0.take()
     }
 
@@ -73,19 +75,19 @@ impl Gathered {
     }
 }
 
-/// Removes the backslashes that only continued the text: those at the end of the texts in `begun`, which are the
+/// Removes the backslashes that only continued the text: those at the end of the texts in `incomplete_texts`, which are the
 /// incomplete texts during input. Other backslashes were pasted and remain.
-pub(super) fn joined(text: &str, begun: &[String]) -> String {
-    let marks: Vec<usize> = begun
+pub(super) fn remove_continuation_marks(text: &str, incomplete_texts: &[String]) -> String {
+    let marks: Vec<usize> = incomplete_texts
         .iter()
-        .filter(|begun| {
-            let rest = text.strip_prefix(begun.as_str());
-            rest.is_some_and(|rest| rest.starts_with('\n'))
+        .filter(|incomplete| {
+            let remainder = text.strip_prefix(incomplete.as_str());
+            remainder.is_some_and(|remainder| remainder.starts_with('\n'))
         })
-        .map(|begun| begun.len() - 1)
+        .map(|incomplete| incomplete.len() - 1)
         .collect();
-    let kept = text.char_indices().filter(|(at, _)| !marks.contains(at));
-    kept.map(|(_, c)| c).collect()
+    let retained = text.char_indices().filter(|(at, _)| !marks.contains(at));
+    retained.map(|(_, c)| c).collect()
 }
 
 #[cfg(test)]
@@ -93,49 +95,61 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_mark_or_a_fence_leaves_a_text_unfinished() {
+    fn only_a_trailing_backslash_or_an_open_fence_leaves_a_text_incomplete() {
         let cases = [
-            ("", Shape::Whole),
-            ("hello", Shape::Whole),
-            ("hello \\", Shape::Continued),
-            ("C:\\\\", Shape::Whole),
-            ("\\\\\\", Shape::Continued),
-            ("a\\\nb", Shape::Whole),
-            ("```", Shape::Fenced),
-            ("look:\n```rust\nfn main() {}", Shape::Fenced),
-            ("```\na \\", Shape::Fenced),
-            ("```\na\n```", Shape::Whole),
-            ("````\n```\n", Shape::Fenced),
-            ("````\n```\n````", Shape::Whole),
-            ("  ```\nx\n  ``` ", Shape::Whole),
-            ("```code``` is how", Shape::Whole),
-            ("what does ``` mean?", Shape::Whole),
+            ("", TextCompleteness::Complete),
+            ("hello", TextCompleteness::Complete),
+            ("hello \\", TextCompleteness::Continued),
+            ("C:\\\\", TextCompleteness::Complete),
+            ("\\\\\\", TextCompleteness::Continued),
+            ("a\\\nb", TextCompleteness::Complete),
+            ("```", TextCompleteness::Fenced),
+            ("look:\n```rust\nfn main() {}", TextCompleteness::Fenced),
+            ("```\na \\", TextCompleteness::Fenced),
+            ("```\na\n```", TextCompleteness::Complete),
+            ("````\n```\n", TextCompleteness::Fenced),
+            ("````\n```\n````", TextCompleteness::Complete),
+            ("  ```\nx\n  ``` ", TextCompleteness::Complete),
+            ("```code``` is how", TextCompleteness::Complete),
+            ("what does ``` mean?", TextCompleteness::Complete),
         ];
         for (text, expected) in cases {
-            assert_eq!(shape(text), expected, "{text:?}");
+            assert_eq!(text_completeness(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn lines_are_gathered_until_the_text_is_whole() {
-        let mut gathered = Gathered::default();
-        assert_eq!(gathered.add("one"), Some("one".into()));
-        assert_eq!(gathered.add("two \\"), None);
-        assert!(!gathered.is_empty());
-        assert_eq!(gathered.add("three"), Some("two \nthree".into()));
+    fn lines_are_buffered_until_the_text_is_complete() {
+        let mut buffer = LineBuffer::default();
+        assert_eq!(buffer.push_line("one"), Some("one".into()));
+        assert_eq!(buffer.push_line("two \\"), None);
+        assert!(!buffer.is_empty());
+        assert_eq!(buffer.push_line("three"), Some("two \nthree".into()));
         let lines = ["```", "a \\", "", "```"];
-        let whole: Vec<_> = lines.iter().filter_map(|line| gathered.add(line)).collect();
-        assert_eq!(whole, ["```\na \\\n\n```"]);
-        assert_eq!(gathered.add("```"), None);
-        assert_eq!(gathered.rest(), Some("```".into()));
-        assert_eq!(gathered.rest(), None);
+        let complete: Vec<_> = lines
+            .iter()
+            .filter_map(|line| buffer.push_line(line))
+            .collect();
+        assert_eq!(complete, ["```\na \\\n\n```"]);
+        assert_eq!(buffer.push_line("```"), None);
+        assert_eq!(buffer.take_remainder(), Some("```".into()));
+        assert_eq!(buffer.take_remainder(), None);
     }
 
     #[test]
-    fn only_marks_that_were_typed_as_such_are_removed() {
-        let begun = ["a\\".to_owned(), "a\\\nü\\".to_owned()];
-        assert_eq!(joined("a\\\nü\\\nc", &begun), "a\nü\nc");
-        assert_eq!(joined("cc a.c \\\n  -o a", &[]), "cc a.c \\\n  -o a");
-        assert_eq!(joined("another\\\nü", &begun), "another\\\nü");
+    fn only_typed_continuation_marks_are_removed() {
+        let incomplete_texts = ["a\\".to_owned(), "a\\\nü\\".to_owned()];
+        assert_eq!(
+            remove_continuation_marks("a\\\nü\\\nc", &incomplete_texts),
+            "a\nü\nc"
+        );
+        assert_eq!(
+            remove_continuation_marks("cc a.c \\\n  -o a", &[]),
+            "cc a.c \\\n  -o a"
+        );
+        assert_eq!(
+            remove_continuation_marks("another\\\nü", &incomplete_texts),
+            "another\\\nü"
+        );
     }
 }

@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::editor::{Edited, Editor};
-use super::multiline::Gathered;
-use super::signals::Signals;
+use super::editor::{EditOutcome, Editor};
+use super::multiline::LineBuffer;
+use super::signals::SignalHandler;
 use crate::error::CliError;
 
 /// Result of reading input.
-pub(super) enum Read {
+pub(super) enum ReadOutcome {
     Text(String),
     /// No text; the prompt is shown again.
-    Nothing,
+    Empty,
     /// Input that is not valid text.
-    Bad(CliError),
+    Invalid(CliError),
     /// An error after which no more input can be read.
-    Broken(CliError),
+    Failed(CliError),
     End,
 }
 
-pub(super) enum Reader {
+pub(super) enum ReplReader {
     /// Line editor. `None` only while the user types.
     Editor(Option<Box<Editor>>),
     /// Plain lines, with a prompt if the input is interactive.
-    Lines { prompted: bool, gathered: Gathered },
+    Lines { has_label: bool, buffer: LineBuffer },
 }
 
 /// Returns `true` if the input is interactive.
@@ -35,136 +35,143 @@ pub(super) fn is_interactive() -> bool {
     io::stdin().is_terminal()
 }
 
-impl Reader {
+impl ReplReader {
     pub(super) fn new(home: &Path, agents: Vec<String>) -> Self {
         // The editor queries the position of the cursor through standard output.
         if is_interactive() && io::stdout().is_terminal() && io::stderr().is_terminal() {
             return Self::Editor(Some(Box::new(Editor::new(home, agents))));
         }
         Self::Lines {
-            prompted: is_interactive() && io::stderr().is_terminal(),
-            gathered: Gathered::default(),
+            has_label: is_interactive() && io::stderr().is_terminal(),
+            buffer: LineBuffer::default(),
         }
     }
 
     /// Returns the next text.
-    pub(super) async fn next(&mut self, label: &str, signals: &Signals) -> Read {
+    pub(super) async fn read_next(&mut self, label: &str, signals: &SignalHandler) -> ReadOutcome {
         match self {
             Self::Editor(editor) => {
-                let Some(taken) = editor.take() else {
-                    return Read::End;
+                let Some(current_editor) = editor.take() else {
+                    return ReadOutcome::End;
                 };
-                let (back, read) = edit(taken, label.to_owned(), signals).await;
-                *editor = back;
-                read
+                let (returned_editor, outcome) =
+                    run_editor(current_editor, label.to_owned(), signals).await;
+                *editor = returned_editor;
+                outcome
             }
-            Self::Lines { prompted, gathered } => {
-                if *prompted {
-                    let label = if gathered.is_empty() { label } else { "…" };
+            Self::Lines { has_label, buffer } => {
+                if *has_label {
+                    let label = if buffer.is_empty() { label } else { "…" };
                     let _ = write!(io::stderr().lock(), "{label} › ");
                 }
-                lines(gathered, signals).await
+                read_from_stdin(buffer, signals).await
             }
         }
     }
 }
 
 /// Interval at which segue checks that the terminal still exists.
-const LOOK: Duration = Duration::from_millis(500);
+const HANGUP_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time that the editor may take to restore the terminal.
-const GIVE_BACK: Duration = Duration::from_secs(2);
+const TERMINAL_RESTORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the editor on a blocking thread, so that signals are handled while the user types.
-async fn edit(
+async fn run_editor(
     mut editor: Box<Editor>,
     label: String,
-    signals: &Signals,
-) -> (Option<Box<Editor>>, Read) {
-    let leave = editor.leave();
-    let mut typing = tokio::task::spawn_blocking(move || {
-        let edited = editor.read(&label);
-        (editor, edited)
+    signals: &SignalHandler,
+) -> (Option<Box<Editor>>, ReadOutcome) {
+    let request_break = editor.break_trigger();
+    let mut edit_task = tokio::task::spawn_blocking(move || {
+        let outcome = editor.read_text(&label);
+        (editor, outcome)
     });
-    let typed = tokio::select! {
+    let edit_result = tokio::select! {
         biased;
-        typed = &mut typing => Some(typed),
-        () = signals.over() => left(typing, leave).await,
-        () = hung_up() => {
-            signals.end();
-            left(typing, leave).await
+        edit_result = &mut edit_task => Some(edit_result),
+        () = signals.wait_for_end() => stop_editor(edit_task, request_break).await,
+        () = wait_for_hangup() => {
+            signals.end_conversation();
+            stop_editor(edit_task, request_break).await
         }
     };
-    let Some(typed) = typed else {
-        return (None, Read::End);
+    let Some(edit_result) = edit_result else {
+        return (None, ReadOutcome::End);
     };
-    match typed {
-        Ok((editor, Ok(Edited::Text(text)))) => (Some(editor), Read::Text(text)),
-        Ok((editor, Ok(Edited::Cleared))) => (Some(editor), Read::Nothing),
-        Ok((editor, Ok(Edited::End))) => (Some(editor), Read::End),
+    match edit_result {
+        Ok((editor, Ok(EditOutcome::Text(text)))) => (Some(editor), ReadOutcome::Text(text)),
+        Ok((editor, Ok(EditOutcome::Cleared))) => (Some(editor), ReadOutcome::Empty),
+        Ok((editor, Ok(EditOutcome::End))) => (Some(editor), ReadOutcome::End),
         Ok((_, Err(error))) => {
-            let error = CliError::failed("cannot read from the terminal").because(&error);
-            (None, Read::Broken(error))
+            let error = CliError::failed("cannot read from the terminal").with_cause(&error);
+            (None, ReadOutcome::Failed(error))
         }
-        Err(_) => (None, Read::End),
+        Err(_) => (None, ReadOutcome::End),
     }
 }
 
 /// Waits until the editor has restored the terminal. `None` after a timeout: if the terminal no longer exists, the
 /// editor reads its end repeatedly, and ends only with the process.
-async fn left<T>(
-    typing: tokio::task::JoinHandle<T>,
-    leave: impl Fn(),
+async fn stop_editor<T>(
+    edit_task: tokio::task::JoinHandle<T>,
+    request_break: impl Fn(),
 ) -> Option<Result<T, tokio::task::JoinError>> {
-    leave();
-    tokio::time::timeout(GIVE_BACK, typing).await.ok()
+    request_break();
+    tokio::time::timeout(TERMINAL_RESTORE_TIMEOUT, edit_task)
+        .await
+        .ok()
 }
 
 /// Waits until the terminal no longer exists, because not every process receives a signal for that.
-async fn hung_up() {
-    let mut often = tokio::time::interval(LOOK);
+async fn wait_for_hangup() {
+    let mut timer = tokio::time::interval(HANGUP_CHECK_INTERVAL);
     loop {
-        often.tick().await;
+        timer.tick().await;
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::empty())];
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        let hangup_flags = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         if poll(&mut fds, Some(&Timespec::default())).is_ok()
-            && fds.iter().any(|fd| fd.revents().intersects(gone))
+            && fds.iter().any(|fd| fd.revents().intersects(hangup_flags))
         {
             return;
         }
     }
 }
 
-async fn lines(gathered: &mut Gathered, signals: &Signals) -> Read {
+async fn read_from_stdin(buffer: &mut LineBuffer, signals: &SignalHandler) -> ReadOutcome {
     let mut line = tokio::task::spawn_blocking(|| {
         let mut line = Vec::new();
-        let read = io::stdin().lock().read_until(b'\n', &mut line);
-        read.map(|_| line)
+        let read_result = io::stdin().lock().read_until(b'\n', &mut line);
+        read_result.map(|_| line)
     });
     let line = tokio::select! {
         biased;
         // A line that arrives together with the end of the conversation is not sent.
-        () = signals.over() => return Read::End,
+        () = signals.wait_for_end() => return ReadOutcome::End,
         line = &mut line => line,
     };
     match line {
-        Ok(Ok(line)) if line.is_empty() => gathered.rest().map_or(Read::End, Read::Text),
-        Ok(Ok(line)) => add(gathered, line),
+        Ok(Ok(line)) if line.is_empty() => buffer
+            .take_remainder()
+            .map_or(ReadOutcome::End, ReadOutcome::Text),
+        Ok(Ok(line)) => add_line(buffer, line),
         Ok(Err(error)) => {
-            Read::Broken(CliError::failed("cannot read standard input").because(&error))
+            ReadOutcome::Failed(CliError::failed("cannot read standard input").with_cause(&error))
         }
-        Err(_) => Read::End,
+        Err(_) => ReadOutcome::End,
     }
 }
 
-fn add(gathered: &mut Gathered, line: Vec<u8>) -> Read {
+fn add_line(buffer: &mut LineBuffer, line: Vec<u8>) -> ReadOutcome {
     let Ok(line) = String::from_utf8(line) else {
-        *gathered = Gathered::default();
-        return Read::Bad(CliError::usage(
+        *buffer = LineBuffer::default();
+        return ReadOutcome::Invalid(CliError::usage(
             "a line of standard input is not valid UTF-8; nothing was sent",
         ));
     };
     let line = line.strip_suffix('\n').unwrap_or(&line);
     let line = line.strip_suffix('\r').unwrap_or(line);
-    gathered.add(line).map_or(Read::Nothing, Read::Text)
+    buffer
+        .push_line(line)
+        .map_or(ReadOutcome::Empty, ReadOutcome::Text)
 }

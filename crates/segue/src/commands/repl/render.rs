@@ -1,45 +1,47 @@
 //! Output of commands about the help, the session and its token counts.
 
 use segue_core::id::{NativeId, SessionId};
-use segue_core::number_format::figure;
-use segue_core::session::{Opened, Session, Usage};
+use segue_core::number_format::format_count;
+use segue_core::session::{OpenMode, Session, Usage};
 
-use super::command::COMMANDS;
-use crate::terminal::{Style, one_line, print};
+use super::command::REPL_COMMANDS;
+use crate::terminal::{Style, print_line, to_single_line};
 
 /// Returns the end of an id, which distinguishes the sessions of one day.
-pub(super) fn short(id: &SessionId) -> &str {
+pub(super) fn short_id(id: &SessionId) -> &str {
     let id = id.as_str();
     id.rsplit_once('_').map_or(id, |(_, end)| end)
 }
 
 /// Describes a session in one line.
-pub(super) fn told(session: &Session) -> String {
+pub(super) fn describe_session(session: &Session) -> String {
     let (id, turns, provider) = (&session.id, session.turns, &session.provider);
-    let title = one_line(session.title.as_str());
+    let title = to_single_line(session.title.as_str());
     format!("{id} ({title}), {turns} turn(s), with {provider}")
 }
 
-pub(super) fn help() {
+pub(super) fn print_help() {
     let style = Style::stdout();
-    for entry in &COMMANDS {
-        let what = format!("{} {}", entry.name, entry.takes);
-        print(&format!(
+    for help in &REPL_COMMANDS {
+        let syntax = format!("{} {}", help.name, help.arguments);
+        print_line(&format!(
             "{}  {}",
-            style.bold(&format!("{what:<20}")),
-            entry.does
+            style.bold(&format!("{syntax:<20}")),
+            help.description
         ));
     }
-    print("");
-    print("Anything else is said to the agent; begin with // to say what begins with a slash.");
-    print("A \\ at the end of a line, or an open ``` fence, goes on on the next line.");
+    print_line("");
+    print_line(
+        "Anything else is said to the agent; begin with // to say what begins with a slash.",
+    );
+    print_line("A \\ at the end of a line, or an open ``` fence, goes on on the next line.");
 }
 
-pub(super) fn session(session: &Session, opened: Option<&(Opened, String)>) {
+pub(super) fn print_session(session: &Session, open_mode: Option<&(OpenMode, String)>) {
     let native = session.native_id.as_ref().map_or("-", NativeId::as_str);
-    let opened = opened.map_or_else(
+    let opened_text = open_mode.map_or_else(
         || "not yet; the next prompt opens it".to_owned(),
-        |(opened, why)| format!("{}: {why}", opened.as_str()),
+        |(mode, reason)| format!("{}: {reason}", mode.as_str()),
     );
     let mut fields = vec![
         ("id", session.id.to_string()),
@@ -47,8 +49,8 @@ pub(super) fn session(session: &Session, opened: Option<&(Opened, String)>) {
         ("agent", session.provider.to_string()),
         ("native id", native.to_owned()),
         ("turns", session.turns.to_string()),
-        ("tokens", known(session.total_tokens)),
-        ("opened", opened),
+        ("tokens", format_tokens(session.total_tokens)),
+        ("opened", opened_text),
     ];
     if let Some(purpose) = &session.purpose {
         fields.insert(2, ("for", purpose.to_string()));
@@ -56,14 +58,14 @@ pub(super) fn session(session: &Session, opened: Option<&(Opened, String)>) {
     print_fields(&fields);
 }
 
-pub(super) fn usage(last: Option<&Usage>, session: &Session) {
+pub(super) fn print_usage(last_usage: Option<&Usage>, session: &Session) {
     let mut fields = Vec::new();
-    if let Some(last) = last {
-        fields.push(("last turn", in_words(last)));
-        fields.push(("context", context(last)));
+    if let Some(last_usage) = last_usage {
+        fields.push(("last turn", format_usage(last_usage)));
+        fields.push(("context", format_context_usage(last_usage)));
     }
     let turns = session.turns;
-    let total = known(session.total_tokens);
+    let total = format_tokens(session.total_tokens);
     fields.push(("session", format!("{total} in {turns} turn(s)")));
     print_fields(&fields);
 }
@@ -72,36 +74,36 @@ fn print_fields(fields: &[(&str, String)]) {
     let style = Style::stdout();
     for (name, value) in fields {
         let name = style.dim(&format!("{name:<9}"));
-        print(&format!("{name} {}", one_line(value)));
+        print_line(&format!("{name} {}", to_single_line(value)));
     }
 }
 
-fn known(tokens: Option<u64>) -> String {
-    tokens.map_or_else(|| "unknown".to_owned(), figure)
+fn format_tokens(tokens: Option<u64>) -> String {
+    tokens.map_or_else(|| "unknown".to_owned(), format_count)
 }
 
-fn in_words(usage: &Usage) -> String {
+fn format_usage(usage: &Usage) -> String {
     let cached = match usage.cached_tokens {
-        Some(cached) => format!(" ({} of them from a cache)", figure(cached)),
+        Some(cached) => format!(" ({} of them from a cache)", format_count(cached)),
         None => String::new(),
     };
     format!(
         "{} in{cached}, {} out, {} in all",
-        known(usage.input_tokens),
-        known(usage.output_tokens),
-        known(usage.total_tokens)
+        format_tokens(usage.input_tokens),
+        format_tokens(usage.output_tokens),
+        format_tokens(usage.total_tokens)
     )
 }
 
 /// Formats the usage of the model's context.
-fn context(usage: &Usage) -> String {
+fn format_context_usage(usage: &Usage) -> String {
     match (usage.context_tokens, usage.context_window) {
         (Some(used), Some(window @ 1..)) => {
             let percent = used.saturating_mul(100) / window;
-            let (used, window) = (figure(used), figure(window));
+            let (used, window) = (format_count(used), format_count(window));
             format!("{used} of {window} ({percent} %)")
         }
-        (used, _) => known(used),
+        (used, _) => format_tokens(used),
     }
 }
 
@@ -110,11 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_not_made_up() {
+    fn missing_token_counts_are_shown_as_unknown() {
         let unknown = Usage::default();
-        assert_eq!(context(&unknown), "unknown");
+        assert_eq!(format_context_usage(&unknown), "unknown");
         assert_eq!(
-            in_words(&unknown),
+            format_usage(&unknown),
             "unknown in, unknown out, unknown in all"
         );
         let cached = Usage {
@@ -123,25 +125,25 @@ mod tests {
             ..unknown
         };
         assert_eq!(
-            in_words(&cached),
+            format_usage(&cached),
             "5 in (3 of them from a cache), unknown out, unknown in all"
         );
-        let known = Usage {
+        let measured = Usage {
             context_tokens: Some(50),
             context_window: Some(200),
             ..unknown
         };
-        assert_eq!(context(&known), "50 of 200 (25 %)");
-        let odd = Usage {
+        assert_eq!(format_context_usage(&measured), "50 of 200 (25 %)");
+        let zero_window = Usage {
             context_window: Some(0),
-            ..known
+            ..measured
         };
-        assert_eq!(context(&odd), "50");
+        assert_eq!(format_context_usage(&zero_window), "50");
     }
 
     #[test]
-    fn a_session_is_called_by_the_end_of_its_id() {
+    fn the_short_id_is_the_end_of_the_session_id() {
         let id = SessionId::parse("20251207_143022_ab12").unwrap();
-        assert_eq!(short(&id), "ab12");
+        assert_eq!(short_id(&id), "ab12");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use segue_engine::Stop;
+use segue_engine::StopLevel;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -13,98 +13,106 @@ use crate::error::CliError;
 
 /// Effect of Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Interrupt {
+pub(super) enum InterruptScope {
     /// Stops the running turn, if any, because the user can type further input.
     Turn,
     /// Stops the turn and ends the conversation, because no user is present who could end it otherwise.
-    Everything,
+    Conversation,
 }
 
 /// Signal handler for the complete conversation.
 #[derive(Clone)]
-pub(super) struct Signals {
-    stop: watch::Sender<Stop>,
-    over: watch::Sender<bool>,
-    in_turn: Arc<AtomicBool>,
+pub(super) struct SignalHandler {
+    stop: watch::Sender<StopLevel>,
+    end_requested: watch::Sender<bool>,
+    is_in_turn: Arc<AtomicBool>,
 }
 
-impl Signals {
-    pub(super) fn listen(interrupt: Interrupt) -> Result<Self, CliError> {
-        let catch = |kind| {
+impl SignalHandler {
+    pub(super) fn install(interrupt_scope: InterruptScope) -> Result<Self, CliError> {
+        let register = |kind| {
             signal(kind)
-                .map_err(|error| CliError::failed("cannot listen for signals").because(&error))
+                .map_err(|error| CliError::failed("cannot listen for signals").with_cause(&error))
         };
         let streams = [
-            catch(SignalKind::interrupt())?,
-            catch(SignalKind::terminate())?,
-            catch(SignalKind::hangup())?,
+            register(SignalKind::interrupt())?,
+            register(SignalKind::terminate())?,
+            register(SignalKind::hangup())?,
         ];
-        let signals = Self {
-            stop: watch::Sender::new(Stop::No),
-            over: watch::Sender::new(false),
-            in_turn: Arc::default(),
+        let handler = Self {
+            stop: watch::Sender::new(StopLevel::None),
+            end_requested: watch::Sender::new(false),
+            is_in_turn: Arc::default(),
         };
-        tokio::spawn(signals.clone().run(streams, interrupt));
-        Ok(signals)
+        tokio::spawn(handler.clone().handle_signals(streams, interrupt_scope));
+        Ok(handler)
     }
 
-    async fn run(self, [mut interrupted, mut terminate, mut hangup]: [Signal; 3], what: Interrupt) {
+    async fn handle_signals(
+        self,
+        [mut interrupted, mut terminate, mut hangup]: [Signal; 3],
+        interrupt_scope: InterruptScope,
+    ) {
         loop {
             tokio::select! {
                 _ = interrupted.recv() => {
-                    if self.in_turn.load(Ordering::Relaxed) {
-                        run_turn::interrupt(&self.stop);
+                    if self.is_in_turn.load(Ordering::Relaxed) {
+                        run_turn::handle_interrupt(&self.stop);
                     }
-                    if what == Interrupt::Everything {
-                        self.over.send_replace(true);
+                    if interrupt_scope == InterruptScope::Conversation {
+                        self.end_requested.send_replace(true);
                     }
                 }
-                _ = terminate.recv() => self.end(),
-                _ = hangup.recv() => self.end(),
+                _ = terminate.recv() => self.end_conversation(),
+                _ = hangup.recv() => self.end_conversation(),
             }
         }
     }
 
     /// Ends the running turn and the conversation.
-    pub(super) fn end(&self) {
-        self.over.send_replace(true);
-        self.stop.send_replace(Stop::Now);
+    pub(super) fn end_conversation(&self) {
+        self.end_requested.send_replace(true);
+        self.stop.send_replace(StopLevel::Immediate);
     }
 
     /// Returns the stop signal for work outside a turn.
-    pub(super) fn idle(&self) -> watch::Receiver<Stop> {
+    pub(super) fn subscribe_stop(&self) -> watch::Receiver<StopLevel> {
         self.stop.subscribe()
     }
 
     /// Marks the start of a turn, and returns its stop signal.
-    pub(super) fn turn_begins(&self) -> watch::Receiver<Stop> {
-        if !self.is_over() {
-            self.stop.send_replace(Stop::No);
+    pub(super) fn begin_turn(&self) -> watch::Receiver<StopLevel> {
+        if !self.is_end_requested() {
+            self.stop.send_replace(StopLevel::None);
         }
-        self.in_turn.store(true, Ordering::Relaxed);
+        self.is_in_turn.store(true, Ordering::Relaxed);
         self.stop.subscribe()
     }
 
     /// Marks the end of a turn, and returns its last stop request.
-    pub(super) fn turn_is_over(&self) -> Stop {
-        self.in_turn.store(false, Ordering::Relaxed);
+    pub(super) fn end_turn(&self) -> StopLevel {
+        self.is_in_turn.store(false, Ordering::Relaxed);
         *self.stop.borrow()
     }
 
     /// Returns `true` if the conversation was asked to end.
-    pub(super) fn is_over(&self) -> bool {
-        *self.over.borrow()
+    pub(super) fn is_end_requested(&self) -> bool {
+        *self.end_requested.borrow()
     }
 
     /// Waits until the conversation is asked to end.
-    pub(super) async fn over(&self) {
+    pub(super) async fn wait_for_end(&self) {
         // The wait cannot fail, because `self` owns the sender.
-        let _ = self.over.subscribe().wait_for(|over| *over).await;
+        let _ = self
+            .end_requested
+            .subscribe()
+            .wait_for(|is_requested| *is_requested)
+            .await;
     }
 
     /// Waits until one second after the conversation was asked to end.
-    pub(super) async fn long_over(&self) {
-        self.over().await;
+    pub(super) async fn wait_for_forced_end(&self) {
+        self.wait_for_end().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

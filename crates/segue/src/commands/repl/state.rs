@@ -8,124 +8,137 @@ use std::path::Path;
 
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::Purpose;
-use segue_core::session::{Decision, DecisionKind, SessionRef, Step, Title, TitleSource};
+use segue_core::session::{Decision, DecisionKind, ResolutionStep, SessionRef, Title, TitleSource};
 use segue_engine::{
-    ChatRequest, Conversation, ConversationId, Standpoint, Stop, Target, TurnReport,
+    ChatRequest, Conversation, ConversationId, RefContext, StopLevel, Target, TurnReport,
 };
 
-use summariser::Summaries;
+use summariser::BackgroundSummariser;
 
-use super::command::Command;
-use super::signals::Signals;
+use super::command::ReplCommand;
+use super::signals::SignalHandler;
 use super::{reader, render};
 use crate::app::{self, App};
 use crate::cli::{
-    CheckpointArgs, CheckpointCommand, CompactArgs, ListArgs, OneArgs, OrderArgs, Policy,
-    SessionCommand, ShowArgs, SumsUp, TalkArgs, TermsArgs,
+    CheckpointArgs, CheckpointCommand, CompactArgs, ConversationArgs, ListArgs, PolicyArg,
+    SessionCommand, SessionRefArgs, ShowArgs, SortArgs, SummariserArg, TurnOptionArgs,
 };
-use crate::commands::chat::target::Aim;
-use crate::commands::chat::{self, Form, run_turn};
+use crate::commands::chat::target::ChatTarget;
+use crate::commands::chat::{self, OutputFormat, run_turn};
 use crate::commands::session;
-use crate::config::Flags;
-use crate::error::{CliError, Kind};
-use crate::frontend::Front;
+use crate::config::ConfigFlags;
+use crate::error::{CliError, ExitKind};
+use crate::frontend::Frontend;
 use crate::last_list;
-use crate::terminal::{say, say_decision};
+use crate::terminal::{eprint_decision, eprint_line};
 
 /// Maximum number of listed sessions.
-const LISTED: u32 = 20;
+const MAX_LISTED_SESSIONS: u32 = 20;
 
-pub(super) struct Talk {
+pub(super) struct ReplState {
     app: App,
     /// Options of prompts, with the changes by commands.
-    terms: TermsArgs,
+    options: TurnOptionArgs,
     /// Purpose of the sessions that the conversation starts.
     purpose: Option<Purpose>,
     /// Steps that led to the target, to be printed with the first prompt. `None` if the user did not request them.
-    explain: Option<Vec<Step>>,
+    resolution_steps: Option<Vec<ResolutionStep>>,
     target: Target,
     /// Provider that answered last or will answer next.
     agent: Option<ProviderId>,
     /// Report of the last turn in the current session.
-    last: Option<TurnReport>,
+    last_report: Option<TurnReport>,
     /// Whether a decision has already reported which session is resumed.
-    greeted: bool,
+    is_session_announced: bool,
     /// Available providers.
     agents: Vec<ProviderId>,
     /// Last list of this conversation, which another process does not overwrite. `None` if the conversation listed
     /// nothing yet.
-    listed: Option<Vec<ConversationId>>,
-    signals: Signals,
-    summaries: Summaries,
+    listed_conversations: Option<Vec<ConversationId>>,
+    signals: SignalHandler,
+    background_summariser: BackgroundSummariser,
 }
 
-impl Talk {
-    pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
-        let Aim {
+impl ReplState {
+    pub(super) async fn new(
+        app: App,
+        args: ConversationArgs,
+        signals: SignalHandler,
+    ) -> Result<Self, CliError> {
+        let ChatTarget {
             mut target,
-            mut explain,
-        } = Aim::of(&app, &args).await?;
+            mut resolution_steps,
+        } = ChatTarget::from_args(&app, &args).await?;
         let purpose = target.purpose().cloned();
         // An unknown role is reported before the user types a prompt.
         let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
-        app.engine.described(role)?;
-        let mut greeted = false;
-        if target.conversation().is_none() {
-            let idle = signals.idle();
+        app.engine.role_description(role)?;
+        let mut is_session_announced = false;
+        if target.conversation_id().is_none() {
+            let stop_signal = signals.subscribe_stop();
             let request = ChatRequest {
-                explain: explain.clone(),
-                ..chat::request(&app, &args.terms, String::new(), target.clone(), idle)
+                explain: resolution_steps.clone(),
+                ..chat::build_request(
+                    &app,
+                    &args.terms,
+                    String::new(),
+                    target.clone(),
+                    stop_signal,
+                )
             };
             // The session is resolved now, so that commands work before the first prompt.
-            if let Some((session, decisions, steps)) = app.engine.session_ahead(&request).await? {
-                if explain.take().is_some() {
-                    run_turn::explain(&steps);
+            if let Some((session, decisions, steps)) = app.engine.peek_session(&request).await? {
+                if resolution_steps.take().is_some() {
+                    run_turn::print_resolution_steps(&steps);
                 }
-                decisions.iter().for_each(say_decision);
-                greeted = decisions.iter().any(names_session);
+                decisions.iter().for_each(eprint_decision);
+                is_session_announced = decisions.iter().any(is_session_announcement);
                 target = Target::Session(session.id);
             }
         }
-        let agent = match target.conversation() {
+        let agent = match target.conversation_id() {
             Some(ConversationId::Session(id)) => {
-                let session = app.find(&by_id(&id)).await?;
-                Some(app.up_to_date(session).await.provider)
+                let session = app.find_session(&session_ref(&id)).await?;
+                Some(app.reconcile_session(session).await.provider)
             }
             Some(ConversationId::Native(provider, _)) => Some(provider),
             None => None,
         };
-        let config = app::configuration(&Flags::default())?.config;
-        let agents = app::agents(&app.home, &config).into_iter();
+        let config = app::load_config(&ConfigFlags::default())?.config;
+        let agents = app::build_agents(&app.home, &config).into_iter();
         let agents = agents.map(|agent| segue_agents::Agent::provider(&*agent).clone());
         let summariser = config.summariser.as_ref();
-        let summariser = summariser.map(|name| app::summariser(&app.home, &config, name));
+        let summariser = summariser.map(|name| app::build_summariser(&app.home, &config, name));
         Ok(Self {
             agents: agents.collect(),
-            summaries: Summaries::by(summariser),
+            background_summariser: BackgroundSummariser::new(summariser),
             app,
-            terms: args.terms,
+            options: args.terms,
             purpose,
-            explain,
+            resolution_steps,
             target,
             agent,
-            greeted,
-            last: None,
-            listed: None,
+            is_session_announced,
+            last_report: None,
+            listed_conversations: None,
             signals,
         })
     }
 
     /// Reports which session is resumed, unless a decision has reported it already.
-    pub(super) async fn greet(&self) {
-        if self.greeted {
+    pub(super) async fn announce_session(&self) {
+        if self.is_session_announced {
             return;
         }
         if let Target::Session(id) = &self.target
-            && let Ok(session) = self.app.find(&by_id(id)).await
+            && let Ok(session) = self.app.find_session(&session_ref(id)).await
         {
-            say(&format!("going on with {}", render::told(&session)));
-        } else if let Target::Scope(purpose) | Target::NewFor(purpose) = &self.target {
-            say(&format!(
+            eprint_line(&format!(
+                "going on with {}",
+                render::describe_session(&session)
+            ));
+        } else if let Target::Scope(purpose) | Target::NewWithPurpose(purpose) = &self.target {
+            eprint_line(&format!(
                 "the first prompt starts the session for {purpose}"
             ));
         }
@@ -135,38 +148,38 @@ impl Talk {
         &self.app.home
     }
 
-    pub(super) fn agents(&self) -> Vec<String> {
+    pub(super) fn agent_names(&self) -> Vec<String> {
         self.agents.iter().map(ToString::to_string).collect()
     }
 
     /// Returns the session of the conversation. `None` until it has one.
-    pub(super) fn session(&self) -> Option<&SessionId> {
+    pub(super) fn session_id(&self) -> Option<&SessionId> {
         match &self.target {
             Target::Session(id) => Some(id),
-            Target::Usual
+            Target::Default
             | Target::New
-            | Target::NewFor(_)
+            | Target::NewWithPurpose(_)
             | Target::Native(..)
-            | Target::Continue
+            | Target::NewestInDirectory
             | Target::Scope(_) => None,
         }
     }
 
     /// Returns the frontend in which suggested actions are worded.
-    pub(super) fn front(&self) -> Front<'_> {
-        Front::Talk(self.session())
+    pub(super) fn frontend(&self) -> Frontend<'_> {
+        Frontend::Repl(self.session_id())
     }
 
     /// Returns the resumed conversation. Fails if the REPL has none yet.
-    fn conversation(&self) -> Result<ConversationId, CliError> {
-        self.target.conversation().ok_or_else(no_session)
+    fn conversation_id(&self) -> Result<ConversationId, CliError> {
+        self.target.conversation_id().ok_or_else(no_session_error)
     }
 
     /// Returns the label of the prompt: the provider and the short id of the session.
     pub(super) fn label(&self) -> String {
-        let agent = self.answers().map_or("segue", ProviderId::as_str);
-        match self.target.conversation() {
-            Some(ConversationId::Session(id)) => format!("{agent} {}", render::short(&id)),
+        let agent = self.next_provider().map_or("segue", ProviderId::as_str);
+        match self.target.conversation_id() {
+            Some(ConversationId::Session(id)) => format!("{agent} {}", render::short_id(&id)),
             Some(ConversationId::Native(_, id)) => {
                 let start: String = id.as_str().chars().take(4).collect();
                 format!("{agent} {start}")
@@ -176,88 +189,93 @@ impl Talk {
     }
 
     /// Sends a prompt. Reports a failure and returns its kind.
-    pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
-        chat::sendable(&prompt).map_err(|error| super::told(error, self.front()))?;
-        self.take_up_summary().await;
-        self.notice_handoff().await;
-        let stop = self.signals.turn_begins();
+    pub(super) async fn send_prompt(&mut self, prompt: String) -> Result<(), ExitKind> {
+        chat::validate_prompt(&prompt)
+            .map_err(|error| super::report_error(error, self.frontend()))?;
+        self.apply_finished_summary().await;
+        self.apply_external_handoff().await;
+        let stop = self.signals.begin_turn();
         let request = ChatRequest {
-            keep_open: true,
-            explain: self.explain.take(),
-            ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
+            keep_agent: true,
+            explain: self.resolution_steps.take(),
+            ..chat::build_request(&self.app, &self.options, prompt, self.target.clone(), stop)
         };
         // The option applies to one prompt only.
-        self.terms.anyway = false;
-        let gone = self.signals.long_over();
-        let (outcome, all) = run_turn::play(&self.app.engine, request, Form::Words, gone).await;
-        if self.signals.turn_is_over() == Stop::Now {
+        self.options.anyway = false;
+        let forced_end = self.signals.wait_for_forced_end();
+        let (outcome, partial_report) =
+            run_turn::run(&self.app.engine, request, OutputFormat::Text, forced_end).await;
+        if self.signals.end_turn() == StopLevel::Immediate {
             // An agent that did not stop on request is not reused for the next prompt.
             self.close_agents().await;
         }
-        if let Some((session, _)) = all.began {
+        if let Some((session, _)) = partial_report.saved_turn {
             self.target = Target::Session(session);
         }
-        let report = outcome.map_err(|error| super::told(error.into(), self.front()))?;
-        let failed = run_turn::failed(&report);
-        match (&report.failure, failed) {
+        let report = outcome.map_err(|error| super::report_error(error.into(), self.frontend()))?;
+        let exit_kind = run_turn::exit_kind(&report);
+        match (&report.failure, exit_kind) {
             (Some(failure), _) => {
-                let front = Front::Talk(Some(&report.session));
-                run_turn::tell_failure(&report.provider, failure, front);
+                let frontend = Frontend::Repl(Some(&report.session));
+                run_turn::report_failure(&report.provider, failure, frontend);
             }
-            (None, Some(_)) if report.sent => say(run_turn::why_cancelled(&report)),
+            (None, Some(_)) if report.sent => eprint_line(run_turn::cancellation_reason(&report)),
             (None, Some(_)) => {
-                let again = if reader::is_interactive() {
+                let recall_hint = if reader::is_interactive() {
                     "; Up brings it back"
                 } else {
                     ""
                 };
-                say(&format!("{}{again}", run_turn::why_cancelled(&report)));
+                eprint_line(&format!(
+                    "{}{recall_hint}",
+                    run_turn::cancellation_reason(&report)
+                ));
             }
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());
         if self
-            .answers()
+            .next_provider()
             .is_some_and(|agent| *agent != report.provider)
         {
             // A fallback provider answered, and the session continues with it.
-            (self.terms.provider, self.terms.model) = (None, None);
+            (self.options.provider, self.options.model) = (None, None);
         }
         // A provider that could not be started has no leg, so the session does not run on it.
         if report.leg.is_some() || self.agent.is_none() {
             self.agent = Some(report.provider.clone());
         }
-        self.last = Some(report);
-        self.read_summary().await;
-        failed.map_or(Ok(()), Err)
+        self.last_report = Some(report);
+        self.start_summary().await;
+        exit_kind.map_or(Ok(()), Err)
     }
 
     /// Runs a command.
-    pub(super) async fn obey(&mut self, command: Command) -> Result<(), CliError> {
+    pub(super) async fn run_command(&mut self, command: ReplCommand) -> Result<(), CliError> {
         match command {
-            Command::Help => render::help(),
+            ReplCommand::Help => render::print_help(),
             // The loop of the conversation ends before this point.
-            Command::Exit => {}
-            Command::Sessions { all } => self.list(all).await?,
-            Command::Session => self.show().await?,
-            Command::Resume(reference) => self.resume(&reference).await?,
-            Command::New => self.start_anew().await,
-            Command::History(turns) => self.history(turns).await?,
-            Command::Rename(title) => self.rename(&title).await?,
-            Command::Agent(agent) => self.hand_to(agent)?,
-            Command::Handoff(agent) => self.handoff(agent).await?,
-            Command::Permissions(policy) => self.permit(policy),
-            Command::Usage => self.usage().await?,
-            Command::BackToTurn(turn) => self.back_to_turn(turn).await?,
-            Command::Undo => self.undo().await?,
-            Command::Fork(at) => self.fork(at).await?,
-            Command::Compact => self.compact().await?,
-            Command::Checkpoint { all } => self.checkpoint(all).await?,
+            ReplCommand::Exit => {}
+            ReplCommand::Sessions { all } => self.list_sessions(all).await?,
+            ReplCommand::Session => self.show_session().await?,
+            ReplCommand::Resume(reference) => self.resume_conversation(&reference).await?,
+            ReplCommand::New => self.start_new_session().await,
+            ReplCommand::History(turns) => self.show_history(turns).await?,
+            ReplCommand::Rename(title) => self.rename_session(&title).await?,
+            ReplCommand::Agent(agent) => self.set_provider(agent)?,
+            ReplCommand::Handoff(agent) => self.hand_off(agent).await?,
+            ReplCommand::Permissions(policy) => self.set_permissions(policy),
+            ReplCommand::Usage => self.show_usage().await?,
+            ReplCommand::BackToTurn(turn) => self.revert_to_turn(turn).await?,
+            ReplCommand::Undo => self.undo_revert().await?,
+            ReplCommand::Fork(at) => self.fork_session(at).await?,
+            ReplCommand::Compact => self.compact_session().await?,
+            ReplCommand::Checkpoint { all } => self.show_checkpoint(all).await?,
         }
         Ok(())
     }
 
-    async fn list(&mut self, all: bool) -> Result<(), CliError> {
+    async fn list_sessions(&mut self, all: bool) -> Result<(), CliError> {
         let args = ListArgs {
             all,
             provider: Vec::new(),
@@ -266,183 +284,202 @@ impl Talk {
             role: None,
             tag: Vec::new(),
             since: None,
-            order: OrderArgs::default(),
-            limit: LISTED,
+            order: SortArgs::default(),
+            limit: MAX_LISTED_SESSIONS,
             no_refresh: false,
             ask: false,
             json: false,
         };
-        session::perform(&self.app, self.front(), SessionCommand::List(args)).await?;
-        self.listed = Some(last_list::recall(&self.app.home, &self.app.project));
+        session::run_command(&self.app, self.frontend(), SessionCommand::List(args)).await?;
+        self.listed_conversations = Some(last_list::load(&self.app.home, &self.app.project));
         Ok(())
     }
 
-    async fn show(&self) -> Result<(), CliError> {
+    async fn show_session(&self) -> Result<(), CliError> {
         match &self.target {
             Target::Session(id) => {
-                let session = self.app.find(&by_id(id)).await?;
-                let opened = self.last.as_ref().and_then(|last| last.opened.as_ref());
-                render::session(&session, opened);
+                let session = self.app.find_session(&session_ref(id)).await?;
+                let open_mode = self
+                    .last_report
+                    .as_ref()
+                    .and_then(|report| report.opened.as_ref());
+                render::print_session(&session, open_mode);
                 Ok(())
             }
             Target::Native(provider, id) => {
                 let id = ConversationId::Native(provider.clone(), id.clone());
-                session::perform(&self.app, self.front(), SessionCommand::Info(one(&id)?)).await
+                session::run_command(
+                    &self.app,
+                    self.frontend(),
+                    SessionCommand::Info(session_ref_args(&id)?),
+                )
+                .await
             }
             Target::Scope(purpose) => {
-                say(&format!(
+                eprint_line(&format!(
                     "no session yet: the next prompt starts the one for {purpose}"
                 ));
                 Ok(())
             }
-            Target::Usual | Target::New | Target::NewFor(_) | Target::Continue => {
-                say("no session yet: the next prompt starts one");
+            Target::Default
+            | Target::New
+            | Target::NewWithPurpose(_)
+            | Target::NewestInDirectory => {
+                eprint_line("no session yet: the next prompt starts one");
                 Ok(())
             }
         }
     }
 
     /// Switches to another session. Changes nothing on failure.
-    async fn resume(&mut self, reference: &SessionRef) -> Result<(), CliError> {
-        let standpoint = Standpoint {
+    async fn resume_conversation(&mut self, reference: &SessionRef) -> Result<(), CliError> {
+        let ref_context = RefContext {
             last_list: self
-                .listed
+                .listed_conversations
                 .clone()
-                .unwrap_or_else(|| last_list::recall(&self.app.home, &self.app.project)),
+                .unwrap_or_else(|| last_list::load(&self.app.home, &self.app.project)),
             project: self.app.project.clone(),
         };
-        let found = chat::resumable(&self.app, reference, &standpoint).await?;
-        let target = Target::from(found.id());
+        let conversation = chat::find_resumable(&self.app, reference, &ref_context).await?;
+        let target = Target::from(conversation.id());
         if target == self.target {
-            say("you are in this session already");
+            eprint_line("you are in this session already");
             return Ok(());
         }
-        let (provider, what) = match &found {
-            Conversation::Session(session, _) => (&session.provider, render::told(session)),
+        let (provider, description) = match &conversation {
+            Conversation::Session(session, _) => {
+                (&session.provider, render::describe_session(session))
+            }
             Conversation::Native(native) => {
                 let (provider, id) = (&native.session.provider, &native.session.head.id);
                 (provider, format!("{id}, with {provider}"))
             }
         };
-        self.check_driven(provider)?;
+        self.check_drivable(provider)?;
         self.close_agents().await;
-        if self.answers().is_some_and(|agent| agent != provider) {
-            self.terms.model = None;
+        if self.next_provider().is_some_and(|agent| agent != provider) {
+            self.options.model = None;
         }
-        say(&format!("going on with {what}"));
+        eprint_line(&format!("going on with {description}"));
         self.target = target;
-        self.terms.provider = None;
+        self.options.provider = None;
         self.agent = Some(provider.clone());
-        self.last = None;
+        self.last_report = None;
         Ok(())
     }
 
-    async fn start_anew(&mut self) {
+    async fn start_new_session(&mut self) {
         self.close_agents().await;
-        self.terms.provider = self.answers().cloned();
-        self.target = Target::new_for(self.purpose.clone());
-        self.last = None;
-        say("the next prompt starts a new session");
+        self.options.provider = self.next_provider().cloned();
+        self.target = Target::new_with_purpose(self.purpose.clone());
+        self.last_report = None;
+        eprint_line("the next prompt starts a new session");
     }
 
-    async fn history(&self, turns: usize) -> Result<(), CliError> {
+    async fn show_history(&self, turns: usize) -> Result<(), CliError> {
         let args = ShowArgs {
-            one: one(&self.conversation()?)?,
+            one: session_ref_args(&self.conversation_id()?)?,
             last: Some(turns),
             turn: None,
             full: false,
         };
-        session::perform(&self.app, self.front(), SessionCommand::Show(args)).await
+        session::run_command(&self.app, self.frontend(), SessionCommand::Show(args)).await
     }
 
-    async fn rename(&mut self, title: &str) -> Result<(), CliError> {
-        let title = Title::given(title, TitleSource::User)
+    async fn rename_session(&mut self, title: &str) -> Result<(), CliError> {
+        let title = Title::new(title, TitleSource::User)
             .map_err(|error| CliError::usage(error.to_string()))?;
-        let id = match self.conversation()? {
+        let id = match self.conversation_id()? {
             ConversationId::Session(id) => id,
             native @ ConversationId::Native(..) => {
-                let session = self.app.take(&one(&native)?.id).await?;
+                let session = self
+                    .app
+                    .find_or_adopt(&session_ref_args(&native)?.id)
+                    .await?;
                 self.target = Target::Session(session.id.clone());
                 session.id
             }
         };
-        self.app.engine.rename(&id, &title).await?;
-        say(&format!("{id} is now called {:?}", title.as_str()));
+        self.app.engine.rename_session(&id, &title).await?;
+        eprint_line(&format!("{id} is now called {:?}", title.as_str()));
         Ok(())
     }
 
-    async fn compact(&mut self) -> Result<(), CliError> {
-        let id = one(&self.conversation()?)?.id;
+    async fn compact_session(&mut self) -> Result<(), CliError> {
+        let id = session_ref_args(&self.conversation_id()?)?.id;
         // A native session is adopted by this.
-        let session = self.app.take(&id).await?;
+        let session = self.app.find_or_adopt(&id).await?;
         self.target = Target::Session(session.id.clone());
         let args = CompactArgs {
-            id: by_id(&session.id),
+            id: session_ref(&session.id),
             dry_run: false,
             // The summariser runs in the background, so that the user does not wait for it.
-            summariser: Some(SumsUp::Nobody),
+            summariser: Some(SummariserArg::None),
             json: false,
         };
-        session::perform(&self.app, self.front(), SessionCommand::Compact(args)).await?;
-        self.read_summary().await;
+        session::run_command(&self.app, self.frontend(), SessionCommand::Compact(args)).await?;
+        self.start_summary().await;
         Ok(())
     }
 
-    async fn checkpoint(&self, all: bool) -> Result<(), CliError> {
+    async fn show_checkpoint(&self, all: bool) -> Result<(), CliError> {
         let args = CheckpointArgs {
-            id: by_id(self.session().ok_or_else(no_session)?),
+            id: session_ref(self.session_id().ok_or_else(no_session_error)?),
             command: Some(CheckpointCommand::Show { n: None, all }),
             json: false,
         };
-        session::perform(&self.app, self.front(), SessionCommand::Checkpoint(args)).await?;
+        session::run_command(&self.app, self.frontend(), SessionCommand::Checkpoint(args)).await?;
         Ok(())
     }
 
-    fn permit(&mut self, policy: Policy) {
-        self.terms.permissions = Some(policy);
+    fn set_permissions(&mut self, policy: PolicyArg) {
+        self.options.permissions = Some(policy);
         let policy = segue_core::agent::PermissionPolicy::from(policy);
-        say(&format!("permissions from now on: {}", policy.as_str()));
+        eprint_line(&format!("permissions from now on: {}", policy.as_str()));
     }
 
-    async fn usage(&self) -> Result<(), CliError> {
-        let id = self.session().ok_or_else(no_session)?;
-        let session = self.app.find(&by_id(id)).await?;
-        render::usage(self.last.as_ref().map(|last| &last.usage), &session);
+    async fn show_usage(&self) -> Result<(), CliError> {
+        let id = self.session_id().ok_or_else(no_session_error)?;
+        let session = self.app.find_session(&session_ref(id)).await?;
+        render::print_usage(
+            self.last_report.as_ref().map(|report| &report.usage),
+            &session,
+        );
         Ok(())
     }
 
     async fn close_agents(&self) {
         for line in self.app.engine.close().await {
-            say_decision(&Decision::new(DecisionKind::Protected, line));
+            eprint_decision(&Decision::new(DecisionKind::Protected, line));
         }
     }
 
     /// Ends the agent and the summariser.
-    pub(super) async fn end(&mut self) {
-        self.end_summary().await;
+    pub(super) async fn shut_down(&mut self) {
+        self.cancel_summary().await;
         self.close_agents().await;
     }
 }
 
 /// Returns `true` if the decision reports which session is resumed.
-fn names_session(decision: &Decision) -> bool {
+fn is_session_announcement(decision: &Decision) -> bool {
     matches!(
         decision.kind,
         DecisionKind::Session | DecisionKind::Continued
     )
 }
 
-fn no_session() -> CliError {
-    CliError::failed("there is no session yet").hint("the first prompt starts one")
+fn no_session_error() -> CliError {
+    CliError::failed("there is no session yet").with_hint("the first prompt starts one")
 }
 
-fn by_id(id: &SessionId) -> SessionRef {
+fn session_ref(id: &SessionId) -> SessionRef {
     SessionRef::Text(id.to_string())
 }
 
-fn one(id: &ConversationId) -> Result<OneArgs, CliError> {
+fn session_ref_args(id: &ConversationId) -> Result<SessionRefArgs, CliError> {
     let id = SessionRef::parse(&id.to_string());
-    Ok(OneArgs {
+    Ok(SessionRefArgs {
         id: id.map_err(|error| CliError::failed(error.to_string()))?,
         json: false,
     })

@@ -3,62 +3,66 @@
 use std::time::SystemTime;
 
 use jiff::{Timestamp, Zoned};
-use segue_catalog::{Entry, Kept, NativeSession, Saved, Times};
+use segue_catalog::{
+    ArchiveOutcome, ArchivedSession, CopyLocation, NativeSession, RestoredFileTimes,
+};
 use segue_core::session::{SessionRef, Title};
-use segue_core::time_input::parse_when;
-use segue_engine::Restored;
+use segue_core::time_input::parse_time_input;
+use segue_engine::RestoreOutcome;
 use serde_json::{Value, json};
 
-use super::list::not_a_time;
+use super::list::time_input_error;
 use crate::app::App;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, Table, ago, bytes, one_line, print, say};
+use crate::terminal::{
+    Style, Table, eprint_line, format_age, format_bytes, print_line, to_single_line,
+};
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     if args.list {
-        return list(app, args);
+        return list_copies(app, args);
     }
-    let sessions = chosen(app, args).await?;
+    let sessions = select_sessions(app, args).await?;
     if args.dry_run {
-        return tell_plan(app, &sessions, args).await;
+        return print_archive_plan(app, &sessions, args).await;
     }
-    let mut done = Vec::new();
-    let mut failed: Option<CliError> = None;
+    let mut outcome_rows = Vec::new();
+    let mut first_error: Option<CliError> = None;
     for session in &sessions {
-        match app.engine.archive(session).await {
-            Ok(saved) => {
+        match app.engine.archive_native(session).await {
+            Ok(outcome) => {
                 if !args.json {
-                    print(&in_words(&saved, args));
+                    print_line(&format_outcome(&outcome, args));
                 }
-                done.push(saved_json(&saved));
+                outcome_rows.push(outcome_json(&outcome));
             }
             // The other sessions are archived even if one cannot be copied.
             Err(error) => {
                 let error = CliError::from(error);
-                let mark = Style::stderr().red("segue:");
-                say(&format!(
-                    "{mark} {} was not archived: {}",
-                    name(session),
+                let prefix = Style::stderr().red("segue:");
+                eprint_line(&format!(
+                    "{prefix} {} was not archived: {}",
+                    qualified_id(session),
                     error.message
                 ));
-                failed.get_or_insert(error);
+                first_error.get_or_insert(error);
             }
         }
     }
     if args.json {
-        print_json(&done);
+        print_json(&outcome_rows);
     } else if sessions.is_empty() {
-        say("there is nothing to archive");
+        eprint_line("there is nothing to archive");
     } else if args.all {
-        print(&summary(&done));
+        print_line(&format_summary(&outcome_rows));
     }
-    match failed {
+    match first_error {
         Some(error) if args.all => Err(CliError {
             message: format!(
                 "{} of {} could not be archived",
-                sessions.len() - done.len(),
+                sessions.len() - outcome_rows.len(),
                 sessions.len()
             ),
             ..error
@@ -69,49 +73,51 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
 }
 
 /// Returns the native sessions that the arguments select.
-async fn chosen(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSession>, CliError> {
+async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSession>, CliError> {
     if args.all {
         if let Some(provider) = &args.provider
-            && !app.engine.knows(provider)
+            && !app.engine.is_supported_provider(provider)
         {
-            let known = app.engine.known_providers().join(", ");
+            let supported = app.engine.supported_providers().join(", ");
             return Err(CliError::usage(format!("nobody here is called {provider}"))
-                .hint(format!("there are: {known}")));
+                .with_hint(format!("there are: {supported}")));
         }
-        let before = args.older_than.as_deref();
-        let before = before
-            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
+        let older_than = args.older_than.as_deref();
+        let cutoff = older_than
+            .map(|text| {
+                parse_time_input(text, &Zoned::now()).map_err(|error| time_input_error(&error))
+            })
             .transpose()?;
         return Ok(app
             .engine
-            .natives_before(args.provider.as_ref(), before)
+            .natives_unused_since(args.provider.as_ref(), cutoff)
             .await);
     }
     let mut sessions = Vec::new();
     for id in &args.ids {
-        let conversation = app.find_any(id).await?;
-        let natives = app.engine.natives_of(&conversation).await?;
+        let conversation = app.find_conversation(id).await?;
+        let natives = app.engine.list_conversation_natives(&conversation).await?;
         if natives.is_empty() {
             return Err(CliError::failed(format!(
                 "no agent has anything of {}",
                 conversation.id()
             ))
-            .hint("what segue has of it is in its own store, which no agent cleans up"));
+            .with_hint("what segue has of it is in its own store, which no agent cleans up"));
         }
         sessions.extend(natives);
     }
     Ok(sessions)
 }
 
-fn name(session: &NativeSession) -> String {
+fn qualified_id(session: &NativeSession) -> String {
     format!("{}:{}", session.provider, session.head.id)
 }
 
-fn entry_name(entry: &Entry) -> String {
+fn copy_qualified_id(entry: &ArchivedSession) -> String {
     format!("{}:{}", entry.manifest.provider, entry.manifest.id)
 }
 
-async fn tell_plan(
+async fn print_archive_plan(
     app: &App,
     sessions: &[NativeSession],
     args: &ArchiveArgs,
@@ -125,57 +131,79 @@ async fn tell_plan(
             "archived": archived,
         }));
         if !args.json {
-            let what = if archived {
+            let action = if archived {
                 "Already archived:"
             } else {
                 "Would archive"
             };
-            print(&format!("{what} {} ({})", name(session), title(session)));
+            print_line(&format!(
+                "{action} {} ({})",
+                qualified_id(session),
+                native_title(session)
+            ));
         }
     }
     if args.json {
         print_json(&rows);
     } else if sessions.is_empty() {
-        say("there is nothing to archive");
+        eprint_line("there is nothing to archive");
     }
     Ok(())
 }
 
-fn title(session: &NativeSession) -> String {
+fn native_title(session: &NativeSession) -> String {
     let title = session.head.title.as_ref();
-    title.map_or_else(|| "no title".to_owned(), |title| one_line(title.as_str()))
+    title.map_or_else(
+        || "no title".to_owned(),
+        |title| to_single_line(title.as_str()),
+    )
 }
 
-fn in_words(saved: &Saved, args: &ArchiveArgs) -> String {
-    let entry = saved.entry();
-    let (id, title) = (entry_name(entry), title(&entry.session()));
-    match saved {
-        Saved::New(_) | Saved::Renewed(_) => {
-            let again = if matches!(saved, Saved::Renewed(_)) {
+fn format_outcome(outcome: &ArchiveOutcome, args: &ArchiveArgs) -> String {
+    let entry = outcome.entry();
+    let (id, title) = (
+        copy_qualified_id(entry),
+        native_title(&entry.native_session()),
+    );
+    match outcome {
+        ArchiveOutcome::Created(_) | ArchiveOutcome::Updated(_) => {
+            let suffix = if matches!(outcome, ArchiveOutcome::Updated(_)) {
                 " again"
             } else {
                 ""
             };
-            let (size, packed) = (bytes(entry.manifest.size()), bytes(entry.packed_size()));
-            format!("Archived {id} ({title}){again}: {size} in {packed}.")
+            let (size, packed_size) = (
+                format_bytes(entry.manifest.size()),
+                format_bytes(entry.packed_size()),
+            );
+            format!("Archived {id} ({title}){suffix}: {size} in {packed_size}.")
         }
-        Saved::Already(_) if args.all => format!("Already archived: {id} ({title})."),
-        Saved::Already(_) => format!("{id} ({title}) is already archived as it is."),
+        ArchiveOutcome::Unchanged(_) if args.all => format!("Already archived: {id} ({title})."),
+        ArchiveOutcome::Unchanged(_) => format!("{id} ({title}) is already archived as it is."),
     }
 }
 
-fn summary(done: &[Value]) -> String {
-    let count = |what: &str| done.iter().filter(|row| row["outcome"] == what).count();
-    let (new, again) = (count("archived"), count("renewed"));
-    format!("{} archived, {} as before.", new + again, count("already"))
+fn format_summary(outcome_rows: &[Value]) -> String {
+    let count = |outcome: &str| {
+        outcome_rows
+            .iter()
+            .filter(|row| row["outcome"] == outcome)
+            .count()
+    };
+    let (created, updated) = (count("archived"), count("renewed"));
+    format!(
+        "{} archived, {} as before.",
+        created + updated,
+        count("already")
+    )
 }
 
-fn entry_json(entry: &Entry) -> Value {
+fn entry_json(entry: &ArchivedSession) -> Value {
     let (manifest, head) = (&entry.manifest, &entry.manifest.head);
     json!({
         "provider": manifest.provider.as_str(),
         "native_session_id": manifest.id.as_str(),
-        "kept": entry.kept.as_str(),
+        "kept": entry.location.as_str(),
         "path": entry.path.display().to_string(),
         "title": head.title.as_ref().map(Title::as_str),
         "cwd": head.cwd,
@@ -185,120 +213,126 @@ fn entry_json(entry: &Entry) -> Value {
         "copied_at": manifest.at.to_string(),
         "bytes": manifest.size(),
         "packed_bytes": entry.packed_size(),
-        "files": manifest.files.iter().map(|file| file.piece.name.display().to_string()).collect::<Vec<_>>(),
+        "files": manifest.files.iter().map(|file| file.artifact.relative_path.display().to_string()).collect::<Vec<_>>(),
     })
 }
 
-fn saved_json(saved: &Saved) -> Value {
-    let mut row = entry_json(saved.entry());
-    row["outcome"] = match saved {
-        Saved::New(_) => "archived",
-        Saved::Renewed(_) => "renewed",
-        Saved::Already(_) => "already",
+fn outcome_json(outcome: &ArchiveOutcome) -> Value {
+    let mut row = entry_json(outcome.entry());
+    row["outcome"] = match outcome {
+        ArchiveOutcome::Created(_) => "archived",
+        ArchiveOutcome::Updated(_) => "renewed",
+        ArchiveOutcome::Unchanged(_) => "already",
     }
     .into();
     row
 }
 
-fn list(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
-    let (mut copies, unreadable) = app.engine.copies()?;
+fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
+    let (mut copies, unreadable) = app.engine.list_copies()?;
     if let Some(provider) = &args.provider {
         copies.retain(|entry| entry.manifest.provider == *provider);
     }
     for error in unreadable {
-        let mark = Style::stderr().yellow("segue:");
-        let error = CliError::failed("a copy can't be read").because(&error);
-        say(&format!("{mark} {}", error.message));
+        let prefix = Style::stderr().yellow("segue:");
+        let error = CliError::failed("a copy can't be read").with_cause(&error);
+        eprint_line(&format!("{prefix} {}", error.message));
     }
     if args.json {
         print_json(&copies.iter().map(entry_json).collect::<Vec<_>>());
         return Ok(());
     }
     if copies.is_empty() {
-        say("there are no copies; `segue session archive ID` makes one");
+        eprint_line("there are no copies; `segue session archive ID` makes one");
         return Ok(());
     }
     let now = Timestamp::now();
     let mut table = Table::new(&["ID", "KEPT IN", "COPIED", "SIZE", "TITLE"]);
     for entry in &copies {
-        table.row(&[
-            entry_name(entry),
-            entry.kept.as_str().to_owned(),
-            ago(entry.manifest.at, now),
-            bytes(entry.packed_size()),
-            title(&entry.session()),
+        table.add_row(&[
+            copy_qualified_id(entry),
+            entry.location.as_str().to_owned(),
+            format_age(entry.manifest.at, now),
+            format_bytes(entry.packed_size()),
+            native_title(&entry.native_session()),
         ]);
     }
     table.print();
     Ok(())
 }
 
-pub(super) async fn restore(app: &App, args: &RestoreArgs) -> Result<(), CliError> {
+pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), CliError> {
     let SessionRef::Text(text) = &args.id else {
         return Err(
             CliError::usage("to bring a session back, name it by its id")
-                .hint("`segue session archive --list` shows all copies"),
+                .with_hint("`segue session archive --list` shows all copies"),
         );
     };
     let copies = app.engine.find_copies(text).await?;
-    let times = if args.touch {
-        Times::Now(SystemTime::now())
+    let file_times = if args.touch {
+        RestoredFileTimes::Current(SystemTime::now())
     } else {
-        Times::Kept
+        RestoredFileTimes::Original
     };
     for entry in &copies {
-        let restored = app.engine.restore(entry, times, &app.project).await?;
-        tell_restored(&restored, args);
+        let outcome = app
+            .engine
+            .restore_copy(entry, file_times, &app.project)
+            .await?;
+        print_restore_outcome(&outcome, args);
     }
     Ok(())
 }
 
-fn tell_restored(restored: &Restored, args: &RestoreArgs) {
-    let entry = &restored.entry;
+fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
+    let entry = &outcome.entry;
     if args.json {
-        let paths = |paths: &[std::path::PathBuf]| -> Vec<String> {
+        let path_strings = |paths: &[std::path::PathBuf]| -> Vec<String> {
             paths
                 .iter()
                 .map(|path| path.display().to_string())
                 .collect()
         };
         print_json(&json!({
-            "restored": entry_name(entry),
-            "from": entry.kept.as_str(),
-            "files": paths(&restored.files),
-            "unchanged": paths(&restored.there),
-            "taken_back_by_agent": restored.taken_back,
-            "session_id": restored.session.as_ref().map(|session| session.id.as_str()),
+            "restored": copy_qualified_id(entry),
+            "from": entry.location.as_str(),
+            "files": path_strings(&outcome.files),
+            "unchanged": path_strings(&outcome.existing_files),
+            "taken_back_by_agent": outcome.imported_count,
+            "session_id": outcome.session.as_ref().map(|session| session.id.as_str()),
         }));
         return;
     }
-    let (id, title) = (entry_name(entry), title(&entry.session()));
-    if restored.files.is_empty() && restored.taken_back == 0 {
-        print(&format!(
+    let (id, title) = (
+        copy_qualified_id(entry),
+        native_title(&entry.native_session()),
+    );
+    if outcome.files.is_empty() && outcome.imported_count == 0 {
+        print_line(&format!(
             "{id} ({title}) is there as it was; nothing had to be put back."
         ));
         return;
     }
-    let from = match entry.kept {
-        Kept::Archive => "from the archive, which keeps its copy",
-        Kept::Trash => "from the trash",
+    let source = match entry.location {
+        CopyLocation::Archive => "from the archive, which keeps its copy",
+        CopyLocation::Trash => "from the trash",
     };
-    print(&format!("Restored {id} ({title}) {from}."));
-    for path in &restored.files {
-        print(&format!("  {}", path.display()));
+    print_line(&format!("Restored {id} ({title}) {source}."));
+    for path in &outcome.files {
+        print_line(&format!("  {}", path.display()));
     }
-    if let Some(session) = &restored.session {
+    if let Some(session) = &outcome.session {
         let tags = session.tags.iter().map(|tag| format!(" #{tag}"));
         let tags: String = tags.collect();
-        let title = one_line(session.title.as_str());
-        print(&format!(
+        let title = to_single_line(session.title.as_str());
+        print_line(&format!(
             "It is session {} again ({title}){tags}.",
             session.id
         ));
     }
     let provider = entry.manifest.provider.as_str();
     if let Some(command) = segue_agents::known::resume_command(provider, &entry.manifest.id) {
-        print(&format!(
+        print_line(&format!(
             "Go on with: {command}   or: segue chat --resume {id} \"…\""
         ));
     }

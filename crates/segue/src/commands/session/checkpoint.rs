@@ -4,47 +4,55 @@ mod edit;
 mod json;
 mod show;
 
-use segue_core::checkpoint::{Delta, Item, headed};
-use segue_core::number_format::figure;
+use segue_core::checkpoint::{CheckpointDelta, CheckpointItem, kind_heading};
+use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{Changed, CheckpointView, Place};
+use segue_engine::{CheckpointChange, CheckpointView, VersionStatus};
 
 use crate::app::App;
 use crate::cli::{CheckpointArgs, CheckpointCommand};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Table, ago, print, say_decision};
+use crate::terminal::{Table, eprint_decision, format_age, print_line};
 
 pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError> {
-    let session = app.find(&args.id).await?;
+    let session = app.find_session(&args.id).await?;
     let (session, json) = (&session, args.json);
     match args.command {
-        None => show(app, session, (None, false), json).await,
-        Some(CheckpointCommand::Show { n, all }) => show(app, session, (n, all), json).await,
-        Some(CheckpointCommand::List) => list(app, session, json).await,
-        Some(CheckpointCommand::Diff { from, to }) => diff(app, session, (from, to), json).await,
+        None => show_version(app, session, (None, false), json).await,
+        Some(CheckpointCommand::Show { n, all }) => {
+            show_version(app, session, (n, all), json).await
+        }
+        Some(CheckpointCommand::List) => list_versions(app, session, json).await,
+        Some(CheckpointCommand::Diff { from, to }) => {
+            diff_versions(app, session, (from, to), json).await
+        }
         Some(CheckpointCommand::Restore { n }) => {
-            let changed = app.engine.restore_checkpoint(session, n).await?;
-            let up_to = match changed.view.version.covers {
+            let change = app.engine.restore_checkpoint(session, n).await?;
+            let up_to = match change.view.version.covers {
                 0 => String::new(),
                 covers => format!(", up to turn {covers}"),
             };
-            let done =
+            let message =
                 format!("checkpoint {n} counts again{up_to}; what was said since is told in full");
-            tell(session, &changed, &done, json);
+            print_change(session, &change, &message, json);
             Ok(())
         }
-        Some(CheckpointCommand::Pin { item }) => pin(app, session, (item, true), json).await,
-        Some(CheckpointCommand::Unpin { item }) => pin(app, session, (item, false), json).await,
+        Some(CheckpointCommand::Pin { item }) => {
+            set_item_pinned(app, session, (item, true), json).await
+        }
+        Some(CheckpointCommand::Unpin { item }) => {
+            set_item_pinned(app, session, (item, false), json).await
+        }
         Some(CheckpointCommand::Edit) => {
-            let changed = edit::run(app, session).await?;
-            tell(session, &changed, "what you wrote counts from now on", json);
+            let change = edit::run(app, session).await?;
+            print_change(session, &change, "what you wrote counts from now on", json);
             Ok(())
         }
     }
 }
 
-async fn show(
+async fn show_version(
     app: &App,
     session: &Session,
     (n, all): (Option<u32>, bool),
@@ -52,61 +60,64 @@ async fn show(
 ) -> Result<(), CliError> {
     let view = app.engine.checkpoint(session, n).await?;
     if json {
-        print_json(&json::checkpoint(session, &view));
+        print_json(&json::checkpoint_json(session, &view));
     } else {
-        show::checkpoint(session, &view, all);
+        show::print_checkpoint(session, &view, all);
     }
     Ok(())
 }
 
-async fn pin(
+async fn set_item_pinned(
     app: &App,
     session: &Session,
     (item, pinned): (u32, bool),
     json: bool,
 ) -> Result<(), CliError> {
-    let changed = app.engine.pin(session, item, pinned).await?;
-    let text = changed.view.checkpoint.item(item);
+    let change = app
+        .engine
+        .pin_checkpoint_item(session, item, pinned)
+        .await?;
+    let text = change.view.checkpoint.find_item(item);
     let text = text.map_or("", |item| item.text.as_str());
-    let done = if pinned {
+    let message = if pinned {
         format!("item {item} stays, however often it is summed up: {text}")
     } else {
         format!("item {item} may go again where there is no room: {text}")
     };
-    tell(session, &changed, &done, json);
+    print_change(session, &change, &message, json);
     Ok(())
 }
 
 /// Prints the result of a change.
-fn tell(session: &Session, changed: &Changed, done: &str, json: bool) {
-    changed.decisions.iter().for_each(say_decision);
-    let view = &changed.view;
+fn print_change(session: &Session, change: &CheckpointChange, message: &str, json: bool) {
+    change.decisions.iter().for_each(eprint_decision);
+    let view = &change.view;
     if json {
-        print_json(&json::checkpoint(session, view));
-    } else if changed.is_new {
+        print_json(&json::checkpoint_json(session, view));
+    } else if change.is_new {
         let n = view.version.n;
-        print(&crate::terminal::one_line(&format!(
-            "checkpoint {n} is in force: {done}"
+        print_line(&crate::terminal::to_single_line(&format!(
+            "checkpoint {n} is in force: {message}"
         )));
     } else {
-        print(&format!(
+        print_line(&format!(
             "that is so already, no changes made; checkpoint {} is in force",
             view.version.n
         ));
     }
 }
 
-async fn list(app: &App, session: &Session, json: bool) -> Result<(), CliError> {
-    let versions = app.engine.versions(session).await?;
+async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), CliError> {
+    let versions = app.engine.checkpoint_versions(session).await?;
     if json {
         let rows = versions
             .iter()
-            .map(|(version, place)| json::version(version, *place));
+            .map(|(version, status)| json::version_json(version, *status));
         print_json(&rows.collect::<Vec<_>>());
         return Ok(());
     }
     if versions.is_empty() {
-        print(&format!(
+        print_line(&format!(
             "{} has no checkpoint yet; `segue session compact {}` makes one",
             session.id, session.id
         ));
@@ -114,36 +125,42 @@ async fn list(app: &App, session: &Session, json: bool) -> Result<(), CliError> 
     }
     let now = jiff::Timestamp::now();
     let mut table = Table::new(&["", "N", "TURNS", "TOKENS", "INSTEAD OF", "MADE", "WHY"]);
-    for (version, place) in &versions {
-        let mark = match place {
-            Place::InForce => "*",
-            Place::Earlier => "",
-            Place::Elsewhere => "(",
+    for (version, status) in &versions {
+        let marker = match status {
+            VersionStatus::Active => "*",
+            VersionStatus::Superseded => "",
+            VersionStatus::OffPath => "(",
         };
-        table.row(&[
-            mark.to_owned(),
+        table.add_row(&[
+            marker.to_owned(),
             version.n.to_string(),
             match version.covers {
                 0 => "before".to_owned(),
                 covers => format!("1-{covers}"),
             },
-            figure(version.tokens),
-            figure(version.replaced),
-            ago(version.at, now),
-            show::why(version.why).to_owned(),
+            format_count(version.tokens),
+            format_count(version.replaced),
+            format_age(version.at, now),
+            show::describe_reason(version.reason).to_owned(),
         ]);
     }
     table.print();
-    if versions.iter().any(|(_, place)| *place == Place::InForce) {
-        print("* in force");
+    if versions
+        .iter()
+        .any(|(_, status)| *status == VersionStatus::Active)
+    {
+        print_line("* in force");
     }
-    if versions.iter().any(|(_, place)| *place == Place::Elsewhere) {
-        print("( about turns that do not lead to where the session is now");
+    if versions
+        .iter()
+        .any(|(_, status)| *status == VersionStatus::OffPath)
+    {
+        print_line("( about turns that do not lead to where the session is now");
     }
     Ok(())
 }
 
-async fn diff(
+async fn diff_versions(
     app: &App,
     session: &Session,
     (from, to): (u32, u32),
@@ -151,62 +168,68 @@ async fn diff(
 ) -> Result<(), CliError> {
     let before = app.engine.checkpoint(session, Some(from)).await?;
     let after = app.engine.checkpoint(session, Some(to)).await?;
-    let (gone, changed, added) = differences(&before, &after);
+    let (removed, changed, added) = diff_items(&before, &after);
     if json {
         let changed = changed.iter().map(|(before, after)| {
-            serde_json::json!({ "before": json::item(before), "after": json::item(after) })
+            serde_json::json!({ "before": json::item_json(before), "after": json::item_json(after) })
         });
         print_json(&serde_json::json!({
             "session_id": session.id.as_str(),
             "from": from,
             "to": to,
-            "gone": gone.iter().map(|item| json::item(item)).collect::<Vec<_>>(),
+            "gone": removed.iter().map(|item| json::item_json(item)).collect::<Vec<_>>(),
             "changed": changed.collect::<Vec<_>>(),
-            "added": added.iter().map(|item| json::item(item)).collect::<Vec<_>>(),
+            "added": added.iter().map(|item| json::item_json(item)).collect::<Vec<_>>(),
         }));
         return Ok(());
     }
-    print(&format!(
+    print_line(&format!(
         "from checkpoint {from} to {to}: {} gone, {} changed, {} added",
-        gone.len(),
+        removed.len(),
         changed.len(),
         added.len()
     ));
-    let line = |mark: &str, item: &Item| {
-        let (kind, words) = (headed(item.kind), show::words(item));
-        let text = format!("{mark} {kind}: {words}  {}", show::origin(item));
-        print(&crate::terminal::one_line(&text));
+    let print_item = |marker: &str, item: &CheckpointItem| {
+        let (kind, content) = (kind_heading(item.kind), show::item_text(item));
+        let text = format!("{marker} {kind}: {content}  {}", show::format_origin(item));
+        print_line(&crate::terminal::to_single_line(&text));
     };
-    for item in gone {
-        line("-", item);
+    for item in removed {
+        print_item("-", item);
     }
     for (before, after) in changed {
-        line("-", before);
-        line("+", after);
+        print_item("-", before);
+        print_item("+", after);
     }
     for item in added {
-        line("+", item);
+        print_item("+", item);
     }
     Ok(())
 }
 
 /// Returns the removed, the changed and the added items.
-fn differences<'a>(
+fn diff_items<'a>(
     before: &'a CheckpointView,
     after: &'a CheckpointView,
-) -> (Vec<&'a Item>, Vec<(&'a Item, &'a Item)>, Vec<&'a Item>) {
-    let delta = Delta::between(&before.checkpoint, &after.checkpoint);
-    let gone = delta.gone.iter();
-    let gone = gone.filter_map(|id| before.checkpoint.item(*id)).collect();
+) -> (
+    Vec<&'a CheckpointItem>,
+    Vec<(&'a CheckpointItem, &'a CheckpointItem)>,
+    Vec<&'a CheckpointItem>,
+) {
+    let delta = CheckpointDelta::between(&before.checkpoint, &after.checkpoint);
+    let removed_ids = delta.removed_ids.iter();
+    let removed = removed_ids
+        .filter_map(|id| before.checkpoint.find_item(*id))
+        .collect();
     let (mut changed, mut added) = (Vec::new(), Vec::new());
-    for set in &delta.set {
-        let Some(item) = after.checkpoint.item(set.id) else {
+    for changed_item in &delta.changed_items {
+        let Some(item) = after.checkpoint.find_item(changed_item.id) else {
             continue;
         };
-        match before.checkpoint.item(set.id) {
+        match before.checkpoint.find_item(changed_item.id) {
             Some(old) => changed.push((old, item)),
             None => added.push(item),
         }
     }
-    (gone, changed, added)
+    (removed, changed, added)
 }

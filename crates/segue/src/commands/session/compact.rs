@@ -2,172 +2,190 @@
 
 use std::io::{IsTerminal, stderr};
 
-use segue_core::checkpoint::{Version, headed};
-use segue_core::hint::NextStep;
+use segue_core::checkpoint::{CheckpointVersion, kind_heading};
+use segue_core::hint::SuggestedAction;
 use segue_core::id::ProviderId;
-use segue_core::number_format::figure;
+use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{Compaction, Conversation, Summariser};
+use segue_engine::{CompactionPlan, Conversation, Summariser};
 use serde_json::json;
 
 use crate::app::{self, App};
-use crate::cli::{CompactArgs, SumsUp};
-use crate::config::Flags;
+use crate::cli::{CompactArgs, SummariserArg};
+use crate::config::ConfigFlags;
 use crate::error::CliError;
-use crate::frontend::Front;
+use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, print, say, say_decision};
+use crate::terminal::{Style, eprint_decision, eprint_line, print_line};
 
-pub(super) async fn run(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), CliError> {
+pub(super) async fn run(
+    app: &App,
+    frontend: Frontend<'_>,
+    args: &CompactArgs,
+) -> Result<(), CliError> {
     if args.dry_run {
-        return preview(app, front, args).await;
+        return preview_compaction(app, frontend, args).await;
     }
     // A missing summariser is reported before any change.
-    let reader = reader(app, args)?;
-    let session = app.take(&args.id).await?;
-    let compacted = app.engine.compact(&session).await?;
-    compacted.decisions.iter().for_each(say_decision);
-    let read = match &reader {
-        Some(reader) => read(app, &session, reader).await?,
+    let summariser = resolve_summariser(app, args)?;
+    let session = app.find_or_adopt(&args.id).await?;
+    let outcome = app.engine.compact(&session).await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    let summary = match &summariser {
+        Some(summariser) => run_summariser(app, &session, summariser).await?,
         None => None,
     };
-    let made = compacted.made.as_ref();
-    let made = made.map(|(version, compaction)| (Some(version), compaction));
-    tell((args, front), &session, made, read.as_ref());
+    let created = outcome.created.as_ref();
+    let result = created.map(|(version, plan)| (Some(version), plan));
+    print_compaction((args, frontend), &session, result, summary.as_ref());
     Ok(())
 }
 
 /// Builds the summariser from the argument, else from the configuration. `None` if neither names one.
-fn reader(app: &App, args: &CompactArgs) -> Result<Option<Summariser>, CliError> {
-    let config = app::configuration(&Flags::default())?.config;
+fn resolve_summariser(app: &App, args: &CompactArgs) -> Result<Option<Summariser>, CliError> {
+    let config = app::load_config(&ConfigFlags::default())?.config;
     let name = match &args.summariser {
-        Some(SumsUp::Nobody) => None,
-        Some(SumsUp::Agent(name)) => Some(name.clone()),
+        Some(SummariserArg::None) => None,
+        Some(SummariserArg::Agent(name)) => Some(name.clone()),
         None => config.summariser.clone(),
     };
-    let reader = name.map(|name| app::summariser(&app.home, &config, &name));
-    reader.transpose()
+    let selected = name.map(|name| app::build_summariser(&app.home, &config, &name));
+    selected.transpose()
 }
 
 /// Runs the summariser. `None` if the checkpoint has nothing for it to read.
-async fn read(app: &App, session: &Session, reader: &Summariser) -> Result<Option<Read>, CliError> {
-    let by = reader.agent.provider().clone();
+async fn run_summariser(
+    app: &App,
+    session: &Session,
+    summariser: &Summariser,
+) -> Result<Option<SummariserResult>, CliError> {
+    let provider = summariser.agent.provider().clone();
     if stderr().is_terminal() {
-        say(&Style::stderr().dim(&format!("{by} reads it …")));
+        eprint_line(&Style::stderr().dim(&format!("{provider} reads it …")));
     }
-    let Some(proposal) = app.engine.propose(&session.id, reader).await? else {
+    let Some(proposal) = app.engine.propose_summary(&session.id, summariser).await? else {
         return Ok(None);
     };
-    let taken = app.engine.take_up(proposal).await?;
-    taken.decisions.iter().for_each(say_decision);
-    let told = taken.decisions.last();
-    Ok(Some(Read {
-        by,
-        version: taken.made.map(|(version, _)| version),
-        told: told.map_or_else(String::new, |decision| decision.text.clone()),
+    let outcome = app.engine.apply_summary_proposal(proposal).await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    let last_decision = outcome.decisions.last();
+    Ok(Some(SummariserResult {
+        provider,
+        version: outcome.created.map(|(version, _)| version),
+        message: last_decision.map_or_else(String::new, |decision| decision.text.clone()),
     }))
 }
 
 /// Result of the summariser.
-struct Read {
-    by: ProviderId,
+struct SummariserResult {
+    provider: ProviderId,
     /// New version of the checkpoint. `None` if the summariser added nothing.
-    version: Option<Version>,
-    told: String,
+    version: Option<CheckpointVersion>,
+    message: String,
 }
 
 /// Shows the result of a compaction without saving it.
-async fn preview(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), CliError> {
-    let session = match app.find_any(&args.id).await? {
-        Conversation::Session(session, _) => app.up_to_date(*session).await,
+async fn preview_compaction(
+    app: &App,
+    frontend: Frontend<'_>,
+    args: &CompactArgs,
+) -> Result<(), CliError> {
+    let session = match app.find_conversation(&args.id).await? {
+        Conversation::Session(session, _) => app.reconcile_session(*session).await,
         Conversation::Native(native) => {
             let id = &native.session.head.id;
             return Err(CliError::failed(format!(
                 "only {} has session {id}, so that nothing of it is on record",
                 native.session.provider
             ))
-            .hint(format!(
+            .with_hint(format!(
                 "make it one of segue's first: segue session adopt {id}"
             )));
         }
     };
-    let compaction = match session.head {
-        Some(head) => app.engine.compaction(&session, head).await?,
+    let plan = match session.head {
+        Some(head) => app.engine.plan_compaction(&session, head).await?,
         None => None,
     };
-    let would = compaction.as_ref().map(|found| (None, found));
-    tell((args, front), &session, would, None);
+    let result = plan.as_ref().map(|plan| (None, plan));
+    print_compaction((args, frontend), &session, result, None);
     Ok(())
 }
 
 /// Prints the result or the preview of a compaction. The version is `None` for a preview.
-fn tell(
-    (args, front): (&CompactArgs, Front<'_>),
+fn print_compaction(
+    (args, frontend): (&CompactArgs, Frontend<'_>),
     session: &Session,
-    found: Option<(Option<&Version>, &Compaction)>,
-    read: Option<&Read>,
+    result: Option<(Option<&CheckpointVersion>, &CompactionPlan)>,
+    summary: Option<&SummariserResult>,
 ) {
-    let compaction = found.map(|(_, compaction)| compaction);
+    let plan = result.map(|(_, plan)| plan);
     if args.json {
-        let items = compaction.iter().flat_map(|found| counts(found));
+        let items = plan.iter().flat_map(|plan| count_items(plan));
         let items = items.map(|(kind, count)| (kind.as_str().to_owned(), json!(count)));
         print_json(&json!({
             "session_id": session.id.as_str(),
             "dry_run": args.dry_run,
-            "version": found.and_then(|(version, _)| version).map(|version| version.n),
-            "covers": compaction.map(|found| found.covers),
-            "turns": compaction.map_or(0, |found| found.turns),
-            "tokens": compaction.map(|found| found.tokens),
-            "replaced_tokens": compaction.map(|found| found.replaced),
-            "room": compaction.map(|found| found.room),
+            "version": result.and_then(|(version, _)| version).map(|version| version.n),
+            "covers": plan.map(|plan| plan.covers),
+            "turns": plan.map_or(0, |plan| plan.turns),
+            "tokens": plan.map(|plan| plan.tokens),
+            "replaced_tokens": plan.map(|plan| plan.replaced),
+            "room": plan.map(|plan| plan.max_tokens),
             "items": items.collect::<serde_json::Map<_, _>>(),
-            "summary": read.map(|read| json!({
-                "provider": read.by.as_str(),
-                "version": read.version.as_ref().map(|version| version.n),
-                "tokens": read.version.as_ref().map(|version| version.tokens),
-                "told": read.told,
+            "summary": summary.map(|summary| json!({
+                "provider": summary.provider.as_str(),
+                "version": summary.version.as_ref().map(|version| version.n),
+                "tokens": summary.version.as_ref().map(|version| version.tokens),
+                "told": summary.message,
             })),
         }));
         return;
     }
     let id = &session.id;
-    let Some((version, compaction)) = found else {
-        let nothing = "nothing was said since it was summed up last";
-        print(&match read.and_then(|read| read.version.as_ref()) {
-            Some(_) => {
-                format!("{id}: {nothing}; what was added to it is told to the next native session")
-            }
-            None => format!("{id}: {nothing}, no changes made"),
-        });
+    let Some((version, plan)) = result else {
+        let no_change = "nothing was said since it was summed up last";
+        print_line(
+            &match summary.and_then(|summary| summary.version.as_ref()) {
+                Some(_) => {
+                    format!(
+                        "{id}: {no_change}; what was added to it is told to the next native session"
+                    )
+                }
+                None => format!("{id}: {no_change}, no changes made"),
+            },
+        );
         return;
     };
-    let what = compaction.stands_for();
-    let tokens = figure(compaction.tokens);
+    let replaced_turns = plan.format_replaced_turns();
+    let tokens = format_count(plan.tokens);
     match version {
         Some(version) => {
             let n = version.n;
-            print(&format!(
-                "{id}: {what} are summed up in checkpoint {n}, of {tokens}"
+            print_line(&format!(
+                "{id}: {replaced_turns} are summed up in checkpoint {n}, of {tokens}"
             ));
         }
-        None => print(&format!("{id}: {what} would be summed up in {tokens}")),
+        None => print_line(&format!(
+            "{id}: {replaced_turns} would be summed up in {tokens}"
+        )),
     }
-    for (kind, count) in counts(compaction) {
-        print(&format!("{count:>6}  {}", headed(kind)));
+    for (kind, count) in count_items(plan) {
+        print_line(&format!("{count:>6}  {}", kind_heading(kind)));
     }
-    if compaction.tokens >= compaction.replaced {
-        print("That takes no less than what it stands for: there is little to sum up yet.");
+    if plan.tokens >= plan.replaced {
+        print_line("That takes no less than what it stands for: there is little to sum up yet.");
     }
-    let (lead, step) = match version {
-        Some(_) => ("Look at it", NextStep::LookAtCheckpoint(id.clone())),
-        None => ("Do it", NextStep::Compact(id.clone())),
+    let (lead, action) = match version {
+        Some(_) => ("Look at it", SuggestedAction::ShowCheckpoint(id.clone())),
+        None => ("Do it", SuggestedAction::Compact(id.clone())),
     };
-    print(&format!("{lead} with: {}", front.words(&step)));
+    print_line(&format!("{lead} with: {}", frontend.format_action(&action)));
 }
 
 /// Returns the number of items of each kind.
-fn counts(compaction: &Compaction) -> Vec<(segue_core::checkpoint::ItemKind, usize)> {
+fn count_items(plan: &CompactionPlan) -> Vec<(segue_core::checkpoint::ItemKind, usize)> {
     let kinds = segue_core::checkpoint::ItemKind::ALL.into_iter();
-    let counted = kinds.map(|kind| (kind, compaction.checkpoint.of(kind).count()));
-    counted.filter(|(_, count)| *count > 0).collect()
+    let counts = kinds.map(|kind| (kind, plan.checkpoint.items_of_kind(kind).count()));
+    counts.filter(|(_, count)| *count > 0).collect()
 }

@@ -1,78 +1,78 @@
 //! `segue session context`: the project context of a session.
 
-use segue_core::brief::{Context, Document, TaskSummary};
-use segue_core::number_format::figure;
-use segue_engine::{Conversation, EngineError, Gathered, Gathering};
+use segue_core::brief::{Document, ProjectContext, TaskSummary};
+use segue_core::number_format::format_count;
+use segue_engine::{ContextRebuild, Conversation, EngineError, GatheredContext};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::cli::ContextArgs;
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{clean, print, say};
+use crate::terminal::{eprint_line, print_line, strip_control_chars};
 
 pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
-    let session = match app.find_any(&args.one.id).await? {
+    let session = match app.find_conversation(&args.one.id).await? {
         Conversation::Session(session, _) => *session,
         native @ Conversation::Native(_) => {
-            return Err(EngineError::OnlyNative(native.id()).into());
+            return Err(EngineError::NotAdopted(native.id()).into());
         }
     };
-    let role = app.engine.role_of(&session)?;
+    let role = app.engine.session_role(&session)?;
     let gathered = if args.refresh {
         app.engine.refresh_context(&session, true).await?
     } else {
-        app.engine.context_of(&session, false).await?
+        app.engine.current_context(&session, false).await?
     };
     if args.one.json {
-        let mut shape = shape(&gathered);
-        shape["session_id"] = session.id.as_str().into();
-        shape["role"] = role.map(|role| role.name.as_str()).into();
-        print_json(&shape);
+        let mut object = context_json(&gathered);
+        object["session_id"] = session.id.as_str().into();
+        object["role"] = role.map(|role| role.name.as_str()).into();
+        print_json(&object);
         return Ok(());
     }
-    let text = gathered.kept.context.written();
-    print(clean(&text).trim_end());
-    print("");
-    print(&format!(
+    let text = gathered.cached.context.render();
+    print_line(strip_control_chars(&text).trim_end());
+    print_line("");
+    print_line(&format!(
         "{} tokens; {}",
-        figure(gathered.kept.tokens),
-        words(&gathered)
+        format_count(gathered.cached.tokens),
+        describe_rebuild(&gathered)
     ));
     if role.is_none() {
-        say("the session has no role, so that no agent is told this");
+        eprint_line("the session has no role, so that no agent is told this");
     }
     Ok(())
 }
 
 /// Describes when and why the context was gathered.
-fn words(gathered: &Gathered) -> String {
-    let at = gathered.kept.at.strftime("%Y-%m-%d %H:%M:%S UTC");
-    match &gathered.why {
-        Gathering::Kept => format!("as it was gathered at {at}"),
-        Gathering::First => "gathered now".to_owned(),
-        Gathering::Asked => "gathered anew, and nothing had changed".to_owned(),
-        Gathering::Changed(names) => {
+fn describe_rebuild(gathered: &GatheredContext) -> String {
+    let at = gathered.cached.at.strftime("%Y-%m-%d %H:%M:%S UTC");
+    match &gathered.rebuild {
+        ContextRebuild::NotNeeded => format!("as it was gathered at {at}"),
+        ContextRebuild::First => "gathered now".to_owned(),
+        ContextRebuild::Requested => "gathered anew, and nothing had changed".to_owned(),
+        ContextRebuild::SourcesChanged(names) => {
             format!("gathered anew, since it changed: {}", names.join(", "))
         }
     }
 }
 
-fn shape(gathered: &Gathered) -> Value {
-    let Context {
+fn context_json(gathered: &GatheredContext) -> Value {
+    let ProjectContext {
         structure,
         documents,
         commits,
         feature,
         task,
         notes,
-    } = &gathered.kept.context;
+    } = &gathered.cached.context;
     let commits = commits.iter().map(|commit| {
         json!({ "hash": commit.hash, "message": commit.message, "author": commit.author, "date": commit.date })
     });
-    let changed = match &gathered.why {
-        Gathering::Changed(names) => names.clone(),
-        Gathering::Kept | Gathering::First | Gathering::Asked => Vec::new(),
+    let changed_sources = match &gathered.rebuild {
+        ContextRebuild::SourcesChanged(names) => names.clone(),
+        ContextRebuild::NotNeeded | ContextRebuild::First | ContextRebuild::Requested => Vec::new(),
     };
     json!({
         "project": {
@@ -82,40 +82,40 @@ fn shape(gathered: &Gathered) -> Value {
                 "has_tests": structure.has_tests,
                 "has_docs": structure.has_docs,
             },
-            "documents": documents.iter().map(document).collect::<Vec<_>>(),
+            "documents": documents.iter().map(document_json).collect::<Vec<_>>(),
             "recent_commits": commits.collect::<Vec<_>>(),
         },
         "feature": feature.as_ref().map(|feature| json!({
             "name": feature.name,
-            "spec": feature.spec.as_ref().map(document),
-            "tasks": tasks(&feature.tasks),
+            "spec": feature.spec.as_ref().map(document_json),
+            "tasks": tasks_json(&feature.tasks),
             "more_tasks": feature.more_tasks,
         })),
         "task": task.as_ref().map(|task| json!({
             "title": task.title,
             "description": task.description,
-            "dependencies": tasks(&task.dependencies),
-            "dependents": tasks(&task.dependents),
+            "dependencies": tasks_json(&task.dependencies),
+            "dependents": tasks_json(&task.dependents),
         })),
         "notes": notes,
-        "tokens": gathered.kept.tokens,
-        "updated_at": gathered.kept.at.to_string(),
-        "gathered": gathered.why != Gathering::Kept,
-        "changed": changed,
+        "tokens": gathered.cached.tokens,
+        "updated_at": gathered.cached.at.to_string(),
+        "gathered": gathered.rebuild != ContextRebuild::NotNeeded,
+        "changed": changed_sources,
     })
 }
 
-fn document(document: &Document) -> Value {
+fn document_json(document: &Document) -> Value {
     json!({
         "name": document.name,
         "text": document.text,
         "bytes": document.size,
-        "cut": document.is_cut(),
+        "cut": document.is_truncated(),
     })
 }
 
-fn tasks(tasks: &[TaskSummary]) -> Vec<Value> {
-    let shape = |task: &TaskSummary| {
+fn tasks_json(tasks: &[TaskSummary]) -> Vec<Value> {
+    let task_json = |task: &TaskSummary| {
         json!({
             "id": task.id,
             "title": task.title,
@@ -123,5 +123,5 @@ fn tasks(tasks: &[TaskSummary]) -> Vec<Value> {
             "description": task.description,
         })
     };
-    tasks.iter().map(shape).collect()
+    tasks.iter().map(task_json).collect()
 }

@@ -1,315 +1,341 @@
-//! The commands `segue session delete` and `forget`.
+//! The commands `segue session delete` and `forget_session`.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use segue_catalog::Belongings;
+use segue_catalog::SessionArtifacts;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, SessionRef};
-use segue_engine::{Conversation, DeletePlan, Deleted, Doomed, EngineError, Extent, Fate, Means};
+use segue_engine::{
+    Conversation, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope, EngineError,
+    PlannedDeletion,
+};
 use serde_json::{Value, json};
 
 use crate::app::{self, App};
 use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, clean, one_line, print, say, say_decision};
+use crate::terminal::{
+    Style, eprint_decision, eprint_line, print_line, strip_control_chars, to_single_line,
+};
 
 pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     if !args.dry_run {
-        by_name(&args.one.id)?;
+        reject_list_number(&args.one.id)?;
     }
-    let extent = if args.native {
-        Extent::Native
+    let scope = if args.native {
+        DeleteScope::Native
     } else {
-        Extent::Everything
+        DeleteScope::Everything
     };
-    let fate = if args.purge { Fate::Purge } else { Fate::Trash };
-    let found = app.engine.find_any(&args.one.id, &app.standpoint()).await;
-    let conversation = match (found, &args.one.id) {
+    let mode = if args.purge {
+        DeleteMode::Purge
+    } else {
+        DeleteMode::Trash
+    };
+    let lookup = app
+        .engine
+        .find_conversation(&args.one.id, &app.ref_context())
+        .await;
+    let conversation = match (lookup, &args.one.id) {
         // The session may exist only as a copy.
         (Err(EngineError::NoMatch(text)), SessionRef::Text(_)) => {
-            return only_copies(app, args, &text);
+            return delete_copies(app, args, &text);
         }
-        (found, _) => found?,
+        (lookup, _) => lookup?,
     };
-    let plan = app.engine.plan_delete(&conversation, extent, fate).await?;
+    let plan = app.engine.plan_delete(&conversation, scope, mode).await?;
     if args.dry_run {
-        tell_plan(&conversation, &plan, args);
+        print_delete_plan(&conversation, &plan, args);
         return Ok(());
     }
-    let sure = args.yes || plan.is_empty();
-    if !sure && !confirmed(&question(&conversation, &plan), "deleting")? {
-        say("nothing was deleted");
+    let skip_confirmation = args.yes || plan.is_empty();
+    if !skip_confirmation && !ask_confirmation(&format_question(&conversation, &plan), "deleting")?
+    {
+        eprint_line("nothing was deleted");
         return Ok(());
     }
-    for doomed in &plan.natives {
-        if let Some(seconds) = doomed.fresh {
-            let mark = Style::stderr().yellow("segue:");
-            let id = doomed.id();
-            say(&format!(
-                "{mark} {id} was written to {seconds} s ago; an agent that is still at work in it would write on"
+    for planned in &plan.natives {
+        if let Some(seconds) = planned.seconds_since_write {
+            let prefix = Style::stderr().yellow("segue:");
+            let id = planned.id();
+            eprint_line(&format!(
+                "{prefix} {id} was written to {seconds} s ago; an agent that is still at work in it would write on"
             ));
         }
     }
-    let deleted = app.engine.delete_conversation(&plan).await?;
-    deleted.decisions.iter().for_each(say_decision);
-    tell_deleted(&conversation, &plan, &deleted, args);
+    let outcome = app.engine.delete_conversation(&plan).await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    print_delete_outcome(&conversation, &plan, &outcome, args);
     Ok(())
 }
 
 /// Rejects a number from a list, because it may refer to another session in the next list.
-fn by_name(id: &SessionRef) -> Result<(), CliError> {
+fn reject_list_number(id: &SessionRef) -> Result<(), CliError> {
     match id {
         SessionRef::Number(number) => Err(CliError::usage(format!(
             "to delete a session, name it: {number} may mean another one in the next list"
         ))
-        .hint("use its id, or the beginning of it")),
+        .with_hint("use its id, or the beginning of it")),
         SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_) => Ok(()),
     }
 }
 
 /// Handles a session of which only copies in the archive or the trash exist.
-fn only_copies(app: &App, args: &DeleteArgs, text: &str) -> Result<(), CliError> {
-    let copy = match app.engine.find_copy(text) {
+fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), CliError> {
+    let copy = match app.engine.find_copy(reference) {
         Ok(copy) => copy,
-        Err(EngineError::NoCopy(_)) => return Err(EngineError::NoMatch(text.to_owned()).into()),
+        Err(EngineError::NoCopy(_)) => {
+            return Err(EngineError::NoMatch(reference.to_owned()).into());
+        }
         Err(error) => return Err(error.into()),
     };
     let id = format!("{}:{}", copy.manifest.provider, copy.manifest.id);
-    let place = copy.path.display();
+    let path = copy.path.display();
     if !args.purge {
-        return Err(CliError::failed(format!("{id} is deleted already; a copy is in {place}"))
-            .hint(format!(
+        return Err(CliError::failed(format!("{id} is deleted already; a copy is in {path}"))
+            .with_hint(format!(
                 "`segue session restore {id}` brings it back; `segue session delete --purge {id}` removes the copy"
             )));
     }
     if args.dry_run {
-        print(&format!("Would remove what is kept of {id} in {place}."));
+        print_line(&format!("Would remove what is kept of {id} in {path}."));
         return Ok(());
     }
-    if !args.yes && !confirmed(&format!("Remove what is kept of {id} for good"), "deleting")? {
-        say("nothing was deleted");
+    if !args.yes && !ask_confirmation(&format!("Remove what is kept of {id} for good"), "deleting")?
+    {
+        eprint_line("nothing was deleted");
         return Ok(());
     }
     app.engine.purge_copies(&copy)?;
     if args.one.json {
         print_json(&json!({ "deleted": id, "native": [], "spared": [], "dry_run": false }));
     } else {
-        print(&format!("Removed what was kept of {id}."));
+        print_line(&format!("Removed what was kept of {id}."));
     }
     Ok(())
 }
 
-fn title(conversation: &Conversation) -> String {
+fn conversation_title(conversation: &Conversation) -> String {
     match conversation {
-        Conversation::Session(session, _) => clean(session.title.as_str()),
-        Conversation::Native(native) => one_line(&super::list::title(native)),
+        Conversation::Session(session, _) => strip_control_chars(session.title.as_str()),
+        Conversation::Native(native) => to_single_line(&super::list::native_title(native)),
     }
 }
 
-fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
+fn format_question(conversation: &Conversation, plan: &DeletePlan) -> String {
     let id = conversation.id();
-    let title = title(conversation);
+    let title = conversation_title(conversation);
     let turns = match conversation {
-        Conversation::Session(session, _) => format!(", {}", turns(session.turns)),
+        Conversation::Session(session, _) => format!(", {}", format_turn_count(session.turns)),
         Conversation::Native(_) => String::new(),
     };
     let natives: Vec<String> = match conversation {
         Conversation::Session(..) => {
-            let doomed = plan.natives.iter().map(|doomed| doomed.id().to_string());
+            let planned_ids = plan.natives.iter().map(|planned| planned.id().to_string());
             // Other native sessions may go to the trash, but this one is always deleted permanently.
-            let alone = if plan.natives.is_empty() {
+            let suffix = if plan.natives.is_empty() {
                 ""
             } else {
                 " (for good)"
             };
-            let rehearsed = plan.rehearsed.iter();
-            let rehearsed = rehearsed.map(|(id, _)| format!("{}{alone}", rehearsed_name(id)));
-            doomed.chain(rehearsed).collect()
+            let rehearsal_files = plan.rehearsal_files.iter();
+            let rehearsal_names =
+                rehearsal_files.map(|(id, _)| format!("{}{suffix}", rehearsal_session_name(id)));
+            planned_ids.chain(rehearsal_names).collect()
         }
         Conversation::Native(_) => Vec::new(),
     };
-    let fate = match plan.fate {
-        Fate::Purge => " for good",
-        Fate::Trash if plan.keeps_nothing() => " for good: nothing of it goes to the trash",
-        Fate::Trash => "",
+    let ending = match plan.mode {
+        DeleteMode::Purge => " for good",
+        DeleteMode::Trash if plan.has_no_copies() => " for good: nothing of it goes to the trash",
+        DeleteMode::Trash => "",
     };
-    let with = match (plan.extent, natives.is_empty()) {
+    let with_natives = match (plan.scope, natives.is_empty()) {
         (_, true) => String::new(),
-        (Extent::Everything, false) => format!(" with {}", natives.join(", ")),
-        (Extent::Native, false) => {
-            return format!("Delete {} of {id} ({title}){fate}", natives.join(", "));
+        (DeleteScope::Everything, false) => format!(" with {}", natives.join(", ")),
+        (DeleteScope::Native, false) => {
+            return format!("Delete {} of {id} ({title}){ending}", natives.join(", "));
         }
     };
-    format!("Delete {id} ({title}{turns}){with}{fate}")
+    format!("Delete {id} ({title}{turns}){with_natives}{ending}")
 }
 
 /// Returns the name of a session of the rehearsal agent.
-fn rehearsed_name(id: &NativeId) -> String {
+fn rehearsal_session_name(id: &NativeId) -> String {
     format!("{}:{id}", ProviderId::rehearsal())
 }
 
-fn turns(count: u32) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} turn{s}")
+fn format_turn_count(count: u32) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} turn{plural}")
 }
 
-fn by(means: &Means) -> String {
-    match means {
-        Means::Own(command) => format!("by `{command}`"),
-        Means::Files => "by removing its files".to_owned(),
-        Means::Copy => "from the archive, which alone has it".to_owned(),
-        Means::NoProgram => {
+fn describe_method(method: &DeleteMethod) -> String {
+    match method {
+        DeleteMethod::AgentCommand(command) => format!("by `{command}`"),
+        DeleteMethod::Files => "by removing its files".to_owned(),
+        DeleteMethod::ArchiveCopy => "from the archive, which alone has it".to_owned(),
+        DeleteMethod::NoProgram => {
             "by nobody: only its agent's program could, and it was not found".to_owned()
         }
     }
 }
 
 /// Prints the planned deletion.
-fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
+fn print_delete_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
     if args.one.json {
-        let natives = plan.natives.iter().map(|doomed| native_json(doomed, None));
+        let natives = plan
+            .natives
+            .iter()
+            .map(|planned| native_deletion_json(planned, None));
         print_json(&plan_json(conversation, plan, natives.collect(), true));
         return;
     }
     if let Some(session) = plan
         .session
         .as_ref()
-        .filter(|_| plan.extent == Extent::Everything)
+        .filter(|_| plan.scope == DeleteScope::Everything)
     {
-        let title = clean(session.title.as_str());
-        print(&format!(
+        let title = strip_control_chars(session.title.as_str());
+        print_line(&format!(
             "Would delete {} ({title}, {}).",
             session.id,
-            turns(session.turns)
+            format_turn_count(session.turns)
         ));
     }
-    for doomed in &plan.natives {
-        let after = match (&plan.fate, &doomed.means) {
-            (Fate::Trash, Means::Copy) => ", into the trash",
-            (Fate::Trash, _) => ", after a copy went to the trash",
-            (Fate::Purge, _) => ", for good",
+    for planned in &plan.natives {
+        let suffix = match (&plan.mode, &planned.method) {
+            (DeleteMode::Trash, DeleteMethod::ArchiveCopy) => ", into the trash",
+            (DeleteMode::Trash, _) => ", after a copy went to the trash",
+            (DeleteMode::Purge, _) => ", for good",
         };
-        let files = files(doomed);
+        let files = list_own_files(planned);
         // An agent that stores sessions in a database has no files.
-        let end = if files.is_empty() { "." } else { ":" };
-        print(&format!(
-            "Would delete {} {}{after}{end}",
-            doomed.id(),
-            by(&doomed.means)
+        let punctuation = if files.is_empty() { "." } else { ":" };
+        print_line(&format!(
+            "Would delete {} {}{suffix}{punctuation}",
+            planned.id(),
+            describe_method(&planned.method)
         ));
         for path in files {
-            print(&format!("  {path}"));
+            print_line(&format!("  {path}"));
         }
-        if let Some(busy) = &doomed.busy {
-            print(&format!(
+        if let Some(process) = &planned.process {
+            print_line(&format!(
                 "But process {} ({}) is at work in it.",
-                busy.pid,
-                clean(&busy.program)
+                process.pid,
+                strip_control_chars(&process.program)
             ));
         }
-        if let Some(seconds) = doomed.fresh {
-            print(&format!("It was written to {seconds} s ago."));
+        if let Some(seconds) = planned.seconds_since_write {
+            print_line(&format!("It was written to {seconds} s ago."));
         }
-        if doomed.archived && doomed.means != Means::Copy {
-            print(match plan.fate {
-                Fate::Trash => "The copy in the archive would stay.",
-                Fate::Purge => "The copy in the archive would go too.",
+        if planned.is_archived && planned.method != DeleteMethod::ArchiveCopy {
+            print_line(match plan.mode {
+                DeleteMode::Trash => "The copy in the archive would stay.",
+                DeleteMode::Purge => "The copy in the archive would go too.",
             });
         }
     }
-    for (id, path) in &plan.rehearsed {
-        let name = rehearsed_name(id);
-        print(&format!(
+    for (id, path) in &plan.rehearsal_files {
+        let name = rehearsal_session_name(id);
+        print_line(&format!(
             "Would delete {name} by removing its file, for good:"
         ));
-        print(&format!("  {}", path.display()));
+        print_line(&format!("  {}", path.display()));
     }
-    if plan.keeps_nothing() && !plan.is_empty() {
-        print("Nothing of it would go to the trash, so nothing could bring it back.");
+    if plan.has_no_copies() && !plan.is_empty() {
+        print_line("Nothing of it would go to the trash, so nothing could bring it back.");
     }
-    tell_spared(plan, "Would leave");
+    print_skipped(plan, "Would leave");
 }
 
-fn files(doomed: &Doomed) -> Vec<String> {
-    let belongings = doomed.belongings.iter();
-    let paths = belongings.flat_map(Belongings::own_files);
+fn list_own_files(planned: &PlannedDeletion) -> Vec<String> {
+    let artifacts = planned.artifacts.iter();
+    let paths = artifacts.flat_map(SessionArtifacts::own_files);
     paths.map(|path| path.display().to_string()).collect()
 }
 
-fn tell_spared(plan: &DeletePlan, what: &str) {
-    for spared in &plan.spared {
-        let (provider, id, why) = (&spared.provider, &spared.id, &spared.why);
-        print(&format!("{what} {provider}:{id}: {why}."));
+fn print_skipped(plan: &DeletePlan, action: &str) {
+    for skipped in &plan.skipped {
+        let (provider, id, reason) = (&skipped.provider, &skipped.id, &skipped.reason);
+        print_line(&format!("{action} {provider}:{id}: {reason}."));
     }
 }
 
-fn tell_deleted(
+fn print_delete_outcome(
     conversation: &Conversation,
     plan: &DeletePlan,
-    deleted: &Deleted,
+    outcome: &DeleteOutcome,
     args: &DeleteArgs,
 ) {
     if args.one.json {
-        let natives = plan.natives.iter().zip(&deleted.natives);
-        let natives = natives.map(|(doomed, (_, _, copy))| native_json(doomed, copy.as_deref()));
+        let natives = plan.natives.iter().zip(&outcome.natives);
+        let natives =
+            natives.map(|(planned, (_, _, copy))| native_deletion_json(planned, copy.as_deref()));
         print_json(&plan_json(conversation, plan, natives.collect(), false));
         return;
     }
-    let (id, title) = (conversation.id(), title(conversation));
-    match plan.extent {
-        Extent::Native if plan.is_empty() => {
-            print(&format!("Nothing is there to delete of {id}."));
+    let (id, title) = (conversation.id(), conversation_title(conversation));
+    match plan.scope {
+        DeleteScope::Native if plan.is_empty() => {
+            print_line(&format!("Nothing is there to delete of {id}."));
         }
-        Extent::Native if plan.session.is_some() => {
-            print(&format!(
+        DeleteScope::Native if plan.session.is_some() => {
+            print_line(&format!(
                 "Deleted what agents have of {id} ({title}); segue's record stays."
             ));
         }
-        Extent::Everything | Extent::Native => print(&format!("Deleted {id} ({title}).")),
+        DeleteScope::Everything | DeleteScope::Native => {
+            print_line(&format!("Deleted {id} ({title})."))
+        }
     }
-    for (native, _, copy) in &deleted.natives {
+    for (native, _, copy) in &outcome.natives {
         if copy.is_some() {
-            print(&format!(
+            print_line(&format!(
                 "{native} is in the trash; `segue session restore {native}` brings it back."
             ));
         } else if plan.session.is_some() {
-            print(&format!("{native} is gone for good."));
+            print_line(&format!("{native} is gone for good."));
         }
     }
-    for doomed in &plan.natives {
-        if doomed.archived && doomed.means != Means::Copy && plan.fate == Fate::Trash {
-            let native = doomed.id();
-            print(&format!(
+    for planned in &plan.natives {
+        if planned.is_archived
+            && planned.method != DeleteMethod::ArchiveCopy
+            && plan.mode == DeleteMode::Trash
+        {
+            let native = planned.id();
+            print_line(&format!(
                 "The copy of {native} in the archive stays, and is listed; delete it again to be rid of that, too."
             ));
         }
     }
-    tell_spared(plan, "Left");
+    print_skipped(plan, "Left");
 }
 
-fn native_json(doomed: &Doomed, copy: Option<&Path>) -> Value {
-    let (by, command) = match &doomed.means {
-        Means::Own(command) => ("agent", Some(command)),
-        Means::Files => ("files", None),
-        Means::Copy => ("archive", None),
-        Means::NoProgram => ("nobody", None),
+fn native_deletion_json(planned: &PlannedDeletion, copy: Option<&Path>) -> Value {
+    let (method, command) = match &planned.method {
+        DeleteMethod::AgentCommand(command) => ("agent", Some(command)),
+        DeleteMethod::Files => ("files", None),
+        DeleteMethod::ArchiveCopy => ("archive", None),
+        DeleteMethod::NoProgram => ("nobody", None),
     };
     json!({
-        "provider": doomed.session.provider.as_str(),
-        "native_session_id": doomed.session.head.id.as_str(),
-        "by": by,
+        "provider": planned.session.provider.as_str(),
+        "native_session_id": planned.session.head.id.as_str(),
+        "by": method,
         "command": command,
-        "files": files(doomed),
+        "files": list_own_files(planned),
         "copy": copy.map(|path| path.display().to_string()),
-        "in_use_by": doomed.busy.as_ref().map(|busy| busy.pid),
+        "in_use_by": planned.process.as_ref().map(|process| process.pid),
     })
 }
 
 /// Returns the JSON for a session of the rehearsal agent, which never has a copy.
-fn rehearsed_json(id: &NativeId, path: &Path) -> Value {
+fn rehearsal_json(id: &NativeId, path: &Path) -> Value {
     json!({
         "provider": ProviderId::rehearsal().as_str(),
         "native_session_id": id.as_str(),
@@ -327,49 +353,54 @@ fn plan_json(
     mut natives: Vec<Value>,
     dry_run: bool,
 ) -> Value {
-    let rehearsed = plan.rehearsed.iter();
-    natives.extend(rehearsed.map(|(id, path)| rehearsed_json(id, path)));
-    let spared = plan.spared.iter().map(|spared| {
+    let rehearsal_files = plan.rehearsal_files.iter();
+    natives.extend(rehearsal_files.map(|(id, path)| rehearsal_json(id, path)));
+    let skipped = plan.skipped.iter().map(|native| {
         json!({
-            "provider": spared.provider.as_str(),
-            "native_session_id": spared.id.as_str(),
-            "why": spared.why,
+            "provider": native.provider.as_str(),
+            "native_session_id": native.id.as_str(),
+            "why": native.reason,
         })
     });
     json!({
         "deleted": conversation.id().to_string(),
         "native": natives,
-        "spared": spared.collect::<Vec<_>>(),
+        "spared": skipped.collect::<Vec<_>>(),
         "dry_run": dry_run,
     })
 }
 
 /// Deletes only segue's record of a session.
-pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError> {
-    by_name(&args.one.id)?;
-    let session = app.find(&args.one.id).await?;
-    let (id, title) = (&session.id, clean(session.title.as_str()));
-    let legs = app.engine.view(session.clone()).await?.legs;
-    let left = Left::by(&legs, |agent| app.engine.lists(agent));
-    let turns = turns(session.turns);
-    let question = format!("Forget {id} ({title}, {turns}){}", left.before());
-    if !args.yes && !confirmed(&question, "forgetting")? {
-        say("nothing was forgotten");
+pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), CliError> {
+    reject_list_number(&args.one.id)?;
+    let session = app.find_session(&args.one.id).await?;
+    let (id, title) = (&session.id, strip_control_chars(session.title.as_str()));
+    let legs = app.engine.session_view(session.clone()).await?.legs;
+    let remaining = RemainingNatives::from_legs(&legs, |agent| app.engine.can_list_sessions(agent));
+    let turns = format_turn_count(session.turns);
+    let question = format!(
+        "Forget {id} ({title}, {turns}){}",
+        remaining.confirmation_warning()
+    );
+    if !args.yes && !ask_confirmation(&question, "forgetting")? {
+        eprint_line("nothing was forgotten");
         return Ok(());
     }
     app.engine
-        .delete(&session)
+        .delete_session(&session)
         .await?
         .iter()
-        .for_each(say_decision);
+        .for_each(eprint_decision);
     // Copies that protected the native sessions of the session are deleted with it.
     let natives: Vec<_> = legs
         .iter()
         .filter_map(|leg| leg.native_id.as_ref())
         .collect();
     for native in &natives {
-        if let Err(error) = segue_agents::forget_kept(&app::kept(&app.home), native) {
-            say(&format!(
+        if let Err(error) =
+            segue_agents::remove_session_copies(&app::agent_files_dir(&app.home), native)
+        {
+            eprint_line(&format!(
                 "segue: a copy of {native} could not be removed: {error}"
             ));
         }
@@ -377,37 +408,40 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
     if args.one.json {
         print_json(&json!({ "forgotten": id.as_str() }));
     } else {
-        print(&format!("Forgot {id} ({title})."));
-        left.after().iter().for_each(|line| print(line));
+        print_line(&format!("Forgot {id} ({title})."));
+        remaining
+            .result_lines()
+            .iter()
+            .for_each(|line| print_line(line));
     }
     Ok(())
 }
 
 /// Native sessions that remain after segue forgets a session.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Left {
+struct RemainingNatives {
     /// Whether a native session remains that segue lists.
-    listed: bool,
+    has_listed_native: bool,
     /// Agents whose native sessions cannot be found without segue's record.
-    out_of_reach: BTreeSet<ProviderId>,
+    unlisted_agents: BTreeSet<ProviderId>,
 }
 
-impl Left {
-    fn by(legs: &[Leg], lists: impl Fn(&ProviderId) -> bool) -> Self {
-        let mut left = Self::default();
+impl RemainingNatives {
+    fn from_legs(legs: &[Leg], can_list: impl Fn(&ProviderId) -> bool) -> Self {
+        let mut remaining = Self::default();
         for leg in legs.iter().filter(|leg| leg.native_id.is_some()) {
-            if lists(&leg.provider) {
-                left.listed = true;
+            if can_list(&leg.provider) {
+                remaining.has_listed_native = true;
             } else {
-                left.out_of_reach.insert(leg.provider.clone());
+                remaining.unlisted_agents.insert(leg.provider.clone());
             }
         }
-        left
+        remaining
     }
 
     /// Returns the warning for the confirmation.
-    fn before(&self) -> &'static str {
-        if self.listed {
+    fn confirmation_warning(&self) -> &'static str {
+        if self.has_listed_native {
             ""
         } else {
             " for good: nothing of it can be found through segue then"
@@ -415,29 +449,33 @@ impl Left {
     }
 
     /// Returns the messages after the deletion.
-    fn after(&self) -> Vec<String> {
-        let listed = "What its agent has of it stays, and is listed by itself from now on.";
-        let mut lines: Vec<String> = self.listed.then(|| listed.to_owned()).into_iter().collect();
-        let lost = self.out_of_reach.iter().map(|agent| {
+    fn result_lines(&self) -> Vec<String> {
+        let listed_line = "What its agent has of it stays, and is listed by itself from now on.";
+        let mut lines: Vec<String> = self
+            .has_listed_native
+            .then(|| listed_line.to_owned())
+            .into_iter()
+            .collect();
+        let unlisted_lines = self.unlisted_agents.iter().map(|agent| {
             format!("What {agent} has of it stays, but can't be found through segue any more.")
         });
-        lines.extend(lost);
+        lines.extend(unlisted_lines);
         lines
     }
 }
 
-fn confirmed(question: &str, doing: &str) -> Result<bool, CliError> {
+fn ask_confirmation(question: &str, action: &str) -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage(format!(
-            "{doing} needs a confirmation, and there is no terminal to ask on"
+            "{action} needs a confirmation, and there is no terminal to ask on"
         ))
-        .hint("add --yes"));
+        .with_hint("add --yes"));
     }
     let _ = write!(std::io::stderr().lock(), "{question}? [y/N] ");
-    let mut line = String::new();
+    let mut answer = String::new();
     std::io::stdin()
         .lock()
-        .read_line(&mut line)
-        .map_err(|error| CliError::failed("cannot read the answer").because(&error))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+        .read_line(&mut answer)
+        .map_err(|error| CliError::failed("cannot read the answer").with_cause(&error))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

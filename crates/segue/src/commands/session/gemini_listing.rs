@@ -9,113 +9,130 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use segue_agents::known;
-use segue_catalog::{Found, Head, IdHint, Kind, Listed, NativeSession, parse_listing};
+use segue_catalog::{
+    GeminiListedSession, IdHint, NativeSession, NativeSessionKind, SessionHead, SessionLocation,
+    parse_listing,
+};
 use segue_core::id::ProviderId;
 use segue_core::session::{Title, TitleSource};
-use segue_engine::{Conversation, Conversations, Native};
-use segue_store::Filter;
+use segue_engine::{Conversation, ConversationList, NativeEntry};
+use segue_store::SessionFilter;
 
 use crate::app::{self, App};
 use crate::error::CliError;
-use crate::terminal::{Style, say};
+use crate::terminal::{Style, eprint_line};
 
-const GEMINI: &str = "gemini";
+const GEMINI_PROVIDER: &str = "gemini";
 
 /// Timeout of the listing. Gemini CLI takes five seconds to start and then requests a title from the model.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LISTING_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(super) fn is_gemini(provider: &ProviderId) -> bool {
-    provider.as_str() == GEMINI
+    provider.as_str() == GEMINI_PROVIDER
 }
 
 /// Returns `true` if Gemini CLI could add sessions: some of its files exist, but none could be read. A single
 /// unreadable file is not sufficient, because every start of Gemini CLI triggers its own cleanup.
-pub(super) fn would_help(filter: &Filter, conversations: &Conversations) -> bool {
+pub(super) fn can_add_sessions(filter: &SessionFilter, conversations: &ConversationList) -> bool {
     let unreadable = conversations.unreadable.iter();
-    let read = conversations.rows.iter().any(|row| match row {
+    let has_read_sessions = conversations.rows.iter().any(|row| match row {
         Conversation::Session(..) => false,
         Conversation::Native(native) => is_gemini(&native.session.provider),
     });
     let mut unreadable = unreadable.map(|(provider, _)| provider);
-    let wanted = filter.provider.as_ref().is_none_or(is_gemini) && !filter.is_own();
-    wanted && !read && unreadable.any(is_gemini)
+    let is_requested =
+        filter.provider.as_ref().is_none_or(is_gemini) && !filter.is_own_sessions_only();
+    is_requested && !has_read_sessions && unreadable.any(is_gemini)
 }
 
 /// Adds the sessions that Gemini CLI lists itself, if the list lacks them.
-pub(super) async fn complete(
+pub(super) async fn add_listed_sessions(
     app: &App,
-    filter: &Filter,
+    filter: &SessionFilter,
     limit: u32,
     now: Timestamp,
-    conversations: &mut Conversations,
+    conversations: &mut ConversationList,
 ) {
-    let Ok(provider) = ProviderId::parse(GEMINI) else {
+    let Ok(provider) = ProviderId::parse(GEMINI_PROVIDER) else {
         return;
     };
-    if !would_help(filter, conversations) {
+    if !can_add_sessions(filter, conversations) {
         return;
     }
-    let mark = Style::stderr().yellow("segue:");
+    let prefix = Style::stderr().yellow("segue:");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let Some(program) = known::find(GEMINI, &path) else {
-        say(&format!(
-            "{mark} Gemini CLI is not on PATH, so it can't be asked"
+    let Some(program) = known::find_program(GEMINI_PROVIDER, &path) else {
+        eprint_line(&format!(
+            "{prefix} Gemini CLI is not on PATH, so it can't be asked"
         ));
         return;
     };
-    say(&format!(
-        "{mark} asking Gemini CLI itself, which takes some seconds"
+    eprint_line(&format!(
+        "{prefix} asking Gemini CLI itself, which takes some seconds"
     ));
     let cwd = Path::new(&app.project.cwd);
-    let asked = known::ask(&program, &["--list-sessions"], cwd, &app::leash(), PATIENCE).await;
-    let Some(text) = asked else {
-        say(&format!("{mark} it gave no answer"));
+    let output = known::read_program_output(
+        &program,
+        &["--list-sessions"],
+        cwd,
+        &app::leash(),
+        LISTING_TIMEOUT,
+    )
+    .await;
+    let Some(text) = output else {
+        eprint_line(&format!("{prefix} it gave no answer"));
         return;
     };
     let listing = parse_listing(&text, now);
     if listing.skipped > 0 {
-        say(&format!(
-            "{mark} {} line(s) of its answer make no sense",
+        eprint_line(&format!(
+            "{prefix} {} line(s) of its answer make no sense",
             listing.skipped
         ));
     }
-    let told = listing.sessions.into_iter();
-    let told = told.map(|listed| native(app, &provider, &program, listed));
-    let fits = |native: &Native| {
+    let listed_sessions = listing.sessions.into_iter();
+    let natives =
+        listed_sessions.map(|listed| native_from_listing(app, &provider, &program, listed));
+    let is_in_period = |native: &NativeEntry| {
         let updated = native.session.head.updated_at;
         filter.since.is_none_or(|since| updated >= since)
     };
-    let added = app
+    let result = app
         .engine
-        .add_natives(conversations, told.filter(fits).collect(), limit)
+        .add_unattached_natives(conversations, natives.filter(is_in_period).collect(), limit)
         .await;
-    if let Err(error) = added {
-        say(&format!("{mark} {}", CliError::from(error).message));
+    if let Err(error) = result {
+        eprint_line(&format!("{prefix} {}", CliError::from(error).message));
     }
 }
 
 /// Builds a native session from a line of the listing. Its path is the program, because the file is unknown.
-fn native(app: &App, provider: &ProviderId, program: &Path, listed: Listed) -> Native {
+fn native_from_listing(
+    app: &App,
+    provider: &ProviderId,
+    program: &Path,
+    listed: GeminiListedSession,
+) -> NativeEntry {
     let updated_at = listed.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);
     let session = NativeSession {
         provider: provider.clone(),
-        found: Found {
+        location: SessionLocation {
             path: program.to_owned(),
-            id: IdHint::Whole(listed.id.to_string()),
+            id_hint: IdHint::Complete(listed.id.to_string()),
             size: 0,
             modified: updated_at,
             archived: false,
         },
-        head: Head {
-            kind: Kind::Conversation,
+        head: SessionHead {
+            kind: NativeSessionKind::Conversation,
             cwd: Some(app.project.cwd.clone()),
-            title: Title::given(&listed.title, TitleSource::Prompt).ok(),
-            ..Head::new(listed.id, updated_at)
+            title: Title::new(&listed.title, TitleSource::Prompt).ok(),
+            ..SessionHead::new(listed.id, updated_at)
         },
     };
-    Native {
+    NativeEntry {
         session,
         project: Some(app.project.key.clone()),
-        known: None,
+        details: None,
     }
 }

@@ -6,77 +6,81 @@ use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef};
 
 use crate::app::App;
-use crate::cli::{HandoffArgs, OneArgs, TalkArgs, TermsArgs};
-use crate::commands::chat::{self, Form};
+use crate::cli::{ConversationArgs, HandoffArgs, SessionRefArgs, TurnOptionArgs};
+use crate::commands::chat::{self, OutputFormat};
 use crate::error::CliError;
-use crate::terminal::{Style, one_line, say, say_decision};
+use crate::terminal::{Style, eprint_decision, eprint_line, to_single_line};
 
 pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     let Some(prompt) = args.prompt else {
-        let app = App::open_to_look()?;
-        let (session, words) = hand_over(&app, &args.id, &args.provider).await?;
-        let go_on = format!(
-            "{words}. Go on with: segue chat --resume {} \"…\"",
+        let app = App::open_lenient()?;
+        let (session, message) = hand_off_session(&app, &args.id, &args.provider).await?;
+        let message_with_hint = format!(
+            "{message}. Go on with: segue chat --resume {} \"…\"",
             session.id
         );
-        let one = OneArgs {
+        let session_args = SessionRefArgs {
             id: args.id,
             json: args.json,
         };
-        super::tell(&app, &session, &one, &go_on).await?;
+        super::print_changed_session(&app, &session, &session_args, &message_with_hint).await?;
         return Ok(ExitCode::SUCCESS);
     };
     // The prompt is validated before any change.
-    let prompt = chat::prompt(Some(&prompt))?;
+    let prompt = chat::read_prompt(Some(&prompt))?;
     let app = App::open()?;
-    let (session, words) = hand_over(&app, &args.id, &args.provider).await?;
-    say(&format!("{} {words}", Style::stderr().yellow("segue:")));
+    let (session, message) = hand_off_session(&app, &args.id, &args.provider).await?;
+    eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
     drop(app);
-    let talk = TalkArgs {
+    let conversation_args = ConversationArgs {
         resume: Some(SessionRef::Text(session.id.to_string())),
         continue_last: false,
         new: false,
         scope: Box::default(),
         explain: false,
-        terms: TermsArgs {
+        terms: TurnOptionArgs {
             provider: Some(args.provider),
             open_timeout: args.open_timeout,
-            ..TermsArgs::default()
+            ..TurnOptionArgs::default()
         },
     };
-    let form = if args.json { Form::Json } else { Form::Words };
-    chat::ask(Ok(prompt), &talk, form).await
+    let format = if args.json {
+        OutputFormat::Json
+    } else {
+        OutputFormat::Text
+    };
+    chat::run_chat(Ok(prompt), &conversation_args, format).await
 }
 
 /// Hands a session over and returns a message about the result. Adopts a native session, and reports what the new
 /// provider does not receive.
-pub(crate) async fn hand_over(
+pub(crate) async fn hand_off_session(
     app: &App,
     id: &SessionRef,
     to: &ProviderId,
 ) -> Result<(Session, String), CliError> {
     // The provider is checked first, because a failed handoff must not adopt a native session.
     app.engine.check_handoff(to)?;
-    let session = app.take(id).await?;
-    let handed = app.engine.handoff(&session, to).await?;
-    handed.decisions.iter().for_each(say_decision);
-    let (session, from) = (handed.session, handed.from);
-    let words = if from == *to {
+    let session = app.find_or_adopt(id).await?;
+    let outcome = app.engine.handoff(&session, to).await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    let (session, from) = (outcome.session, outcome.from);
+    let message = if from == *to {
         format!("{} is with {to} already, no changes made", session.id)
     } else {
-        let mark = Style::stderr().yellow("segue:");
-        for line in &handed.left_behind {
-            say(&format!("{mark} {}", one_line(line)));
+        let prefix = Style::stderr().yellow("segue:");
+        for line in &outcome.dropped_settings {
+            eprint_line(&format!("{prefix} {}", to_single_line(line)));
         }
-        let next = if handed.knows_all {
+        let next_step = if outcome.native_has_all_turns {
             format!("{to} has a session of its own that knows what was said, and goes on there")
         } else {
             format!("{to} is told what was said with the next prompt")
         };
         format!(
-            "{} is with {to} now, not with {from} any more; {next}",
+            "{} is with {to} now, not with {from} any more; {next_step}",
             session.id
         )
     };
-    Ok((session, words))
+    Ok((session, message))
 }

@@ -6,52 +6,63 @@ use segue_core::session::{HeadMove, Leg, LegEnd};
 use segue_engine::SessionView;
 
 /// Returns the lines of `session info`, each with its label.
-pub(super) fn lines(view: &SessionView) -> Vec<(String, String)> {
+pub(super) fn format_lineage(view: &SessionView) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if let Some((id, turn)) = &view.session.forked_from {
         lines.push(("forked".to_owned(), format!("from {id} after turn {turn}")));
     }
     for fork in &view.lineage.forks {
-        let (title, at) = (fork.title.as_str(), moment(fork.at));
+        let (title, at) = (fork.title.as_str(), format_time(fork.at));
         let fork = format!("{} after turn {}: {title} ({at})", fork.id, fork.turn);
         lines.push(("fork".to_owned(), fork));
     }
-    for moved in &view.lineage.moves {
-        lines.push((format!("move {}", moved.n), head_move(moved)));
+    for head_move in &view.lineage.moves {
+        lines.push((
+            format!("move {}", head_move.number),
+            format_head_move(head_move),
+        ));
     }
-    let carried = view.carried.iter().copied().chain(std::iter::repeat(None));
-    for (leg, turns) in view.legs.iter().zip(carried) {
-        lines.push((format!("leg {}", leg.n), told(leg, turns)));
+    let turn_ranges = view
+        .leg_turn_ranges
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(None));
+    for (leg, turn_range) in view.legs.iter().zip(turn_ranges) {
+        lines.push((format!("leg {}", leg.number), format_leg(leg, turn_range)));
     }
     lines
 }
 
-fn head_move(moved: &HeadMove) -> String {
-    let (from, to, at) = (moved.from, moved.to, moment(moved.at));
-    let what = moved.kind.as_str();
-    let undone = if moved.undone { ", undone since" } else { "" };
-    format!("{what}: turn {from} → turn {to} ({at}{undone})")
+fn format_head_move(head_move: &HeadMove) -> String {
+    let (from, to, at) = (head_move.from, head_move.to, format_time(head_move.at));
+    let kind = head_move.kind.as_str();
+    let undone = if head_move.undone {
+        ", undone since"
+    } else {
+        ""
+    };
+    format!("{kind}: turn {from} → turn {to} ({at}{undone})")
 }
 
-fn told(leg: &Leg, turns: Option<(u32, u32)>) -> String {
+fn format_leg(leg: &Leg, turn_range: Option<(u32, u32)>) -> String {
     let native = leg.native_id.as_ref().map_or("-", NativeId::as_str);
-    let turns = match turns {
+    let turns = match turn_range {
         None => String::new(),
         Some((first, last)) if first == last => format!(" turn {first}"),
         Some((first, last)) => format!(" turns {first} to {last}"),
     };
     let end = match leg.ended {
         None => "active".to_owned(),
-        Some((_, why)) => format!("ended: {}", why_ended(why)),
+        Some((_, reason)) => format!("ended: {}", describe_leg_end(reason)),
     };
     format!("{} {native}{turns} ({end})", leg.provider)
 }
 
 /// Describes why a leg ended.
-fn why_ended(why: LegEnd) -> &'static str {
-    match why {
+fn describe_leg_end(end: LegEnd) -> &'static str {
+    match end {
         LegEnd::Lost => "lost",
-        LegEnd::NotNow => "left, its agent could not go on with it just then",
+        LegEnd::Unavailable => "left, its agent could not go on with it just then",
         LegEnd::HeadMoved => "left, the session went to another turn",
         LegEnd::Handoff => "handed over",
         LegEnd::Full => "full",
@@ -60,6 +71,6 @@ fn why_ended(why: LegEnd) -> &'static str {
     }
 }
 
-fn moment(at: Timestamp) -> String {
+fn format_time(at: Timestamp) -> String {
     at.strftime("%F %T").to_string()
 }

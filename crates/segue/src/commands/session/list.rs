@@ -3,125 +3,137 @@
 mod sort;
 
 use jiff::{Timestamp, Zoned};
-use segue_catalog::index::State;
-use segue_core::hint::NextStep;
+use segue_catalog::index::NativeStatus;
+use segue_core::hint::SuggestedAction;
 use segue_core::scope::Purpose;
 use segue_core::session::{SessionStatus, Tag};
-use segue_core::time_input::{WhenError, parse_when};
-use segue_engine::{Conversation, Conversations, Native};
-use segue_store::Filter;
+use segue_core::time_input::{TimeInputError, parse_time_input};
+use segue_engine::{Conversation, ConversationList, NativeEntry};
+use segue_store::SessionFilter;
 
 use super::gemini_listing;
 use crate::app::App;
 use crate::cli::ListArgs;
 use crate::error::CliError;
-use crate::frontend::Front;
-use crate::index_refresh::{Behind, CaughtUp, tell_without_index};
+use crate::frontend::Frontend;
+use crate::index_refresh::{IndexView, RefreshFailure, report_index_fallback};
 use crate::json_output::{self, print_json};
 use crate::last_list;
-use crate::terminal::{Style, Table, ago, one_line, say};
+use crate::terminal::{Style, Table, eprint_line, format_age, to_single_line};
 
-pub(super) async fn run(app: &App, front: Front<'_>, args: &ListArgs) -> Result<(), CliError> {
+pub(super) async fn run(
+    app: &App,
+    frontend: Frontend<'_>,
+    args: &ListArgs,
+) -> Result<(), CliError> {
     let now = Timestamp::now();
-    let filter = filter(app, args)?;
+    let filter = build_filter(app, args)?;
     let limit = if args.limit == 0 {
         u32::MAX
     } else {
         args.limit
     };
     // In any order but the default, any of the sessions may come first, so all of them are needed.
-    let wanted = if args.order.is_usual() {
+    let fetch_limit = if args.order.is_default_order() {
         limit
     } else {
         u32::MAX
     };
-    let caught = app.catch_up(!args.no_refresh).await;
-    if let Some(Behind::Failed(why)) = &caught.behind {
-        tell_without_index(why);
+    let index_view = app.prepare_index_view(!args.no_refresh).await;
+    if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
+        report_index_fallback(reason);
     }
-    let mut listed = gather(app, args, &filter, wanted, &caught).await?;
-    let mark = Style::stderr().yellow("segue:");
-    if let Some(why) = &listed.without_index {
-        tell_without_index(why);
+    let mut conversations =
+        list_conversations(app, args, &filter, fetch_limit, &index_view).await?;
+    let prefix = Style::stderr().yellow("segue:");
+    if let Some(reason) = &conversations.index_error {
+        report_index_fallback(reason);
     }
-    for (provider, why) in &listed.unreadable {
-        let why = one_line(why);
-        say(&format!(
-            "{mark} some of {provider}'s sessions are missing here: {why}"
+    for (provider, reason) in &conversations.unreadable {
+        let reason = to_single_line(reason);
+        eprint_line(&format!(
+            "{prefix} some of {provider}'s sessions are missing here: {reason}"
         ));
     }
     if args.ask {
-        gemini_listing::complete(app, &filter, wanted, now, &mut listed).await;
-    } else if gemini_listing::would_help(&filter, &listed) {
-        say(&format!(
-            "{mark} add --ask to have Gemini CLI list them itself, which starts it and calls the model"
+        gemini_listing::add_listed_sessions(app, &filter, fetch_limit, now, &mut conversations)
+            .await;
+    } else if gemini_listing::can_add_sessions(&filter, &conversations) {
+        eprint_line(&format!(
+            "{prefix} add --ask to have Gemini CLI list them itself, which starts it and calls the model"
         ));
     }
-    if !args.order.is_usual() {
-        sort::arrange(&mut listed.rows, args.order);
-        listed.more |= listed.rows.len() > limit as usize;
-        listed.rows.truncate(limit as usize);
+    if !args.order.is_default_order() {
+        sort::sort_conversations(&mut conversations.rows, args.order);
+        conversations.has_more |= conversations.rows.len() > limit as usize;
+        conversations.rows.truncate(limit as usize);
     }
     if args.json {
-        let entries: Vec<_> = listed.rows.iter().map(json_output::conversation).collect();
+        let entries: Vec<_> = conversations
+            .rows
+            .iter()
+            .map(json_output::conversation_json)
+            .collect();
         print_json(&entries);
         return Ok(());
     }
-    let ids: Vec<_> = listed.rows.iter().map(Conversation::id).collect();
-    last_list::remember(&app.home, (!args.all).then_some(&app.project), &ids);
-    if listed.rows.is_empty() {
-        say(&nothing(args, front));
+    let ids: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
+    last_list::save(&app.home, (!args.all).then_some(&app.project), &ids);
+    if conversations.rows.is_empty() {
+        eprint_line(&empty_list_message(args, frontend));
         return Ok(());
     }
-    let long = table(&listed.rows, args.all, now, Ids::Long);
-    if long.fits() {
-        long.print();
+    let wide_table = build_table(&conversations.rows, args.all, now, IdLength::Long);
+    if wide_table.has_room_for_all_columns() {
+        wide_table.print();
     } else {
-        table(&listed.rows, args.all, now, Ids::Short).print();
+        build_table(&conversations.rows, args.all, now, IdLength::Short).print();
     }
-    if listed.more {
-        say(&Style::stderr().dim("there are more: --limit 0 shows all"));
+    if conversations.has_more {
+        eprint_line(&Style::stderr().dim("there are more: --limit 0 shows all"));
     }
     Ok(())
 }
 
 /// Returns the newest matching conversations of each requested provider.
-async fn gather(
+async fn list_conversations(
     app: &App,
     args: &ListArgs,
-    filter: &Filter,
-    wanted: u32,
-    caught: &CaughtUp,
-) -> Result<Conversations, CliError> {
-    let each = args.provider.iter().cloned().map(Some);
-    let everybody = args.provider.is_empty().then_some(None);
-    let mut listed = Conversations::default();
-    for provider in each.chain(everybody) {
-        let filter = Filter {
+    filter: &SessionFilter,
+    limit: u32,
+    index_view: &IndexView,
+) -> Result<ConversationList, CliError> {
+    let requested = args.provider.iter().cloned().map(Some);
+    let any_provider = args.provider.is_empty().then_some(None);
+    let mut conversations = ConversationList::default();
+    for provider in requested.chain(any_provider) {
+        let filter = SessionFilter {
             provider: provider.clone(),
             ..filter.clone()
         };
-        let found = app.engine.conversations(&filter, wanted, caught.freshness);
-        let mut found = found.await?;
-        found.lack(&filter, caught.unreadable.clone());
-        if let Some(provider) = provider.filter(|_| found.rows.is_empty())
-            && !app.engine.knows(&provider)
+        let query = app
+            .engine
+            .list_conversations(&filter, limit, index_view.freshness);
+        let mut matches = query.await?;
+        matches.add_unreadable(&filter, index_view.unreadable.clone());
+        if let Some(provider) = provider.filter(|_| matches.rows.is_empty())
+            && !app.engine.is_supported_provider(&provider)
         {
-            let known = app.engine.known_providers().join(", ");
-            return Err(unknown(provider.as_str(), &known));
+            let supported = app.engine.supported_providers().join(", ");
+            return Err(unknown_agent_error(provider.as_str(), &supported));
         }
-        listed.join(found, wanted);
+        conversations.merge(matches, limit);
     }
-    Ok(listed)
+    Ok(conversations)
 }
 
-fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
-    // `--ask` applies only to Gemini CLI. With several providers, `gather` filters by each of them separately.
+fn build_filter(app: &App, args: &ListArgs) -> Result<SessionFilter, CliError> {
+    // `--ask` applies only to Gemini CLI. With several providers, `list_conversations` filters by each of them separately.
     let gemini = args
         .provider
         .iter()
         .find(|agent| gemini_listing::is_gemini(agent));
-    Ok(Filter {
+    Ok(SessionFilter {
         project: (!args.all).then(|| app.project.key.clone()),
         provider: gemini.or(args.provider.first()).cloned(),
         feature: args.feature.clone(),
@@ -131,7 +143,9 @@ fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
         since: args
             .since
             .as_deref()
-            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
+            .map(|text| {
+                parse_time_input(text, &Zoned::now()).map_err(|error| time_input_error(&error))
+            })
             .transpose()?,
         cwd: None,
         purpose: None,
@@ -140,71 +154,88 @@ fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
 
 /// Length of printed ids.
 #[derive(Clone, Copy)]
-enum Ids {
+enum IdLength {
     /// Long enough to be unique.
     Long,
     /// Long enough to be unique in most cases.
     Short,
 }
 
-fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
-    let tagged = rows.iter().any(|row| !tags(row).is_empty());
-    let scoped = rows.iter().any(|row| !purpose(row).is_empty());
-    let mut head = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
-    head.extend(scoped.then_some("FOR"));
-    head.extend(tagged.then_some("TAGS"));
-    head.extend(all.then_some("DIRECTORY"));
-    head.push("TITLE");
-    let shed = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "FOR", "AGENT"];
-    let longest = match ids {
-        Ids::Long => 28,
-        Ids::Short => 16,
+fn build_table(
+    rows: &[Conversation],
+    all_projects: bool,
+    now: Timestamp,
+    id_length: IdLength,
+) -> Table {
+    let has_tags = rows.iter().any(|row| !format_tags(row).is_empty());
+    let has_purposes = rows.iter().any(|row| !format_purpose(row).is_empty());
+    let mut columns = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
+    columns.extend(has_purposes.then_some("FOR"));
+    columns.extend(has_tags.then_some("TAGS"));
+    columns.extend(all_projects.then_some("DIRECTORY"));
+    columns.push("TITLE");
+    let droppable = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "FOR", "AGENT"];
+    let max_path_chars = match id_length {
+        IdLength::Long => 28,
+        IdLength::Short => 16,
     };
-    let mut table = Table::new(&head).shedding(&shed);
+    let mut table = Table::new(&columns).with_droppable_columns(&droppable);
     for (number, row) in (1..).zip(rows) {
-        let [agent, turns, updated, title] = cells(row, now);
-        let mut cells = vec![number.to_string(), id(row, ids), agent, turns, updated];
-        cells.extend(scoped.then(|| purpose(row)));
-        cells.extend(tagged.then(|| tags(row)));
-        cells.extend(all.then(|| short_path(directory(row), longest)));
+        let [agent, turns, updated, title] = row_cells(row, now);
+        let mut cells = vec![
+            number.to_string(),
+            format_id(row, id_length),
+            agent,
+            turns,
+            updated,
+        ];
+        cells.extend(has_purposes.then(|| format_purpose(row)));
+        cells.extend(has_tags.then(|| format_tags(row)));
+        cells.extend(
+            all_projects.then(|| shorten_path(conversation_directory(row), max_path_chars)),
+        );
         cells.push(title);
-        table.row(&cells);
+        table.add_row(&cells);
     }
     table
 }
 
 /// Composes the message for an empty list, with suggestions.
-fn nothing(args: &ListArgs, front: Front<'_>) -> String {
-    let scoped = args.feature.is_some() || args.task.is_some() || args.role.is_some();
-    let narrowed = scoped || args.since.is_some() || !args.tag.is_empty();
-    if narrowed || !args.provider.is_empty() {
+fn empty_list_message(args: &ListArgs, frontend: Frontend<'_>) -> String {
+    let has_purpose_filter = args.feature.is_some() || args.task.is_some() || args.role.is_some();
+    let is_filtered = has_purpose_filter || args.since.is_some() || !args.tag.is_empty();
+    if is_filtered || !args.provider.is_empty() {
         return "no sessions match".to_owned();
     }
-    let elsewhere = if args.all {
+    let scope_note = if args.all {
         String::new()
     } else {
-        let all = front.words(&NextStep::ListAll);
-        format!(" in this project (`{all}` looks everywhere)")
+        let list_all = frontend.format_action(&SuggestedAction::ListAll);
+        format!(" in this project (`{list_all}` looks everywhere)")
     };
-    format!("no sessions{elsewhere}; {}", front.words(&NextStep::Start))
+    format!(
+        "no sessions{scope_note}; {}",
+        frontend.format_action(&SuggestedAction::Start)
+    )
 }
 
 /// Returns the status of a conversation as a suffix of its title. Empty if it is idle.
-pub(super) fn label(row: &Conversation) -> &'static str {
+pub(super) fn status_label(row: &Conversation) -> &'static str {
     match row {
         Conversation::Session(_, SessionStatus::Idle) => "",
         Conversation::Session(_, SessionStatus::Running) => " (running)",
         Conversation::Session(_, SessionStatus::Interrupted) => " (interrupted)",
-        Conversation::Native(native) => match native.known.as_ref().map(|known| known.state) {
-            Some(State::Gone) => " (gone)",
-            _ if native.session.found.archived => " (archived)",
+        Conversation::Native(native) => match native.details.as_ref().map(|details| details.status)
+        {
+            Some(NativeStatus::Missing) => " (gone)",
+            _ if native.session.location.archived => " (archived)",
             _ => "",
         },
     }
 }
 
 /// Returns the directory of a conversation, `-` if unknown.
-pub(super) fn directory(row: &Conversation) -> &str {
+pub(super) fn conversation_directory(row: &Conversation) -> &str {
     match row {
         Conversation::Session(session, _) => &session.project.cwd,
         Conversation::Native(native) => native.session.head.cwd.as_deref().unwrap_or("-"),
@@ -212,24 +243,26 @@ pub(super) fn directory(row: &Conversation) -> &str {
 }
 
 /// Shortens a path at its beginning to leave width for the title, because its end is more significant.
-pub(super) fn short_path(path: &str, longest: usize) -> String {
+pub(super) fn shorten_path(path: &str, max_chars: usize) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let path = match path.strip_prefix(&home) {
-        Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
-            format!("~{rest}")
+        Some(remainder)
+            if !home.is_empty() && (remainder.is_empty() || remainder.starts_with('/')) =>
+        {
+            format!("~{remainder}")
         }
         _ => path.to_owned(),
     };
     let length = path.chars().count();
-    if length <= longest {
+    if length <= max_chars {
         return path;
     }
-    let end: String = path.chars().skip(length - longest + 1).collect();
+    let end: String = path.chars().skip(length - max_chars + 1).collect();
     format!("…{end}")
 }
 
 /// Formats the purpose of a conversation: `@auth`, `@auth T1/in_dev`, `pm`.
-fn purpose(row: &Conversation) -> String {
+fn format_purpose(row: &Conversation) -> String {
     let purpose = match row {
         Conversation::Session(session, _) => session.purpose.as_ref(),
         Conversation::Native(_) => None,
@@ -244,39 +277,39 @@ fn purpose(row: &Conversation) -> String {
     if parts.is_empty() {
         return "project".to_owned();
     }
-    short(parts.join(" "))
+    truncate_cell(parts.join(" "))
 }
 
 /// Formats the tags of a conversation, cut to the width of a cell.
-fn tags(row: &Conversation) -> String {
+fn format_tags(row: &Conversation) -> String {
     let tags = match row {
         Conversation::Session(session, _) => session.tags.as_slice(),
         Conversation::Native(_) => &[],
     };
     let tags: Vec<&str> = tags.iter().map(Tag::as_str).collect();
-    short(tags.join(" "))
+    truncate_cell(tags.join(" "))
 }
 
 /// Cuts a cell to leave width for the title.
-fn short(all: String) -> String {
-    const LONGEST: usize = 24;
-    if all.chars().count() <= LONGEST {
-        return all;
+fn truncate_cell(text: String) -> String {
+    const MAX_CELL_CHARS: usize = 24;
+    if text.chars().count() <= MAX_CELL_CHARS {
+        return text;
     }
-    let start: String = all.chars().take(LONGEST - 1).collect();
+    let start: String = text.chars().take(MAX_CELL_CHARS - 1).collect();
     format!("{start}…")
 }
 
 /// Returns enough of an id to refer to a conversation. Native ids that begin with a timestamp differ only in the second
 /// group.
-fn id(row: &Conversation, ids: Ids) -> String {
-    match (row, ids) {
-        (Conversation::Session(session, _), Ids::Long) => session.id.to_string(),
-        (Conversation::Session(session, _), Ids::Short) => session.id.tail().to_owned(),
+fn format_id(row: &Conversation, id_length: IdLength) -> String {
+    match (row, id_length) {
+        (Conversation::Session(session, _), IdLength::Long) => session.id.to_string(),
+        (Conversation::Session(session, _), IdLength::Short) => session.id.tail().to_owned(),
         (Conversation::Native(native), _) => {
-            let length = match ids {
-                Ids::Long => 13,
-                Ids::Short => 8,
+            let length = match id_length {
+                IdLength::Long => 13,
+                IdLength::Short => 8,
             };
             let id = native.session.head.id.as_str();
             id.chars().take(length).collect()
@@ -284,29 +317,29 @@ fn id(row: &Conversation, ids: Ids) -> String {
     }
 }
 
-fn cells(row: &Conversation, now: Timestamp) -> [String; 4] {
+fn row_cells(row: &Conversation, now: Timestamp) -> [String; 4] {
     match row {
         Conversation::Session(session, _) => [
             session.provider.to_string(),
             session.turns.to_string(),
-            ago(session.updated_at, now),
-            format!("{}{}", session.title.as_str(), label(row)),
+            format_age(session.updated_at, now),
+            format!("{}{}", session.title.as_str(), status_label(row)),
         ],
         Conversation::Native(native) => {
-            let turns = native.known.as_ref().map(|known| known.turns);
+            let turns = native.details.as_ref().map(|details| details.turns);
             [
                 native.session.provider.to_string(),
                 // Without the index, only reading the complete session would provide the number.
                 turns.map_or_else(|| "-".to_owned(), |turns| turns.to_string()),
-                ago(native.session.head.updated_at, now),
-                format!("{}{}", title(native), label(row)),
+                format_age(native.session.head.updated_at, now),
+                format!("{}{}", native_title(native), status_label(row)),
             ]
         }
     }
 }
 
 /// Returns the title of a native session.
-pub(super) fn title(native: &Native) -> String {
+pub(super) fn native_title(native: &NativeEntry) -> String {
     let title = native.session.head.title.as_ref();
     title.map_or_else(
         || "(no title)".to_owned(),
@@ -315,11 +348,12 @@ pub(super) fn title(native: &Native) -> String {
 }
 
 /// Builds the error for an unknown agent.
-pub(super) fn unknown(name: &str, known: &str) -> CliError {
-    CliError::usage(format!("nobody here is called {name}")).hint(format!("there are: {known}"))
+pub(super) fn unknown_agent_error(name: &str, supported: &str) -> CliError {
+    CliError::usage(format!("nobody here is called {name}"))
+        .with_hint(format!("there are: {supported}"))
 }
 
 /// Builds the error for an invalid time.
-pub(super) fn not_a_time(error: &WhenError) -> CliError {
-    CliError::usage(error.to_string()).hint(WhenError::FORMS)
+pub(super) fn time_input_error(error: &TimeInputError) -> CliError {
+    CliError::usage(error.to_string()).with_hint(TimeInputError::ACCEPTED_FORMS)
 }

@@ -5,217 +5,235 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use segue_agents::known;
-use segue_catalog::{NativeTurn, ReadError, Skipped};
-use segue_core::number_format::figure;
+use segue_catalog::{NativeTurn, ReadError, SkippedContent};
+use segue_core::number_format::format_count;
 use segue_core::session::TurnState;
-use segue_engine::{EngineError, Native, Survey};
+use segue_engine::{EngineError, NativeEntry, NativeOutline};
 
-use super::show::{Layout, print_turn, turn_index};
+use super::show::{TranscriptLayout, print_turn, turn_index};
 use crate::app::App;
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::json_output::{self, SessionJson, TurnJson, print_json};
-use crate::terminal::{Style, ago, one_line, print, say};
+use crate::terminal::{Style, eprint_line, format_age, print_line, to_single_line};
 
 /// Maximum size in bytes of a session that is read completely in order to number its last turns.
-const NUMBERED: u64 = 64 << 20;
+const MAX_NUMBERED_BYTES: u64 = 64 << 20;
 
 /// Storage of a native session.
 #[derive(Clone, Copy)]
-enum Whose {
+enum NativeStorage {
     /// The files of its agent.
-    Agents,
+    AgentFiles,
     /// Only segue's archive, because the agent no longer has the session.
-    Archives,
+    ArchiveOnly,
 }
 
-impl Whose {
-    fn of(app: &App, native: &Native) -> Self {
-        if app.engine.only_archived(&native.session) {
-            Self::Archives
+impl NativeStorage {
+    fn for_native(app: &App, native: &NativeEntry) -> Self {
+        if app.engine.is_only_archived(&native.session) {
+            Self::ArchiveOnly
         } else {
-            Self::Agents
+            Self::AgentFiles
         }
     }
 
     /// Returns the command with which the user resumes or restores the session.
-    fn go_on(self, native: &Native) -> Option<String> {
+    fn resume_or_restore_command(self, native: &NativeEntry) -> Option<String> {
         let (agent, id) = (&native.session.provider, &native.session.head.id);
         match self {
-            Self::Agents => {
+            Self::AgentFiles => {
                 let command = known::resume_command(agent.as_str(), id)?;
                 Some(format!("{command}   (in that directory)"))
             }
-            Self::Archives => Some(format!(
+            Self::ArchiveOnly => Some(format!(
                 "segue session restore {agent}:{id}   (gives it back to {agent})"
             )),
         }
     }
 
-    fn in_a_sentence(self, native: &Native) -> String {
+    fn describe(self, native: &NativeEntry) -> String {
         let agent = &native.session.provider;
         match self {
-            Self::Agents => format!("{agent} keeps this session; segue only reads it"),
-            Self::Archives => {
+            Self::AgentFiles => format!("{agent} keeps this session; segue only reads it"),
+            Self::ArchiveOnly => {
                 format!("{agent} does not have this session any more; it is in segue's archive")
             }
         }
     }
 
-    fn in_short(self, native: &Native) -> String {
+    fn label(self, native: &NativeEntry) -> String {
         match self {
-            Self::Agents => format!("kept by {}", native.session.provider),
-            Self::Archives => "only in segue's archive".to_owned(),
+            Self::AgentFiles => format!("kept by {}", native.session.provider),
+            Self::ArchiveOnly => "only in segue's archive".to_owned(),
         }
     }
 }
 
 /// Reads a native session. Fails if it has no turns, which is possible because the index may list a file that was a
 /// conversation earlier.
-fn surveyed(app: &App, native: &Native) -> Result<Survey, CliError> {
-    let survey = app.engine.survey(&native.session)?;
-    if survey.turns.is_empty() {
+fn read_nonempty_outline(app: &App, native: &NativeEntry) -> Result<NativeOutline, CliError> {
+    let outline = app.engine.read_outline(&native.session)?;
+    if outline.turns.is_empty() {
         let cause = ReadError::NotASession {
-            path: native.session.found.path.clone(),
-            why: "there is no conversation in it".to_owned(),
+            path: native.session.location.path.clone(),
+            reason: "there is no conversation in it".to_owned(),
         };
         return Err(EngineError::from(cause).into());
     }
-    Ok(survey)
+    Ok(outline)
 }
 
-pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliError> {
-    let survey = surveyed(app, native)?;
+pub(super) fn show_info(app: &App, native: &NativeEntry, json: bool) -> Result<(), CliError> {
+    let outline = read_nonempty_outline(app, native)?;
     if json {
-        print_json(&json_output::native_info(native, &survey));
+        print_json(&json_output::native_info_json(native, &outline));
         return Ok(());
     }
     let style = Style::stdout();
     let now = Timestamp::now();
-    let (found, head) = (&native.session.found, &native.session.head);
-    let field = |name: &str, value: &str| {
-        print(&format!(
+    let (location, head) = (&native.session.location, &native.session.head);
+    let print_field = |name: &str, value: &str| {
+        print_line(&format!(
             "{} {}",
             style.dim(&format!("{name:<9}")),
-            one_line(value)
+            to_single_line(value)
         ));
     };
-    let moment = |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), ago(at, now));
-    let title = survey.title.as_ref().map(|title| title.as_str().to_owned());
-    let title = title.unwrap_or_else(|| super::list::title(native));
-    print(&style.bold(&one_line(&title)));
-    field("native id", head.id.as_str());
-    let version = head.version.as_ref().map(|version| format!(" {version}"));
+    let format_time =
+        |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), format_age(at, now));
+    let title = outline
+        .title
+        .as_ref()
+        .map(|title| title.as_str().to_owned());
+    let title = title.unwrap_or_else(|| super::list::native_title(native));
+    print_line(&style.bold(&to_single_line(&title)));
+    print_field("native id", head.id.as_str());
+    let version = head
+        .agent_version
+        .as_ref()
+        .map(|version| format!(" {version}"));
     let agent = &native.session.provider;
-    field("agent", &format!("{agent}{}", version.unwrap_or_default()));
-    field("directory", head.cwd.as_deref().unwrap_or("unknown"));
+    print_field("agent", &format!("{agent}{}", version.unwrap_or_default()));
+    print_field("directory", head.cwd.as_deref().unwrap_or("unknown"));
     if let Some(branch) = &head.branch {
-        field("branch", branch);
+        print_field("branch", branch);
     }
-    let tokens = json_output::total_tokens(&survey.turns);
+    let tokens = json_output::sum_tokens(&outline.turns);
     let tokens = tokens.map_or(String::new(), |tokens| {
-        format!(", {} tokens", figure(tokens))
+        format!(", {} tokens", format_count(tokens))
     });
-    field("turns", &format!("{}{tokens}", survey.turns.len()));
-    if survey.compactions > 0 {
-        let times = survey.compactions;
-        field(
+    print_field("turns", &format!("{}{tokens}", outline.turns.len()));
+    if outline.compactions > 0 {
+        let count = outline.compactions;
+        print_field(
             "compacted",
-            &format!("{times} time(s), by the agent itself"),
+            &format!("{count} time(s), by the agent itself"),
         );
     }
     if let Some(at) = head.created_at {
-        field("created", &moment(at));
+        print_field("created", &format_time(at));
     }
-    field("updated", &moment(head.updated_at));
-    if let Some(from) = &head.forked_from {
-        field("forked", &format!("from {from}"));
+    print_field("updated", &format_time(head.updated_at));
+    if let Some(origin) = &head.forked_from {
+        print_field("forked", &format!("from {origin}"));
     }
-    let archived = if found.archived { ", archived" } else { "" };
-    field(
+    let archived = if location.archived { ", archived" } else { "" };
+    print_field(
         "file",
-        &format!("{} ({} bytes{archived})", found.path.display(), found.size),
+        &format!(
+            "{} ({} bytes{archived})",
+            location.path.display(),
+            location.size
+        ),
     );
-    let whose = Whose::of(app, native);
-    if let Some(command) = whose.go_on(native) {
-        field("go on", &command);
+    let storage = NativeStorage::for_native(app, native);
+    if let Some(command) = storage.resume_or_restore_command(native) {
+        print_field("go on", &command);
     }
-    print(&style.dim(&whose.in_a_sentence(native)));
-    tell_skipped(survey.skipped);
+    print_line(&style.dim(&storage.describe(native)));
+    report_skipped(outline.skipped);
     Ok(())
 }
 
-pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<(), CliError> {
-    let huge = native.session.found.size > NUMBERED;
-    if let Some(last) = args.last.filter(|_| huge) {
-        let (turns, all) = app.engine.recent(&native.session, last)?;
-        let mut printer = Printer::new(app, native, &SessionJson::from(native), args);
+pub(super) fn show_transcript(
+    app: &App,
+    native: &NativeEntry,
+    args: &ShowArgs,
+) -> Result<(), CliError> {
+    let is_huge = native.session.location.size > MAX_NUMBERED_BYTES;
+    if let Some(last) = args.last.filter(|_| is_huge) {
+        let (turns, is_complete) = app.engine.read_recent_native_turns(&native.session, last)?;
+        let mut printer = NativeTurnPrinter::new(app, native, &SessionJson::from(native), args);
         for (n, turn) in (1..).zip(turns) {
-            if printer.turn(all.then_some(n), &turn).is_break() {
+            if printer
+                .print_turn(is_complete.then_some(n), &turn)
+                .is_break()
+            {
                 break;
             }
         }
-        printer.end(None);
+        printer.finish(None);
         return Ok(());
     }
-    let survey = surveyed(app, native)?;
-    let session = SessionJson::surveyed(native, &survey);
-    let before = match (args.turn, args.last) {
-        (Some(n), _) => turn_index(n, survey.turns.len())?,
-        (None, Some(last)) => survey.turns.len().saturating_sub(last),
+    let outline = read_nonempty_outline(app, native)?;
+    let session = SessionJson::from_outline(native, &outline);
+    let first_index = match (args.turn, args.last) {
+        (Some(n), _) => turn_index(n, outline.turns.len())?,
+        (None, Some(last)) => outline.turns.len().saturating_sub(last),
         (None, None) => 0,
     };
-    let mut printer = Printer::new(app, native, &session, args);
-    let mut tell = |index: usize, turn: NativeTurn| {
-        printer.turn(u32::try_from(index + 1).ok(), &turn)?;
+    let mut printer = NativeTurnPrinter::new(app, native, &session, args);
+    let mut on_turn = |index: usize, turn: NativeTurn| {
+        printer.print_turn(u32::try_from(index + 1).ok(), &turn)?;
         match args.turn {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
         }
     };
     app.engine
-        .replay(&native.session, &survey, before, &mut tell)?;
-    printer.end(Some(survey.skipped));
+        .read_turns_from(&native.session, &outline, first_index, &mut on_turn)?;
+    printer.finish(Some(outline.skipped));
     Ok(())
 }
 
 /// Printer of turns while they are read.
-struct Printer<'a> {
-    native: &'a Native,
+struct NativeTurnPrinter<'a> {
+    native: &'a NativeEntry,
     json: bool,
     full: bool,
-    turns: u32,
+    printed_turns: u32,
 }
 
-impl<'a> Printer<'a> {
-    fn new(app: &App, native: &'a Native, session: &SessionJson, args: &ShowArgs) -> Self {
+impl<'a> NativeTurnPrinter<'a> {
+    fn new(app: &App, native: &'a NativeEntry, session: &SessionJson, args: &ShowArgs) -> Self {
         if args.one.json {
-            let head = serde_json::to_string(session).unwrap_or_default();
+            let header = serde_json::to_string(session).unwrap_or_default();
             // A closed reader is ignored, because no one is left to report it to.
             let _ = write!(
                 std::io::stdout(),
-                "{{\"session\":{head},\"legs\":[],\"turns\":["
+                "{{\"session\":{header},\"legs\":[],\"turns\":["
             );
         } else {
             let style = Style::stdout();
-            print(&style.bold(&one_line(&super::list::title(native))));
-            let whose = Whose::of(app, native).in_short(native);
-            print(&style.dim(&format!("{} · {whose}", native.session.head.id)));
+            print_line(&style.bold(&to_single_line(&super::list::native_title(native))));
+            let storage_label = NativeStorage::for_native(app, native).label(native);
+            print_line(&style.dim(&format!("{} · {storage_label}", native.session.head.id)));
         }
         Self {
             native,
             json: args.one.json,
             full: args.full,
-            turns: 0,
+            printed_turns: 0,
         }
     }
 
     /// Prints a turn. Returns `Break` if the reader is closed.
-    fn turn(&mut self, n: Option<u32>, turn: &NativeTurn) -> ControlFlow<()> {
-        self.turns += 1;
+    fn print_turn(&mut self, n: Option<u32>, turn: &NativeTurn) -> ControlFlow<()> {
+        self.printed_turns += 1;
         if self.json {
-            let text = serde_json::to_string(&TurnJson::native(n, turn)).unwrap_or_default();
-            let comma = if self.turns == 1 { "" } else { "," };
+            let text = serde_json::to_string(&TurnJson::from_native(n, turn)).unwrap_or_default();
+            let comma = if self.printed_turns == 1 { "" } else { "," };
             return match write!(std::io::stdout(), "{comma}{text}") {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -227,46 +245,46 @@ impl<'a> Printer<'a> {
             TurnState::Running => "unfinished",
             state => state.as_str(),
         };
-        let layout = Layout {
-            agent: self.native.session.provider.as_str(),
-            system: "note",
+        let layout = TranscriptLayout {
+            agent_name: self.native.session.provider.as_str(),
+            system_name: "note",
             full: self.full,
         };
         print_turn(n, note, &turn.messages, layout)
     }
 
-    fn end(self, skipped: Option<Skipped>) {
+    fn finish(self, skipped: Option<SkippedContent>) {
         if self.json {
-            let skipped = skipped.map_or(serde_json::Value::Null, json_output::skipped);
+            let skipped = skipped.map_or(serde_json::Value::Null, json_output::skipped_json);
             let _ = writeln!(std::io::stdout(), "],\"skipped\":{skipped}}}");
         } else if let Some(skipped) = skipped {
-            tell_skipped(skipped);
+            report_skipped(skipped);
         }
     }
 }
 
 /// Reports records that could not be read.
-fn tell_skipped(skipped: Skipped) {
-    let mut missing = Vec::new();
-    let mut count = |number: u64, what: &str| {
-        if number > 0 {
-            missing.push(format!("{number} {what}"));
+fn report_skipped(skipped: SkippedContent) {
+    let mut notes = Vec::new();
+    let mut add_count = |count: u64, description: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {description}"));
         }
     };
-    count(skipped.malformed, "line(s) that make no sense");
-    count(skipped.oversized, "line(s) that are too long");
-    count(
-        skipped.mended,
+    add_count(skipped.malformed, "line(s) that make no sense");
+    add_count(skipped.oversized, "line(s) that are too long");
+    add_count(
+        skipped.repaired,
         "line(s) with broken characters, shown as \u{fffd}",
     );
     if skipped.orphaned {
-        missing.push("the turns before these: they are in a session that is gone".to_owned());
+        notes.push("the turns before these: they are in a session that is gone".to_owned());
     }
-    if skipped.torn {
-        missing.push("the last line, which is cut off or still being written".to_owned());
+    if skipped.truncated {
+        notes.push("the last line, which is cut off or still being written".to_owned());
     }
-    if !missing.is_empty() {
-        let mark = Style::stderr().yellow("segue:");
-        say(&format!("{mark} not read: {}", missing.join("; ")));
+    if !notes.is_empty() {
+        let prefix = Style::stderr().yellow("segue:");
+        eprint_line(&format!("{prefix} not read: {}", notes.join("; ")));
     }
 }

@@ -2,53 +2,65 @@
 
 use std::ops::ControlFlow;
 
-use segue_core::number_format::figure;
-use segue_engine::{Conversation, EngineError, Preview};
+use segue_core::number_format::format_count;
+use segue_engine::{BriefPreview, Conversation, EngineError};
 use serde_json::json;
 
-use super::stats::{bar, writes_unicode};
+use super::stats::{draw_bar, has_unicode_locale};
 use crate::app::App;
 use crate::cli::PreviewArgs;
-use crate::commands::chat::prompt;
+use crate::commands::chat::read_prompt;
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, clean, print, say, try_print};
+use crate::terminal::{Style, eprint_line, print_line, strip_control_chars, try_print_line};
 
 /// Width of the bar for the complete budget.
-const BAR: usize = 40;
+const BUDGET_BAR_WIDTH: usize = 40;
 
 pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
     let prompt = match args.prompt.as_deref() {
         None => String::new(),
-        Some(text) => prompt(Some(text))?,
+        Some(text) => read_prompt(Some(text))?,
     };
     if let Some(provider) = &args.provider
-        && !app.engine.knows(provider)
+        && !app.engine.is_supported_provider(provider)
     {
-        let known = app.engine.drivable().into_iter().cloned().collect();
+        let drivable = app
+            .engine
+            .drivable_providers()
+            .into_iter()
+            .cloned()
+            .collect();
         let provider = provider.clone();
-        return Err(EngineError::UnknownProvider { provider, known }.into());
+        return Err(EngineError::UnknownProvider {
+            provider,
+            available: drivable,
+        }
+        .into());
     }
-    let conversation = match app.find_any(&args.one.id).await? {
+    let conversation = match app.find_conversation(&args.one.id).await? {
         Conversation::Session(session, status) => {
-            let session = app.up_to_date(*session).await;
+            let session = app.reconcile_session(*session).await;
             Conversation::Session(Box::new(session), status)
         }
         native @ Conversation::Native(_) => native,
     };
     let provider = args.provider.as_ref();
-    let preview = app.engine.preview(&conversation, provider, &prompt).await?;
+    let preview = app
+        .engine
+        .preview_brief(&conversation, provider, &prompt)
+        .await?;
     if args.one.json {
-        print_json(&shape(&preview, &prompt));
+        print_json(&preview_json(&preview, &prompt));
     } else {
-        show(&preview, &prompt);
+        print_preview(&preview, &prompt);
     }
     Ok(())
 }
 
-fn shape(preview: &Preview, prompt: &str) -> serde_json::Value {
+fn preview_json(preview: &BriefPreview, prompt: &str) -> serde_json::Value {
     let brief = &preview.brief;
-    let section = |(name, tokens): &(segue_core::brief::Section, u64)| json!({ "name": name.as_str(), "tokens": tokens });
+    let section_json = |(name, tokens): &(segue_core::brief::BriefSection, u64)| json!({ "name": name.as_str(), "tokens": tokens });
     json!({
         "provider": preview.provider.as_str(),
         "system_prompt": brief.text,
@@ -56,91 +68,101 @@ fn shape(preview: &Preview, prompt: &str) -> serde_json::Value {
         "total_tokens": brief.total_tokens(),
         "reported_tokens": preview.reported_tokens,
         "budget": preview.budget,
-        "over_budget": over(preview).is_some(),
-        "turns_left_out": brief.left_out,
-        "messages_left_out": brief.missing.messages,
-        "messages_shortened": brief.missing.shortened,
-        "bytes_shortened": brief.missing.bytes,
-        "sections": brief.sections.iter().map(section).collect::<Vec<_>>(),
+        "over_budget": excess_tokens(preview).is_some(),
+        "turns_left_out": brief.omitted_turns,
+        "messages_left_out": brief.omissions.omitted_messages,
+        "messages_shortened": brief.omissions.shortened_messages,
+        "bytes_shortened": brief.omissions.cut_bytes,
+        "sections": brief.sections.iter().map(section_json).collect::<Vec<_>>(),
     })
 }
 
-fn show(preview: &Preview, prompt: &str) {
+fn print_preview(preview: &BriefPreview, prompt: &str) {
     let brief = &preview.brief;
     if brief.text.is_empty() {
-        say("nothing was said yet, so there is nothing to tell");
+        eprint_line("nothing was said yet, so there is nothing to tell");
     }
-    for line in clean(&brief.with(prompt)).lines() {
-        if let ControlFlow::Break(()) = try_print(line) {
+    for line in strip_control_chars(&brief.prepend_to(prompt)).lines() {
+        if let ControlFlow::Break(()) = try_print_line(line) {
             return;
         }
     }
     let style = Style::stdout();
-    let unicode = writes_unicode(|name| std::env::var(name).ok());
-    print("");
+    let unicode = has_unicode_locale(|name| std::env::var(name).ok());
+    print_line("");
     let total = brief.total_tokens();
     let sections = brief.sections.iter();
     let rows = sections
         .map(|(name, tokens)| (name.as_str(), *tokens))
         .chain([("all", total)]);
     for (name, tokens) in rows {
-        let bar = bar(tokens, preview.budget.max(tokens), BAR, unicode);
+        let bar = draw_bar(
+            tokens,
+            preview.budget.max(tokens),
+            BUDGET_BAR_WIDTH,
+            unicode,
+        );
         let name = style.dim(&format!("{name:<10}"));
-        let line = format!("{name} {:>9}  {bar}", figure(tokens));
-        print(line.trim_end());
+        let line = format!("{name} {:>9}  {bar}", format_count(tokens));
+        print_line(line.trim_end());
     }
     let name = style.dim(&format!("{:<10}", "budget"));
-    let whole = bar(1, 1, BAR, unicode);
-    print(&format!(
+    let full_bar = draw_bar(1, 1, BUDGET_BAR_WIDTH, unicode);
+    print_line(&format!(
         "{name} {:>9}  {}",
-        figure(preview.budget),
-        style.dim(&whole)
+        format_count(preview.budget),
+        style.dim(&full_bar)
     ));
     let provider = &preview.provider;
-    let ours = figure(total);
-    print(&match preview.reported_tokens {
+    let estimated = format_count(total);
+    print_line(&match preview.reported_tokens {
         Some(tokens) => format!(
-            "about {} tokens for {provider} ({ours} by the tokenizer)",
-            figure(tokens)
+            "about {} tokens for {provider} ({estimated} by the tokenizer)",
+            format_count(tokens)
         ),
-        None => format!("{ours} tokens by the tokenizer; how {provider} counts is not known yet"),
+        None => {
+            format!("{estimated} tokens by the tokenizer; how {provider} counts is not known yet")
+        }
     });
-    for line in left_out(preview) {
-        print(&line);
+    for line in describe_omissions(preview) {
+        print_line(&line);
     }
 }
 
 /// Returns the number of tokens above the budget. `None` if the brief fits.
-fn over(preview: &Preview) -> Option<u64> {
-    let more = preview.brief.total_tokens().checked_sub(preview.budget);
-    more.filter(|more| *more > 0)
+fn excess_tokens(preview: &BriefPreview) -> Option<u64> {
+    let excess = preview.brief.total_tokens().checked_sub(preview.budget);
+    excess.filter(|excess| *excess > 0)
 }
 
 /// Lists what the brief omits, with the reasons.
-fn left_out(preview: &Preview) -> Vec<String> {
-    let (left_out, missing) = (preview.brief.left_out, preview.brief.missing);
+fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
+    let (omitted_turns, omissions) = (preview.brief.omitted_turns, preview.brief.omissions);
     let mut lines = Vec::new();
-    if let Some(more) = over(preview) {
-        let more = figure(more);
+    if let Some(excess) = excess_tokens(preview) {
+        let excess = format_count(excess);
         lines.push(format!(
-            "over the budget by {more} tokens: a prompt is sent whole, however long it is"
+            "over the budget by {excess} tokens: a prompt is sent whole, however long it is"
         ));
     }
-    match left_out {
+    match omitted_turns {
         0 => {}
         1 => lines.push("turn 1 is left out: it is older than what fits".to_owned()),
         n => lines.push(format!(
             "turns 1 to {n} are left out: they are older than what fits"
         )),
     }
-    if missing.messages > 0 {
-        let count = figure(missing.messages.into());
+    if omissions.omitted_messages > 0 {
+        let count = format_count(omissions.omitted_messages.into());
         lines.push(format!(
             "{count} message(s) are left out in a turn that is too long as a whole"
         ));
     }
-    if missing.shortened > 0 {
-        let (count, bytes) = (figure(missing.shortened.into()), figure(missing.bytes));
+    if omissions.shortened_messages > 0 {
+        let (count, bytes) = (
+            format_count(omissions.shortened_messages.into()),
+            format_count(omissions.cut_bytes),
+        );
         lines.push(format!(
             "{count} message(s) are shortened by {bytes} bytes: tools in older turns, and what is more than its share"
         ));

@@ -3,32 +3,33 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use segue_agents::exec::OwnProgram;
+use segue_agents::exec::NativeCommand;
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
-use segue_engine::{Departure, EngineError, Obstacle};
+use segue_engine::{EngineError, NativeResume, NativeResumeError};
 use serde_json::{Map, Value, json};
 
 use crate::app::{self, App};
-use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
+use crate::cli::{ChatArgs, ConversationArgs, ReplArgs, ResumeArgs};
 use crate::commands::{chat, picker, repl};
-use crate::config::{Config, Flags};
+use crate::config::{Config, ConfigFlags};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, one_line, print, say};
+use crate::terminal::{Style, eprint_line, print_line, to_single_line};
 
 pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
     let Some(id) = args.id.take() else {
         if picker::is_possible() {
             return Box::pin(picker::run()).await;
         }
-        return Err(CliError::usage("which session?")
-            .hint("`segue session list` shows them; `latest` is the newest one of this project"));
+        return Err(CliError::usage("which session?").with_hint(
+            "`segue session list` shows them; `latest` is the newest one of this project",
+        ));
     };
     if args.exec || args.print {
-        return depart(&id, &args).await;
+        return resume_natively(&id, &args).await;
     }
-    let talk = TalkArgs {
+    let conversation_args = ConversationArgs {
         resume: Some(id),
         continue_last: false,
         new: false,
@@ -36,13 +37,16 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
         explain: false,
         terms: args.terms,
     };
-    let converse = args.prompt.is_none() && !args.json && !args.events;
-    if converse && std::io::stdin().is_terminal() {
-        return repl::run(ReplArgs { talk }).await;
+    let is_interactive = args.prompt.is_none() && !args.json && !args.events;
+    if is_interactive && std::io::stdin().is_terminal() {
+        return repl::run(ReplArgs {
+            talk: conversation_args,
+        })
+        .await;
     }
     let args = ChatArgs {
         prompt: args.prompt,
-        talk,
+        talk: conversation_args,
         json: args.json,
         events: args.events,
     };
@@ -51,99 +55,99 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
 
 /// Replaces the process with the agent's own program. Returns only if that fails: `Ok` with the reason if the caller
 /// can resume the session in segue instead.
-pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
+pub(crate) async fn resume_in_native_program(id: &SessionRef) -> Result<String, CliError> {
     let app = App::open()?;
-    let found = app.find_any(id).await?;
-    let departure = match app.engine.depart(&found).await {
-        Ok(departure) => departure,
+    let conversation = app.find_conversation(id).await?;
+    let native_resume = match app.engine.prepare_native_resume(&conversation).await {
+        Ok(native_resume) => native_resume,
         // A session that is in use by the agent's own program cannot be resumed in segue either.
         Err(
-            error @ EngineError::Stays {
-                why: Obstacle::Busy { .. },
+            error @ EngineError::NotResumable {
+                reason: NativeResumeError::InUse { .. },
                 ..
             },
         ) => return Err(error.into()),
         Err(error) => return Ok(CliError::from(error).message),
     };
-    let config = app::configuration(&Flags::default())?.config;
-    match app::own_program_of(&config, &departure) {
+    let config = app::load_config(&ConfigFlags::default())?.config;
+    match app::native_resume_command(&config, &native_resume) {
         Some(program) => {
-            entrust(&app, &config, &departure);
+            guard_session(&app, &config, &native_resume);
             drop(app);
-            Err(begin(&program))
+            Err(exec_program(&program))
         }
         None => Ok(format!(
             "{} was not found on this machine",
-            departure.provider
+            native_resume.provider
         )),
     }
 }
 
 /// Protects a session whose agent may destroy it once the agent has the terminal. Only Gemini CLI needs this.
-fn entrust(app: &App, config: &Config, departure: &Departure) {
-    if departure.provider != ProviderId::gemini() {
+fn guard_session(app: &App, config: &Config, native_resume: &NativeResume) {
+    if native_resume.provider != ProviderId::gemini() {
         return;
     }
-    if let Some(entrust) = app::entrust(&app.home, config) {
-        let told = entrust.hand_over(&departure.cwd, &departure.native_id);
-        app::tell_guarded(&told);
+    if let Some(guard) = app::unattended_guard(&app.home, config) {
+        let guard_actions = guard.prepare_handover(&native_resume.cwd, &native_resume.native_id);
+        app::report_guard_actions(&guard_actions);
     }
 }
 
 /// Replaces the process with another program. Returns only the error if that fails.
-fn begin(program: &OwnProgram) -> CliError {
-    let mark = Style::stderr().yellow("segue:");
-    let what = one_line(&program.in_short());
-    let cwd = one_line(&program.cwd.to_string_lossy());
-    say(&format!("{mark} starting {what} in {cwd}"));
+fn exec_program(program: &NativeCommand) -> CliError {
+    let prefix = Style::stderr().yellow("segue:");
+    let command = to_single_line(&program.format_short());
+    let cwd = to_single_line(&program.cwd.to_string_lossy());
+    eprint_line(&format!("{prefix} starting {command} in {cwd}"));
     let error = program.exec();
-    CliError::failed(format!("cannot start {}", program.path.display())).because(&error)
+    CliError::failed(format!("cannot start {}", program.path.display())).with_cause(&error)
 }
 
 /// Replaces the process with the agent's own program, or prints the command with `--print`.
-async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError> {
+async fn resume_natively(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError> {
     // The configuration determines which program is started, so it must be valid.
     let app = App::open()?;
-    let found = app.find_any(id).await?;
-    let departure = app.engine.depart(&found).await?;
-    let provider = departure.provider.clone();
-    if let Some(other) = asked_for(args).filter(|other| **other != provider) {
+    let conversation = app.find_conversation(id).await?;
+    let native_resume = app.engine.prepare_native_resume(&conversation).await?;
+    let provider = native_resume.provider.clone();
+    if let Some(requested) = requested_provider(args).filter(|requested| **requested != provider) {
         return Err(CliError::usage(format!(
-            "it is {provider} that has this session, not {other}"
+            "it is {provider} that has this session, not {requested}"
         ))
-        .hint(format!(
-            "`segue session resume {} -p {other} \"…\"` hands it over to {other}",
-            found.id()
+        .with_hint(format!(
+            "`segue session resume {} -p {requested} \"…\"` hands it over to {requested}",
+            conversation.id()
         )));
     }
-    let config = app::configuration(&Flags::default())?.config;
-    let program = app::own_program_of(&config, &departure).ok_or_else(|| {
-        CliError::failed(format!("{provider} was not found on this machine")).hint(format!(
+    let config = app::load_config(&ConfigFlags::default())?.config;
+    let program = app::native_resume_command(&config, &native_resume).ok_or_else(|| {
+        CliError::failed(format!("{provider} was not found on this machine")).with_hint(format!(
             "put `{provider}` on PATH, or set its `path` in the configuration"
         ))
     })?;
     if args.print {
-        let native_id = departure.native_id.as_str();
-        tell(&program, &provider, native_id, args.json);
+        let native_id = native_resume.native_id.as_str();
+        print_command(&program, &provider, native_id, args.json);
         return Ok(ExitCode::SUCCESS);
     }
-    entrust(&app, &config, &departure);
+    guard_session(&app, &config, &native_resume);
     // The store is closed before the process is replaced.
     drop(app);
-    Err(begin(&program))
+    Err(exec_program(&program))
 }
 
 /// Returns the agent from the command line. Ignores the agent from the environment, because that does not refer to a
 /// single session.
-fn asked_for(args: &ResumeArgs) -> Option<&ProviderId> {
-    let usual = std::env::var("SEGUE_PROVIDER").ok();
-    let asked = args.terms.provider.as_ref();
-    asked.filter(|provider| usual.as_deref() != Some(provider.as_str()))
+fn requested_provider(args: &ResumeArgs) -> Option<&ProviderId> {
+    let env_provider = std::env::var("SEGUE_PROVIDER").ok();
+    let requested = args.terms.provider.as_ref();
+    requested.filter(|provider| env_provider.as_deref() != Some(provider.as_str()))
 }
 
-fn tell(program: &OwnProgram, provider: &ProviderId, native_id: &str, as_json: bool) {
+fn print_command(program: &NativeCommand, provider: &ProviderId, native_id: &str, as_json: bool) {
     if !as_json {
-        print(&program.line());
+        print_line(&program.to_shell_command());
         return;
     }
     let env = program.env.iter();
@@ -157,6 +161,6 @@ fn tell(program: &OwnProgram, provider: &ProviderId, native_id: &str, as_json: b
         "program": program.path.to_string_lossy(),
         "args": program.args,
         "env": env,
-        "line": program.line(),
+        "line": program.to_shell_command(),
     }));
 }

@@ -1,74 +1,76 @@
-//! The commands `segue session revert`, `undo` and `fork`.
+//! The commands `segue session revert`, `undo_revert` and `fork_session`.
 
 pub(in crate::commands) mod messages;
 
 use std::path::Path;
 
 use segue_core::session::{Effects, Session, SessionRef, TurnNumberError, plan_fork, plan_revert};
-use segue_engine::{Conversation, EngineError, Forked, RevertPlan, Reverted};
+use segue_engine::{Conversation, EngineError, ForkOutcome, RevertOutcome, RevertPlan};
 use serde::Serialize;
 
 use crate::app::App;
 use crate::cli::{ForkArgs, RevertArgs, UndoArgs};
 use crate::error::CliError;
 use crate::json_output::{SessionJson, print_json};
-use crate::terminal::{clean, print, say_decision};
+use crate::terminal::{eprint_decision, print_line, strip_control_chars};
 
 /// Output of `revert --json` and `undo --json`.
 #[derive(Serialize)]
-struct MovedJson {
+struct RevertOutcomeJson {
     #[serde(flatten)]
     session: SessionJson,
     turns_before: u32,
     #[serde(flatten)]
     effects: EffectsJson,
     #[serde(skip_serializing_if = "Option::is_none")]
-    set_aside: Option<SetAsideJson>,
+    #[serde(rename = "set_aside")]
+    detached_turns: Option<DetachedTurnsJson>,
 }
 
 #[derive(Serialize)]
-struct SetAsideJson {
+struct DetachedTurnsJson {
     turns: u32,
-    by_move: u32,
+    #[serde(rename = "by_move")]
+    head_move: u32,
 }
 
 /// Output of `revert --dry-run --json`.
 #[derive(Serialize)]
-struct PlanJson {
+struct RevertPlanJson {
     dry_run: bool,
     turns_before: u32,
     turns: u32,
-    dropped: Vec<DroppedJson>,
+    dropped: Vec<DroppedTurnJson>,
     #[serde(flatten)]
     effects: EffectsJson,
 }
 
 #[derive(Serialize)]
-struct DroppedJson {
+struct DroppedTurnJson {
     n: u32,
     title: String,
 }
 
 #[derive(Serialize)]
 struct EffectsJson {
-    files: Vec<FileJson>,
+    files: Vec<FileChangeJson>,
     commands: usize,
 }
 
 #[derive(Serialize)]
-struct FileJson {
+struct FileChangeJson {
     path: String,
     change: &'static str,
 }
 
 impl From<&Effects> for EffectsJson {
     fn from(effects: &Effects) -> Self {
-        let file = |file: &segue_core::session::Touched| FileJson {
+        let to_json = |file: &segue_core::session::FileChange| FileChangeJson {
             path: file.path.clone(),
-            change: file.change.as_str(),
+            change: file.kind.as_str(),
         };
         Self {
-            files: effects.files.iter().map(file).collect(),
+            files: effects.files.iter().map(to_json).collect(),
             commands: effects.commands,
         }
     }
@@ -76,79 +78,91 @@ impl From<&Effects> for EffectsJson {
 
 /// Resolves the session for a change at one of its turns. Adopts a native session, unless `check` rejects its number of
 /// turns.
-pub(in crate::commands) async fn take_for(
+pub(in crate::commands) async fn find_or_adopt_checked(
     app: &App,
     reference: &SessionRef,
     check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
 ) -> Result<Session, CliError> {
-    let native = match app.find_any(reference).await? {
+    let native = match app.find_conversation(reference).await? {
         Conversation::Session(session, _) => return Ok(*session),
         Conversation::Native(native) => native,
     };
-    let turns = app.engine.survey(&native.session)?.turns.len();
+    let turns = app.engine.read_outline(&native.session)?.turns.len();
     match check(u32::try_from(turns).unwrap_or(u32::MAX)) {
-        Ok(_) | Err(TurnNumberError::AlreadyThere { .. }) => {}
+        Ok(_) | Err(TurnNumberError::AlreadyAtTurn { .. }) => {}
         Err(error) => return Err(EngineError::from(error).into()),
     }
-    app.take_over(&native).await
+    app.adopt_native(&native).await
 }
 
-pub(super) async fn revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
+pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), CliError> {
     if args.dry_run {
-        return preview(app, args).await;
+        return preview_revert(app, args).await;
     }
-    let session = take_for(app, &args.one.id, |turns| plan_revert(turns, args.to)).await?;
-    match app.engine.revert(&session, args.to).await {
-        Ok(reverted) => {
-            reverted.decisions.iter().for_each(say_decision);
-            let undo = format!("Take it back with: segue session undo {}", session.id);
-            let words = messages::reverted(&reverted, &undo);
-            tell_moved(app, &reverted, args.one.json, &words).await
+    let session =
+        find_or_adopt_checked(app, &args.one.id, |turns| plan_revert(turns, args.to)).await?;
+    match app.engine.revert_session(&session, args.to).await {
+        Ok(outcome) => {
+            outcome.decisions.iter().for_each(eprint_decision);
+            let undo_hint = format!("Take it back with: segue session undo {}", session.id);
+            let message = messages::format_revert(&outcome, &undo_hint);
+            print_revert_outcome(app, &outcome, args.one.json, &message).await
         }
         // The session is already at this turn, which is not a failure.
-        Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
-            let unmoved = Reverted {
+        Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
+            let unchanged = RevertOutcome {
                 turns_before: turns,
                 effects: Effects::default(),
-                set_aside: None,
+                detached_turns: None,
                 decisions: Vec::new(),
                 session,
             };
-            tell_moved(app, &unmoved, args.one.json, &messages::already(turns)).await
+            print_revert_outcome(
+                app,
+                &unchanged,
+                args.one.json,
+                &messages::format_already_at_turn(turns),
+            )
+            .await
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn tell_moved(app: &App, moved: &Reverted, json: bool, words: &str) -> Result<(), CliError> {
+async fn print_revert_outcome(
+    app: &App,
+    outcome: &RevertOutcome,
+    json: bool,
+    message: &str,
+) -> Result<(), CliError> {
     if !json {
-        print(&clean(words));
+        print_line(&strip_control_chars(message));
         return Ok(());
     }
-    let status = app.engine.status(&moved.session).await?;
-    print_json(&MovedJson {
-        session: SessionJson::new(&moved.session, status),
-        turns_before: moved.turns_before,
-        effects: EffectsJson::from(&moved.effects),
-        set_aside: moved.set_aside.map(|aside| SetAsideJson {
-            turns: aside.turns,
-            by_move: aside.by_move,
+    let status = app.engine.session_status(&outcome.session).await?;
+    print_json(&RevertOutcomeJson {
+        session: SessionJson::new(&outcome.session, status),
+        turns_before: outcome.turns_before,
+        effects: EffectsJson::from(&outcome.effects),
+        detached_turns: outcome.detached_turns.map(|detached| DetachedTurnsJson {
+            turns: detached.turns,
+            head_move: detached.head_move,
         }),
     });
     Ok(())
 }
 
 /// Shows what a revert would do, without adopting a native session.
-async fn preview(app: &App, args: &RevertArgs) -> Result<(), CliError> {
-    let plan = match app.find_any(&args.one.id).await? {
+async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
+    let plan = match app.find_conversation(&args.one.id).await? {
         Conversation::Session(session, _) => {
-            let session = app.up_to_date(*session).await;
+            let session = app.reconcile_session(*session).await;
             app.engine.preview_revert(&session, args.to).await
         }
         Conversation::Native(native) => app.engine.preview_native_revert(&native.session, args.to),
     };
     let plan = match plan {
-        Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => RevertPlan {
+        Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => RevertPlan {
             turns,
             dropped: Vec::new(),
             effects: Effects::default(),
@@ -156,61 +170,72 @@ async fn preview(app: &App, args: &RevertArgs) -> Result<(), CliError> {
         plan => plan?,
     };
     if args.one.json {
-        let dropped = plan.dropped.iter().map(|turn| DroppedJson {
+        let dropped = plan.dropped.iter().map(|turn| DroppedTurnJson {
             n: turn.n,
             title: turn.title.as_str().to_owned(),
         });
-        print_json(&PlanJson {
+        print_json(&RevertPlanJson {
             dry_run: true,
             turns_before: plan.turns,
-            turns: plan.turns.saturating_sub(messages::removed(&plan)),
+            turns: plan
+                .turns
+                .saturating_sub(messages::count_dropped_turns(&plan)),
             dropped: dropped.collect(),
             effects: EffectsJson::from(&plan.effects),
         });
     } else {
-        print(&clean(&messages::plan(&plan)));
+        print_line(&strip_control_chars(&messages::format_plan(&plan)));
     }
     Ok(())
 }
 
-pub(super) async fn undo(app: &App, args: &UndoArgs) -> Result<(), CliError> {
-    let session = app.find(&args.one.id).await?;
-    let undone = app.engine.undo(&session).await?;
-    undone.decisions.iter().for_each(say_decision);
-    let again = format!("segue session fork {}", undone.session.id);
-    tell_moved(
+pub(super) async fn undo_revert(app: &App, args: &UndoArgs) -> Result<(), CliError> {
+    let session = app.find_session(&args.one.id).await?;
+    let outcome = app.engine.undo_revert(&session).await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    let fork_command = format!("segue session fork {}", outcome.session.id);
+    print_revert_outcome(
         app,
-        &undone,
+        &outcome,
         args.one.json,
-        &messages::undone(&undone, &again),
+        &messages::format_undo(&outcome, &fork_command),
     )
     .await
 }
 
-pub(super) async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
+pub(super) async fn fork_session(app: &App, args: &ForkArgs) -> Result<(), CliError> {
     let session = match args.moved {
-        None => take_for(app, &args.one.id, |turns| plan_fork(turns, args.at)).await?,
+        None => find_or_adopt_checked(app, &args.one.id, |turns| plan_fork(turns, args.at)).await?,
         // Only recorded sessions have head moves.
-        Some(_) => app.find(&args.one.id).await?,
+        Some(_) => app.find_session(&args.one.id).await?,
     };
-    let forked = branch(app, &session, args.at, args.moved).await?;
-    forked.decisions.iter().for_each(say_decision);
-    super::tell(app, &forked.session, &args.one, &messages::forked(&forked)).await
+    let outcome = fork_in_origin_directory(app, &session, args.at, args.moved).await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    super::print_changed_session(
+        app,
+        &outcome.session,
+        &args.one,
+        &messages::format_fork(&outcome),
+    )
+    .await
 }
 
 /// Forks the session. The fork uses the directory of its origin, or the current directory if that no longer exists.
-pub(in crate::commands) async fn branch(
+pub(in crate::commands) async fn fork_in_origin_directory(
     app: &App,
     session: &Session,
     at: Option<i64>,
-    moved: Option<i64>,
-) -> Result<Forked, CliError> {
+    head_move: Option<i64>,
+) -> Result<ForkOutcome, CliError> {
     let project = if Path::new(&session.project.cwd).is_dir() {
         &session.project
     } else {
         &app.project
     };
-    let forked = app.engine.fork_moved(session, at, moved, project).await?;
-    forked.decisions.iter().for_each(say_decision);
-    Ok(forked)
+    let outcome = app
+        .engine
+        .fork_before_move(session, at, head_move, project)
+        .await?;
+    outcome.decisions.iter().for_each(eprint_decision);
+    Ok(outcome)
 }

@@ -3,37 +3,45 @@
 use jiff::{Timestamp, Zoned};
 use segue_catalog::Index;
 use segue_core::session::Role;
-use segue_core::time_input::{WhenError, parse_when};
+use segue_core::time_input::{TimeInputError, parse_time_input};
 use segue_engine::{
-    Conversation, FoundIn, FoundTurn, Query, QueryError, SearchReport, SearchRequest, Snippet,
+    Conversation, QueryError, SearchHit, SearchHitTurn, SearchQuery, SearchReport, SearchRequest,
+    Snippet,
 };
 
-use super::list::{directory, label, not_a_time, short_path, title, unknown};
+use super::list::{
+    conversation_directory, native_title, shorten_path, status_label, time_input_error,
+    unknown_agent_error,
+};
 use crate::app::App;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
-use crate::index_refresh::Behind;
+use crate::index_refresh::RefreshFailure;
 use crate::json_output::{self, print_json};
 use crate::last_list;
-use crate::terminal::{Style, ago, clean, one_line, print, say, width};
+use crate::terminal::{
+    Style, eprint_line, format_age, print_line, strip_control_chars, terminal_width, to_single_line,
+};
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
-    let query = narrowed(args)?;
-    app.engine.check(&query).map_err(|error| refused(&error))?;
-    let caught = app.catch_up(!args.no_refresh).await;
-    if let Some(Behind::Failed(why)) = &caught.behind {
-        let why = format!(
+    let query = build_query(args)?;
+    app.engine
+        .check_query_providers(&query)
+        .map_err(|error| query_error(&error))?;
+    let index_view = app.prepare_index_view(!args.no_refresh).await;
+    if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
+        let message = format!(
             "the index could not be brought up to date: {}",
-            one_line(why)
+            to_single_line(reason)
         );
         // An index that was never complete would miss most sessions without a warning.
-        if !app.engine.index().is_some_and(Index::is_whole) {
-            return Err(CliError::failed(why).hint(
+        if !app.engine.index().is_some_and(Index::has_completed_refresh) {
+            return Err(CliError::failed(message).with_hint(
                 "put that right and search again: it is built by itself then, and nothing is lost",
             ));
         }
-        let mark = Style::stderr().yellow("segue:");
-        say(&format!("{mark} {why}"));
+        let prefix = Style::stderr().yellow("segue:");
+        eprint_line(&format!("{prefix} {message}"));
     }
     let request = SearchRequest {
         query,
@@ -44,172 +52,192 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
             limit => limit as usize,
         },
         skip: 0,
-        each: args.each.max(1) as usize,
-        freshness: caught.freshness,
+        turns_per_session: args.each.max(1) as usize,
+        freshness: index_view.freshness,
     };
     let mut report = app.engine.search(&request).await?;
-    report.behind |= matches!(caught.behind, Some(Behind::Busy));
-    report.unreadable = report.unreadable.max(caught.unreadable.len());
+    report.is_index_behind |= matches!(index_view.refresh_failure, Some(RefreshFailure::Busy));
+    report.unreadable_files = report.unreadable_files.max(index_view.unreadable.len());
     if args.json {
-        print_json(&json_output::hits(&report));
+        print_json(&json_output::search_hits_json(&report));
         return Ok(());
     }
-    show(app, &report);
+    print_report(app, &report);
     Ok(())
 }
 
 /// Builds the query from the words and the options.
-fn narrowed(args: &SearchArgs) -> Result<Query, CliError> {
+fn build_query(args: &SearchArgs) -> Result<SearchQuery, CliError> {
     let mut query = if args.words.is_empty() {
-        Query::default()
+        SearchQuery::default()
     } else {
-        query(&args.words)?
+        parse_query(&args.words)?
     };
     query
         .providers
         .extend(args.provider.iter().map(ToString::to_string));
     if let Some(since) = &args.since {
-        let since = parse_when(since, &Zoned::now()).map_err(|error| not_a_time(&error))?;
+        let since =
+            parse_time_input(since, &Zoned::now()).map_err(|error| time_input_error(&error))?;
         query.after = Some(since);
     }
     Ok(query)
 }
 
 /// Parses the words: a single argument as it is; of several arguments, each that contains blanks is a phrase.
-fn query(words: &[String]) -> Result<Query, CliError> {
+fn parse_query(words: &[String]) -> Result<SearchQuery, CliError> {
     let text = match words {
-        [one] => one.clone(),
+        [single] => single.clone(),
         several => {
-            let quoted = |word: &String| {
+            let quote_phrase = |word: &String| {
                 if word.contains(char::is_whitespace) && !word.contains('"') {
                     format!("\"{word}\"")
                 } else {
                     word.clone()
                 }
             };
-            several.iter().map(quoted).collect::<Vec<_>>().join(" ")
+            several
+                .iter()
+                .map(quote_phrase)
+                .collect::<Vec<_>>()
+                .join(" ")
         }
     };
     // The time zone is determined only when it is needed, because that is slow.
-    let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
-    Query::parse(&text, &when).map_err(|error| refused(&error))
+    let parse_time =
+        |text: &str| parse_time_input(text, &Zoned::now()).map_err(|error| error.to_string());
+    SearchQuery::parse(&text, &parse_time).map_err(|error| query_error(&error))
 }
 
-fn refused(error: &QueryError) -> CliError {
+fn query_error(error: &QueryError) -> CliError {
     match error {
-        QueryError::Provider { name, known } => unknown(name, known),
-        QueryError::When { .. } => CliError::usage(error.to_string()).hint(WhenError::FORMS),
-        _ => CliError::usage(error.to_string()).hint("see: segue session search --help"),
+        QueryError::UnknownProvider {
+            name,
+            available: supported,
+        } => unknown_agent_error(name, supported),
+        QueryError::InvalidTime { .. } => {
+            CliError::usage(error.to_string()).with_hint(TimeInputError::ACCEPTED_FORMS)
+        }
+        _ => CliError::usage(error.to_string()).with_hint("see: segue session search --help"),
     }
 }
 
-fn show(app: &App, report: &SearchReport) {
+fn print_report(app: &App, report: &SearchReport) {
     let style = Style::stdout();
     let now = Timestamp::now();
     let ids: Vec<_> = report
-        .found
+        .hits
         .iter()
-        .map(|found| found.conversation.id())
+        .map(|hit| hit.conversation.id())
         .collect();
-    last_list::remember(&app.home, None, &ids);
-    if report.found.is_empty() {
-        say("nothing was found; fewer or shorter words find more, and word* finds what begins so");
+    last_list::save(&app.home, None, &ids);
+    if report.hits.is_empty() {
+        eprint_line(
+            "nothing was found; fewer or shorter words find more, and word* finds what begins so",
+        );
     }
-    for (number, found) in (1..).zip(&report.found) {
+    for (number, hit) in (1..).zip(&report.hits) {
         if number > 1 {
-            print("");
+            print_line("");
         }
-        let head = format!("{number:>2}  {}", heading(found));
-        print(&style.bold(&clean(&head)));
-        print(&style.dim(&format!("    {}", clean(&whereabouts(found, now)))));
-        for turn in &found.turns {
-            print(&format!("    {}", line(turn, style)));
+        let title_line = format!("{number:>2}  {}", hit_title(hit));
+        print_line(&style.bold(&strip_control_chars(&title_line)));
+        print_line(&style.dim(&format!(
+            "    {}",
+            strip_control_chars(&format_hit_details(hit, now))
+        )));
+        for turn in &hit.turns {
+            print_line(&format!("    {}", format_hit_turn(turn, style)));
         }
-        let more = found.count.saturating_sub(found.turns.len());
-        if more > 0 {
-            print(&style.dim(&format!("    and in {more} more turn(s)")));
+        let remaining = hit.count.saturating_sub(hit.turns.len());
+        if remaining > 0 {
+            print_line(&style.dim(&format!("    and in {remaining} more turn(s)")));
         }
     }
-    let mark = Style::stderr().yellow("segue:");
-    if report.more {
-        say(&Style::stderr().dim("there are more: --limit 0 shows all"));
+    let prefix = Style::stderr().yellow("segue:");
+    if report.has_more {
+        eprint_line(&Style::stderr().dim("there are more: --limit 0 shows all"));
     }
-    if report.behind {
-        say(&format!(
-            "{mark} the newest turns may be missing: another process is bringing the index up to date"
+    if report.is_index_behind {
+        eprint_line(&format!(
+            "{prefix} the newest turns may be missing: another process is bringing the index up to date"
         ));
     }
-    if report.unreadable > 0 {
-        say(&format!(
-            "{mark} {} session file(s) could not be read; `segue session list` tells which",
-            report.unreadable
+    if report.unreadable_files > 0 {
+        eprint_line(&format!(
+            "{prefix} {} session file(s) could not be read; `segue session list` tells which",
+            report.unreadable_files
         ));
     }
 }
 
-fn heading(found: &FoundIn) -> String {
-    match &found.conversation {
+fn hit_title(hit: &SearchHit) -> String {
+    match &hit.conversation {
         Conversation::Session(session, _) => session.title.as_str().to_owned(),
-        Conversation::Native(native) => title(native),
+        Conversation::Native(native) => native_title(native),
     }
 }
 
-fn whereabouts(found: &FoundIn, now: Timestamp) -> String {
-    let (provider, updated) = match &found.conversation {
+fn format_hit_details(hit: &SearchHit, now: Timestamp) -> String {
+    let (provider, updated) = match &hit.conversation {
         Conversation::Session(session, _) => (&session.provider, session.updated_at),
         Conversation::Native(native) => (&native.session.provider, native.session.head.updated_at),
     };
-    let directory = short_path(directory(&found.conversation), 28);
-    let label = label(&found.conversation);
-    let id = found.conversation.id();
-    let id = match &found.conversation {
+    let directory = shorten_path(conversation_directory(&hit.conversation), 28);
+    let label = status_label(&hit.conversation);
+    let id = hit.conversation.id();
+    let id = match &hit.conversation {
         Conversation::Native(native) => native.session.head.id.to_string(),
         Conversation::Session(..) => id.to_string(),
     };
     format!(
         "{id} · {provider} · {} · {directory}{label}",
-        ago(updated, now)
+        format_age(updated, now)
     )
 }
 
 /// Formats a matching turn: its author, and as much of the snippet as fits.
-fn line(turn: &FoundTurn, style: Style) -> String {
-    let who = match turn.snippet.role {
+fn format_hit_turn(turn: &SearchHitTurn, style: Style) -> String {
+    let author = match turn.snippet.role {
         Some(Role::User) => "you",
         Some(Role::Assistant) => "agent",
         Some(Role::Tool | Role::System) => "tool",
         None => "",
     };
-    let head = format!("turn {} {who}: ", turn.n);
-    let room = width().map_or(usize::MAX, |width| {
-        width.saturating_sub(4 + head.chars().count())
+    let prefix = format!("turn {} {author}: ", turn.n);
+    let max_chars = terminal_width().map_or(usize::MAX, |width| {
+        width.saturating_sub(4 + prefix.chars().count())
     });
     let text = if turn.snippet.text.is_empty() {
         style.dim("(it can't be read any more)")
     } else {
-        marked(&turn.snippet, room, style)
+        highlight_matches(&turn.snippet, max_chars, style)
     };
-    format!("{}{text}", style.dim(&head))
+    format!("{}{text}", style.dim(&prefix))
 }
 
 /// Formats the snippet with the matches in bold.
-fn marked(snippet: &Snippet, room: usize, style: Style) -> String {
+fn highlight_matches(snippet: &Snippet, max_chars: usize, style: Style) -> String {
     let text = &snippet.text;
-    let fits = text.char_indices().nth(room.max(20));
-    let end = fits.map_or(text.len(), |(at, _)| at);
-    let mut shown = String::new();
+    let first_excess = text.char_indices().nth(max_chars.max(20));
+    let end = first_excess.map_or(text.len(), |(at, _)| at);
+    let mut output = String::new();
     let mut from = 0;
-    for mark in snippet.marks.iter().filter(|mark| mark.end <= end) {
-        if mark.start >= from {
-            shown.push_str(&clean(text.get(from..mark.start).unwrap_or_default()));
-            let found = clean(text.get(mark.clone()).unwrap_or_default());
-            shown.push_str(&style.bold(&found));
-            from = mark.end;
+    for range in snippet.highlights.iter().filter(|range| range.end <= end) {
+        if range.start >= from {
+            output.push_str(&strip_control_chars(
+                text.get(from..range.start).unwrap_or_default(),
+            ));
+            let matched = strip_control_chars(text.get(range.clone()).unwrap_or_default());
+            output.push_str(&style.bold(&matched));
+            from = range.end;
         }
     }
-    shown.push_str(&clean(text.get(from..end).unwrap_or_default()));
+    output.push_str(&strip_control_chars(
+        text.get(from..end).unwrap_or_default(),
+    ));
     if end < text.len() {
-        shown.push('…');
+        output.push('…');
     }
-    shown
+    output
 }

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::brief::noted_answer;
-use segue_core::number_format::figure;
+use segue_core::brief::describe_tool_result;
+use segue_core::number_format::format_count;
 use segue_core::session::{
     Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState,
 };
@@ -12,19 +12,26 @@ use segue_engine::{Conversation, SessionView, Transcript};
 
 use super::lineage;
 use crate::app::App;
-use crate::cli::{OneArgs, ShowArgs};
+use crate::cli::{SessionRefArgs, ShowArgs};
 use crate::error::CliError;
 use crate::json_output::{self, TranscriptJson, print_json};
-use crate::terminal::{Style, ago, clean, print, try_print, width, wrap};
+use crate::terminal::{
+    Style, format_age, print_line, strip_control_chars, terminal_width, try_print_line, wrap,
+};
 
-pub(super) async fn info(app: &App, args: &OneArgs) -> Result<(), CliError> {
-    let session = match app.find_any(&args.id).await? {
+pub(super) async fn show_info(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
+    let session = match app.find_conversation(&args.id).await? {
         Conversation::Session(session, _) => session,
-        Conversation::Native(native) => return super::native_show::info(app, &native, args.json),
+        Conversation::Native(native) => {
+            return super::native_show::show_info(app, &native, args.json);
+        }
     };
-    let view = app.engine.view(app.up_to_date(*session).await).await?;
+    let view = app
+        .engine
+        .session_view(app.reconcile_session(*session).await)
+        .await?;
     if args.json {
-        print_json(&json_output::info(&view));
+        print_json(&json_output::session_info_json(&view));
     } else {
         print_info(&view);
     }
@@ -35,52 +42,53 @@ fn print_info(view: &SessionView) {
     let style = Style::stdout();
     let now = Timestamp::now();
     let session = &view.session;
-    let field = |name: &str, value: &str| {
-        print(&format!(
+    let print_field = |name: &str, value: &str| {
+        print_line(&format!(
             "{} {}",
             style.dim(&format!("{name:<9}")),
-            clean(value)
+            strip_control_chars(value)
         ));
     };
-    let moment = |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), ago(at, now));
-    print(&style.bold(&clean(session.title.as_str())));
-    field("id", session.id.as_str());
-    field("agent", session.provider.as_str());
+    let format_time =
+        |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), format_age(at, now));
+    print_line(&style.bold(&strip_control_chars(session.title.as_str())));
+    print_field("id", session.id.as_str());
+    print_field("agent", session.provider.as_str());
     if let Some(native) = &session.native_id {
-        field("native id", native.as_str());
+        print_field("native id", native.as_str());
     }
     if let Some(origin) = &view.origin {
         let name = format!("{} (from {})", origin.name, origin.format);
-        field("known as", &name);
+        print_field("known as", &name);
     }
-    field("directory", &session.project.cwd);
+    print_field("directory", &session.project.cwd);
     if let Some(purpose) = &session.purpose {
         if let Some(feature) = purpose.scope.feature() {
-            field("feature", feature.as_str());
+            print_field("feature", feature.as_str());
         }
         if let Some((task, state)) = purpose.scope.task() {
-            field("task", &format!("{task} in state {state}"));
+            print_field("task", &format!("{task} in state {state}"));
         }
         if let Some(role) = &purpose.role {
-            field("role", role.as_str());
+            print_field("role", role.as_str());
         }
     }
     if !session.tags.is_empty() {
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
-        field("tags", &tags.join(" "));
+        print_field("tags", &tags.join(" "));
     }
     let tokens = session.total_tokens.map_or(String::new(), |tokens| {
-        format!(", {} tokens", figure(tokens))
+        format!(", {} tokens", format_count(tokens))
     });
-    field("turns", &format!("{}{tokens}", session.turns));
-    field("status", &status(view));
-    field("created", &moment(session.created_at));
-    field("updated", &moment(session.updated_at));
-    for (name, value) in lineage::lines(view) {
-        field(&name, &value);
+    print_field("turns", &format!("{}{tokens}", session.turns));
+    print_field("status", &format_status(view));
+    print_field("created", &format_time(session.created_at));
+    print_field("updated", &format_time(session.updated_at));
+    for (name, value) in lineage::format_lineage(view) {
+        print_field(&name, &value);
     }
-    for (at, decision) in news(view) {
-        field(
+    for (at, decision) in newest_decisions(view) {
+        print_field(
             "decided",
             &format!("{}: {}", at.strftime("%F %T"), decision.text),
         );
@@ -88,25 +96,25 @@ fn print_info(view: &SessionView) {
 }
 
 /// Maximum number of decisions that are shown.
-const DECISIONS: usize = 20;
+const MAX_SHOWN_DECISIONS: usize = 20;
 
 /// Returns the newest decisions, oldest first. Omits normal continuations, because they carry no information.
-fn news(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
-    let all = view.decisions.iter();
-    let news = all.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
-    let skipped = news.clone().count().saturating_sub(DECISIONS);
-    news.skip(skipped)
+fn newest_decisions(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
+    let decisions = view.decisions.iter();
+    let notable = decisions.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
+    let skipped = notable.clone().count().saturating_sub(MAX_SHOWN_DECISIONS);
+    notable.skip(skipped)
 }
 
-fn status(view: &SessionView) -> String {
-    match (view.status, &view.holder) {
+fn format_status(view: &SessionView) -> String {
+    match (view.status, &view.lease_holder) {
         (SessionStatus::Running, Some(holder)) => {
             format!(
                 "running in process {} on {}",
                 holder.owner.pid, holder.owner.host
             )
         }
-        (status, Some(holder)) if holder.waits() => {
+        (status, Some(holder)) if holder.is_idle() => {
             format!(
                 "{}, open in process {} on {}",
                 status.as_str(),
@@ -118,16 +126,18 @@ fn status(view: &SessionView) -> String {
     }
 }
 
-pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
-    let session = match app.find_any(&args.one.id).await? {
+pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
+    let session = match app.find_conversation(&args.one.id).await? {
         Conversation::Session(session, _) => session,
-        Conversation::Native(native) => return super::native_show::transcript(app, &native, args),
+        Conversation::Native(native) => {
+            return super::native_show::show_transcript(app, &native, args);
+        }
     };
-    let session = app.up_to_date(*session).await;
+    let session = app.reconcile_session(*session).await;
     let mut transcript = app.engine.transcript(session).await?;
-    let messages = transcript.turns.iter().map(|turn| turn.messages.len());
-    let whole = Counted {
-        messages: messages.sum(),
+    let message_counts = transcript.turns.iter().map(|turn| turn.messages.len());
+    let size = TranscriptSize {
+        messages: message_counts.sum(),
         turns: transcript.turns.len(),
     };
     if let Some(last) = args.last {
@@ -142,7 +152,7 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     if args.one.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
-        print_transcript(&transcript, whole, args.full);
+        print_transcript(&transcript, size, args.full);
     }
     Ok(())
 }
@@ -161,59 +171,68 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
 
 /// Size of a session, including turns that are not shown.
 #[derive(Clone, Copy)]
-struct Counted {
+struct TranscriptSize {
     messages: usize,
     turns: usize,
 }
 
-fn print_transcript(transcript: &Transcript, whole: Counted, full: bool) {
+fn print_transcript(transcript: &Transcript, size: TranscriptSize, full: bool) {
     let style = Style::stdout();
     let session = &transcript.session;
-    print(&style.bold(&clean(session.title.as_str())));
-    let Counted { messages, turns } = whole;
-    print(&style.dim(&format!(
+    print_line(&style.bold(&strip_control_chars(session.title.as_str())));
+    let TranscriptSize { messages, turns } = size;
+    print_line(&style.dim(&format!(
         "{} · {} · {messages} message(s), {turns} turn(s)",
         session.id, session.provider,
     )));
     for entry in &transcript.turns {
         let turn = &entry.turn;
-        let layout = Layout {
-            agent: entry.provider.as_str(),
-            system: "segue",
+        let layout = TranscriptLayout {
+            agent_name: entry.provider.as_str(),
+            system_name: "segue",
             full,
         };
-        let made = turn.outside.then(|| format!("made in {}", entry.provider));
+        let outside_note = turn
+            .made_outside
+            .then(|| format!("made in {}", entry.provider));
         let state = (turn.state != TurnState::Finished).then(|| turn.state.as_str().to_owned());
-        let notes: Vec<String> = made.into_iter().chain(state).collect();
-        if print_turn(Some(turn.n), &notes.join(" · "), &entry.messages, layout).is_break() {
+        let notes: Vec<String> = outside_note.into_iter().chain(state).collect();
+        if print_turn(
+            Some(turn.number),
+            &notes.join(" · "),
+            &entry.messages,
+            layout,
+        )
+        .is_break()
+        {
             return;
         }
         if let Some(failure) = &turn.failure {
-            print(&style.red(&format!("  {}", clean(&failure.message))));
+            print_line(&style.red(&format!("  {}", strip_control_chars(&failure.message))));
         }
     }
 }
 
 /// Layout of a transcript.
 #[derive(Clone, Copy)]
-pub(super) struct Layout<'a> {
+pub(super) struct TranscriptLayout<'a> {
     /// Name of the agent.
-    pub(super) agent: &'a str,
+    pub(super) agent_name: &'a str,
     /// Name of the author of system messages.
-    pub(super) system: &'a str,
+    pub(super) system_name: &'a str,
     /// Whether the output of tools is shown completely.
     pub(super) full: bool,
 }
 
 /// Maximum number of lines of a tool's output.
-const TOOL_LINES: usize = 10;
+const MAX_TOOL_OUTPUT_LINES: usize = 10;
 
 /// Prints a turn. Returns `Break` if the reader is closed.
 pub(super) fn print_turn(
     n: Option<u32>,
     note: &str,
     messages: &[Message],
-    layout: Layout<'_>,
+    layout: TranscriptLayout<'_>,
 ) -> ControlFlow<()> {
     let style = Style::stdout();
     let number = n.map_or(String::new(), |n| format!(" {n}"));
@@ -222,29 +241,29 @@ pub(super) fn print_turn(
     } else {
         format!(" · {note}")
     };
-    let head = format!("── turn{number}{note} ");
+    let heading = format!("── turn{number}{note} ");
     let rule = "─".repeat(
-        width()
+        terminal_width()
             .unwrap_or(80)
             .min(80)
-            .saturating_sub(head.chars().count()),
+            .saturating_sub(heading.chars().count()),
     );
-    try_print("")?;
-    try_print(&style.dim(&format!("{head}{rule}")))?;
-    let mut last = None;
+    try_print_line("")?;
+    try_print_line(&style.dim(&format!("{heading}{rule}")))?;
+    let mut last_role = None;
     for message in messages {
         // The author of consecutive messages is printed once.
-        if last != Some(message.role) || !message.complete {
-            let who = match message.role {
+        if last_role != Some(message.role) || !message.complete {
+            let author = match message.role {
                 Role::User => "you",
-                Role::Assistant => layout.agent,
+                Role::Assistant => layout.agent_name,
                 Role::Tool => "tool",
-                Role::System => layout.system,
+                Role::System => layout.system_name,
             };
             let cut = if message.complete { "" } else { " (cut off)" };
-            try_print(&format!("{}{}", style.bold(who), style.yellow(cut)))?;
+            try_print_line(&format!("{}{}", style.bold(author), style.yellow(cut)))?;
         }
-        last = Some(message.role);
+        last_role = Some(message.role);
         print_parts(&message.parts, layout.full)?;
     }
     ControlFlow::Continue(())
@@ -256,33 +275,43 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
         let text = match part {
             Part::Text(text) => text.clone(),
             Part::Thought(text) => format!("(thinks) {text}"),
-            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", args.on_one_line()),
+            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", args.to_single_line()),
             Part::FunctionResponse {
                 response, is_error, ..
             } => {
-                limit = if full { usize::MAX } else { TOOL_LINES };
-                let mark = if *is_error { "✗" } else { "✓" };
-                format!("{mark} {}", unwrapped(&noted_answer(response)))
+                limit = if full {
+                    usize::MAX
+                } else {
+                    MAX_TOOL_OUTPUT_LINES
+                };
+                let symbol = if *is_error { "✗" } else { "✓" };
+                format!(
+                    "{symbol} {}",
+                    strip_output_frame(&describe_tool_result(response))
+                )
             }
             Part::InlineData(data) => format!("[{}]", data.mime_type),
             Part::Unknown(json) => format!("[not understood] {}", json.as_str()),
         };
-        let text = clean(&text);
-        let lines = text.lines().count();
+        let text = strip_control_chars(&text);
+        let line_count = text.lines().count();
         // A single omitted line is printed instead of a note about it.
-        let shown = if lines > limit.saturating_add(1) {
+        let shown_lines = if line_count > limit.saturating_add(1) {
             limit
         } else {
-            lines
+            line_count
         };
-        for line in text.lines().take(shown) {
-            for piece in wrap(line, width().map(|width| width.saturating_sub(2))) {
-                try_print(&format!("  {piece}"))?;
+        for line in text.lines().take(shown_lines) {
+            for wrapped_line in wrap(line, terminal_width().map(|width| width.saturating_sub(2))) {
+                try_print_line(&format!("  {wrapped_line}"))?;
             }
         }
-        if shown < lines {
-            let more = format!("… {} more lines (--full shows them)", lines - shown);
-            try_print(&format!("  {}", Style::stdout().dim(&more)))?;
+        if shown_lines < line_count {
+            let note = format!(
+                "… {} more lines (--full shows them)",
+                line_count - shown_lines
+            );
+            try_print_line(&format!("  {}", Style::stdout().dim(&note)))?;
         }
     }
     ControlFlow::Continue(())
@@ -290,15 +319,15 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
 
 /// Removes the frame in which an agent puts the output of a command, because the mark before it has the same
 /// information.
-fn unwrapped(text: &str) -> &str {
-    let inside = match text.split_once("\nOutput:\n") {
+fn strip_output_frame(text: &str) -> &str {
+    let content = match text.split_once("\nOutput:\n") {
         Some((head, output)) if head.starts_with("Chunk ID:") => output,
         _ => text,
     };
-    let inside = inside
+    let content = content
         .strip_prefix("<untrusted_context>\n")
-        .unwrap_or(inside);
-    inside
+        .unwrap_or(content);
+    content
         .strip_suffix("\n</untrusted_context>")
-        .unwrap_or(inside)
+        .unwrap_or(content)
 }

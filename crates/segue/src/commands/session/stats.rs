@@ -10,136 +10,151 @@ use std::path::{Path, PathBuf};
 
 use jiff::Zoned;
 use segue_catalog::project_key;
-use segue_core::spend::{By, Prices, Spending, Spent};
+use segue_core::spend::{Prices, SpendGrouping, SpendRecord, Spending};
 use segue_engine::{Freshness, SpendingRequest};
-use segue_store::Filter;
+use segue_store::SessionFilter;
 
-use self::footnotes::Asked;
-pub(super) use self::format::{bar, writes_unicode};
-use self::table::Sheet;
+use self::footnotes::StatsQuery;
+pub(super) use self::format::{draw_bar, has_unicode_locale};
+use self::table::SpendTable;
 use crate::app::{self, App};
 use crate::cli::StatsArgs;
-use crate::config::Flags;
+use crate::config::ConfigFlags;
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{self, Style, one_line, print, say};
+use crate::terminal::{self, Style, eprint_line, print_line, to_single_line};
 
 pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
-    let by = levels(args)?;
+    let groupings = parse_groupings(args)?;
     let now = Zoned::now();
-    let since = since::moment(&args.since, &now)?;
+    let since = since::parse_period_start(&args.since, &now)?;
     if let Some(provider) = &args.provider
-        && !app.engine.knows(provider)
+        && !app.engine.is_supported_provider(provider)
     {
-        let known = app.engine.known_providers().join(", ");
+        let supported = app.engine.supported_providers().join(", ");
         return Err(CliError::usage(format!("nobody here is called {provider}"))
-            .hint(format!("there are: {known}")));
+            .with_hint(format!("there are: {supported}")));
     }
     if let Some(path) = &args.project {
-        known_project(app, path).await?;
+        check_project(app, path).await?;
     }
     let request = SpendingRequest {
         since,
         provider: args.provider.clone(),
-        project: project(app, args, &by),
+        project: requested_project(app, args, &groupings),
         zone: now.time_zone().clone(),
     };
-    let mut found = app.engine.spending(&request).await?;
-    let mark = Style::stderr().yellow("segue:");
-    for (provider, why) in &found.unreadable {
-        let why = one_line(why);
-        say(&format!(
-            "{mark} some of what {provider} spent is missing here: {why}"
+    let mut report = app.engine.compute_spending(&request).await?;
+    let prefix = Style::stderr().yellow("segue:");
+    for (provider, reason) in &report.unreadable {
+        let reason = to_single_line(reason);
+        eprint_line(&format!(
+            "{prefix} some of what {provider} spent is missing here: {reason}"
         ));
     }
     if let Some(model) = &args.model {
-        found.spent.retain(|spent| is_of(spent, model));
+        report
+            .records
+            .retain(|record| has_model_prefix(record, model));
     }
-    let prices = app::configuration(&Flags::default())?.config.prices;
-    let spending = Spending::of(&found.spent, &by, &prices);
-    let asked = Asked {
+    let prices = app::load_config(&ConfigFlags::default())?.config.prices;
+    let spending = Spending::from_records(&report.records, &groupings, &prices);
+    let query = StatsQuery {
         since,
         now: &now,
-        place: match (&args.project, &request.project) {
+        project_phrase: match (&args.project, &request.project) {
             (_, None) => "",
             (None, Some(_)) => " in this project",
             (Some(_), Some(_)) => " in that project",
         },
-        narrowed: args.provider.is_some() || args.model.is_some(),
+        is_filtered: args.provider.is_some() || args.model.is_some(),
     };
     if args.json {
-        print_json(&json::report(&spending, &by, &asked, &found.unreadable));
-    } else if spending.total.turns == 0 && spending.total.tokens().is_none() {
-        say(&footnotes::nothing(&asked));
-    } else {
-        show(
+        print_json(&json::report_json(
             &spending,
-            &by,
+            &groupings,
+            &query,
+            &report.unreadable,
+        ));
+    } else if spending.total.turns == 0 && spending.total.tokens().is_none() {
+        eprint_line(&footnotes::empty_message(&query));
+    } else {
+        print_report(
+            &spending,
+            &groupings,
             args,
-            &notes(&found.spent, &prices, &spending, &asked),
+            &collect_footnotes(&report.records, &prices, &spending, &query),
         );
     }
     Ok(())
 }
 
-fn show(spending: &Spending, by: &[By], args: &StatsArgs, notes: &[String]) {
-    let sheet = Sheet {
-        width: terminal::width(),
-        unicode: format::writes_unicode(|name| std::env::var(name).ok()),
+fn print_report(
+    spending: &Spending,
+    groupings: &[SpendGrouping],
+    args: &StatsArgs,
+    notes: &[String],
+) {
+    let table = SpendTable {
+        width: terminal::terminal_width(),
+        unicode: format::has_unicode_locale(|name| std::env::var(name).ok()),
         bars: args.bars,
         home: std::env::var("HOME").unwrap_or_default(),
     };
     let style = Style::stdout();
-    let lines = sheet.lines(spending, by);
+    let lines = table.format_lines(spending, groupings);
     let last = lines.len().saturating_sub(1);
     for (index, line) in lines.iter().enumerate() {
         match index {
-            0 => print(&style.dim(line)),
-            index if index == last => print(&style.bold(line)),
-            _ => print(line),
+            0 => print_line(&style.dim(line)),
+            index if index == last => print_line(&style.bold(line)),
+            _ => print_line(line),
         }
     }
     for note in notes {
-        let note = format::plain(note, sheet.unicode);
-        for piece in terminal::wrap(&note, sheet.width) {
-            print(&style.dim(piece));
+        let note = format::replace_unsupported_symbols(note, table.unicode);
+        for wrapped_line in terminal::wrap(&note, table.width) {
+            print_line(&style.dim(wrapped_line));
         }
     }
 }
 
-fn notes(spent: &[Spent], prices: &Prices, spending: &Spending, asked: &Asked<'_>) -> Vec<String> {
-    let by_model = Spending::of(spent, &[By::Model], prices);
-    footnotes::notes(spending, &by_model, asked)
+fn collect_footnotes(
+    records: &[SpendRecord],
+    prices: &Prices,
+    spending: &Spending,
+    query: &StatsQuery<'_>,
+) -> Vec<String> {
+    let by_model = Spending::from_records(records, &[SpendGrouping::Model], prices);
+    footnotes::format_footnotes(spending, &by_model, query)
 }
 
 /// Returns the groupings: one, or one and a second within it.
-fn levels(args: &StatsArgs) -> Result<Vec<By>, CliError> {
-    let by: Vec<By> = args.by.iter().map(|&by| by.into()).collect();
-    match by.as_slice() {
-        [_] => Ok(by),
-        [first, second] if first != second => Ok(by),
+fn parse_groupings(args: &StatsArgs) -> Result<Vec<SpendGrouping>, CliError> {
+    let groupings: Vec<SpendGrouping> = args.by.iter().map(|&grouping| grouping.into()).collect();
+    match groupings.as_slice() {
+        [_] => Ok(groupings),
+        [first, second] if first != second => Ok(groupings),
         [first, _] => Err(CliError::usage(format!(
             "--by {0},{0} is twice the same",
             first.as_str()
         ))),
-        _ => {
-            Err(CliError::usage("--by takes one or two, not more")
-                .hint("for example --by month,model"))
-        }
+        _ => Err(CliError::usage("--by takes one or two, not more")
+            .with_hint("for example --by month,model")),
     }
 }
 
 /// Returns the key of the requested project. `None` for all projects.
-fn project(app: &App, args: &StatsArgs, by: &[By]) -> Option<String> {
+fn requested_project(app: &App, args: &StatsArgs, groupings: &[SpendGrouping]) -> Option<String> {
     if let Some(path) = &args.project {
-        return Some(key_of(&absolute(app, path)));
+        return Some(project_key_text(&to_absolute(app, path)));
     }
-    let everywhere = args.all || by.contains(&By::Project);
-    (!everywhere).then(|| app.project.key.clone())
+    let all_projects = args.all || groupings.contains(&SpendGrouping::Project);
+    (!all_projects).then(|| app.project.key.clone())
 }
 
 /// Makes the path absolute. Resolves its parent, because sessions record a deleted directory without `..`.
-fn absolute(app: &App, path: &Path) -> PathBuf {
+fn to_absolute(app: &App, path: &Path) -> PathBuf {
     let path = Path::new(&app.project.cwd).join(path);
     let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
     match (parent, path.file_name()) {
@@ -148,37 +163,39 @@ fn absolute(app: &App, path: &Path) -> PathBuf {
     }
 }
 
-fn key_of(path: &Path) -> String {
+fn project_key_text(path: &Path) -> String {
     project_key(path).to_string_lossy().into_owned()
 }
 
 /// Rejects a path that is not a directory and not the project of any session, because it is most likely a typing error.
-async fn known_project(app: &App, path: &Path) -> Result<(), CliError> {
-    let path = absolute(app, path);
+async fn check_project(app: &App, path: &Path) -> Result<(), CliError> {
+    let path = to_absolute(app, path);
     if path.is_dir() {
         return Ok(());
     }
-    let filter = Filter {
-        project: Some(key_of(&path)),
-        ..Filter::default()
+    let filter = SessionFilter {
+        project: Some(project_key_text(&path)),
+        ..SessionFilter::default()
     };
-    let sessions = app.engine.conversations(&filter, 1, Freshness::Scanned);
+    let sessions = app
+        .engine
+        .list_conversations(&filter, 1, Freshness::Scanned);
     if !sessions.await?.rows.is_empty() {
         return Ok(());
     }
-    let path = one_line(&path.to_string_lossy());
+    let path = to_single_line(&path.to_string_lossy());
     Err(CliError::usage(format!(
         "{path} is no directory, and no session worked there"
     ))
-    .hint("`segue session stats --by project --since all` shows those that there are"))
+    .with_hint("`segue session stats --by project --since all` shows those that there are"))
 }
 
 /// Returns `true` if the tokens were used by a model whose name begins with this prefix, with or without its vendor in
 /// `vendor/model`.
-fn is_of(spent: &Spent, beginning: &str) -> bool {
-    let Some(model) = &spent.model else {
+fn has_model_prefix(record: &SpendRecord, prefix: &str) -> bool {
+    let Some(model) = &record.model else {
         return false;
     };
-    let short = model.rsplit('/').next().unwrap_or(model);
-    model.starts_with(beginning) || short.starts_with(beginning)
+    let short_name = model.rsplit('/').next().unwrap_or(model);
+    model.starts_with(prefix) || short_name.starts_with(prefix)
 }

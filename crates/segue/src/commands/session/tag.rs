@@ -1,72 +1,76 @@
 //! `segue session tag`: tags of sessions.
 
 use segue_core::session::Session;
-use segue_store::Retag;
+use segue_store::TagChange;
 use serde_json::json;
 
 use crate::app::App;
 use crate::cli::TagArgs;
 use crate::error::CliError;
 use crate::json_output::{SessionJson, print_json};
-use crate::terminal::{Table, clean, print, say};
+use crate::terminal::{Table, eprint_line, print_line, strip_control_chars};
 
 pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
     let Some(id) = &args.id else {
-        return list(app, args.json).await;
+        return list_tags(app, args.json).await;
     };
-    if let Some(both) = args.add.iter().find(|tag| args.remove.contains(tag)) {
+    if let Some(conflicting) = args.add.iter().find(|tag| args.remove.contains(tag)) {
         return Err(CliError::usage(format!(
-            "{both} is to be put on and taken off at once"
+            "{conflicting} is to be put on and taken off at once"
         )));
     }
     if args.add.is_empty() && args.remove.is_empty() {
         // Showing tags changes nothing, so it does not adopt a native session.
-        let session = app.find(id).await?;
-        return tell(app, &session, args).await;
+        let session = app.find_session(id).await?;
+        return print_tags(app, &session, args).await;
     }
-    let session = app.take(id).await?;
-    let retag = Retag {
+    let session = app.find_or_adopt(id).await?;
+    let change = TagChange {
         add: args.add.clone(),
         remove: args.remove.clone(),
     };
-    let session = app.engine.retag(&session.id, retag).await?;
-    tell(app, &session, args).await
+    let session = app.engine.change_tags(&session.id, change).await?;
+    print_tags(app, &session, args).await
 }
 
 /// Prints the tags of a session.
-async fn tell(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliError> {
+async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliError> {
     if args.json {
-        let status = app.engine.status(session).await?;
+        let status = app.engine.session_status(session).await?;
         print_json(&SessionJson::new(session, status));
     } else if session.tags.is_empty() {
-        print(&format!("{} has no tags", session.id));
+        print_line(&format!("{} has no tags", session.id));
     } else {
         let tags: Vec<&str> = session
             .tags
             .iter()
             .map(segue_core::session::Tag::as_str)
             .collect();
-        print(&clean(&format!("{}: {}", session.id, tags.join(" "))));
+        print_line(&strip_control_chars(&format!(
+            "{}: {}",
+            session.id,
+            tags.join(" ")
+        )));
     }
     Ok(())
 }
 
-async fn list(app: &App, json: bool) -> Result<(), CliError> {
+async fn list_tags(app: &App, json: bool) -> Result<(), CliError> {
     let tags = app.engine.tags().await?;
     if json {
-        let entries = tags
-            .iter()
-            .map(|count| json!({ "tag": count.tag.as_str(), "sessions": count.sessions }));
+        let entries = tags.iter().map(
+            |tag_count| json!({ "tag": tag_count.tag.as_str(), "sessions": tag_count.sessions }),
+        );
         print_json(&entries.collect::<Vec<_>>());
         return Ok(());
     }
     if tags.is_empty() {
-        say("no session has a tag; put one on with: segue session tag ID TAG");
+        eprint_line("no session has a tag; put one on with: segue session tag ID TAG");
         return Ok(());
     }
     let mut table = Table::new(&["SESSIONS", "TAG"]);
-    for count in tags {
-        table.row(&[count.sessions.to_string(), count.tag.to_string()]);
+    for tag_count in tags {
+        table.add_row(&[tag_count.sessions.to_string(), tag_count.tag.to_string()]);
     }
     table.print();
     Ok(())

@@ -1,29 +1,32 @@
 //! Parser of the `prices` tables.
 
-use super::{Item, Reading};
-use crate::config::bare;
-use crate::config::key::{Key, PriceKey};
-use crate::config::problem::Wrong;
+use super::{ConfigParser, TableItem};
+use crate::config::format_toml_key;
+use crate::config::key::{ConfigKey, PriceKey};
+use crate::config::problem::ValueError;
 
-const PRICE: [&str; 3] = ["input", "output", "cached"];
+const PRICE_KEYS: [&str; 3] = ["input", "output", "cached"];
 
-impl Reading<'_> {
-    pub(super) fn price(&mut self, model: &str, (name, value): Item<'_, '_>) {
-        let section = format!("prices.{}", bare(model));
+impl ConfigParser<'_> {
+    pub(super) fn parse_price(&mut self, model: &str, (name, value): TableItem<'_, '_>) {
+        let section = format!("prices.{}", format_toml_key(model));
         let problems_before = self.problems.len();
-        for item @ (name, _) in self.table(&section, value).into_iter().flatten() {
-            let mut known = PriceKey::ALL.into_iter();
-            match known.find(|key| key.name() == name.get_ref()) {
-                Some(key) => self.set(Key::Price(model.to_owned(), key), item),
-                None => self.unknown(item, Some(&section), &PRICE),
+        for item @ (name, _) in self.expect_table(&section, value).into_iter().flatten() {
+            let mut keys = PriceKey::ALL.into_iter();
+            match keys.find(|key| key.name() == name.get_ref()) {
+                Some(key) => self.add_setting(ConfigKey::Price(model.to_owned(), key), item),
+                None => self.report_unknown_key(item, Some(&section), &PRICE_KEYS),
             }
         }
-        let has = |key| self.layer.contains_key(&Key::Price(model.to_owned(), key));
-        let whole = has(PriceKey::Input) && has(PriceKey::Output);
-        if self.problems.len() == problems_before && !whole {
+        let has_key = |key| {
+            self.layer
+                .contains_key(&ConfigKey::Price(model.to_owned(), key))
+        };
+        let is_complete = has_key(PriceKey::Input) && has_key(PriceKey::Output);
+        if self.problems.len() == problems_before && !is_complete {
             let message = format!("{section} needs both `input` and `output`");
             let hint = "in dollars for a million tokens; `cached` is the same as `input` if it is left out";
-            self.problem(&name.span(), Wrong::new(message).hint(hint));
+            self.report_problem(&name.span(), ValueError::new(message).with_hint(hint));
         }
     }
 }

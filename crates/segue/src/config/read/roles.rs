@@ -2,31 +2,31 @@
 
 use segue_core::scope::RoleName;
 
-use super::{Item, Reading};
-use crate::config::bare;
-use crate::config::key::{Key, RoleKey};
-use crate::config::problem::Wrong;
+use super::{ConfigParser, TableItem};
+use crate::config::format_toml_key;
+use crate::config::key::{ConfigKey, RoleKey};
+use crate::config::problem::ValueError;
 
 /// Checks the name of a role in `[roles.NAME]`.
-pub(super) fn name(name: &str) -> Result<(), Wrong> {
+pub(super) fn check_role_name(name: &str) -> Result<(), ValueError> {
     let parsed = RoleName::parse(name);
     parsed
         .map(drop)
-        .map_err(|error| Wrong::new(error.to_string()))
+        .map_err(|error| ValueError::new(error.to_string()))
 }
 
-impl Reading<'_> {
-    pub(super) fn role(&mut self, role: &str, (_, value): Item<'_, '_>) {
+impl ConfigParser<'_> {
+    pub(super) fn parse_role(&mut self, role: &str, (_, value): TableItem<'_, '_>) {
         let Ok(role) = RoleName::parse(role) else {
             return;
         };
-        let section = format!("roles.{}", bare(role.as_str()));
-        let known = RoleKey::ALL.map(RoleKey::name);
-        for item @ (name, _) in self.table(&section, value).into_iter().flatten() {
+        let section = format!("roles.{}", format_toml_key(role.as_str()));
+        let allowed = RoleKey::ALL.map(RoleKey::name);
+        for item @ (name, _) in self.expect_table(&section, value).into_iter().flatten() {
             let mut keys = RoleKey::ALL.into_iter();
             match keys.find(|key| key.name() == name.get_ref()) {
-                Some(key) => self.set(Key::Role(role.clone(), key), item),
-                None => self.unknown(item, Some(&section), &known),
+                Some(key) => self.add_setting(ConfigKey::Role(role.clone(), key), item),
+                None => self.report_unknown_key(item, Some(&section), &allowed),
             }
         }
     }

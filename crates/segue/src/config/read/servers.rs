@@ -2,75 +2,85 @@
 
 use std::ops::Range;
 
-use super::{Item, Reading};
-use crate::config::accept::{header_name, variable_name};
-use crate::config::bare;
-use crate::config::key::{Key, McpKey};
-use crate::config::problem::Wrong;
+use super::{ConfigParser, TableItem};
+use crate::config::accept::{check_header_name, check_variable_name};
+use crate::config::format_toml_key;
+use crate::config::key::{ConfigKey, McpKey};
+use crate::config::problem::ValueError;
 
-const MCP: [&str; 5] = ["command", "args", "env", "url", "headers"];
+const MCP_KEYS: [&str; 5] = ["command", "args", "env", "url", "headers"];
 
-impl Reading<'_> {
-    pub(super) fn server(&mut self, server: &str, (name, value): Item<'_, '_>) {
-        let section = format!("mcp.{}", bare(server));
+impl ConfigParser<'_> {
+    pub(super) fn parse_server(&mut self, server: &str, (name, value): TableItem<'_, '_>) {
+        let section = format!("mcp.{}", format_toml_key(server));
         let problems_before = self.problems.len();
-        let key = |key: McpKey| Key::Mcp(server.to_owned(), key);
-        for item @ (name, value) in self.table(&section, value).into_iter().flatten() {
+        let key = |key: McpKey| ConfigKey::Mcp(server.to_owned(), key);
+        for item @ (name, value) in self.expect_table(&section, value).into_iter().flatten() {
             match name.get_ref().as_ref() {
-                "command" => self.set(key(McpKey::Command), item),
-                "args" => self.set(key(McpKey::Args), item),
-                "url" => self.set(key(McpKey::Url), item),
+                "command" => self.add_setting(key(McpKey::Command), item),
+                "args" => self.add_setting(key(McpKey::Args), item),
+                "url" => self.add_setting(key(McpKey::Url), item),
                 "env" => {
                     let section = format!("{section}.env");
-                    self.named(&section, value, variable_name, |reading, name, item| {
-                        reading.set(key(McpKey::Env(name.to_owned())), item);
-                    });
+                    self.parse_named_table(
+                        &section,
+                        value,
+                        check_variable_name,
+                        |parser, name, item| {
+                            parser.add_setting(key(McpKey::Env(name.to_owned())), item);
+                        },
+                    );
                 }
                 "headers" => {
                     let section = format!("{section}.headers");
-                    self.named(&section, value, header_name, |reading, name, item| {
-                        reading.set(key(McpKey::Header(name.to_owned())), item);
-                    });
+                    self.parse_named_table(
+                        &section,
+                        value,
+                        check_header_name,
+                        |parser, name, item| {
+                            parser.add_setting(key(McpKey::Header(name.to_owned())), item);
+                        },
+                    );
                 }
-                _ => self.unknown(item, Some(&section), &MCP),
+                _ => self.report_unknown_key(item, Some(&section), &MCP_KEYS),
             }
         }
         if self.problems.len() == problems_before {
-            self.one_reach(server, &name.span());
+            self.check_endpoint(server, &name.span());
         }
     }
 
     /// Checks that a server has either a command or a URL, with the settings that belong to it.
-    fn one_reach(&mut self, server: &str, span: &Range<usize>) {
-        let key = |key: McpKey| Key::Mcp(server.to_owned(), key);
-        let command = self.layer.contains_key(&key(McpKey::Command));
-        let url = self.layer.contains_key(&key(McpKey::Url));
-        if command == url {
-            let message = if command {
+    fn check_endpoint(&mut self, server: &str, span: &Range<usize>) {
+        let key = |key: McpKey| ConfigKey::Mcp(server.to_owned(), key);
+        let has_command = self.layer.contains_key(&key(McpKey::Command));
+        let has_url = self.layer.contains_key(&key(McpKey::Url));
+        if has_command == has_url {
+            let message = if has_command {
                 format!("mcp.{server} has both a `command` and a `url`")
             } else {
                 format!("mcp.{server} has neither a `command` nor a `url`")
             };
             let hint = "a program that is started has a `command`, one that listens has a `url`";
-            self.problem(span, Wrong::new(message).hint(hint));
+            self.report_problem(span, ValueError::new(message).with_hint(hint));
             return;
         }
         let mut keys = self.layer.keys();
-        let stray = keys.find(|key| match key {
-            Key::Mcp(name, key) if name == server => match key {
-                McpKey::Args | McpKey::Env(_) => url,
-                McpKey::Header(_) => command,
+        let conflicting_key = keys.find(|key| match key {
+            ConfigKey::Mcp(name, key) if name == server => match key {
+                McpKey::Args | McpKey::Env(_) => has_url,
+                McpKey::Header(_) => has_command,
                 McpKey::Command | McpKey::Url => false,
             },
             _ => false,
         });
-        if let Some(stray) = stray.cloned() {
-            let message = if url {
+        if let Some(conflicting_key) = conflicting_key.cloned() {
+            let message = if has_url {
                 "a server with a `url` is not started, so it has no `args` or `env`"
             } else {
                 "a server with a `command` is not asked over HTTP, so it has no `headers`"
             };
-            self.clash(&stray, message, "remove it");
+            self.report_conflict(&conflicting_key, message, "remove it");
         }
     }
 }

@@ -6,83 +6,92 @@ use jiff::SignedDuration;
 use segue_core::id::ProviderId;
 use segue_core::policy::{AutoCompaction, ContextLimits, Policy};
 
-use super::View;
-use crate::config::key::{AgentKey, Key};
-use crate::config::value::{Origin, Value};
+use super::SettingsView;
+use crate::config::key::{AgentKey, ConfigKey};
+use crate::config::value::{ConfigOrigin, ConfigValue};
 
 /// Returns the default settings.
-pub(super) fn defaults() -> Vec<(Key, Value)> {
+pub(super) fn default_settings() -> Vec<(ConfigKey, ConfigValue)> {
     let policy = Policy::default();
     let names = policy.fallback.iter().map(ToString::to_string);
     vec![
-        (Key::Fallback, Value::Texts(names.collect())),
-        (Key::ErrorLimit, Value::Count(policy.error_limit.into())),
-        (Key::Backoff, Value::Seconds(policy.backoff.unsigned_abs())),
-        (Key::ContextLimit, Value::Count(policy.context.usual)),
+        (ConfigKey::Fallback, ConfigValue::TextList(names.collect())),
+        (
+            ConfigKey::ErrorLimit,
+            ConfigValue::Count(policy.error_limit.into()),
+        ),
+        (
+            ConfigKey::Backoff,
+            ConfigValue::Seconds(policy.backoff.unsigned_abs()),
+        ),
+        (
+            ConfigKey::ContextLimit,
+            ConfigValue::Count(policy.context.default_limit),
+        ),
     ]
 }
 
-impl View<'_> {
+impl SettingsView<'_> {
     pub(super) fn policy(&self) -> Policy {
-        let usual = Policy::default();
-        let limit = self.count(&Key::ErrorLimit);
-        let limit = limit.and_then(|limit| u32::try_from(limit).ok());
-        let names = self.texts(&Key::Fallback);
+        let default_policy = Policy::default();
+        let error_limit = self.count(&ConfigKey::ErrorLimit);
+        let error_limit = error_limit.and_then(|limit| u32::try_from(limit).ok());
+        let names = self.text_list(&ConfigKey::Fallback);
         let mut context = ContextLimits {
-            usual: self.count(&Key::ContextLimit).unwrap_or_default(),
+            default_limit: self.count(&ConfigKey::ContextLimit).unwrap_or_default(),
             ..ContextLimits::default()
         };
         for key in self.0.keys() {
             let limit = self.count(key);
             match (key, limit) {
-                (Key::Agent(who, AgentKey::ContextLimit), Some(limit)) => {
-                    let limit = who.provider().map(|provider| (provider, limit));
+                (ConfigKey::Agent(agent, AgentKey::ContextLimit), Some(limit)) => {
+                    let limit = agent.provider_id().map(|provider| (provider, limit));
                     context.providers.extend(limit);
                 }
-                (Key::ModelLimit(model), Some(limit)) => {
+                (ConfigKey::ModelLimit(model), Some(limit)) => {
                     context.models.insert(model.clone(), limit);
                 }
                 _ => {}
             }
         }
         Policy {
-            error_limit: limit.unwrap_or(usual.error_limit),
-            backoff: self.backoff().unwrap_or(usual.backoff),
+            error_limit: error_limit.unwrap_or(default_policy.error_limit),
+            backoff: self.backoff().unwrap_or(default_policy.backoff),
             context,
             fallback: names
                 .iter()
                 .filter_map(|name| ProviderId::parse(name).ok())
                 .collect(),
-            compaction: self.compaction(),
+            compaction: self.auto_compaction(),
         }
     }
 
     /// Returns which sessions are compacted automatically. Without the switch, these are all sessions if a source sets
     /// a budget, and only sessions with a role if the budget is the default.
-    fn compaction(&self) -> AutoCompaction {
-        let switch = match self.value(&Key::CompactionAuto) {
-            Some(Value::Switch(on)) => Some(*on),
+    fn auto_compaction(&self) -> AutoCompaction {
+        let switch = match self.value(&ConfigKey::CompactionAuto) {
+            Some(ConfigValue::Bool(on)) => Some(*on),
             _ => None,
         };
-        let budget = self.0.get(&Key::Budget);
-        AutoCompaction::of(
+        let budget = self.0.get(&ConfigKey::Budget);
+        AutoCompaction::from_config(
             switch,
-            budget.is_some_and(|set| set.origin != Origin::Default),
+            budget.is_some_and(|entry| entry.origin != ConfigOrigin::Default),
         )
     }
 
-    pub(super) fn count(&self, key: &Key) -> Option<u64> {
+    pub(super) fn count(&self, key: &ConfigKey) -> Option<u64> {
         match self.value(key) {
-            Some(Value::Count(count)) => Some(*count),
+            Some(ConfigValue::Count(count)) => Some(*count),
             _ => None,
         }
     }
 
     fn backoff(&self) -> Option<SignedDuration> {
-        let time: Duration = match self.value(&Key::Backoff) {
-            Some(Value::Seconds(time)) => *time,
+        let duration: Duration = match self.value(&ConfigKey::Backoff) {
+            Some(ConfigValue::Seconds(duration)) => *duration,
             _ => return None,
         };
-        SignedDuration::try_from(time).ok()
+        SignedDuration::try_from(duration).ok()
     }
 }

@@ -2,59 +2,61 @@
 
 use std::collections::BTreeMap;
 
-use segue_core::agent::{RoleChange, Roles};
+use segue_core::agent::{RoleOverride, RoleRegistry};
 use segue_core::scope::RoleName;
 
-use super::at;
-use crate::config::key::{Key, RoleKey};
-use crate::config::problem::{Problem, Wrong};
-use crate::config::value::{Layer, Value};
+use super::locate_problem;
+use crate::config::key::{ConfigKey, RoleKey};
+use crate::config::problem::{ConfigProblem, ValueError};
+use crate::config::value::{ConfigLayer, ConfigValue};
 
 /// Returns the built-in roles with the changes of the settings, and the roles that the settings add.
-pub(crate) fn roles(settings: &Layer) -> Roles {
-    let mut changes: BTreeMap<&RoleName, RoleChange> = BTreeMap::new();
+pub(crate) fn resolve_roles(settings: &ConfigLayer) -> RoleRegistry {
+    let mut overrides: BTreeMap<&RoleName, RoleOverride> = BTreeMap::new();
     for (key, entry) in settings {
-        let Key::Role(name, key) = key else {
+        let ConfigKey::Role(name, key) = key else {
             continue;
         };
-        let change = changes.entry(name).or_default();
+        let role_override = overrides.entry(name).or_default();
         match (key, &entry.value) {
-            (RoleKey::Role, Value::Text(text)) => change.role = Some(text.clone()),
-            (RoleKey::ToolInstructions, Value::Text(text)) => {
-                change.tool_instructions = Some(text.clone());
+            (RoleKey::Role, ConfigValue::Text(text)) => {
+                role_override.description = Some(text.clone())
             }
-            (RoleKey::Instructions, Value::Texts(texts)) => {
-                change.instructions = Some(texts.clone());
+            (RoleKey::ToolInstructions, ConfigValue::Text(text)) => {
+                role_override.tool_instructions = Some(text.clone());
             }
-            (RoleKey::AllowedTools, Value::Texts(texts)) => {
-                change.allowed_tools = Some(texts.clone());
+            (RoleKey::Instructions, ConfigValue::TextList(texts)) => {
+                role_override.instructions = Some(texts.clone());
+            }
+            (RoleKey::AllowedTools, ConfigValue::TextList(texts)) => {
+                role_override.allowed_tools = Some(texts.clone());
             }
             _ => {}
         }
     }
-    let mut roles = Roles::default();
-    for (name, change) in changes {
-        roles.change(name, change);
+    let mut roles = RoleRegistry::default();
+    for (name, role_override) in overrides {
+        roles.apply_override(name, role_override);
     }
     roles
 }
 
 /// Returns the problems of roles that no source describes.
-pub(super) fn gaps(settings: &Layer) -> Vec<Problem> {
-    let roles = roles(settings);
+pub(super) fn find_undescribed_roles(settings: &ConfigLayer) -> Vec<ConfigProblem> {
+    let roles = resolve_roles(settings);
     let mut problems = Vec::new();
-    let mut told = None;
+    let mut last_reported = None;
     for (key, entry) in settings {
-        if let Key::Role(name, _) = key
+        if let ConfigKey::Role(name, _) = key
             && roles.get(name).is_none()
-            && told != Some(name)
+            && last_reported != Some(name)
         {
-            told = Some(name);
-            let wrong = Wrong::new(format!(
+            last_reported = Some(name);
+            let error = ValueError::new(format!(
                 "roles.{name} has no `role`: nobody says what it is"
             ));
             let hint = "say it in a sentence or two, like role = \"You review changes.\"";
-            problems.extend(at(entry, wrong.hint(hint)));
+            problems.extend(locate_problem(entry, error.with_hint(hint)));
         }
     }
     problems

@@ -1,56 +1,59 @@
 //! Tests of the priority of sources.
 
 use segue_agents::SessionDefault;
-use segue_core::agent::McpReach;
+use segue_core::agent::McpEndpoint;
 
 use super::*;
 
-fn text_of(entry: Option<&Entry>) -> String {
+fn format_entry(entry: Option<&ConfigEntry>) -> String {
     entry.map_or("-".into(), |entry| {
-        format!("{} from {}", entry.value.toml(), entry.origin)
+        format!("{} from {}", entry.value.to_toml(), entry.origin)
     })
 }
 
 #[test]
-fn the_nearer_source_wins_and_is_named() {
+fn the_source_with_the_highest_priority_wins_and_is_recorded() {
     let user =
         "permissions = \"allow-reads\"\nprefer = [\"gemini\"]\n[timeouts]\nstart = 1\nfirst = 2\n";
-    let machine = Machine::new(
+    let fixture = ConfigFixture::new(
         user,
         "prefer = [\"codex\"]\n\ntimeouts = { start = 3, first = 4 }\n",
     );
-    let at = Surroundings {
-        variable: |name| (name == "SEGUE_OPEN_TIMEOUT").then(|| "5".into()),
-        ..machine.at()
+    let inputs = ConfigInputs {
+        env_var: |name| (name == "SEGUE_OPEN_TIMEOUT").then(|| "5".into()),
+        ..fixture.inputs()
     };
-    let (user, project) = (machine.user(), machine.project());
-    let shown = |loaded: &Loaded, key| text_of(loaded.settings.get(&key));
-    let loaded = load(&at, &Flags::default());
+    let (user, project) = (fixture.user_file(), fixture.project_file());
+    let format_setting = |loaded: &LoadedConfig, key| format_entry(loaded.settings.get(&key));
+    let loaded = load(&inputs, &ConfigFlags::default());
     assert!(loaded.problems.is_empty());
     assert_eq!(
-        shown(&loaded, Key::Prefer),
+        format_setting(&loaded, ConfigKey::Prefer),
         format!("[\"codex\"] from {}:1", project.display())
     );
     assert_eq!(
-        shown(&loaded, Key::Permissions),
+        format_setting(&loaded, ConfigKey::Permissions),
         format!("\"allow-reads\" from {}:1", user.display())
     );
     assert_eq!(
-        shown(&loaded, Key::Timeout(Wait::First)),
+        format_setting(&loaded, ConfigKey::Timeout(TimeoutPhase::FirstOutput)),
         format!("4 from {}:3", project.display())
     );
     assert_eq!(
-        shown(&loaded, Key::Timeout(Wait::Start)),
+        format_setting(&loaded, ConfigKey::Timeout(TimeoutPhase::Start)),
         "5 from environment SEGUE_OPEN_TIMEOUT"
     );
-    assert_eq!(shown(&loaded, Key::Timeout(Wait::Turn)), "0 from default");
-    let flags = Flags {
-        permissions: Some(PermissionPolicy::Deny),
-        start: Some(Duration::from_secs(6)),
-    };
-    let loaded = load(&at, &flags);
     assert_eq!(
-        shown(&loaded, Key::Permissions),
+        format_setting(&loaded, ConfigKey::Timeout(TimeoutPhase::Turn)),
+        "0 from default"
+    );
+    let flags = ConfigFlags {
+        permissions: Some(PermissionPolicy::Deny),
+        start_timeout: Some(Duration::from_secs(6)),
+    };
+    let loaded = load(&inputs, &flags);
+    assert_eq!(
+        format_setting(&loaded, ConfigKey::Permissions),
         "\"deny\" from flag --permissions"
     );
     assert_eq!(
@@ -60,7 +63,7 @@ fn the_nearer_source_wins_and_is_named() {
 }
 
 #[test]
-fn what_belongs_together_is_replaced_together() {
+fn related_settings_are_replaced_as_a_group() {
     let user = r#"
         permissions = "ask"
         [claude]
@@ -81,42 +84,42 @@ fn what_belongs_together_is_replaced_together() {
         [mcp.x]
         url = "https://two"
     "#;
-    let machine = Machine::new(user, project);
-    machine.trust();
-    let config = machine.load().config;
-    let claude = config.agents.get(&Who::Claude).unwrap();
+    let fixture = ConfigFixture::new(user, project);
+    fixture.trust_project();
+    let config = fixture.load().config;
+    let claude = config.agents.get(&ConfiguredAgent::Claude).unwrap();
     assert_eq!(claude.defaults.permissions, PermissionPolicy::Deny);
     assert_eq!(
         claude.defaults.timeouts.silence,
         Some(Duration::from_secs(3))
     );
     assert_eq!(claude.defaults.timeouts.turn, Some(Duration::from_secs(2)));
-    assert_eq!(claude.defaults.session, SessionDefault::ContinueLast);
+    assert_eq!(claude.defaults.session, SessionDefault::NewestInDirectory);
     assert_eq!(
         claude.env,
         [("A".into(), "user".into()), ("B".into(), "project".into())]
     );
-    let reach = McpReach::Http {
+    let endpoint = McpEndpoint::Http {
         url: "https://two".into(),
         headers: Vec::new(),
     };
     assert_eq!(
         config
-            .mcp
+            .mcp_servers
             .iter()
-            .map(|server| &server.reach)
+            .map(|server| &server.endpoint)
             .collect::<Vec<_>>(),
-        [&reach]
+        [&endpoint]
     );
 }
 
 #[test]
-fn variables_set_what_they_say() {
-    let base = Base {
+fn environment_variables_set_their_settings() {
+    let base = PathBase {
         directory: "/w".into(),
         home: None,
     };
-    let variable = |name: &str| {
+    let env_var = |name: &str| {
         let value = match name {
             "SEGUE_CLAUDE_PATH" => "./claude",
             "SEGUE_CODEX_ACP_PATH" => "codex-acp",
@@ -128,11 +131,11 @@ fn variables_set_what_they_say() {
         };
         Some(value.into())
     };
-    let (layer, problems) = environment::read(variable, &base);
+    let (layer, problems) = environment::read_variables(env_var, &base);
     assert_eq!(problems, []);
-    let set: Vec<String> = layer
+    let settings: Vec<String> = layer
         .iter()
-        .map(|(key, entry)| format!("{key} = {}", entry.value.toml()))
+        .map(|(key, entry)| format!("{key} = {}", entry.value.to_toml()))
         .collect();
     let expected = [
         "permissions = \"allow-edits\"",
@@ -141,8 +144,8 @@ fn variables_set_what_they_say() {
         "gemini.transports = [\"stream-json\", \"acp\"]",
         "gemini.model = \"m\"",
     ];
-    assert_eq!(set, expected);
-    let (layer, problems) = environment::read(|_| Some("?".into()), &base);
+    assert_eq!(settings, expected);
+    let (layer, problems) = environment::read_variables(|_| Some("?".into()), &base);
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert!(problems.contains(&"environment variable SEGUE_CODEX_TRANSPORTS: \"?\" is not one of app-server, exec, acp".into()), "{problems:?}");
     assert!(
@@ -152,16 +155,16 @@ fn variables_set_what_they_say() {
         ),
         "{problems:?}"
     );
-    assert!(layer.contains_key(&Key::Agent(Who::Claude, AgentKey::Path)));
+    assert!(layer.contains_key(&ConfigKey::Agent(ConfiguredAgent::Claude, AgentKey::Path)));
 }
 
 #[test]
-fn what_nobody_completes_is_a_problem() {
+fn settings_that_no_source_completes_are_problems() {
     let user = "prefer = [\"acp:a\", \"acp:b\"]\ncompaction.summariser = \"acp:d\"\n[acp.b]\nmodel = \"m\"\n[acp.c]\nargs = []\nmodel = \"m\"\n";
-    let machine = Machine::new(user, "[acp.b]\npath = \"b\"");
-    let loaded = machine.load();
-    let file = machine.user();
-    let said: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
+    let fixture = ConfigFixture::new(user, "[acp.b]\npath = \"b\"");
+    let loaded = fixture.load();
+    let file = fixture.user_file();
+    let messages: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
     let expected = [
         format!("{}:1:1: prefer: there is no agent acp:a", file.display()),
         format!(
@@ -174,35 +177,35 @@ fn what_nobody_completes_is_a_problem() {
         ),
     ];
     // `acp.b` has no problem, because the project sets its `path` and lacks only the user's trust.
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
     assert_eq!(loaded.config.agents.len(), 3);
 }
 
 #[test]
-fn a_broken_file_is_left_out_as_a_whole() {
-    let machine = Machine::new("permissions = \"deny\"\nx = 1", "prefer = [\"gemini\"]");
-    let loaded = machine.load();
+fn a_broken_file_is_ignored_completely() {
+    let fixture = ConfigFixture::new("permissions = \"deny\"\nx = 1", "prefer = [\"gemini\"]");
+    let loaded = fixture.load();
     assert_eq!(loaded.config.defaults.permissions, PermissionPolicy::Ask);
     assert_eq!(
-        text_of(loaded.settings.get(&Key::Prefer)),
-        format!("[\"gemini\"] from {}:1", machine.project().display())
+        format_entry(loaded.settings.get(&ConfigKey::Prefer)),
+        format!("[\"gemini\"] from {}:1", fixture.project_file().display())
     );
-    let states: Vec<State> = loaded.files.iter().map(|found| found.state).collect();
-    assert_eq!(states, [State::Broken, State::Read]);
-    let refusal = loaded.refusal().unwrap();
+    let statuses: Vec<ConfigFileStatus> = loaded.files.iter().map(|file| file.status).collect();
+    assert_eq!(statuses, [ConfigFileStatus::Broken, ConfigFileStatus::Read]);
+    let error = loaded.validation_error().unwrap();
     assert!(
-        refusal
+        error
             .message
             .contains("config.toml:2:1: there is no setting x"),
         "{}",
-        refusal.message
+        error.message
     );
 }
 
 #[test]
-fn the_project_is_the_work_tree() {
-    let machine = Machine::new("", "");
-    let root = machine.0.path().join("project");
+fn the_project_root_is_the_top_of_the_work_tree() {
+    let fixture = ConfigFixture::new("", "");
+    let root = fixture.0.path().join("project");
     assert_eq!(project_root(&root.join("deep")), root);
     fs::remove_dir_all(root.join(".git")).unwrap();
     assert_eq!(project_root(&root.join("deep")), root.join("deep"));

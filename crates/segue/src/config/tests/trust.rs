@@ -3,7 +3,7 @@
 use super::*;
 
 /// A project's file that uses every setting once.
-const ALL: &str = r#"
+const ALL_SETTINGS: &str = r#"
     prefer = ["codex"]
     fallback = ["codex"]
     error_limit = 1
@@ -36,9 +36,9 @@ const ALL: &str = r#"
 "#;
 
 #[test]
-fn an_untrusted_project_starts_nothing_and_widens_nothing() {
-    let machine = Machine::new("[claude]\npath = \"mine\"", ALL);
-    let loaded = machine.load();
+fn an_untrusted_project_starts_no_program_and_widens_no_permission() {
+    let fixture = ConfigFixture::new("[claude]\npath = \"mine\"", ALL_SETTINGS);
+    let loaded = fixture.load();
     let withheld: Vec<String> = loaded.withheld.iter().map(ToString::to_string).collect();
     let expected = [
         "fallback",
@@ -57,11 +57,11 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
     ];
     assert_eq!(withheld, expected);
     assert_eq!(
-        in_short(&loaded.withheld),
+        format_key_summary(&loaded.withheld),
         "fallback, permissions, claude.path, claude.acp_path, claude.transports, claude.mode, claude.args, claude.permissions, claude.env.A, acp.x, mcp.x, mcp.y"
     );
     let granted: Vec<String> = loaded.settings.iter()
-        .filter(|(_, entry)| matches!(&entry.origin, Origin::File { path, .. } if *path == machine.project()))
+        .filter(|(_, entry)| matches!(&entry.origin, ConfigOrigin::File { path, .. } if *path == fixture.project_file()))
         .map(|(key, _)| key.to_string())
         .collect();
     let expected = [
@@ -82,84 +82,99 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
         loaded
             .config
             .agents
-            .get(&Who::Claude)
+            .get(&ConfiguredAgent::Claude)
             .unwrap()
             .path
             .as_deref(),
         Some("mine")
     );
-    assert!(loaded.config.mcp.is_empty() && loaded.problems.is_empty());
-    assert_eq!(loaded.files.last().unwrap().state, State::Untrusted);
+    assert!(loaded.config.mcp_servers.is_empty() && loaded.problems.is_empty());
+    assert_eq!(
+        loaded.files.last().unwrap().status,
+        ConfigFileStatus::Untrusted
+    );
 }
 
 #[test]
-fn a_project_may_keep_a_conversation_from_a_summariser_and_send_it_to_none() {
-    let own = "compaction.summariser = \"codex\"";
-    let of = |project: &str| {
-        let config = Machine::new(own, project).load().config;
+fn a_project_may_disable_the_summariser_but_not_replace_it() {
+    let user = "compaction.summariser = \"codex\"";
+    let summariser_with = |project: &str| {
+        let config = ConfigFixture::new(user, project).load().config;
         config.summariser.map(|name| name.to_string())
     };
-    assert_eq!(of(""), Some("codex".to_owned()));
-    assert_eq!(of("compaction.summariser = \"none\""), None);
-    let other = of("compaction.summariser = \"gemini\"");
-    assert_eq!(other, Some("codex".to_owned()));
+    assert_eq!(summariser_with(""), Some("codex".to_owned()));
+    assert_eq!(summariser_with("compaction.summariser = \"none\""), None);
+    let summariser = summariser_with("compaction.summariser = \"gemini\"");
+    assert_eq!(summariser, Some("codex".to_owned()));
 }
 
 #[test]
-fn a_project_may_take_fallbacks_away() {
-    let machine = Machine::new("fallback = [\"codex\"]", "fallback = []");
-    let loaded = machine.load();
+fn a_project_may_remove_fallbacks() {
+    let fixture = ConfigFixture::new("fallback = [\"codex\"]", "fallback = []");
+    let loaded = fixture.load();
     assert_eq!(loaded.withheld, []);
     assert_eq!(loaded.config.policy.fallback, []);
-    let machine = Machine::new("fallback = [\"codex\"]", "fallback = [\"gemini\"]");
-    assert_eq!(machine.load().config.policy.fallback.len(), 1);
-    assert_eq!(machine.load().config.policy.fallback[0].as_str(), "codex");
+    let fixture = ConfigFixture::new("fallback = [\"codex\"]", "fallback = [\"gemini\"]");
+    assert_eq!(fixture.load().config.policy.fallback.len(), 1);
+    assert_eq!(fixture.load().config.policy.fallback[0].as_str(), "codex");
 }
 
 #[test]
-fn trust_is_for_the_file_as_it_was() {
-    let machine = Machine::new("", ALL);
-    machine.trust();
-    let loaded = machine.load();
+fn trust_applies_only_to_the_unchanged_file() {
+    let fixture = ConfigFixture::new("", ALL_SETTINGS);
+    fixture.trust_project();
+    let loaded = fixture.load();
     assert_eq!(loaded.withheld, []);
-    assert_eq!(loaded.files.last().unwrap().state, State::Trusted);
-    assert_eq!(loaded.config.mcp.len(), 2);
-    fs::write(machine.project(), format!("{ALL}# changed")).unwrap();
-    assert_eq!(machine.load().files.last().unwrap().state, State::Untrusted);
-    fs::write(machine.project(), ALL).unwrap();
-    assert_eq!(machine.load().files.last().unwrap().state, State::Trusted);
+    assert_eq!(
+        loaded.files.last().unwrap().status,
+        ConfigFileStatus::Trusted
+    );
+    assert_eq!(loaded.config.mcp_servers.len(), 2);
+    fs::write(fixture.project_file(), format!("{ALL_SETTINGS}# changed")).unwrap();
+    assert_eq!(
+        fixture.load().files.last().unwrap().status,
+        ConfigFileStatus::Untrusted
+    );
+    fs::write(fixture.project_file(), ALL_SETTINGS).unwrap();
+    assert_eq!(
+        fixture.load().files.last().unwrap().status,
+        ConfigFileStatus::Trusted
+    );
     // If the list cannot be read, no file is trusted.
-    fs::write(machine.at().home.join("trusted.json"), "{").unwrap();
-    assert_eq!(machine.load().files.last().unwrap().state, State::Untrusted);
-    assert!(Trusted::change(&machine.at().home, |_| ()).is_err());
+    fs::write(fixture.inputs().home.join("trusted.json"), "{").unwrap();
+    assert_eq!(
+        fixture.load().files.last().unwrap().status,
+        ConfigFileStatus::Untrusted
+    );
+    assert!(TrustStore::update(&fixture.inputs().home, |_| ()).is_err());
 }
 
 #[test]
-fn the_users_own_file_needs_no_trust_wherever_it_lies() {
-    let machine = Machine::new("", ALL);
-    let mut at = machine.at();
-    at.user_file = Some(Source {
-        owner: Owner::User,
-        path: machine.project(),
-        named: true,
+fn the_users_own_file_needs_no_trust_in_any_location() {
+    let fixture = ConfigFixture::new("", ALL_SETTINGS);
+    let mut inputs = fixture.inputs();
+    inputs.user_file = Some(ConfigSource {
+        owner: ConfigOwner::User,
+        path: fixture.project_file(),
+        is_required: true,
     });
-    let loaded = load(&at, &Flags::default());
+    let loaded = load(&inputs, &ConfigFlags::default());
     assert_eq!((loaded.files.len(), loaded.withheld.len()), (1, 0));
-    assert_eq!(loaded.config.mcp.len(), 2);
+    assert_eq!(loaded.config.mcp_servers.len(), 2);
 }
 
 #[test]
-fn a_project_may_narrow_the_tools_of_a_role_and_not_widen_them() {
+fn a_project_may_narrow_the_tools_of_a_role_but_not_widen_them() {
     let user = "[roles.pm]\nallowed_tools = [\"Read\", \"Bash\"]\n\
                 [roles.reviewer]\nrole = \"You review.\"\nallowed_tools = [\"Read\"]";
-    let tools = |loaded: &Loaded, role: &str| {
+    let tools = |loaded: &LoadedConfig, role: &str| {
         let role = RoleName::parse(role).unwrap();
         let role = loaded.config.roles.get(&role).unwrap();
         role.allowed_tools.clone().map(|tools| tools.join(" "))
     };
     let some = |tools: &str| Some(tools.to_owned());
     // Project's file, role, the role's tools without trust, and its tools with trust.
-    for (project, role, without, with) in [
+    for (project, role, untrusted_tools, trusted_tools) in [
         (
             "[roles.pm]\nallowed_tools = [\"Read\"]",
             "pm",
@@ -188,12 +203,16 @@ fn a_project_may_narrow_the_tools_of_a_role_and_not_widen_them() {
         // No other source describes the role, and an agent without a role has all tools.
         ("[roles.cook]\nrole = \"You cook.\"", "cook", None, None),
     ] {
-        let machine = Machine::new(user, project);
-        let loaded = machine.load();
+        let fixture = ConfigFixture::new(user, project);
+        let loaded = fixture.load();
         assert_eq!(loaded.problems.len(), 0, "{project}");
-        assert_eq!(tools(&loaded, role), without, "{project}");
-        assert_eq!(loaded.withheld.is_empty(), without == with, "{project}");
-        machine.trust();
-        assert_eq!(tools(&machine.load(), role), with, "{project}");
+        assert_eq!(tools(&loaded, role), untrusted_tools, "{project}");
+        assert_eq!(
+            loaded.withheld.is_empty(),
+            untrusted_tools == trusted_tools,
+            "{project}"
+        );
+        fixture.trust_project();
+        assert_eq!(tools(&fixture.load(), role), trusted_tools, "{project}");
     }
 }

@@ -3,42 +3,42 @@
 use std::collections::BTreeMap;
 
 use segue_agents::{SessionDefault, Timeouts};
-use segue_core::agent::{McpReach, McpServer};
+use segue_core::agent::{McpEndpoint, McpServer};
 
 use super::*;
-use crate::config::accept::server_name;
+use crate::config::accept::check_server_name;
 use crate::config::key::McpKey;
 
 /// Returns the configuration of one file.
-fn config(text: &str) -> Config {
-    let layer = parse(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
-    Config::of(&merge::merge([resolved::defaults(), layer]))
+fn resolve_config(text: &str) -> Config {
+    let layer = parse_text(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+    Config::from_settings(&merge::merge_layers([resolved::default_settings(), layer]))
 }
 
-fn agent(text: &str, who: &Who) -> AgentConfig {
-    config(text).agents.get(who).unwrap().clone()
+fn resolve_agent(text: &str, agent: &ConfiguredAgent) -> AgentConfig {
+    resolve_config(text).agents.get(agent).unwrap().clone()
 }
 
 #[test]
-fn an_empty_file_is_the_default() {
-    let config = config("");
+fn an_empty_file_yields_the_default_configuration() {
+    let config = resolve_config("");
     let names: Vec<&str> = config
-        .prefer
+        .preferred_providers
         .iter()
         .map(segue_core::id::ProviderId::as_str)
         .collect();
     assert_eq!(names, ["claude", "codex", "gemini"]);
-    assert_eq!(config.defaults, segue_agents::Defaults::default());
-    let known: BTreeMap<Who, AgentConfig> = Who::KNOWN
+    assert_eq!(config.defaults, segue_agents::AgentDefaults::default());
+    let expected: BTreeMap<ConfiguredAgent, AgentConfig> = ConfiguredAgent::BUILT_IN
         .into_iter()
-        .map(|who| (who, AgentConfig::default()))
+        .map(|agent| (agent, AgentConfig::default()))
         .collect();
-    assert_eq!(config.agents, known);
-    assert!(config.mcp.is_empty());
+    assert_eq!(config.agents, expected);
+    assert!(config.mcp_servers.is_empty());
 }
 
 #[test]
-fn programs_are_names_or_paths_from_where_the_file_is() {
+fn programs_are_names_or_paths_relative_to_the_file() {
     let cases = [
         ("claude-next", "claude-next"),
         ("/opt/claude", "/opt/claude"),
@@ -48,14 +48,17 @@ fn programs_are_names_or_paths_from_where_the_file_is() {
         ("~/bin/claude", "/u/bin/claude"),
         ("~other", "~other"),
     ];
-    for (written, expected) in cases {
-        let claude = agent(&format!("[claude]\npath = {written:?}"), &Who::Claude);
-        assert_eq!(claude.path.as_deref(), Some(expected), "{written}");
+    for (input, expected) in cases {
+        let claude = resolve_agent(
+            &format!("[claude]\npath = {input:?}"),
+            &ConfiguredAgent::Claude,
+        );
+        assert_eq!(claude.path.as_deref(), Some(expected), "{input}");
     }
 }
 
 #[test]
-fn everything_about_an_agent_arrives() {
+fn all_settings_of_an_agent_are_applied() {
     let text = r#"
         permissions = "allow-reads"
         timeouts = { turn = 3600, first = 0 }
@@ -76,7 +79,7 @@ fn everything_about_an_agent_arrives() {
         [acp.open-code]
         path = "opencode"
     "#;
-    let codex = agent(text, &Who::Codex);
+    let codex = resolve_agent(text, &ConfiguredAgent::Codex);
     assert_eq!(codex.acp_path.as_deref(), Some("codex-acp"));
     assert_eq!(codex.transports, ["exec", "acp"]);
     assert_eq!(
@@ -88,29 +91,29 @@ fn everything_about_an_agent_arrives() {
         codex.env,
         [("A".into(), "1".into()), ("B".into(), String::new())]
     );
-    let expected = segue_agents::Defaults {
+    let expected = segue_agents::AgentDefaults {
         permissions: PermissionPolicy::Deny,
         timeouts: Timeouts {
             start: Timeouts::default().start,
-            first: None,
+            first_output: None,
             silence: Some(Duration::from_millis(500)),
             turn: Some(Duration::from_hours(1)),
         },
-        session: SessionDefault::Resume("feature:pay".into()),
+        session: SessionDefault::Selected("feature:pay".into()),
         model: Some("m".into()),
         mode: Some("read-only".into()),
     };
     assert_eq!(codex.defaults, expected);
-    let gemini = agent(text, &Who::Gemini).defaults;
+    let gemini = resolve_agent(text, &ConfiguredAgent::Gemini).defaults;
     assert_eq!(gemini.permissions, PermissionPolicy::AllowReads);
-    assert_eq!(gemini.session, SessionDefault::ContinueLast);
+    assert_eq!(gemini.session, SessionDefault::NewestInDirectory);
     assert_eq!(gemini.timeouts.silence, Timeouts::default().silence);
-    let own = agent(text, &Who::Acp("open-code".into()));
-    assert_eq!(own.defaults.permissions, PermissionPolicy::AllowReads);
+    let opencode = resolve_agent(text, &ConfiguredAgent::Acp("open-code".into()));
+    assert_eq!(opencode.defaults.permissions, PermissionPolicy::AllowReads);
 }
 
 #[test]
-fn the_policy_is_the_users() {
+fn the_policy_is_read_from_the_file() {
     let text = r#"
         fallback = ["codex", "acp:x", "codex"]
         error_limit = 5
@@ -124,17 +127,17 @@ fn the_policy_is_the_users() {
         path = "x"
         context_limit = 7
     "#;
-    let policy = Config::of(&parse(text).unwrap()).policy;
+    let policy = Config::from_settings(&parse_text(text).unwrap()).policy;
     let provider = |name: &str| segue_core::id::ProviderId::parse(name).unwrap();
     assert_eq!(policy.fallback, [provider("codex"), provider("acp:x")]);
     assert_eq!(policy.error_limit, 5);
     assert_eq!(policy.backoff, jiff::SignedDuration::from_millis(500));
-    let limit = |name, model| policy.context.of(&provider(name), model);
+    let limit = |name, model| policy.context.limit_for(&provider(name), model);
     assert_eq!(limit("gemini", None), Some(200_000));
     assert_eq!(limit("claude", Some("opus")), Some(900_000));
     assert_eq!(limit("acp:x", None), Some(7));
     assert_eq!(limit("codex", Some("gpt-5.5-high")), None);
-    let defaults = Config::of(&super::super::resolved::defaults()).policy;
+    let defaults = Config::from_settings(&super::super::resolved::default_settings()).policy;
     assert_eq!(defaults, segue_core::policy::Policy::default());
 }
 
@@ -152,7 +155,7 @@ fn mcp_servers_are_programs_or_addresses() {
     let expected = [
         McpServer {
             name: "docs".into(),
-            reach: McpReach::Program {
+            endpoint: McpEndpoint::Program {
                 command: "docs-mcp".into(),
                 args: vec!["--stdio".into()],
                 env: vec![("A".into(), "1".into())],
@@ -160,19 +163,19 @@ fn mcp_servers_are_programs_or_addresses() {
         },
         McpServer {
             name: "web".into(),
-            reach: McpReach::Http {
+            endpoint: McpEndpoint::Http {
                 url: "https://example.org/mcp".into(),
                 headers: vec![("Authorization".into(), "Bearer x".into())],
             },
         },
     ];
-    assert_eq!(config(text).mcp, expected);
+    assert_eq!(resolve_config(text).mcp_servers, expected);
 }
 
 #[test]
-fn no_server_passes_for_segues_own() {
+fn no_server_name_imitates_segues_own() {
     for good in ["docs", "Docs-2", "a_b-c", "segue2", "my-segue"] {
-        assert_eq!(server_name(good), Ok(()), "{good}");
+        assert_eq!(check_server_name(good), Ok(()), "{good}");
     }
     for bad in [
         "segue",
@@ -186,17 +189,17 @@ fn no_server_passes_for_segues_own() {
         "ä",
         &"a".repeat(61),
     ] {
-        assert!(server_name(bad).is_err(), "{bad}");
+        assert!(check_server_name(bad).is_err(), "{bad}");
     }
 }
 
 #[test]
-fn agents_are_in_the_order_of_preference() {
+fn agents_are_ordered_by_preference() {
     let text =
         "prefer = [\"acp:b\", \"gemini\", \"acp:b\"]\n[acp.b]\npath = \"b\"\n[acp.a]\npath = \"a\"";
-    let config = config(text);
+    let config = resolve_config(text);
     let order: Vec<String> = config
-        .in_order()
+        .agents_by_preference()
         .iter()
         .map(|(id, _, _)| id.to_string())
         .collect();
@@ -204,9 +207,9 @@ fn agents_are_in_the_order_of_preference() {
 }
 
 #[test]
-fn secrets_are_known_by_their_names() {
-    let env = |name: &str| Key::Agent(Who::Claude, AgentKey::Env(name.into()));
-    let header = |name: &str| Key::Mcp("x".into(), McpKey::Header(name.into()));
+fn secrets_are_recognised_by_their_names() {
+    let env = |name: &str| ConfigKey::Agent(ConfiguredAgent::Claude, AgentKey::Env(name.into()));
+    let header = |name: &str| ConfigKey::Mcp("x".into(), McpKey::Header(name.into()));
     for key in [
         env("ANTHROPIC_API_KEY"),
         env("my_token"),
@@ -219,34 +222,34 @@ fn secrets_are_known_by_their_names() {
     for key in [
         env("HOME"),
         header("Accept"),
-        Key::Prefer,
-        Key::Agent(Who::Claude, AgentKey::Path),
+        ConfigKey::Prefer,
+        ConfigKey::Agent(ConfiguredAgent::Claude, AgentKey::Path),
     ] {
         assert!(!key.is_secret(), "{key}");
     }
 }
 
 #[test]
-fn values_are_written_as_they_are_read() {
+fn formatted_values_parse_to_the_same_values() {
     let nasty = "a\"b\\c\n\td\u{1b}\u{202e}\u{200b}ü";
     for value in [
-        Value::Text(nasty.into()),
-        Value::Texts(vec![nasty.into(), String::new()]),
+        ConfigValue::Text(nasty.into()),
+        ConfigValue::TextList(vec![nasty.into(), String::new()]),
     ] {
         let key = match value {
-            Value::Text(_) => "env.A",
+            ConfigValue::Text(_) => "env.A",
             _ => "args",
         };
-        let layer = parse(&format!("claude.{key} = {}", value.toml())).unwrap();
-        let read: Vec<&Value> = layer.values().map(|entry| &entry.value).collect();
-        assert_eq!(read, [&value]);
-        assert!(!value.toml().contains(['\u{1b}', '\u{202e}', '\u{200b}']));
+        let layer = parse_text(&format!("claude.{key} = {}", value.to_toml())).unwrap();
+        let parsed: Vec<&ConfigValue> = layer.values().map(|entry| &entry.value).collect();
+        assert_eq!(parsed, [&value]);
+        assert!(!value.to_toml().contains(['\u{1b}', '\u{202e}', '\u{200b}']));
     }
 }
 
 #[test]
 fn prices_are_dollars_for_a_million_tokens() {
-    let config = config(
+    let config = resolve_config(
         r#"
         [prices."gpt-5.5"]
         input = 1.25
@@ -258,7 +261,7 @@ fn prices_are_dollars_for_a_million_tokens() {
     "#,
     );
     let price = |model: &str| {
-        let price = config.prices.of(model)?;
+        let price = config.prices.find_price(model)?;
         Some([price.input, price.cached, price.output].map(segue_core::spend::Cost::micros))
     };
     assert_eq!(
@@ -274,17 +277,25 @@ fn prices_are_dollars_for_a_million_tokens() {
 }
 
 #[test]
-fn a_price_is_replaced_as_a_whole() {
-    let layer = |text: &str| parse(text).unwrap();
-    let far = layer(
+fn a_price_is_replaced_completely() {
+    let layer = |text: &str| parse_text(text).unwrap();
+    let lower = layer(
         "prices.m = { input = 1, output = 2, cached = 0.1 }\nprices.n = { input = 1, output = 1 }",
     );
-    let near = layer("prices.m = { input = 3, output = 4 }");
-    let config = Config::of(&merge::merge([far, near]));
-    let cached = |model: &str| config.prices.of(model).map(|price| price.cached.micros());
+    let upper = layer("prices.m = { input = 3, output = 4 }");
+    let config = Config::from_settings(&merge::merge_layers([lower, upper]));
+    let cached = |model: &str| {
+        config
+            .prices
+            .find_price(model)
+            .map(|price| price.cached.micros())
+    };
     assert_eq!(cached("m"), Some(3_000_000));
     assert_eq!(cached("n"), Some(1_000_000));
-    let shown = layer("prices.m = { input = 0.125, output = 15 }");
-    let shown: Vec<String> = shown.values().map(|entry| entry.value.toml()).collect();
-    assert_eq!(shown, ["0.125", "15"]);
+    let settings = layer("prices.m = { input = 0.125, output = 15 }");
+    let formatted: Vec<String> = settings
+        .values()
+        .map(|entry| entry.value.to_toml())
+        .collect();
+    assert_eq!(formatted, ["0.125", "15"]);
 }

@@ -3,23 +3,23 @@
 use super::*;
 
 /// Returns the problems as `line:column: message | hint`.
-fn wrong(text: &str) -> Vec<String> {
-    let problems = parse(text).err().unwrap_or_default();
+fn problem_lines(text: &str) -> Vec<String> {
+    let problems = parse_text(text).err().unwrap_or_default();
     let lines = problems.iter().map(|problem| {
         let problem_text = problem.to_string();
-        let place = problem_text
+        let located_message = problem_text
             .strip_prefix("/etc/c.toml:")
             .unwrap_or(&problem_text);
         match &problem.hint {
-            Some(hint) => format!("{place} | {hint}"),
-            None => place.to_owned(),
+            Some(hint) => format!("{located_message} | {hint}"),
+            None => located_message.to_owned(),
         }
     });
     lines.collect()
 }
 
 /// Files and their problems.
-const CASES: &[(&str, &[&str])] = &[
+const INVALID_FILES: &[(&str, &[&str])] = &[
     (
         "[prices.gpt-5]\ninput = 1\noutptu = 2",
         &["3:1: there is no setting outptu in [prices.gpt-5] | did you mean `output`?"],
@@ -274,74 +274,80 @@ const CASES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
-    for (text, expected) in CASES {
-        assert_eq!(wrong(text), *expected, "{text}");
+fn problems_are_reported_with_their_position() {
+    for (text, expected) in INVALID_FILES {
+        assert_eq!(problem_lines(text), *expected, "{text}");
     }
 }
 
 #[test]
-fn a_slip_beside_a_secret_does_not_show_it() {
+fn a_syntax_error_next_to_a_secret_does_not_reveal_it() {
     for text in [
         "[claude]\nenv = { API_KEY = \"sk-1",
         "[claude]\nenv = { API_KEY = \"sk-1\" x }",
     ] {
-        let said = wrong(text).join("\n");
-        assert!(said.contains("2:") && !said.contains("sk-1"), "{said}");
+        let report = problem_lines(text).join("\n");
+        assert!(
+            report.contains("2:") && !report.contains("sk-1"),
+            "{report}"
+        );
     }
 }
 
 #[test]
-fn deep_nesting_is_refused_and_not_followed() {
+fn deep_nesting_is_rejected() {
     for text in [
         format!("a = {}", "[".repeat(100_000)),
         format!("{}a = 1", "a.".repeat(50_000)),
     ] {
-        assert_eq!(wrong(&text).len(), 1);
+        assert_eq!(problem_lines(&text).len(), 1);
     }
 }
 
 #[test]
-fn files_that_are_none_are_told_apart() {
+fn unreadable_files_have_distinct_problems() {
     let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
-    fs::create_dir(at("directory")).unwrap();
-    fs::write(at("latin"), b"# 1\n# \xc3\xbc\xe9\n").unwrap();
-    fs::write(at("large"), "#".repeat(10 << 20)).unwrap();
-    fs::write(at("full"), "#".repeat(1 << 20)).unwrap();
-    std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+    let file_path = |name: &str| directory.path().join(name);
+    fs::create_dir(file_path("directory")).unwrap();
+    fs::write(file_path("latin"), b"# 1\n# \xc3\xbc\xe9\n").unwrap();
+    fs::write(file_path("large"), "#".repeat(10 << 20)).unwrap();
+    fs::write(file_path("full"), "#".repeat(1 << 20)).unwrap();
+    std::os::unix::fs::symlink(file_path("loop"), file_path("loop")).unwrap();
     let cases = [
-        (at("directory"), Err(": it is not a file")),
-        (at("latin"), Err(":2:4: it is not valid UTF-8 from here on")),
+        (file_path("directory"), Err(": it is not a file")),
         (
-            at("large"),
+            file_path("latin"),
+            Err(":2:4: it is not valid UTF-8 from here on"),
+        ),
+        (
+            file_path("large"),
             Err(": it is larger than 1024 KiB, which no configuration is"),
         ),
-        (at("full"), Ok(true)),
+        (file_path("full"), Ok(true)),
         (
-            at("loop"),
+            file_path("loop"),
             Err(": cannot read it: Too many levels of symbolic links (os error 40)"),
         ),
-        (at("absent"), Ok(false)),
-        (at("full/beneath"), Ok(false)),
+        (file_path("absent"), Ok(false)),
+        (file_path("full/beneath"), Ok(false)),
         ("/dev/zero".into(), Err(": it is not a file")),
         ("/dev/null".into(), Ok(true)),
     ];
     for (path, expected) in cases {
-        let source = Source {
-            owner: Owner::User,
+        let source = ConfigSource {
+            owner: ConfigOwner::User,
             path: path.clone(),
-            named: false,
+            is_required: false,
         };
-        let found = read_source(&source, None).map(|read| read.is_some());
-        let found = found.map_err(|problems| problems.first().unwrap().to_string());
-        let expected = expected.map_err(|words| format!("{}{words}", path.display()));
-        assert_eq!(found, expected);
+        let outcome = read_source(&source, None).map(|content| content.is_some());
+        let outcome = outcome.map_err(|problems| problems.first().unwrap().to_string());
+        let expected = expected.map_err(|message| format!("{}{message}", path.display()));
+        assert_eq!(outcome, expected);
     }
-    let source = Source {
-        owner: Owner::User,
-        path: at("absent"),
-        named: true,
+    let source = ConfigSource {
+        owner: ConfigOwner::User,
+        path: file_path("absent"),
+        is_required: true,
     };
     assert!(
         read_source(&source, None).is_err(),

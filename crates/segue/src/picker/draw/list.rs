@@ -5,16 +5,16 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use segue_core::number_format::figure;
+use segue_core::number_format::format_count;
 
-use super::{BOLD, DIM, PLAIN, coloured, put};
-use crate::picker::data_source::{Place, Row, Standing};
-use crate::picker::state::State;
+use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, with_colour};
+use crate::picker::data_source::{PickerRow, ProjectFilter, RowStatus};
+use crate::picker::state::PickerState;
 use crate::terminal::text;
 
 /// Widths of the columns; 0 for a column that does not fit.
 #[derive(Debug, PartialEq, Eq)]
-struct Columns {
+struct ColumnWidths {
     provider: usize,
     title: usize,
     project: usize,
@@ -23,26 +23,26 @@ struct Columns {
 }
 
 /// Widths of the selection mark and of the age, including their separators.
-const MARK: usize = 2;
-const AGE: usize = 5;
+const MARK_WIDTH: usize = 2;
+const AGE_WIDTH: usize = 5;
 /// Minimum width of a snippet.
-const SNIPPET: usize = 16;
+const MIN_SNIPPET_WIDTH: usize = 16;
 
-impl Columns {
-    fn of(width: usize, place: Place) -> Self {
-        let when = |room: bool, width: usize| if room { width } else { 0 };
+impl ColumnWidths {
+    fn for_width(width: usize, project_filter: ProjectFilter) -> Self {
+        let width_if = |fits: bool, width: usize| if fits { width } else { 0 };
         let provider = match width {
             ..30 => 0,
             30..60 => 7,
             _ => 9,
         };
-        let turns = when(width >= 50, 5);
-        let project = when(
-            width >= 60 && place == Place::Everywhere,
+        let turns = width_if(width >= 50, 5);
+        let project = width_if(
+            width >= 60 && project_filter == ProjectFilter::All,
             (width / 6).clamp(12, 22),
         );
-        let branch = when(width >= 90, (width / 6).clamp(12, 22));
-        let used = MARK + AGE + provider + turns + project + branch;
+        let branch = width_if(width >= 90, (width / 6).clamp(12, 22));
+        let used = MARK_WIDTH + AGE_WIDTH + provider + turns + project + branch;
         Self {
             provider,
             title: width.saturating_sub(used),
@@ -53,156 +53,187 @@ impl Columns {
     }
 }
 
-pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    if state.window.total().is_some_and(|total| total.known() == 0) && state.is_current() {
-        draw_nothing(state, frame, area);
+pub(super) fn draw_list(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
+    if state.window.total().is_some_and(|total| total.count() == 0) && state.is_current() {
+        draw_empty_list(state, frame, area);
         return;
     }
-    let columns = Columns::of(area.width.into(), state.place);
+    let columns = ColumnWidths::for_width(area.width.into(), state.project_filter);
     // Rows of an outdated list are visible, but cannot be selected.
-    let is_old = !state.is_current() && state.failure().is_some();
-    for ((row, is_selected), line) in state.window.in_view().zip(area.rows()) {
-        let is_selected = is_selected && !is_old;
-        let shown = match row {
+    let is_outdated = !state.is_current() && state.query_error().is_some();
+    for ((row, is_selected), line) in state.window.visible_rows().zip(area.rows()) {
+        let is_selected = is_selected && !is_outdated;
+        let content = match row {
             Some(row) => row_line(state, row, &columns, is_selected),
-            None => Line::styled("       …", DIM),
+            None => Line::styled("       …", DIM_STYLE),
         };
-        put(frame, line, &shown);
+        draw_line(frame, line, &content);
         if is_selected {
             frame.buffer_mut().set_style(line, Modifier::REVERSED);
         }
-        if is_old {
-            frame.buffer_mut().set_style(line, DIM);
+        if is_outdated {
+            frame.buffer_mut().set_style(line, DIM_STYLE);
         }
     }
 }
 
 /// Draws suggestions for an empty list.
-fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let typed = !state.line.text().trim().is_empty();
-    let lines: &[(&str, Style)] = match (typed, state.place) {
-        (true, Place::Here) => &[
-            ("Nothing in this project matches.", BOLD),
-            ("Tab looks everywhere; Esc clears the search.", PLAIN),
+fn draw_empty_list(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
+    let has_search = !state.search_line.text().trim().is_empty();
+    let lines: &[(&str, Style)] = match (has_search, state.project_filter) {
+        (true, ProjectFilter::Current) => &[
+            ("Nothing in this project matches.", BOLD_STYLE),
+            ("Tab looks everywhere; Esc clears the search.", PLAIN_STYLE),
         ],
-        (true, Place::Everywhere) => &[
-            ("Nothing matches.", BOLD),
-            ("Esc clears the search; F1 tells what can be typed.", PLAIN),
+        (true, ProjectFilter::All) => &[
+            ("Nothing matches.", BOLD_STYLE),
+            (
+                "Esc clears the search; F1 tells what can be typed.",
+                PLAIN_STYLE,
+            ),
         ],
-        (false, Place::Here) => &[
-            ("There are no conversations in this project yet.", BOLD),
-            ("Start one:  segue chat \"explain this repository\"", PLAIN),
-            ("Tab looks everywhere.", PLAIN),
+        (false, ProjectFilter::Current) => &[
+            (
+                "There are no conversations in this project yet.",
+                BOLD_STYLE,
+            ),
+            (
+                "Start one:  segue chat \"explain this repository\"",
+                PLAIN_STYLE,
+            ),
+            ("Tab looks everywhere.", PLAIN_STYLE),
         ],
-        (false, Place::Everywhere) => &[
-            ("There are no conversations yet.", BOLD),
-            ("Start one:  segue chat \"explain this repository\"", PLAIN),
-            ("See which agents are here:  segue doctor", PLAIN),
+        (false, ProjectFilter::All) => &[
+            ("There are no conversations yet.", BOLD_STYLE),
+            (
+                "Start one:  segue chat \"explain this repository\"",
+                PLAIN_STYLE,
+            ),
+            ("See which agents are here:  segue doctor", PLAIN_STYLE),
         ],
     };
     // An empty line above, if it fits.
-    let air = usize::from(usize::from(area.height) > lines.len());
-    let width = usize::from(area.width).saturating_sub(MARK);
-    for ((words, style), line) in lines.iter().zip(area.rows().skip(air)) {
-        let words = format!("  {}", text::cut(words, width));
-        put(frame, line, &Line::styled(words, *style));
+    let top_margin = usize::from(usize::from(area.height) > lines.len());
+    let width = usize::from(area.width).saturating_sub(MARK_WIDTH);
+    for ((message, style), line) in lines.iter().zip(area.rows().skip(top_margin)) {
+        let message = format!("  {}", text::truncate(message, width));
+        draw_line(frame, line, &Line::styled(message, *style));
     }
 }
 
-fn row_line(state: &State, row: &Row, columns: &Columns, is_selected: bool) -> Line<'static> {
+fn row_line(
+    state: &PickerState,
+    row: &PickerRow,
+    columns: &ColumnWidths,
+    is_selected: bool,
+) -> Line<'static> {
     // Colours and dim text are hard to read in reverse.
-    let colour = |style, colour| {
+    let row_style = |style, colour| {
         if is_selected {
-            PLAIN
+            PLAIN_STYLE
         } else {
-            coloured(state, style, colour)
+            with_colour(state, style, colour)
         }
     };
-    let dim = if is_selected { PLAIN } else { DIM };
+    let dim = if is_selected { PLAIN_STYLE } else { DIM_STYLE };
     let mark = if is_selected { "› " } else { "  " };
-    let age = text::pad_left(&age(row.updated_at, state.now), AGE - 1);
+    let age = text::pad_left(&format_age(row.updated_at, state.now), AGE_WIDTH - 1);
     let mut spans = vec![
-        Span::styled(mark, BOLD),
+        Span::styled(mark, BOLD_STYLE),
         Span::styled(format!("{age} "), dim),
     ];
-    let mut cell = |words: Option<&str>, width: usize, style: Style| {
+    let mut cell = |content: Option<&str>, width: usize, style: Style| {
         if width > 0 {
-            let words = text::pad(&text::plain(words.unwrap_or_default()), width - 1);
-            spans.push(Span::styled(format!("{words} "), style));
+            let content =
+                text::pad_right(&text::to_plain_line(content.unwrap_or_default()), width - 1);
+            spans.push(Span::styled(format!("{content} "), style));
         }
     };
     cell(
         Some(&row.provider),
         columns.provider,
-        colour(PLAIN, provider_colour(&row.provider)),
+        row_style(PLAIN_STYLE, provider_colour(&row.provider)),
     );
-    spans.extend(title(state, row, columns.title, is_selected));
-    let mut cell = |words: Option<&str>, width: usize| {
+    spans.extend(title_spans(state, row, columns.title, is_selected));
+    let mut cell = |content: Option<&str>, width: usize| {
         if width > 0 {
-            let words = text::pad(&text::plain(words.unwrap_or_default()), width - 1);
-            spans.push(Span::styled(format!(" {words}"), dim));
+            let content =
+                text::pad_right(&text::to_plain_line(content.unwrap_or_default()), width - 1);
+            spans.push(Span::styled(format!(" {content}"), dim));
         }
     };
     cell(row.project.as_deref(), columns.project);
     cell(row.branch.as_deref(), columns.branch);
     if columns.turns > 0 {
-        let turns = text::pad_left(&figure(row.turns.into()), columns.turns);
+        let turns = text::pad_left(&format_count(row.turn_count.into()), columns.turns);
         spans.push(Span::styled(turns, dim));
     }
     Line::from(spans)
 }
 
 /// Returns the title with status, feature, tags and snippet of the conversation.
-fn title(state: &State, row: &Row, width: usize, is_selected: bool) -> Vec<Span<'static>> {
-    let dim = if is_selected { PLAIN } else { DIM };
-    let (standing, style) = match row.standing {
-        Standing::Idle => ("", PLAIN),
-        Standing::Running => ("running", coloured(state, BOLD, Color::Green)),
-        Standing::Archived => ("archived", dim),
-        Standing::Gone => ("gone", dim),
+fn title_spans(
+    state: &PickerState,
+    row: &PickerRow,
+    width: usize,
+    is_selected: bool,
+) -> Vec<Span<'static>> {
+    let dim = if is_selected { PLAIN_STYLE } else { DIM_STYLE };
+    let (status, style) = match row.status {
+        RowStatus::Idle => ("", PLAIN_STYLE),
+        RowStatus::Running => ("running", with_colour(state, BOLD_STYLE, Color::Green)),
+        RowStatus::Archived => ("archived", dim),
+        RowStatus::Deleted => ("gone", dim),
     };
-    let style = if is_selected { PLAIN } else { style };
+    let style = if is_selected { PLAIN_STYLE } else { style };
     let labels = row.feature.iter().map(|feature| format!("@{feature}"));
     let labels = labels.chain(row.tags.iter().map(|tag| format!("#{tag}")));
-    let labels = text::plain(&labels.collect::<Vec<_>>().join(" "));
+    let labels = text::to_plain_line(&labels.collect::<Vec<_>>().join(" "));
     // The title gets at least half of the width.
-    let mut beside = width / 2;
+    let mut badge_room = width / 2;
     let mut badges = Vec::new();
-    for (words, style) in [(standing, style), (labels.as_str(), dim)] {
-        if !words.is_empty() && beside > 4 {
-            let words = text::cut(words, beside - 1);
-            beside -= text::width(&words) + 1;
-            badges.push(Span::styled(format!(" {words}"), style));
+    for (badge, style) in [(status, style), (labels.as_str(), dim)] {
+        if !badge.is_empty() && badge_room > 4 {
+            let badge = text::truncate(badge, badge_room - 1);
+            badge_room -= text::display_width(&badge) + 1;
+            badges.push(Span::styled(format!(" {badge}"), style));
         }
     }
     let room = width
         - badges
             .iter()
-            .map(|span| text::width(&span.content))
+            .map(|span| text::display_width(&span.content))
             .sum::<usize>();
-    let name = match text::plain(&row.title) {
-        name if name.trim().is_empty() => "(no title)".to_owned(),
-        name => name,
+    let title = match text::to_plain_line(&row.title) {
+        title if title.trim().is_empty() => "(no title)".to_owned(),
+        title => title,
     };
-    let name = text::cut(name.trim(), room);
-    let mut left = room - text::width(&name);
-    let mut spans = vec![Span::styled(name, if is_selected { BOLD } else { PLAIN })];
-    if let Some(hit) = row.hit.as_ref().filter(|_| left >= SNIPPET) {
+    let title = text::truncate(title.trim(), room);
+    let mut remaining = room - text::display_width(&title);
+    let mut spans = vec![Span::styled(
+        title,
+        if is_selected { BOLD_STYLE } else { PLAIN_STYLE },
+    )];
+    if let Some(snippet) = row
+        .snippet
+        .as_ref()
+        .filter(|_| remaining >= MIN_SNIPPET_WIDTH)
+    {
         spans.push(Span::styled("  ", dim));
-        left -= 2;
-        for (at, piece) in hit.iter().enumerate() {
-            let mut words = text::plain(&piece.text);
-            if at == 0 && !piece.is_hit {
+        remaining -= 2;
+        for (index, text_span) in snippet.iter().enumerate() {
+            let mut content = text::to_plain_line(&text_span.text);
+            if index == 0 && !text_span.is_match {
                 // The match matters more than the text before it.
-                words = text::tail(&words, left / 3);
+                content = text::truncate_start(&content, remaining / 3);
             }
-            let words = text::cut(&words, left);
-            left -= text::width(&words);
-            let style = if piece.is_hit { BOLD } else { dim };
-            spans.push(Span::styled(words, style));
+            let content = text::truncate(&content, remaining);
+            remaining -= text::display_width(&content);
+            let style = if text_span.is_match { BOLD_STYLE } else { dim };
+            spans.push(Span::styled(content, style));
         }
     }
-    spans.push(Span::raw(" ".repeat(left)));
+    spans.push(Span::raw(" ".repeat(remaining)));
     spans.extend(badges);
     spans
 }
@@ -218,9 +249,9 @@ pub(super) fn provider_colour(provider: &str) -> Color {
     }
 }
 
-/// Formats the time since `then` with at most four characters.
-fn age(then: Timestamp, now: Timestamp) -> String {
-    let minutes = now.duration_since(then).as_mins();
+/// Formats the time since `time` with at most four characters.
+fn format_age(time: Timestamp, now: Timestamp) -> String {
+    let minutes = now.duration_since(time).as_mins();
     let (number, unit) = match minutes {
         ..1 => return "now".to_owned(),
         1..60 => (minutes, "m"),
@@ -239,24 +270,25 @@ mod tests {
     #[test]
     fn columns_fill_the_width() {
         for width in 8..250 {
-            for place in [Place::Here, Place::Everywhere] {
-                let columns = Columns::of(width, place);
-                let Columns {
+            for project_filter in [ProjectFilter::Current, ProjectFilter::All] {
+                let columns = ColumnWidths::for_width(width, project_filter);
+                let ColumnWidths {
                     provider,
                     title,
                     project,
                     branch,
                     turns,
                 } = columns;
-                let sum = MARK + AGE + provider + title + project + branch + turns;
-                assert_eq!(sum, width);
+                let total_width =
+                    MARK_WIDTH + AGE_WIDTH + provider + title + project + branch + turns;
+                assert_eq!(total_width, width);
                 assert!(title >= width / 3 || width < 20, "{width}: {columns:?}");
             }
         }
     }
 
     #[test]
-    fn ages_are_short() {
+    fn ages_have_at_most_four_characters() {
         let now = Timestamp::from_second(2_000_000_000).unwrap();
         let cases = [
             (-100, "now"),
@@ -271,8 +303,8 @@ mod tests {
             (1_999_999_999, "63y"),
         ];
         for (seconds, expected) in cases {
-            let then = Timestamp::from_second(2_000_000_000 - seconds).unwrap();
-            assert_eq!(age(then, now), expected, "{seconds}");
+            let time = Timestamp::from_second(2_000_000_000 - seconds).unwrap();
+            assert_eq!(format_age(time, now), expected, "{seconds}");
         }
     }
 }

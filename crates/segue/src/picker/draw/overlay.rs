@@ -6,38 +6,43 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear};
 
-use super::{BOLD, PLAIN, put};
-use crate::picker::data_source::Row;
-use crate::picker::keys::HELP;
-use crate::picker::line_editor::Line as Typed;
+use super::{BOLD_STYLE, PLAIN_STYLE, draw_line};
+use crate::picker::data_source::PickerRow;
+use crate::picker::keys::HELP_ENTRIES;
+use crate::picker::line_editor::LineEditor as Typed;
 use crate::terminal::text;
 
 pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
-    let widest = |part: fn(&(&str, &str)) -> usize| HELP.iter().map(part).max().unwrap_or(0);
-    let keys = widest(|(key, _)| text::width(key));
-    let width = keys + 2 + widest(|(_, what)| text::width(what));
-    let fits = usize::from(frame.area().height) >= HELP.len() + 2;
-    let how = if fits {
+    let widest = |column_width: fn(&(&str, &str)) -> usize| {
+        HELP_ENTRIES.iter().map(column_width).max().unwrap_or(0)
+    };
+    let key_width = widest(|(key, _)| text::display_width(key));
+    let width = key_width + 2 + widest(|(_, description)| text::display_width(description));
+    let fits = usize::from(frame.area().height) >= HELP_ENTRIES.len() + 2;
+    let footer = if fits {
         "any key closes"
     } else {
         "Up, Down: more"
     };
-    let inner = boxed(frame, "keys", how, width, HELP.len());
-    let last = HELP.len().saturating_sub(inner.height.into());
-    for ((key, what), line) in HELP.iter().skip(top.min(last)).zip(inner.rows()) {
+    let inner = draw_box(frame, "keys", footer, width, HELP_ENTRIES.len());
+    let max_top = HELP_ENTRIES.len().saturating_sub(inner.height.into());
+    for ((key, description), line) in HELP_ENTRIES.iter().skip(top.min(max_top)).zip(inner.rows()) {
         let spans = vec![
-            Span::styled(format!("{}  ", text::pad(key, keys)), BOLD),
+            Span::styled(format!("{}  ", text::pad_right(key, key_width)), BOLD_STYLE),
             Span::styled(
-                text::cut(what, usize::from(line.width).saturating_sub(keys + 2)),
-                PLAIN,
+                text::truncate(
+                    description,
+                    usize::from(line.width).saturating_sub(key_width + 2),
+                ),
+                PLAIN_STYLE,
             ),
         ];
-        put(frame, line, &Line::from(spans));
+        draw_line(frame, line, &Line::from(spans));
     }
 }
 
-pub(super) fn draw_tag(frame: &mut Frame<'_>, row: &Row, line: &Typed) {
-    let inner = boxed(
+pub(super) fn draw_tag_dialog(frame: &mut Frame<'_>, row: &PickerRow, line: &Typed) {
+    let inner = draw_box(
         frame,
         "tag",
         "Enter tags, -word takes off, Esc does not",
@@ -45,28 +50,36 @@ pub(super) fn draw_tag(frame: &mut Frame<'_>, row: &Row, line: &Typed) {
         2,
     );
     let width = usize::from(inner.width);
-    let (typed, cursor) = line.view(width.saturating_sub(1));
+    let (typed, cursor) = line.visible_part(width.saturating_sub(1));
     let mut lines = inner.rows();
-    if let Some(first) = lines.next().filter(|_| inner.height > 1) {
-        let title = text::cut(&text::plain(&row.title), width);
-        put(frame, first, &Line::raw(title));
+    if let Some(title_area) = lines.next().filter(|_| inner.height > 1) {
+        let title = text::truncate(&text::to_plain_line(&row.title), width);
+        draw_line(frame, title_area, &Line::raw(title));
     }
-    let Some(last) = inner.rows().next_back() else {
+    let Some(input_area) = inner.rows().next_back() else {
         return;
     };
-    put(
+    draw_line(
         frame,
-        last,
-        &Line::from(vec![Span::raw("#"), Span::styled(typed, BOLD)]),
+        input_area,
+        &Line::from(vec![Span::raw("#"), Span::styled(typed, BOLD_STYLE)]),
     );
     let x = u16::try_from(cursor + 1)
         .unwrap_or(u16::MAX)
-        .saturating_add(last.x);
-    frame.set_cursor_position(Position::new(x.min(last.right().saturating_sub(1)), last.y));
+        .saturating_add(input_area.x);
+    frame.set_cursor_position(Position::new(
+        x.min(input_area.right().saturating_sub(1)),
+        input_area.y,
+    ));
 }
 
-pub(super) fn draw_handoff(frame: &mut Frame<'_>, row: &Row, agents: &[String], selected: usize) {
-    let inner = boxed(
+pub(super) fn draw_handoff_dialog(
+    frame: &mut Frame<'_>,
+    row: &PickerRow,
+    agents: &[String],
+    selected: usize,
+) {
+    let inner = draw_box(
         frame,
         "hand over to",
         "Enter hands over, Esc does not",
@@ -75,31 +88,31 @@ pub(super) fn draw_handoff(frame: &mut Frame<'_>, row: &Row, agents: &[String], 
     );
     let width = usize::from(inner.width);
     let mut lines = inner.rows();
-    if let Some(first) = lines.next().filter(|_| inner.height > 1) {
-        let title = text::cut(&text::plain(&row.title), width);
-        put(frame, first, &Line::raw(title));
+    if let Some(title_area) = lines.next().filter(|_| inner.height > 1) {
+        let title = text::truncate(&text::to_plain_line(&row.title), width);
+        draw_line(frame, title_area, &Line::raw(title));
     }
     let room = usize::from(inner.height.saturating_sub(1).max(1));
     let top = (selected + 1).saturating_sub(room);
     let agents = agents.iter().enumerate().skip(top);
-    for ((at, agent), line) in agents.zip(
+    for ((index, agent), line) in agents.zip(
         inner
             .rows()
             .skip(inner.height.min(2).saturating_sub(1).into()),
     ) {
-        let mark = if at == selected { "›" } else { " " };
-        let words = format!("{mark} {} {}", at + 1, text::plain(agent));
-        put(frame, line, &Line::raw(text::cut(&words, width)));
-        if at == selected {
+        let mark = if index == selected { "›" } else { " " };
+        let label = format!("{mark} {} {}", index + 1, text::to_plain_line(agent));
+        draw_line(frame, line, &Line::raw(text::truncate(&label, width)));
+        if index == selected {
             frame.buffer_mut().set_style(line, Modifier::REVERSED);
         }
     }
 }
 
 /// Draws an empty box in the centre of the screen, cut to its size. Returns the area inside.
-fn boxed(frame: &mut Frame<'_>, name: &str, how: &str, width: usize, height: usize) -> Rect {
+fn draw_box(frame: &mut Frame<'_>, title: &str, footer: &str, width: usize, height: usize) -> Rect {
     let screen = frame.area();
-    let size = |inner: usize, most: u16| u16::try_from(inner).unwrap_or(u16::MAX).min(most);
+    let size = |inner: usize, max: u16| u16::try_from(inner).unwrap_or(u16::MAX).min(max);
     let width = size(width + 4, screen.width);
     let height = size(height + 2, screen.height);
     let x = (screen.width - width) / 2;
@@ -107,11 +120,14 @@ fn boxed(frame: &mut Frame<'_>, name: &str, how: &str, width: usize, height: usi
     let area = Rect::new(x, y, width, height);
     let room = usize::from(width).saturating_sub(2);
     let block = Block::bordered()
-        .title(Line::styled(text::cut(&format!(" {name} "), room), BOLD))
-        .title_bottom(Line::raw(text::cut(&format!(" {how} "), room)).right_aligned());
+        .title(Line::styled(
+            text::truncate(&format!(" {title} "), room),
+            BOLD_STYLE,
+        ))
+        .title_bottom(Line::raw(text::truncate(&format!(" {footer} "), room)).right_aligned());
     let inner = block.inner(area);
     frame.render_widget(Clear, area);
-    clear_halves(frame, area);
+    clear_covered_wide_chars(frame, area);
     frame.render_widget(block, area);
     Rect {
         x: inner.x + inner.width.min(1),
@@ -121,13 +137,13 @@ fn boxed(frame: &mut Frame<'_>, name: &str, how: &str, width: usize, height: usi
 }
 
 /// Clears wide characters whose second half the box covers, because they would overlap its border.
-fn clear_halves(frame: &mut Frame<'_>, area: Rect) {
+fn clear_covered_wide_chars(frame: &mut Frame<'_>, area: Rect) {
     let Some(x) = area.x.checked_sub(1) else {
         return;
     };
     for y in area.top()..area.bottom() {
         let cell = frame.buffer_mut().cell_mut(Position::new(x, y));
-        if let Some(cell) = cell.filter(|cell| text::width(cell.symbol()) > 1) {
+        if let Some(cell) = cell.filter(|cell| text::display_width(cell.symbol()) > 1) {
             cell.set_symbol(" ");
         }
     }

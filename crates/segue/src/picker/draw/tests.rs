@@ -4,52 +4,57 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
 use super::*;
-use crate::picker::data_source::{Done, Options, Refreshed, Shelf};
-use crate::picker::keys::{Key, Move};
-use crate::picker::state::News;
-use crate::picker::tests::local_source::{FakeShelf, now};
+use crate::picker::data_source::{DataSource, ListRefresh, PickerOptions, RowActionOutcome};
+use crate::picker::keys::{ListMove, PickerKey};
+use crate::picker::state::WorkerAnswer;
+use crate::picker::tests::local_source::{FakeSource, now};
 
 /// Returns the state over generated data after some keys, with all queries answered.
-fn state(all: usize, (width, height): (u16, u16), typed: &str, keys: &[Key]) -> State {
-    let options = Options {
-        place: Place::Everywhere,
-        order: Order::Newest,
-        typed: typed.to_owned(),
+fn state_after_keys(
+    row_count: usize,
+    (width, height): (u16, u16),
+    search_text: &str,
+    keys: &[PickerKey],
+) -> PickerState {
+    let options = PickerOptions {
+        project_filter: ProjectFilter::All,
+        order: RowOrder::Newest,
+        search_text: search_text.to_owned(),
         agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
-        colour: true,
+        use_colour: true,
     };
-    let mut shelf = FakeShelf::of(now(), all);
-    let mut state = State::new(options, now());
+    let mut source = FakeSource::with_rows(now(), row_count);
+    let mut state = PickerState::new(options, now());
     state.resize(Size { width, height });
-    answer(&mut state, &mut shelf);
+    answer_queries(&mut state, &mut source);
     for key in keys {
-        state.press(key.clone());
-        answer(&mut state, &mut shelf);
+        state.handle_key(key.clone());
+        answer_queries(&mut state, &mut source);
     }
     state
 }
 
-fn answer(state: &mut State, shelf: &mut FakeShelf) {
-    while let Some(question) = state.wanted_page() {
-        let page = shelf.look(&question);
-        state.told(News::Page(question, page));
+fn answer_queries(state: &mut PickerState, source: &mut FakeSource) {
+    while let Some(query) = state.next_page_query() {
+        let page = source.fetch_page(&query);
+        state.handle_answer(WorkerAnswer::Page(query, page));
     }
-    if let Some((row, ticket)) = state.wanted_preview() {
-        let preview = shelf.preview(&row);
-        state.told(News::Preview(row.id, ticket, preview));
+    if let Some((row, version)) = state.next_preview_request() {
+        let preview = source.load_preview(&row);
+        state.handle_answer(WorkerAnswer::Preview(row.id, version, preview));
     }
 }
 
-fn drawn(state: &State) -> Buffer {
+fn draw_buffer(state: &PickerState) -> Buffer {
     let Size { width, height } = state.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(state, frame)).unwrap();
+    terminal.draw(|frame| draw_screen(state, frame)).unwrap();
     terminal.backend().buffer().clone()
 }
 
 /// Returns the content of the screen without colours.
-fn picture(state: &State) -> String {
-    let buffer = drawn(state);
+fn screen_text(state: &PickerState) -> String {
+    let buffer = draw_buffer(state);
     let mut lines = Vec::new();
     for y in 0..buffer.area.height {
         let mut line = String::new();
@@ -60,7 +65,7 @@ fn picture(state: &State) -> String {
                 continue;
             }
             let symbol = buffer[(x, y)].symbol();
-            covered = text::width(symbol).saturating_sub(1);
+            covered = text::display_width(symbol).saturating_sub(1);
             line.push_str(symbol);
         }
         lines.push(line.trim_end().to_owned());
@@ -68,11 +73,11 @@ fn picture(state: &State) -> String {
     lines.join("\n")
 }
 
-const USUAL: (u16, u16) = (80, 24);
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
 #[test]
-fn the_first_picture() {
-    insta::assert_snapshot!(picture(&state(30_000, USUAL, "", &[])), @r"
+fn the_first_frame_shows_the_list_and_the_preview() {
+    insta::assert_snapshot!(screen_text(&state_after_keys(30_000, DEFAULT_SIZE, "", &[])), @r"
     › type to search
     ── everywhere · 30,000 conversations ───────────────────────────────────────────
     ›  now claude   Fix the flaky payment test           @checkout segue           1
@@ -101,9 +106,12 @@ fn the_first_picture() {
 }
 
 #[test]
-fn a_wide_terminal_has_the_preview_beside_the_list() {
-    let keys = [Key::Move(Move::Down), Key::Move(Move::Down)];
-    insta::assert_snapshot!(picture(&state(30_000, (130, 16), "", &keys)), @r"
+fn a_wide_terminal_shows_the_preview_next_to_the_list() {
+    let keys = [
+        PickerKey::Move(ListMove::Down),
+        PickerKey::Move(ListMove::Down),
+    ];
+    insta::assert_snapshot!(screen_text(&state_after_keys(30_000, (130, 16), "", &keys)), @r"
     › type to search
     ── everywhere · 30,000 conversations ─────────────────────────────────────────────────────────────────────────────────────────────
        now claude   Fix the flaky payment… @checkout segue          1 │ 支払いテストを直して、ログも見て
@@ -124,8 +132,8 @@ fn a_wide_terminal_has_the_preview_beside_the_list() {
 }
 
 #[test]
-fn a_small_terminal_has_the_list_alone() {
-    insta::assert_snapshot!(picture(&state(30_000, (40, 10), "", &[])), @r"
+fn a_small_terminal_shows_only_the_list() {
+    insta::assert_snapshot!(screen_text(&state_after_keys(30_000, (40, 10), "", &[])), @r"
     › type to search
     ── everywhere · 30,000 conversations ───
     ›  now claude Fix the flaky p… @checkout
@@ -137,7 +145,7 @@ fn a_small_terminal_has_the_list_alone() {
        12m gemini (no title)
     Enter resume  ^O show  ? help
     ");
-    insta::assert_snapshot!(picture(&state(30_000, (20, 4), "", &[])), @r"
+    insta::assert_snapshot!(screen_text(&state_after_keys(30_000, (20, 4), "", &[])), @r"
     › type to search
     ── everywhere · 30,…
     ›  now Fix th… @che…
@@ -146,10 +154,17 @@ fn a_small_terminal_has_the_list_alone() {
 }
 
 #[test]
-fn hits_are_shown_where_there_is_room() {
-    let mut state = state(30_000, USUAL, "refactor", &[Key::Order, Key::Place]);
-    state.told(News::Progress("reading claude 120/3,000".to_owned()));
-    insta::assert_snapshot!(picture(&state), @r"
+fn snippets_are_shown_if_they_fit() {
+    let mut state = state_after_keys(
+        30_000,
+        DEFAULT_SIZE,
+        "refactor",
+        &[PickerKey::ToggleOrder, PickerKey::ToggleProjects],
+    );
+    state.handle_answer(WorkerAnswer::Progress(
+        "reading claude 120/3,000".to_owned(),
+    ));
+    insta::assert_snapshot!(screen_text(&state), @r"
     › refactor
     ── this project · best first · 60+ conversations ─── reading claude 120/3,000 ──
     ›   2y opencode refactor  …so that the refactor is seen by everybody…        628
@@ -178,10 +193,10 @@ fn hits_are_shown_where_there_is_room() {
 }
 
 #[test]
-fn questions_lie_over_the_list() {
-    let third = vec![Key::Move(Move::Down); 2];
-    let tag = [&third[..], &[Key::Tag, Key::Char('x')]].concat();
-    insta::assert_snapshot!(picture(&state(30, (60, 16), "", &tag)), @r"
+fn dialogs_overlay_the_list() {
+    let third = vec![PickerKey::Move(ListMove::Down); 2];
+    let tag = [&third[..], &[PickerKey::Tag, PickerKey::Char('x')]].concat();
+    insta::assert_snapshot!(screen_text(&state_after_keys(30, (60, 16), "", &tag)), @r"
     › type to search
     ── everywhere · 30 conversations ───────────────────────────
        now claude   Fix the flaky pa… @checkout segue          1
@@ -199,8 +214,12 @@ fn questions_lie_over_the_list() {
     3 › What about number 3?
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ? help
     ");
-    let handoff = [&third[..], &[Key::Handoff, Key::Move(Move::Down)]].concat();
-    insta::assert_snapshot!(picture(&state(30, (60, 16), "", &handoff)), @r"
+    let handoff = [
+        &third[..],
+        &[PickerKey::Handoff, PickerKey::Move(ListMove::Down)],
+    ]
+    .concat();
+    insta::assert_snapshot!(screen_text(&state_after_keys(30, (60, 16), "", &handoff)), @r"
     › type to search
     ── everywhere · 30 conversations ───────────────────────────
        now claude   Fix the flaky pa… @checkout segue          1
@@ -221,8 +240,8 @@ fn questions_lie_over_the_list() {
 }
 
 #[test]
-fn the_help_tells_all_keys() {
-    insta::assert_snapshot!(picture(&state(30, USUAL, "", &[Key::Char('?')])), @r#"
+fn the_help_lists_all_keys() {
+    insta::assert_snapshot!(screen_text(&state_after_keys(30, DEFAULT_SIZE, "", &[PickerKey::Char('?')])), @r#"
     › type t┌ keys ────────────────────────────────────────────────────────┐
     ── every│ Enter            resume it in its own agent                  │────────
     ›  now c│ Ctrl-O           leave, and print what was said              │       1
@@ -248,8 +267,8 @@ fn the_help_tells_all_keys() {
     It is re│ Ctrl-C, -Z, -L   leave, suspend, look again                  │lly
     Enter re└────────────────────────────────────────────── any key closes ┘  ? help
     "#);
-    let keys = [Key::Char('?'), Key::Move(Move::Last)];
-    insta::assert_snapshot!(picture(&state(30, (50, 8), "", &keys)), @r#"
+    let keys = [PickerKey::Char('?'), PickerKey::Move(ListMove::Last)];
+    insta::assert_snapshot!(screen_text(&state_after_keys(30, (50, 8), "", &keys)), @r#"
     ┌ keys ──────────────────────────────────────────┐
     │ tag:NAME         only those with a tag         │
     │ after:7d         only those touched since then │
@@ -262,15 +281,16 @@ fn the_help_tells_all_keys() {
 }
 
 #[test]
-fn where_there_is_nothing_it_says_what_to_do() {
+fn an_empty_list_shows_suggestions() {
     let cases = [
         ("", &[][..]),
-        ("", &[Key::Place]),
+        ("", &[PickerKey::ToggleProjects]),
         ("x", &[]),
-        ("x", &[Key::Place]),
+        ("x", &[PickerKey::ToggleProjects]),
     ];
-    let pictures = cases.map(|(typed, keys)| picture(&state(0, (60, 7), typed, keys)));
-    insta::assert_snapshot!(pictures.join("\n"), @r#"
+    let screens = cases
+        .map(|(search_text, keys)| screen_text(&state_after_keys(0, (60, 7), search_text, keys)));
+    insta::assert_snapshot!(screens.join("\n"), @r#"
     › type to search
     ── everywhere · 0 conversations ────────────────────────────
 
@@ -303,12 +323,12 @@ fn where_there_is_nothing_it_says_what_to_do() {
 }
 
 #[test]
-fn errors_are_one_line_and_the_list_before_stays_in_view() {
-    let mut wrong = state(3, (60, 8), "", &[]);
-    let mut shelf = FakeShelf::of(now(), 3);
-    wrong.press(Key::Paste("error:\u{7}x".to_owned()));
-    answer(&mut wrong, &mut shelf);
-    insta::assert_snapshot!(picture(&wrong), @r"
+fn an_error_takes_one_line_and_the_previous_list_stays_visible() {
+    let mut failed_state = state_after_keys(3, (60, 8), "", &[]);
+    let mut source = FakeSource::with_rows(now(), 3);
+    failed_state.handle_key(PickerKey::Paste("error:\u{7}x".to_owned()));
+    answer_queries(&mut failed_state, &mut source);
+    insta::assert_snapshot!(screen_text(&failed_state), @r"
     › error:x
     ── everywhere · newest first ───────────────────────────────
        now claude   Fix the flaky pa… @checkout segue          1
@@ -318,21 +338,21 @@ fn errors_are_one_line_and_the_list_before_stays_in_view() {
 
     error: there is no agent `x`
     ");
-    let selected = drawn(&wrong)
+    let has_selection = draw_buffer(&failed_state)
         .content
         .iter()
         .any(|cell| cell.modifier.contains(Modifier::REVERSED));
     assert!(
-        !selected,
+        !has_selection,
         "a row of another list looks as if it could be chosen"
     );
 }
 
 #[test]
-fn rows_that_are_not_there_yet_have_their_place() {
-    let mut late = state(30_000, (60, 8), "", &[]);
-    late.press(Key::Move(Move::Last));
-    insta::assert_snapshot!(picture(&late), @r"
+fn rows_that_are_not_fetched_are_shown_as_placeholders() {
+    let mut pending_state = state_after_keys(30_000, (60, 8), "", &[]);
+    pending_state.handle_key(PickerKey::Move(ListMove::Last));
+    insta::assert_snapshot!(screen_text(&pending_state), @r"
     › type to search
     ── everywhere · 30,000 conversations ───────────────────────
            …
@@ -345,51 +365,56 @@ fn rows_that_are_not_there_yet_have_their_place() {
 }
 
 /// Returns states that together show every element of the screen.
-fn all_states(size: (u16, u16)) -> Vec<State> {
-    let down = Key::Move(Move::Down);
+fn all_states(size: (u16, u16)) -> Vec<PickerState> {
+    let down = PickerKey::Move(ListMove::Down);
     let mut states = vec![
-        state(0, size, "", &[]),
-        state(30, size, "", &[Key::Char('?'), down.clone()]),
-        state(30, size, "", &[Key::Handoff, down.clone()]),
-        state(30, size, "", &[Key::Tag, Key::Paste("日本語".repeat(20))]),
-        state(30, size, "error:日本語", &[]),
-        state(30, size, "e", &[Key::Move(Move::Last)]),
-        state(30, size, &"long ".repeat(60), &[]),
+        state_after_keys(0, size, "", &[]),
+        state_after_keys(30, size, "", &[PickerKey::Char('?'), down.clone()]),
+        state_after_keys(30, size, "", &[PickerKey::Handoff, down.clone()]),
+        state_after_keys(
+            30,
+            size,
+            "",
+            &[PickerKey::Tag, PickerKey::Paste("日本語".repeat(20))],
+        ),
+        state_after_keys(30, size, "error:日本語", &[]),
+        state_after_keys(30, size, "e", &[PickerKey::Move(ListMove::Last)]),
+        state_after_keys(30, size, &"long ".repeat(60), &[]),
     ];
-    states.extend((0..10).map(|n| state(30, size, "", &vec![down.clone(); n])));
-    let mut busy = state(30, size, "", &[]);
-    busy.told(News::Progress("reading 日本語 12/3,000".to_owned()));
-    let done = Done {
-        said: "tagged\nit".to_owned(),
+    states.extend((0..10).map(|n| state_after_keys(30, size, "", &vec![down.clone(); n])));
+    let mut busy = state_after_keys(30, size, "", &[]);
+    busy.handle_answer(WorkerAnswer::Progress("reading 日本語 12/3,000".to_owned()));
+    let outcome = RowActionOutcome {
+        message: "tagged\nit".to_owned(),
         id: "id-0".to_owned(),
-        fork: None,
+        fork_id: None,
     };
-    busy.told(News::Acted("id-0".to_owned(), Ok(done)));
+    busy.handle_answer(WorkerAnswer::Acted("id-0".to_owned(), Ok(outcome)));
     states.push(busy);
-    let mut broken = state(30, size, "", &[]);
-    broken.told(News::Refreshed(Err("x".repeat(300))));
-    broken.told(News::Refreshed(Ok(Refreshed::Nothing)));
+    let mut broken = state_after_keys(30, size, "", &[]);
+    broken.handle_answer(WorkerAnswer::Refreshed(Err("x".repeat(300))));
+    broken.handle_answer(WorkerAnswer::Refreshed(Ok(ListRefresh::Unchanged)));
     states.push(broken);
     states
 }
 
 #[test]
-fn every_size_can_be_drawn() {
+fn every_terminal_size_can_be_drawn() {
     for width in [0, 1, 2, 5, 13, 30, 40, 60, 90, 110, 200] {
         for height in [0, 1, 2, 3, 4, 8, 16, 24] {
             for state in all_states((width, height)) {
-                drawn(&state);
+                draw_buffer(&state);
             }
         }
     }
 }
 
 #[test]
-fn columns_stand_under_each_other_whatever_the_titles_are() {
+fn columns_are_aligned_for_all_titles() {
     for width in [60, 80, 100, 200] {
-        let state = state(30, (width, 14), "", &[]);
-        let buffer = drawn(&state);
-        let width = Layout::of(state.size).list.width;
+        let state = state_after_keys(30, (width, 14), "", &[]);
+        let buffer = draw_buffer(&state);
+        let width = PickerLayout::for_size(state.size).list.width;
         let columns = (3..12).map(|y| {
             let last = (0..width).rev().find(|&x| {
                 buffer[(x, y)]
@@ -405,8 +430,8 @@ fn columns_stand_under_each_other_whatever_the_titles_are() {
 }
 
 #[test]
-fn the_terminal_keeps_its_background_and_its_colours() {
-    const OURS: [Color; 7] = [
+fn only_the_terminals_own_colours_are_used() {
+    const ALLOWED_COLOURS: [Color; 7] = [
         Color::Reset,
         Color::Red,
         Color::Green,
@@ -415,25 +440,25 @@ fn the_terminal_keeps_its_background_and_its_colours() {
         Color::Cyan,
         Color::Yellow,
     ];
-    for state in all_states(USUAL) {
-        for cell in &drawn(&state).content {
+    for state in all_states(DEFAULT_SIZE) {
+        for cell in &draw_buffer(&state).content {
             assert_eq!(cell.bg, Color::Reset);
-            assert!(OURS.contains(&cell.fg), "{:?}", cell.fg);
+            assert!(ALLOWED_COLOURS.contains(&cell.fg), "{:?}", cell.fg);
         }
     }
-    for mut state in all_states(USUAL) {
-        state.colour = false;
-        for cell in &drawn(&state).content {
+    for mut state in all_states(DEFAULT_SIZE) {
+        state.use_colour = false;
+        for cell in &draw_buffer(&state).content {
             assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
         }
     }
 }
 
 #[test]
-fn the_selected_row_is_seen_without_colours_and_without_reverse() {
-    let mut state = state(30, USUAL, "", &[Key::Move(Move::Down)]);
-    state.colour = false;
-    let buffer = drawn(&state);
+fn the_selected_row_is_visible_without_colours() {
+    let mut state = state_after_keys(30, DEFAULT_SIZE, "", &[PickerKey::Move(ListMove::Down)]);
+    state.use_colour = false;
+    let buffer = draw_buffer(&state);
     let is_reversed =
         |y: u16| (0..80).all(|x| buffer[(x, y)].modifier.contains(Modifier::REVERSED));
     assert_eq!((0..24).filter(|&y| is_reversed(y)).collect::<Vec<_>>(), [3]);

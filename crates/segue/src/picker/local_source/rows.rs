@@ -2,70 +2,70 @@
 
 use std::path::Path;
 
-use segue_catalog::index::State;
-use segue_core::brief::Sent;
-use segue_core::number_format::figure;
+use segue_catalog::index::NativeStatus;
+use segue_core::brief::FirstPrompt;
+use segue_core::number_format::format_count;
 use segue_core::session::{Message, Role, SessionStatus};
-use segue_engine::{Conversation, Native, Snippet};
+use segue_engine::{Conversation, NativeEntry, Snippet};
 
-use crate::picker::data_source::{Exchange, Marked, Piece, Row, Standing};
+use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowStatus, TextSpan};
 
-pub(super) fn row(conversation: &Conversation) -> Row {
+pub(super) fn conversation_row(conversation: &Conversation) -> PickerRow {
     let id = conversation.id().to_string();
     match conversation {
-        Conversation::Session(session, status) => Row {
+        Conversation::Session(session, status) => PickerRow {
             id,
             provider: session.provider.to_string(),
             title: session.title.as_str().to_owned(),
-            project: Some(short(&session.project.cwd)),
+            project: Some(directory_name(&session.project.cwd)),
             branch: None,
             updated_at: session.updated_at,
-            turns: session.turns,
-            standing: match status {
-                SessionStatus::Running => Standing::Running,
-                SessionStatus::Idle | SessionStatus::Interrupted => Standing::Idle,
+            turn_count: session.turns,
+            status: match status {
+                SessionStatus::Running => RowStatus::Running,
+                SessionStatus::Idle | SessionStatus::Interrupted => RowStatus::Idle,
             },
             tags: session.tags.iter().map(ToString::to_string).collect(),
             feature: session.feature().map(ToString::to_string),
-            hit: None,
+            snippet: None,
         },
         Conversation::Native(native) => {
             let head = &native.session.head;
             let title = head.title.as_ref().map(|title| title.as_str().to_owned());
-            Row {
+            PickerRow {
                 id,
                 provider: native.session.provider.to_string(),
                 title: title
                     .or_else(|| {
                         head.first_prompt
                             .as_deref()
-                            .map(|prompt| Sent::words(prompt).to_owned())
+                            .map(|prompt| FirstPrompt::user_prompt(prompt).to_owned())
                     })
                     .unwrap_or_default(),
-                project: head.cwd.as_deref().map(short),
+                project: head.cwd.as_deref().map(directory_name),
                 branch: head.branch.clone(),
                 updated_at: head.updated_at,
-                turns: native.known.as_ref().map_or(0, |known| known.turns),
-                standing: standing(native),
+                turn_count: native.details.as_ref().map_or(0, |details| details.turns),
+                status: native_row_status(native),
                 tags: Vec::new(),
                 feature: None,
-                hit: None,
+                snippet: None,
             }
         }
     }
 }
 
-fn standing(native: &Native) -> Standing {
-    match native.known.as_ref().map(|known| known.state) {
-        Some(State::Gone) => Standing::Gone,
-        Some(State::Archived) => Standing::Archived,
-        _ if native.session.found.archived => Standing::Archived,
-        _ => Standing::Idle,
+fn native_row_status(native: &NativeEntry) -> RowStatus {
+    match native.details.as_ref().map(|details| details.status) {
+        Some(NativeStatus::Missing) => RowStatus::Deleted,
+        Some(NativeStatus::Archived) => RowStatus::Archived,
+        _ if native.session.location.archived => RowStatus::Archived,
+        _ => RowStatus::Idle,
     }
 }
 
 /// Returns the last component of a directory, which is the short name of a project.
-fn short(directory: &str) -> String {
+fn directory_name(directory: &str) -> String {
     let name = Path::new(directory).file_name();
     name.map_or_else(
         || directory.to_owned(),
@@ -73,74 +73,77 @@ fn short(directory: &str) -> String {
     )
 }
 
-pub(super) fn facts(conversation: &Conversation) -> Vec<String> {
-    let mut facts = Vec::new();
+pub(super) fn conversation_details(conversation: &Conversation) -> Vec<String> {
+    let mut details = Vec::new();
     match conversation {
         Conversation::Session(session, _) => {
-            facts.push(session.project.cwd.clone());
-            facts.push(format!("{} · {}", session.id, session.provider));
-            facts.extend(
+            details.push(session.project.cwd.clone());
+            details.push(format!("{} · {}", session.id, session.provider));
+            details.extend(
                 session
                     .total_tokens
-                    .map(|tokens| format!("{} tokens", figure(tokens))),
+                    .map(|tokens| format!("{} tokens", format_count(tokens))),
             );
         }
         Conversation::Native(native) => {
             let head = &native.session.head;
-            facts.extend(head.cwd.clone());
-            facts.push(format!("{} · {}", head.id, native.session.provider));
-            facts.extend(
+            details.extend(head.cwd.clone());
+            details.push(format!("{} · {}", head.id, native.session.provider));
+            details.extend(
                 head.branch
                     .as_ref()
                     .map(|branch| format!("branch {branch}")),
             );
-            if let Some(known) = &native.known {
-                let tokens = known.usage.total_tokens;
-                let tokens = tokens.map(|tokens| format!("{} tokens", figure(tokens)));
-                let both: Vec<String> = known.model.clone().into_iter().chain(tokens).collect();
-                if !both.is_empty() {
-                    facts.push(both.join(" · "));
+            if let Some(indexed) = &native.details {
+                let tokens = indexed.usage.total_tokens;
+                let tokens = tokens.map(|tokens| format!("{} tokens", format_count(tokens)));
+                let parts: Vec<String> = indexed.model.clone().into_iter().chain(tokens).collect();
+                if !parts.is_empty() {
+                    details.push(parts.join(" · "));
                 }
             }
         }
     }
-    facts
+    details
 }
 
-pub(super) fn exchange(n: usize, messages: &[Message]) -> Exchange {
-    let words = |role: Role| {
-        let said = messages.iter().filter(move |message| message.role == role);
-        said.map(Message::words)
-            .filter(|words| !words.trim().is_empty())
+pub(super) fn preview_turn(number: usize, messages: &[Message]) -> PreviewTurn {
+    let message_texts = |role: Role| {
+        let role_messages = messages.iter().filter(move |message| message.role == role);
+        role_messages
+            .map(Message::plain_text)
+            .filter(|text| !text.trim().is_empty())
     };
-    Exchange {
-        n: u32::try_from(n).unwrap_or(u32::MAX),
-        prompt: words(Role::User).next().unwrap_or_default(),
-        answer: words(Role::Assistant).next_back().unwrap_or_default(),
+    PreviewTurn {
+        number: u32::try_from(number).unwrap_or(u32::MAX),
+        prompt: message_texts(Role::User).next().unwrap_or_default(),
+        answer: message_texts(Role::Assistant)
+            .next_back()
+            .unwrap_or_default(),
     }
 }
 
 /// Splits a snippet into spans, with the matches marked.
-pub(super) fn marked(snippet: &Snippet) -> Marked {
-    let mut pieces = Vec::new();
-    let mut from = 0;
-    let mut add = |range: std::ops::Range<usize>, is_hit| {
+pub(super) fn highlight_matches(snippet: &Snippet) -> HighlightedText {
+    let mut spans = Vec::new();
+    let mut position = 0;
+    let mut push_span = |range: std::ops::Range<usize>, is_match| {
         if let Some(text) = snippet.text.get(range).filter(|text| !text.is_empty()) {
-            pieces.push(Piece {
+            spans.push(TextSpan {
                 text: text.to_owned(),
-                is_hit,
+                is_match,
             });
         }
     };
-    for mark in &snippet.marks {
-        if mark.start >= from {
-            add(from..mark.start, false);
-            add(mark.clone(), true);
-            from = mark.end;
+    for mark in &snippet.highlights {
+        if mark.start >= position {
+            push_span(position..mark.start, false);
+            push_span(mark.clone(), true);
+            position = mark.end;
         }
     }
-    add(from..snippet.text.len(), false);
-    pieces
+    push_span(position..snippet.text.len(), false);
+    spans
 }
 
 #[cfg(test)]
@@ -148,18 +151,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_set_off_and_nothing_is_lost() {
+    fn matches_are_highlighted_and_no_text_is_lost() {
         let snippet = Snippet {
             role: None,
             text: "the login form".into(),
-            marks: vec![4..9, 4..9],
+            highlights: vec![4..9, 4..9],
         };
-        let pieces = marked(&snippet);
-        let texts: Vec<(&str, bool)> = pieces
+        let spans = highlight_matches(&snippet);
+        let texts: Vec<(&str, bool)> = spans
             .iter()
-            .map(|piece| (piece.text.as_str(), piece.is_hit))
+            .map(|span| (span.text.as_str(), span.is_match))
             .collect();
         assert_eq!(texts, [("the ", false), ("login", true), (" form", false)]);
-        assert_eq!(marked(&Snippet::default()), []);
+        assert_eq!(highlight_matches(&Snippet::default()), []);
     }
 }

@@ -1,104 +1,105 @@
 use super::*;
-use crate::picker::data_source::{Exchange, Shelf, Total};
-use crate::picker::keys::Move;
-use crate::picker::tests::local_source::{FakeShelf, now, row};
+use crate::picker::data_source::{DataSource, PreviewTurn, RowTotal};
+use crate::picker::keys::ListMove;
+use crate::picker::tests::local_source::{FakeSource, generate_row, now};
 
 /// State of the picker over generated data without threads: the test decides when queries are answered.
-struct Stage {
-    state: State,
-    shelf: FakeShelf,
-    asked: Vec<Question>,
+struct StateFixture {
+    state: PickerState,
+    source: FakeSource,
+    queries: Vec<RowQuery>,
 }
 
-impl Stage {
+impl StateFixture {
     fn new(width: u16, height: u16) -> Self {
-        let options = Options {
-            place: Place::Everywhere,
-            order: Order::Newest,
-            typed: String::new(),
+        let options = PickerOptions {
+            project_filter: ProjectFilter::All,
+            order: RowOrder::Newest,
+            search_text: String::new(),
             agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
-            colour: true,
+            use_colour: true,
         };
-        let mut state = State::new(options, now());
+        let mut state = PickerState::new(options, now());
         state.resize(Size { width, height });
         Self {
             state,
-            shelf: FakeShelf::new(now()),
-            asked: Vec::new(),
+            source: FakeSource::new(now()),
+            queries: Vec::new(),
         }
     }
 
     /// Returns a stage whose first rows have arrived.
-    fn ready() -> Self {
-        let mut stage = Self::new(80, 24);
-        assert_eq!(stage.answer(), Ask::Nothing);
-        stage
+    fn with_first_rows() -> Self {
+        let mut fixture = Self::new(80, 24);
+        assert_eq!(fixture.answer_queries(), PickerAction::Continue);
+        fixture
     }
 
-    fn press(&mut self, keys: impl IntoIterator<Item = Key>) -> Ask {
-        let asks = keys.into_iter().map(|key| self.state.press(key));
-        asks.filter(|ask| *ask != Ask::Nothing)
+    fn press(&mut self, keys: impl IntoIterator<Item = PickerKey>) -> PickerAction {
+        let actions = keys.into_iter().map(|key| self.state.handle_key(key));
+        actions
+            .filter(|action| *action != PickerAction::Continue)
             .last()
-            .unwrap_or(Ask::Nothing)
+            .unwrap_or(PickerAction::Continue)
     }
 
-    fn types(&mut self, text: &str) -> Ask {
-        self.press(text.chars().map(Key::Char))
+    fn type_text(&mut self, text: &str) -> PickerAction {
+        self.press(text.chars().map(PickerKey::Char))
     }
 
     /// Answers queries until the state requests no more rows.
-    fn answer(&mut self) -> Ask {
-        let mut last = Ask::Nothing;
+    fn answer_queries(&mut self) -> PickerAction {
+        let mut last_action = PickerAction::Continue;
         for _ in 0..10 {
-            let Some(question) = self.state.wanted_page() else {
-                return last;
+            let Some(query) = self.state.next_page_query() else {
+                return last_action;
             };
-            last = self.answer_to(question);
+            last_action = self.answer_query(query);
         }
-        panic!("it asks for ever: {:?}", self.asked);
+        panic!("it asks for ever: {:?}", self.queries);
     }
 
-    fn answer_to(&mut self, question: Question) -> Ask {
-        self.asked.push(question.clone());
-        let page = self.shelf.look(&question);
-        self.state.told(News::Page(question, page))
+    fn answer_query(&mut self, query: RowQuery) -> PickerAction {
+        self.queries.push(query.clone());
+        let page = self.source.fetch_page(&query);
+        self.state.handle_answer(WorkerAnswer::Page(query, page))
     }
 
-    fn selected(&self) -> &str {
+    fn selected_id(&self) -> &str {
         &self.state.window.selected().unwrap().id
     }
 
-    fn in_view(&self) -> Vec<&str> {
-        let rows = self.state.window.in_view();
+    fn visible_ids(&self) -> Vec<&str> {
+        let rows = self.state.window.visible_rows();
         rows.map(|(row, _)| row.map_or("?", |row| &row.id))
             .collect()
     }
 }
 
-fn to(to: Move) -> Key {
-    Key::Move(to)
+fn move_key(movement: ListMove) -> PickerKey {
+    PickerKey::Move(movement)
 }
 
-fn chosen(n: usize, next: Next) -> Ask {
-    choose(row(n, now()), next)
-}
-
-#[test]
-fn the_first_rows_are_asked_for_once() {
-    let mut stage = Stage::new(80, 24);
-    let question = stage.state.wanted_page().unwrap();
-    assert_eq!((question.from, question.limit), (0, 60));
-    assert_eq!(stage.state.wanted_page(), None);
-    stage.answer_to(question);
-    assert_eq!(stage.state.wanted_page(), None);
-    assert_eq!(stage.selected(), "id-0");
-    assert_eq!(stage.in_view().len(), 12);
-    assert_eq!(stage.state.window.total(), Some(Total::Exactly(30_000)));
+fn choice(n: usize, action: ChoiceAction) -> PickerAction {
+    choose_row(generate_row(n, now()), action)
 }
 
 #[test]
-fn moves_end_at_the_ends_of_the_list() {
-    use Move::{Down, First, Last, PageDown, PageUp, Up};
+fn the_first_rows_are_queried_once() {
+    let mut fixture = StateFixture::new(80, 24);
+    let query = fixture.state.next_page_query().unwrap();
+    assert_eq!((query.offset, query.limit), (0, 60));
+    assert_eq!(fixture.state.next_page_query(), None);
+    fixture.answer_query(query);
+    assert_eq!(fixture.state.next_page_query(), None);
+    assert_eq!(fixture.selected_id(), "id-0");
+    assert_eq!(fixture.visible_ids().len(), 12);
+    assert_eq!(fixture.state.window.total(), Some(RowTotal::Exact(30_000)));
+}
+
+#[test]
+fn movements_stop_at_the_ends_of_the_list() {
+    use ListMove::{Down, First, Last, PageDown, PageUp, Up};
     let cases = [
         (vec![Up], "id-0"),
         (vec![Down], "id-1"),
@@ -112,487 +113,579 @@ fn moves_end_at_the_ends_of_the_list() {
         (vec![PageUp], "id-0"),
     ];
     for (moves, expected) in cases {
-        let mut stage = Stage::ready();
-        for &one in &moves {
-            stage.press([to(one)]);
-            stage.answer();
+        let mut fixture = StateFixture::with_first_rows();
+        for &movement in &moves {
+            fixture.press([move_key(movement)]);
+            fixture.answer_queries();
         }
-        assert_eq!(stage.selected(), expected, "{moves:?}");
-        assert!(stage.in_view().contains(&expected), "{moves:?}");
-        assert_eq!(stage.in_view().len(), 12, "{moves:?}");
+        assert_eq!(fixture.selected_id(), expected, "{moves:?}");
+        assert!(fixture.visible_ids().contains(&expected), "{moves:?}");
+        assert_eq!(fixture.visible_ids().len(), 12, "{moves:?}");
     }
 }
 
 #[test]
-fn only_what_is_near_the_view_is_ever_fetched() {
-    let mut stage = Stage::ready();
-    stage.press([to(Move::Last)]);
-    assert_eq!(stage.in_view(), ["?"; 12], "it is not there yet");
-    stage.answer();
-    let last = stage.asked.last().unwrap();
-    assert_eq!((last.from, last.limit), (29_976, 60));
-    stage.press([to(Move::First)]);
-    stage.answer();
-    let before = stage.asked.len();
+fn only_rows_near_the_visible_ones_are_fetched() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.press([move_key(ListMove::Last)]);
+    assert_eq!(fixture.visible_ids(), ["?"; 12], "it is not there yet");
+    fixture.answer_queries();
+    let last_query = fixture.queries.last().unwrap();
+    assert_eq!((last_query.offset, last_query.limit), (29_976, 60));
+    fixture.press([move_key(ListMove::First)]);
+    fixture.answer_queries();
+    let earlier_queries = fixture.queries.len();
     for _ in 0..1000 {
-        stage.press([to(Move::Down)]);
-        stage.answer();
+        fixture.press([move_key(ListMove::Down)]);
+        fixture.answer_queries();
     }
-    assert_eq!(stage.selected(), "id-1000");
-    let fetches = stage.asked.len() - before;
+    assert_eq!(fixture.selected_id(), "id-1000");
+    let fetches = fixture.queries.len() - earlier_queries;
     assert!(fetches < 1000 / 30, "{fetches} fetches for 1000 rows");
-    assert!(stage.asked.iter().all(|question| question.limit == 60));
+    assert!(fixture.queries.iter().all(|query| query.limit == 60));
 }
 
 #[test]
-fn a_list_that_nobody_counted_grows_as_one_goes_down() {
-    let mut stage = Stage::ready();
-    stage.types("conversation");
-    stage.answer();
-    assert_eq!(stage.state.window.total(), Some(Total::AtLeast(60)));
+fn a_list_without_an_exact_total_grows_as_the_selection_moves_down() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("conversation");
+    fixture.answer_queries();
+    assert_eq!(fixture.state.window.total(), Some(RowTotal::AtLeast(60)));
     for _ in 0..20 {
-        stage.press([to(Move::Last)]);
-        stage.answer();
+        fixture.press([move_key(ListMove::Last)]);
+        fixture.answer_queries();
     }
-    assert!(stage.state.window.total().unwrap().known() > 250);
-    stage.types(" 2999");
-    stage.answer();
-    assert_eq!(stage.state.window.total(), Some(Total::Exactly(2)));
-    assert_eq!(stage.in_view(), ["id-2999", "id-29999"]);
+    assert!(fixture.state.window.total().unwrap().count() > 250);
+    fixture.type_text(" 2999");
+    fixture.answer_queries();
+    assert_eq!(fixture.state.window.total(), Some(RowTotal::Exact(2)));
+    assert_eq!(fixture.visible_ids(), ["id-2999", "id-29999"]);
 }
 
 #[test]
-fn an_answer_to_an_older_question_is_dropped() {
-    let mut stage = Stage::ready();
-    stage.types("refactor");
-    let old = stage.state.wanted_page().unwrap();
-    stage.press([Key::Escape]);
-    stage.types("payment");
-    let new = stage.state.wanted_page().unwrap();
-    stage.answer_to(new);
-    assert_eq!(stage.in_view()[..2], ["id-0", "id-10"]);
-    stage.answer_to(old);
-    assert_eq!(stage.in_view()[..2], ["id-0", "id-10"]);
+fn an_answer_to_an_older_query_is_dropped() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("refactor");
+    let old_query = fixture.state.next_page_query().unwrap();
+    fixture.press([PickerKey::Escape]);
+    fixture.type_text("payment");
+    let new_query = fixture.state.next_page_query().unwrap();
+    fixture.answer_query(new_query);
+    assert_eq!(fixture.visible_ids()[..2], ["id-0", "id-10"]);
+    fixture.answer_query(old_query);
+    assert_eq!(fixture.visible_ids()[..2], ["id-0", "id-10"]);
     // If the same text is typed again, it is queried again, because the dropped answer does not count.
-    stage.press([Key::Escape]);
-    stage.types("refactor");
-    stage.answer();
-    assert_eq!(stage.in_view()[..2], ["id-7", "id-17"]);
+    fixture.press([PickerKey::Escape]);
+    fixture.type_text("refactor");
+    fixture.answer_queries();
+    assert_eq!(fixture.visible_ids()[..2], ["id-7", "id-17"]);
 }
 
 #[test]
-fn a_key_for_a_row_waits_for_the_list_it_was_meant_for() {
-    let enter_too_soon = || {
-        let mut stage = Stage::ready();
-        stage.press([to(Move::Down)]);
-        stage.types("refactor");
-        assert_eq!(stage.press([Key::Enter]), Ask::Nothing);
-        stage
+fn a_row_key_waits_for_the_current_list() {
+    let press_enter_early = || {
+        let mut fixture = StateFixture::with_first_rows();
+        fixture.press([move_key(ListMove::Down)]);
+        fixture.type_text("refactor");
+        assert_eq!(fixture.press([PickerKey::Enter]), PickerAction::Continue);
+        fixture
     };
-    let mut stage = enter_too_soon();
-    let Ask::Choose(Chosen { row, next }) = stage.answer() else {
+    let mut fixture = press_enter_early();
+    let PickerAction::Choose(PickerChoice { row, action }) = fixture.answer_queries() else {
         panic!("nothing was chosen");
     };
-    assert_eq!((row.id.as_str(), next), ("id-7", Next::Resume));
+    assert_eq!((row.id.as_str(), action), ("id-7", ChoiceAction::Resume));
     // Movements before the key also wait.
-    let mut stage = Stage::ready();
-    stage.types("refactor");
-    stage.press([to(Move::Down), to(Move::Down), to(Move::Up), Key::Show]);
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("refactor");
+    fixture.press([
+        move_key(ListMove::Down),
+        move_key(ListMove::Down),
+        move_key(ListMove::Up),
+        PickerKey::Show,
+    ]);
     assert_eq!(
-        stage.selected(),
+        fixture.selected_id(),
         "id-0",
         "the list before does not move any more"
     );
-    let Ask::Choose(Chosen { row, .. }) = stage.answer() else {
+    let PickerAction::Choose(PickerChoice { row, .. }) = fixture.answer_queries() else {
         panic!("nothing was chosen");
     };
     assert_eq!(row.id, "id-17");
     // Further typing discards the key.
-    let mut stage = enter_too_soon();
-    stage.types("x");
-    assert_eq!(stage.answer(), Ask::Nothing);
+    let mut fixture = press_enter_early();
+    fixture.type_text("x");
+    assert_eq!(fixture.answer_queries(), PickerAction::Continue);
     // The search returns no rows.
-    let mut stage = Stage::ready();
-    stage.types("zzz");
-    stage.press([Key::Enter]);
-    assert_eq!(stage.answer(), Ask::Nothing);
-    stage.press([Key::Escape]);
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("zzz");
+    fixture.press([PickerKey::Enter]);
+    assert_eq!(fixture.answer_queries(), PickerAction::Continue);
+    fixture.press([PickerKey::Escape]);
     assert_eq!(
-        stage.answer(),
-        Ask::Nothing,
+        fixture.answer_queries(),
+        PickerAction::Continue,
         "it is not kept for another list"
     );
     // The selected row is not fetched yet.
-    let mut stage = Stage::ready();
-    assert_eq!(stage.press([to(Move::Last), Key::Show]), Ask::Nothing);
-    assert_eq!(stage.answer(), chosen(29_999, Next::Show));
+    let mut fixture = StateFixture::with_first_rows();
+    assert_eq!(
+        fixture.press([move_key(ListMove::Last), PickerKey::Show]),
+        PickerAction::Continue
+    );
+    assert_eq!(fixture.answer_queries(), choice(29_999, ChoiceAction::Show));
 }
 
 #[test]
-fn a_wrong_filter_is_told_and_nothing_can_be_chosen_by_it() {
-    let mut stage = Stage::ready();
-    stage.types("error:x");
-    assert_eq!(stage.press([Key::Enter]), Ask::Nothing);
-    assert_eq!(stage.answer(), Ask::Nothing);
-    let wrong = Some(Message::Wrong("there is no agent `x`\n".to_owned()));
-    assert_eq!(stage.state.message(), wrong);
-    assert_eq!(stage.press([to(Move::Down), Key::Enter]), Ask::Nothing);
-    assert_eq!(stage.state.message(), wrong, "it stays until it is mended");
-    assert_eq!(stage.state.wanted_page(), None, "it is not asked again");
-    stage.press([Key::Escape]);
-    assert_eq!(stage.state.message(), None);
+fn an_invalid_filter_shows_an_error_and_allows_no_choice() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("error:x");
+    assert_eq!(fixture.press([PickerKey::Enter]), PickerAction::Continue);
+    assert_eq!(fixture.answer_queries(), PickerAction::Continue);
+    let error = Some(PickerMessage::Error("there is no agent `x`\n".to_owned()));
+    assert_eq!(fixture.state.message(), error);
     assert_eq!(
-        stage.press([Key::Enter]),
-        chosen(1, Next::Resume),
+        fixture.press([move_key(ListMove::Down), PickerKey::Enter]),
+        PickerAction::Continue
+    );
+    assert_eq!(
+        fixture.state.message(),
+        error,
+        "it stays until it is mended"
+    );
+    assert_eq!(
+        fixture.state.next_page_query(),
+        None,
+        "it is not asked again"
+    );
+    fixture.press([PickerKey::Escape]);
+    assert_eq!(fixture.state.message(), None);
+    assert_eq!(
+        fixture.press([PickerKey::Enter]),
+        choice(1, ChoiceAction::Resume),
         "the list before is still there"
     );
 }
 
 #[test]
-fn what_is_passed_over_is_told_as_long_as_it_is_typed() {
-    let mut stage = Stage::ready();
-    stage.types("odd: 7 ");
-    stage.answer();
-    let told = Message::Said("passed over: odd: says nothing".into());
-    assert_eq!(stage.state.message(), Some(told));
-    assert!(stage.state.window.selected().is_some());
-    stage.press([Key::Escape]);
-    stage.answer();
-    assert_eq!(stage.state.message(), None);
+fn an_ignored_filter_is_reported_while_it_is_typed() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("odd: 7 ");
+    fixture.answer_queries();
+    let message = PickerMessage::Info("passed over: odd: says nothing".into());
+    assert_eq!(fixture.state.message(), Some(message));
+    assert!(fixture.state.window.selected().is_some());
+    fixture.press([PickerKey::Escape]);
+    fixture.answer_queries();
+    assert_eq!(fixture.state.message(), None);
 }
 
 #[test]
-fn what_is_selected_stays_so_when_the_list_changes_under_it() {
-    let mut stage = Stage::ready();
-    stage.press([to(Move::Down)]);
-    let mut page = stage.shelf.look(&stage.asked[0]).unwrap();
+fn the_selected_row_stays_selected_when_the_list_changes() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.press([move_key(ListMove::Down)]);
+    let mut page = fixture.source.fetch_page(&fixture.queries[0]).unwrap();
     page.rows.insert(
         0,
-        Row {
+        PickerRow {
             id: "new".to_owned(),
-            ..row(0, now())
+            ..generate_row(0, now())
         },
     );
     assert_eq!(
-        stage.state.told(News::Refreshed(Ok(Refreshed::Changed))),
-        Ask::Nothing
+        fixture
+            .state
+            .handle_answer(WorkerAnswer::Refreshed(Ok(ListRefresh::Changed))),
+        PickerAction::Continue
     );
-    let question = stage.state.wanted_page().unwrap();
-    stage.state.told(News::Page(question, Ok(page)));
-    assert_eq!(stage.selected(), "id-1");
-    assert_eq!(stage.in_view()[..3], ["new", "id-0", "id-1"]);
-    // Without changes there is no query.
-    stage.state.told(News::Refreshed(Ok(Refreshed::Nothing)));
-    assert_eq!(stage.state.wanted_page(), None);
-    stage
+    let query = fixture.state.next_page_query().unwrap();
+    fixture
         .state
-        .told(News::Refreshed(Err("the disk is full".to_owned())));
+        .handle_answer(WorkerAnswer::Page(query, Ok(page)));
+    assert_eq!(fixture.selected_id(), "id-1");
+    assert_eq!(fixture.visible_ids()[..3], ["new", "id-0", "id-1"]);
+    // Without changes there is no query.
+    fixture
+        .state
+        .handle_answer(WorkerAnswer::Refreshed(Ok(ListRefresh::Unchanged)));
+    assert_eq!(fixture.state.next_page_query(), None);
+    fixture
+        .state
+        .handle_answer(WorkerAnswer::Refreshed(Err("the disk is full".to_owned())));
     assert_eq!(
-        stage.state.message(),
-        Some(Message::Wrong("the disk is full".to_owned()))
+        fixture.state.message(),
+        Some(PickerMessage::Error("the disk is full".to_owned()))
     );
 }
 
 #[test]
-fn a_list_that_shrinks_keeps_the_selection_inside() {
-    let mut stage = Stage::ready();
-    stage.press([to(Move::Last)]);
-    stage.answer();
-    stage.shelf.all = 5;
-    stage.state.told(News::Refreshed(Ok(Refreshed::Changed)));
-    stage.answer();
-    assert_eq!(stage.selected(), "id-4");
-    assert_eq!(stage.in_view().len(), 5);
-    stage.shelf.all = 0;
-    stage.state.told(News::Refreshed(Ok(Refreshed::Changed)));
-    stage.answer();
-    assert_eq!(stage.state.window.selected(), None);
+fn the_selection_stays_inside_a_shrinking_list() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.press([move_key(ListMove::Last)]);
+    fixture.answer_queries();
+    fixture.source.row_count = 5;
+    fixture
+        .state
+        .handle_answer(WorkerAnswer::Refreshed(Ok(ListRefresh::Changed)));
+    fixture.answer_queries();
+    assert_eq!(fixture.selected_id(), "id-4");
+    assert_eq!(fixture.visible_ids().len(), 5);
+    fixture.source.row_count = 0;
+    fixture
+        .state
+        .handle_answer(WorkerAnswer::Refreshed(Ok(ListRefresh::Changed)));
+    fixture.answer_queries();
+    assert_eq!(fixture.state.window.selected(), None);
     assert_eq!(
-        stage.press([Key::Enter, Key::Tag, Key::Handoff]),
-        Ask::Nothing
+        fixture.press([PickerKey::Enter, PickerKey::Tag, PickerKey::Handoff]),
+        PickerAction::Continue
     );
-    assert_eq!(stage.state.mode, Mode::List);
+    assert_eq!(fixture.state.mode, PickerMode::List);
 }
 
 #[test]
-fn escape_clears_and_then_leaves() {
+fn escape_clears_the_search_and_then_exits() {
     let cases = [
-        ("", Key::Escape, Ask::Leave, ""),
-        ("abc", Key::Escape, Ask::Nothing, ""),
-        ("", Key::EndOfInput, Ask::Leave, ""),
-        ("abc", Key::EndOfInput, Ask::Nothing, "abc"),
-        ("abc", Key::Quit, Ask::Leave, "abc"),
-        ("abc", Key::Suspend, Ask::Suspend, "abc"),
-        ("abc", Key::Redraw, Ask::Redraw, "abc"),
-        ("abc", Key::Paste("d\ne".to_owned()), Ask::Nothing, "abcd e"),
-        ("why", Key::Char('?'), Ask::Nothing, "why?"),
+        ("", PickerKey::Escape, PickerAction::Exit, ""),
+        ("abc", PickerKey::Escape, PickerAction::Continue, ""),
+        ("", PickerKey::EndOfInput, PickerAction::Exit, ""),
+        ("abc", PickerKey::EndOfInput, PickerAction::Continue, "abc"),
+        ("abc", PickerKey::Quit, PickerAction::Exit, "abc"),
+        ("abc", PickerKey::Suspend, PickerAction::Suspend, "abc"),
+        ("abc", PickerKey::Redraw, PickerAction::Redraw, "abc"),
+        (
+            "abc",
+            PickerKey::Paste("d\ne".to_owned()),
+            PickerAction::Continue,
+            "abcd e",
+        ),
+        ("why", PickerKey::Char('?'), PickerAction::Continue, "why?"),
     ];
-    for (typed, key, expected, left) in cases {
-        let mut stage = Stage::ready();
-        stage.types(typed);
+    for (typed, key, expected, remaining_text) in cases {
+        let mut fixture = StateFixture::with_first_rows();
+        fixture.type_text(typed);
         assert_eq!(
-            stage.press([key.clone()]),
+            fixture.press([key.clone()]),
             expected,
             "{key:?} after {typed:?}"
         );
-        assert_eq!(stage.state.line.text(), left, "{key:?} after {typed:?}");
+        assert_eq!(
+            fixture.state.search_line.text(),
+            remaining_text,
+            "{key:?} after {typed:?}"
+        );
     }
 }
 
 #[test]
 fn the_help_opens_on_an_empty_line_and_closes_with_any_key() {
-    let mut stage = Stage::ready();
-    stage.types("?");
-    assert_eq!(stage.state.mode, Mode::Help { top: 0 });
-    stage.press([to(Move::Down), to(Move::Down), to(Move::Up)]);
-    assert_eq!(stage.state.mode, Mode::Help { top: 1 });
-    assert_eq!(stage.press([Key::Escape]), Ask::Nothing);
-    assert_eq!(stage.state.mode, Mode::List);
-    stage.types("abc");
-    stage.press([Key::Help]);
-    assert_eq!(stage.types("x"), Ask::Nothing);
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.type_text("?");
+    assert_eq!(fixture.state.mode, PickerMode::Help { top: 0 });
+    fixture.press([
+        move_key(ListMove::Down),
+        move_key(ListMove::Down),
+        move_key(ListMove::Up),
+    ]);
+    assert_eq!(fixture.state.mode, PickerMode::Help { top: 1 });
+    assert_eq!(fixture.press([PickerKey::Escape]), PickerAction::Continue);
+    assert_eq!(fixture.state.mode, PickerMode::List);
+    fixture.type_text("abc");
+    fixture.press([PickerKey::Help]);
+    assert_eq!(fixture.type_text("x"), PickerAction::Continue);
     assert_eq!(
-        (&stage.state.mode, stage.state.line.text()),
-        (&Mode::List, "abc".to_owned())
+        (&fixture.state.mode, fixture.state.search_line.text()),
+        (&PickerMode::List, "abc".to_owned())
     );
-    stage.press([Key::Help]);
-    assert_eq!(stage.press([Key::Quit]), Ask::Leave);
+    fixture.press([PickerKey::Help]);
+    assert_eq!(fixture.press([PickerKey::Quit]), PickerAction::Exit);
 }
 
 #[test]
-fn place_and_order_are_part_of_the_question() {
-    let mut stage = Stage::ready();
-    stage.press([to(Move::Down), Key::Place]);
-    stage.answer();
-    assert_eq!(stage.in_view()[..2], ["id-0", "id-3"]);
-    assert_eq!(stage.selected(), "id-0", "another list begins at its top");
-    // Without a search there is no order by score.
-    stage.press([Key::Order]);
-    assert_eq!(stage.state.order, Order::Newest);
-    assert!(stage.state.message().is_some());
-    stage.types("payment");
-    stage.press([Key::Order]);
-    stage.answer();
-    let last = stage.asked.last().unwrap();
-    assert_eq!((last.place, last.order), (Place::Here, Order::Best));
-    // A trailing blank marks the last word as complete.
-    stage.types(" ");
-    let asked = stage.state.wanted_page();
+fn project_filter_and_order_are_part_of_the_query() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.press([move_key(ListMove::Down), PickerKey::ToggleProjects]);
+    fixture.answer_queries();
+    assert_eq!(fixture.visible_ids()[..2], ["id-0", "id-3"]);
     assert_eq!(
-        asked.map(|question| question.typed),
+        fixture.selected_id(),
+        "id-0",
+        "another list begins at its top"
+    );
+    // Without a search there is no order by score.
+    fixture.press([PickerKey::ToggleOrder]);
+    assert_eq!(fixture.state.order, RowOrder::Newest);
+    assert!(fixture.state.message().is_some());
+    fixture.type_text("payment");
+    fixture.press([PickerKey::ToggleOrder]);
+    fixture.answer_queries();
+    let last_query = fixture.queries.last().unwrap();
+    assert_eq!(
+        (last_query.project_filter, last_query.order),
+        (ProjectFilter::Current, RowOrder::Best)
+    );
+    // A trailing blank marks the last word as complete.
+    fixture.type_text(" ");
+    let query = fixture.state.next_page_query();
+    assert_eq!(
+        query.map(|query| query.search_text),
         Some("payment ".to_owned())
     );
 }
 
 #[test]
-fn a_conversation_is_handed_to_another_agent() {
+fn a_conversation_is_handed_off_to_another_agent() {
     let cases = [
         (
             0,
-            vec![Key::Enter],
-            chosen(0, Next::Handoff("codex".to_owned())),
+            vec![PickerKey::Enter],
+            choice(0, ChoiceAction::Handoff("codex".to_owned())),
         ),
         (
             0,
-            vec![to(Move::Down), to(Move::Down), Key::Enter],
-            chosen(0, Next::Handoff("gemini".to_owned())),
+            vec![
+                move_key(ListMove::Down),
+                move_key(ListMove::Down),
+                PickerKey::Enter,
+            ],
+            choice(0, ChoiceAction::Handoff("gemini".to_owned())),
         ),
         (
             0,
-            vec![Key::Char('2')],
-            chosen(0, Next::Handoff("gemini".to_owned())),
+            vec![PickerKey::Char('2')],
+            choice(0, ChoiceAction::Handoff("gemini".to_owned())),
         ),
-        (0, vec![Key::Char('3'), Key::Char('x')], Ask::Nothing),
-        (0, vec![Key::Escape], Ask::Nothing),
+        (
+            0,
+            vec![PickerKey::Char('3'), PickerKey::Char('x')],
+            PickerAction::Continue,
+        ),
+        (0, vec![PickerKey::Escape], PickerAction::Continue),
         (
             1,
-            vec![Key::Enter],
-            chosen(1, Next::Handoff("claude".to_owned())),
+            vec![PickerKey::Enter],
+            choice(1, ChoiceAction::Handoff("claude".to_owned())),
         ),
         (
             3,
-            vec![to(Move::Last), Key::Enter],
-            chosen(3, Next::Handoff("gemini".to_owned())),
+            vec![move_key(ListMove::Last), PickerKey::Enter],
+            choice(3, ChoiceAction::Handoff("gemini".to_owned())),
         ),
     ];
     for (down, keys, expected) in cases {
-        let mut stage = Stage::ready();
-        stage.press(vec![to(Move::Down); down]);
-        assert_eq!(stage.press([Key::Handoff]), Ask::Nothing);
-        assert_eq!(stage.press(keys.clone()), expected, "{down} {keys:?}");
+        let mut fixture = StateFixture::with_first_rows();
+        fixture.press(vec![move_key(ListMove::Down); down]);
+        assert_eq!(fixture.press([PickerKey::Handoff]), PickerAction::Continue);
+        assert_eq!(fixture.press(keys.clone()), expected, "{down} {keys:?}");
     }
-    let mut stage = Stage::ready();
-    stage.state.agents = vec!["claude".to_owned()];
-    stage.press([Key::Handoff]);
-    assert_eq!(stage.state.mode, Mode::List);
-    assert!(matches!(stage.state.message(), Some(Message::Wrong(_))));
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.state.agents = vec!["claude".to_owned()];
+    fixture.press([PickerKey::Handoff]);
+    assert_eq!(fixture.state.mode, PickerMode::List);
+    assert!(matches!(
+        fixture.state.message(),
+        Some(PickerMessage::Error(_))
+    ));
 }
 
 #[test]
-fn deeds_are_done_in_place_and_told() {
-    let mut stage = Stage::ready();
-    let first = row(0, now());
-    stage.press([Key::Tag]);
+fn row_actions_run_in_the_picker_and_show_their_outcome() {
+    let mut fixture = StateFixture::with_first_rows();
+    let first = generate_row(0, now());
+    fixture.press([PickerKey::Tag]);
     // The list may change while the user types a tag.
-    stage.press([
-        Key::Char(' '),
-        Key::Char('p'),
-        Key::Paste("ay\n".to_owned()),
+    fixture.press([
+        PickerKey::Char(' '),
+        PickerKey::Char('p'),
+        PickerKey::Paste("ay\n".to_owned()),
     ]);
     assert_eq!(
-        stage.press([Key::Enter]),
-        Ask::Act(first.clone(), Deed::Tag("pay".to_owned()))
+        fixture.press([PickerKey::Enter]),
+        PickerAction::Act(first.clone(), RowAction::Tag("pay".to_owned()))
     );
     assert_eq!(
-        stage.state.message(),
-        Some(Message::Said("tagging…".to_owned()))
+        fixture.state.message(),
+        Some(PickerMessage::Info("tagging…".to_owned()))
     );
-    let done = |id: &str| Done {
-        said: "tagged".to_owned(),
+    let outcome = |id: &str| RowActionOutcome {
+        message: "tagged".to_owned(),
         id: id.to_owned(),
-        fork: None,
+        fork_id: None,
     };
-    let told = News::Acted("id-0".to_owned(), Ok(done("id-0")));
-    stage.state.told(told);
+    let answer = WorkerAnswer::Acted("id-0".to_owned(), Ok(outcome("id-0")));
+    fixture.state.handle_answer(answer);
     assert_eq!(
-        stage.state.message(),
-        Some(Message::Said("tagged".to_owned()))
+        fixture.state.message(),
+        Some(PickerMessage::Info("tagged".to_owned()))
     );
     assert!(
-        stage.state.wanted_page().is_some(),
+        fixture.state.next_page_query().is_some(),
         "the list is asked for again"
     );
-    let others = [
-        (vec![Key::Tag, Key::Enter], Ask::Nothing),
-        (vec![Key::Tag, Key::Char('x'), Key::Escape], Ask::Nothing),
-        (vec![Key::Fork], Ask::Act(first.clone(), Deed::Fork)),
-        (vec![Key::Archive], Ask::Act(first, Deed::Archive)),
-        (vec![Key::Show], chosen(0, Next::Show)),
+    let cases = [
+        (
+            vec![PickerKey::Tag, PickerKey::Enter],
+            PickerAction::Continue,
+        ),
+        (
+            vec![PickerKey::Tag, PickerKey::Char('x'), PickerKey::Escape],
+            PickerAction::Continue,
+        ),
+        (
+            vec![PickerKey::Fork],
+            PickerAction::Act(first.clone(), RowAction::Fork),
+        ),
+        (
+            vec![PickerKey::Archive],
+            PickerAction::Act(first, RowAction::Archive),
+        ),
+        (vec![PickerKey::Show], choice(0, ChoiceAction::Show)),
     ];
-    for (keys, expected) in others {
-        let mut stage = Stage::ready();
-        assert_eq!(stage.press(keys.clone()), expected, "{keys:?}");
-        assert_eq!(stage.state.mode, Mode::List, "{keys:?}");
+    for (keys, expected) in cases {
+        let mut fixture = StateFixture::with_first_rows();
+        assert_eq!(fixture.press(keys.clone()), expected, "{keys:?}");
+        assert_eq!(fixture.state.mode, PickerMode::List, "{keys:?}");
     }
-    let told = News::Acted("id-0".to_owned(), Err("no room".to_owned()));
-    stage.state.told(told);
+    let answer = WorkerAnswer::Acted("id-0".to_owned(), Err("no room".to_owned()));
+    fixture.state.handle_answer(answer);
     assert_eq!(
-        stage.state.message(),
-        Some(Message::Wrong("no room".to_owned()))
+        fixture.state.message(),
+        Some(PickerMessage::Error("no room".to_owned()))
     );
-    stage.press([to(Move::Down)]);
-    assert_eq!(stage.state.message(), None);
+    fixture.press([move_key(ListMove::Down)]);
+    assert_eq!(fixture.state.message(), None);
 }
 
 #[test]
-fn a_conversation_that_is_called_otherwise_stays_selected() {
+fn a_conversation_with_a_new_id_stays_selected() {
     // A search returns only one of several conversations that share a turn. Then the fork is selected.
-    for (both, selected, in_view) in [
+    for (lists_both, expected_selection, expected_ids) in [
         (true, "taken-2", ["fork", "id-0", "id-1", "taken-2"]),
         (false, "fork", ["fork", "id-0", "id-1", "id-3"]),
     ] {
-        let mut stage = Stage::ready();
-        stage.press([to(Move::Down), to(Move::Down), Key::Fork]);
-        let done = Done {
-            said: "forked".to_owned(),
+        let mut fixture = StateFixture::with_first_rows();
+        fixture.press([
+            move_key(ListMove::Down),
+            move_key(ListMove::Down),
+            PickerKey::Fork,
+        ]);
+        let outcome = RowActionOutcome {
+            message: "forked".to_owned(),
             id: "taken-2".to_owned(),
-            fork: Some("fork".to_owned()),
+            fork_id: Some("fork".to_owned()),
         };
-        stage.state.told(News::Acted("id-2".to_owned(), Ok(done)));
-        let question = stage.state.wanted_page().unwrap();
-        let mut page = stage.shelf.look(&question).unwrap();
-        let origin = Row {
+        fixture
+            .state
+            .handle_answer(WorkerAnswer::Acted("id-2".to_owned(), Ok(outcome)));
+        let query = fixture.state.next_page_query().unwrap();
+        let mut page = fixture.source.fetch_page(&query).unwrap();
+        let origin = PickerRow {
             id: "taken-2".to_owned(),
             ..page.rows.remove(2)
         };
-        let fork = Row {
+        let fork = PickerRow {
             id: "fork".to_owned(),
-            ..row(2, now())
+            ..generate_row(2, now())
         };
-        if both {
+        if lists_both {
             page.rows.insert(2, origin);
         }
         page.rows.insert(0, fork);
-        stage.state.told(News::Page(question, Ok(page)));
-        assert_eq!(stage.selected(), selected);
-        assert_eq!(stage.in_view()[..4], in_view);
+        fixture
+            .state
+            .handle_answer(WorkerAnswer::Page(query, Ok(page)));
+        assert_eq!(fixture.selected_id(), expected_selection);
+        assert_eq!(fixture.visible_ids()[..4], expected_ids);
     }
 }
 
 #[test]
-fn a_mistake_in_a_tag_can_be_mended() {
-    let mut stage = Stage::ready();
-    stage.press([Key::Tag]);
-    stage.types("parser --x");
-    assert_eq!(stage.press([Key::Enter]), Ask::Nothing);
-    assert!(matches!(stage.state.message(), Some(Message::Wrong(_))));
-    let Mode::Tag(_, line) = &stage.state.mode else {
+fn a_mistyped_tag_can_be_corrected() {
+    let mut fixture = StateFixture::with_first_rows();
+    fixture.press([PickerKey::Tag]);
+    fixture.type_text("parser --x");
+    assert_eq!(fixture.press([PickerKey::Enter]), PickerAction::Continue);
+    assert!(matches!(
+        fixture.state.message(),
+        Some(PickerMessage::Error(_))
+    ));
+    let PickerMode::Tag(_, line) = &fixture.state.mode else {
         panic!("what was typed is lost");
     };
     assert_eq!(line.text(), "parser --x");
-    stage.press(vec![Key::Edit(Edit::Backspace); 3]);
-    stage.types("#y");
-    let tags = Deed::Tag("parser #y".to_owned());
-    assert_eq!(stage.press([Key::Enter]), Ask::Act(row(0, now()), tags));
+    fixture.press(vec![PickerKey::Edit(LineEdit::Backspace); 3]);
+    fixture.type_text("#y");
+    let tags = RowAction::Tag("parser #y".to_owned());
+    assert_eq!(
+        fixture.press([PickerKey::Enter]),
+        PickerAction::Act(generate_row(0, now()), tags)
+    );
 }
 
 #[test]
-fn previews_are_read_where_there_is_room_and_once() {
-    let mut stage = Stage::new(40, 10);
-    stage.answer();
+fn previews_are_read_once_and_only_if_they_fit() {
+    let mut fixture = StateFixture::new(40, 10);
+    fixture.answer_queries();
     assert_eq!(
-        stage.state.wanted_preview(),
+        fixture.state.next_preview_request(),
         None,
         "there is no room for it"
     );
-    stage.state.resize(Size {
+    fixture.state.resize(Size {
         width: 80,
         height: 24,
     });
-    let (first, ticket) = stage.state.wanted_preview().unwrap();
+    let (first, version) = fixture.state.next_preview_request().unwrap();
     assert_eq!(first.id, "id-0");
-    assert_eq!(stage.state.wanted_preview(), None);
-    stage.press([to(Move::Down)]);
-    let (second, _) = stage.state.wanted_preview().unwrap();
+    assert_eq!(fixture.state.next_preview_request(), None);
+    fixture.press([move_key(ListMove::Down)]);
+    let (second, _) = fixture.state.next_preview_request().unwrap();
     assert_eq!(second.id, "id-1");
     // A late preview is cached.
-    let preview = stage.shelf.preview(&first);
-    stage.state.told(News::Preview(first.id, ticket, preview));
-    assert_eq!(stage.state.preview(), None);
-    stage.press([to(Move::Up)]);
-    assert!(stage.state.preview().is_some());
-    assert_eq!(stage.state.wanted_preview(), None);
-    // After a change the preview is read again, and an outdated answer is ignored.
-    stage.state.told(News::Refreshed(Ok(Refreshed::Changed)));
-    stage.answer();
-    let (again, _) = stage.state.wanted_preview().unwrap();
-    stage
+    let preview = fixture.source.load_preview(&first);
+    fixture
         .state
-        .told(News::Preview(again.id, ticket, Ok(Preview::default())));
-    assert_eq!(stage.state.preview(), None);
+        .handle_answer(WorkerAnswer::Preview(first.id, version, preview));
+    assert_eq!(fixture.state.selected_preview(), None);
+    fixture.press([move_key(ListMove::Up)]);
+    assert!(fixture.state.selected_preview().is_some());
+    assert_eq!(fixture.state.next_preview_request(), None);
+    // After a change the preview is read again, and an outdated answer is ignored.
+    fixture
+        .state
+        .handle_answer(WorkerAnswer::Refreshed(Ok(ListRefresh::Changed)));
+    fixture.answer_queries();
+    let (reread, _) = fixture.state.next_preview_request().unwrap();
+    fixture.state.handle_answer(WorkerAnswer::Preview(
+        reread.id,
+        version,
+        Ok(RowPreview::default()),
+    ));
+    assert_eq!(fixture.state.selected_preview(), None);
 }
 
 #[test]
-fn the_preview_scrolls_as_far_as_it_goes() {
-    let mut stage = Stage::ready();
-    let (first, ticket) = stage.state.wanted_preview().unwrap();
-    let turn = Exchange {
-        n: 1,
+fn the_preview_scrolls_to_its_end() {
+    let mut fixture = StateFixture::with_first_rows();
+    let (first, version) = fixture.state.next_preview_request().unwrap();
+    let turn = PreviewTurn {
+        number: 1,
         prompt: "why?".to_owned(),
         answer: "because\n".repeat(20),
     };
-    let preview = Preview {
-        turns: vec![turn],
-        ..Preview::default()
+    let preview = RowPreview {
+        last_turns: vec![turn],
+        ..RowPreview::default()
     };
-    stage
+    fixture
         .state
-        .told(News::Preview(first.id, ticket, Ok(preview)));
-    stage.press(vec![Key::PreviewDown; 100]);
+        .handle_answer(WorkerAnswer::Preview(first.id, version, Ok(preview)));
+    fixture.press(vec![PickerKey::PreviewDown; 100]);
     // Title, details, an empty line, the prompt and twenty lines, of which eight are visible.
-    assert_eq!(stage.state.scroll, 2 + 1 + 1 + 20 - 8);
-    stage.press([Key::PreviewUp]);
-    assert_eq!(stage.state.scroll, 15);
-    stage.press([to(Move::Down)]);
-    assert_eq!(stage.state.scroll, 0);
+    assert_eq!(fixture.state.preview_scroll, 2 + 1 + 1 + 20 - 8);
+    fixture.press([PickerKey::PreviewUp]);
+    assert_eq!(fixture.state.preview_scroll, 15);
+    fixture.press([move_key(ListMove::Down)]);
+    assert_eq!(fixture.state.preview_scroll, 0);
 }

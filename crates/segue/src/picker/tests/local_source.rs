@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::picker::data_source::{
-    Deed, Done, Exchange, Order, Page, Piece, Place, Preview, Question, Refreshed, Row, Shelf,
-    Standing, Total,
+    DataSource, ListRefresh, PickerRow, PreviewTurn, ProjectFilter, RowAction, RowActionOutcome,
+    RowOrder, RowPage, RowPreview, RowQuery, RowStatus, RowTotal, TextSpan,
 };
 
 /// Returns the fixed current time of the generated conversations.
@@ -15,10 +15,10 @@ pub(in crate::picker) fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-const ALL: usize = 30_000;
-const PROVIDERS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
-const PROJECTS: [&str; 3] = ["segue", "web shop", "notes"];
-const TITLES: [&str; 8] = [
+const DEFAULT_ROW_COUNT: usize = 30_000;
+const PROVIDER_NAMES: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+const PROJECT_NAMES: [&str; 3] = ["segue", "web shop", "notes"];
+const ROW_TITLES: [&str; 8] = [
     "Fix the flaky payment test",
     "Why does the build take nine minutes on a cold cache?",
     "支払いテストを直して、ログも見て",
@@ -30,26 +30,26 @@ const TITLES: [&str; 8] = [
 ];
 
 /// Returns the conversation with a number, always the same.
-pub(in crate::picker) fn row(n: usize, now: Timestamp) -> Row {
+pub(in crate::picker) fn generate_row(n: usize, now: Timestamp) -> PickerRow {
     let title = match n % 10 {
         8 => "a very long title ".repeat(17),
         9 => format!("conversation {n}"),
-        at => TITLES[at].to_owned(),
+        index => ROW_TITLES[index].to_owned(),
     };
     let minutes = i64::try_from(n * n / 3).unwrap();
-    Row {
+    PickerRow {
         id: format!("id-{n}"),
-        provider: PROVIDERS[n % 4].to_owned(),
+        provider: PROVIDER_NAMES[n % 4].to_owned(),
         title,
-        project: Some(PROJECTS[n % 3].to_owned()),
+        project: Some(PROJECT_NAMES[n % 3].to_owned()),
         branch: n.is_multiple_of(2).then(|| "main".to_owned()),
         updated_at: now - SignedDuration::from_mins(minutes),
-        turns: u32::try_from(n % 1200 + 1).unwrap(),
-        standing: match n {
-            1 => Standing::Running,
-            3 => Standing::Archived,
-            5 => Standing::Gone,
-            _ => Standing::Idle,
+        turn_count: u32::try_from(n % 1200 + 1).unwrap(),
+        status: match n {
+            1 => RowStatus::Running,
+            3 => RowStatus::Archived,
+            5 => RowStatus::Deleted,
+            _ => RowStatus::Idle,
         },
         tags: if n == 2 {
             vec!["pay".to_owned(), "日本".to_owned()]
@@ -57,27 +57,27 @@ pub(in crate::picker) fn row(n: usize, now: Timestamp) -> Row {
             Vec::new()
         },
         feature: (n == 0).then(|| "checkout".to_owned()),
-        hit: None,
+        snippet: None,
     }
 }
 
 /// A data source for tests. The filter `error:` returns an error, `panic` panics.
-pub(in crate::picker) struct FakeShelf {
+pub(in crate::picker) struct FakeSource {
     pub(in crate::picker) now: Timestamp,
-    pub(in crate::picker) all: usize,
+    pub(in crate::picker) row_count: usize,
     /// Flag that a refresh sets. If it is given, the last conversation is listed only after a refresh.
     pub(in crate::picker) refreshed: Option<Arc<AtomicBool>>,
 }
 
-impl FakeShelf {
+impl FakeSource {
     pub(in crate::picker) fn new(now: Timestamp) -> Self {
-        Self::of(now, ALL)
+        Self::with_rows(now, DEFAULT_ROW_COUNT)
     }
 
-    pub(in crate::picker) fn of(now: Timestamp, all: usize) -> Self {
+    pub(in crate::picker) fn with_rows(now: Timestamp, row_count: usize) -> Self {
         Self {
             now,
-            all,
+            row_count,
             refreshed: None,
         }
     }
@@ -85,112 +85,117 @@ impl FakeShelf {
     /// Returns the number of conversations.
     fn count(&self) -> usize {
         let refreshed = self.refreshed.as_ref();
-        let is_behind = refreshed.is_some_and(|refreshed| !refreshed.load(Ordering::Acquire));
-        self.all.saturating_sub(is_behind.into())
+        let is_outdated = refreshed.is_some_and(|refreshed| !refreshed.load(Ordering::Acquire));
+        self.row_count.saturating_sub(is_outdated.into())
     }
 }
 
-fn hit(word: &str) -> Vec<Piece> {
-    let piece = |text: &str, is_hit| Piece {
+fn sample_snippet(word: &str) -> Vec<TextSpan> {
+    let span = |text: &str, is_match| TextSpan {
         text: text.to_owned(),
-        is_hit,
+        is_match,
     };
     vec![
-        piece("…so that the ", false),
-        piece(word, true),
-        piece(" is seen\nby everybody…", false),
+        span("…so that the ", false),
+        span(word, true),
+        span(" is seen\nby everybody…", false),
     ]
 }
 
-impl Shelf for FakeShelf {
-    fn look(&mut self, question: &Question) -> Result<Page, String> {
-        let typed = question.typed.as_str();
-        if let Some(name) = typed.strip_prefix("error:") {
+impl DataSource for FakeSource {
+    fn fetch_page(&mut self, query: &RowQuery) -> Result<RowPage, String> {
+        let search_text = query.search_text.as_str();
+        if let Some(name) = search_text.strip_prefix("error:") {
             return Err(format!("there is no agent `{name}`\n"));
         }
-        assert!(typed != "panic", "a bug about {typed}");
+        assert!(search_text != "panic", "a bug about {search_text}");
         let now = self.now;
-        let here = |n: &usize| question.place == Place::Everywhere || n.is_multiple_of(3);
-        let all = (0..self.count()).filter(here);
-        if typed.is_empty() {
-            let rows = all.clone().skip(question.from).take(question.limit);
-            return Ok(Page {
-                rows: rows.map(|n| row(n, now)).collect(),
-                total: Total::Exactly(all.count()),
-                passed_over: None,
+        let is_included =
+            |n: &usize| query.project_filter == ProjectFilter::All || n.is_multiple_of(3);
+        let numbers = (0..self.count()).filter(is_included);
+        if search_text.is_empty() {
+            let rows = numbers.clone().skip(query.offset).take(query.limit);
+            return Ok(RowPage {
+                rows: rows.map(|n| generate_row(n, now)).collect(),
+                total: RowTotal::Exact(numbers.count()),
+                ignored_part: None,
             });
         }
-        let words = typed.trim_start_matches("odd:").trim();
-        let found = all
-            .map(|n| row(n, now))
-            .filter(|row| row.title.contains(words));
-        let mut rows: Vec<Row> = found.take(question.from + question.limit + 1).collect();
-        if question.order == Order::Best {
+        let title_text = search_text.trim_start_matches("odd:").trim();
+        let matching_rows = numbers
+            .map(|n| generate_row(n, now))
+            .filter(|row| row.title.contains(title_text));
+        let mut rows: Vec<PickerRow> = matching_rows.take(query.offset + query.limit + 1).collect();
+        if query.order == RowOrder::Best {
             rows.reverse();
         }
-        let more = rows.len() > question.from + question.limit;
-        rows.truncate(question.from + question.limit);
+        let has_more = rows.len() > query.offset + query.limit;
+        rows.truncate(query.offset + query.limit);
         let count = rows.len();
-        let rows = rows.into_iter().skip(question.from);
-        let rows = rows.map(|row| Row {
-            hit: Some(hit(typed)),
+        let rows = rows.into_iter().skip(query.offset);
+        let rows = rows.map(|row| PickerRow {
+            snippet: Some(sample_snippet(search_text)),
             ..row
         });
-        let total = if more {
-            Total::AtLeast(count)
+        let total = if has_more {
+            RowTotal::AtLeast(count)
         } else {
-            Total::Exactly(count)
+            RowTotal::Exact(count)
         };
-        Ok(Page {
+        Ok(RowPage {
             rows: rows.collect(),
             total,
-            passed_over: typed
+            ignored_part: search_text
                 .contains("odd:")
                 .then(|| "odd: says nothing".to_owned()),
         })
     }
 
-    fn preview(&mut self, row: &Row) -> Result<Preview, String> {
-        let turn = |n: u32| Exchange {
-            n,
+    fn load_preview(&mut self, row: &PickerRow) -> Result<RowPreview, String> {
+        let turn = |n: u32| PreviewTurn {
+            number: n,
             prompt: format!("What about number {n}?\nI mean this one:\n\tlet x = {n};"),
             answer: format!(
                 "It is {}number {n}, as far as I can see. ",
                 "really ".repeat(12)
             ),
         };
-        Ok(Preview {
-            facts: vec![format!(
+        Ok(RowPreview {
+            details: vec![format!(
                 "~/code/{} · opus-5 · 12.3k tokens · {}",
                 row.project.as_deref().unwrap_or_default(),
                 row.id
             )],
-            hit: None,
-            turns: (1..=row.turns).rev().take(5).map(turn).collect(),
+            snippet: None,
+            last_turns: (1..=row.turn_count).rev().take(5).map(turn).collect(),
         })
     }
 
-    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String> {
+    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<ListRefresh, String> {
         progress("reading claude 12/3,000");
         match &self.refreshed {
-            None => Ok(Refreshed::Nothing),
+            None => Ok(ListRefresh::Unchanged),
             Some(refreshed) => {
                 refreshed.store(true, Ordering::Release);
-                Ok(Refreshed::Changed)
+                Ok(ListRefresh::Changed)
             }
         }
     }
 
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {
-        let said = match deed {
-            Deed::Tag(tag) => format!("tagged {} as {tag}", row.id),
-            Deed::Archive => return Err(format!("no room for {}", row.id)),
-            Deed::Fork => format!("forked {}", row.id),
+    fn perform_action(
+        &mut self,
+        row: &PickerRow,
+        action: &RowAction,
+    ) -> Result<RowActionOutcome, String> {
+        let message = match action {
+            RowAction::Tag(tag) => format!("tagged {} as {tag}", row.id),
+            RowAction::Archive => return Err(format!("no room for {}", row.id)),
+            RowAction::Fork => format!("forked {}", row.id),
         };
-        Ok(Done {
-            said,
+        Ok(RowActionOutcome {
+            message,
             id: row.id.clone(),
-            fork: None,
+            fork_id: None,
         })
     }
 }

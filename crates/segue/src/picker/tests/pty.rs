@@ -13,32 +13,33 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// Timeout of every wait.
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Escape sequences at the begin and end of a frame.
-const BEGIN: &[u8] = b"\x1b[?2026h";
-const END: &[u8] = b"\x1b[?2026l";
+const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
+const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 /// Content of a terminal.
-pub(super) struct Shown {
+pub(super) struct TerminalContent {
     parser: vt100::Parser,
     /// Last bytes of the output, which may contain the start of a begin or end mark.
     tail: Vec<u8>,
     /// Whether only a part of a frame was received.
-    is_half: bool,
+    is_partial_frame: bool,
 }
 
-impl Shown {
-    fn take(&mut self, output: &[u8]) {
+impl TerminalContent {
+    fn process_output(&mut self, output: &[u8]) {
         self.parser.process(output);
         self.tail.extend_from_slice(output);
-        let last = |mark: &[u8]| self.tail.windows(mark.len()).rposition(|part| part == mark);
-        let (begin, end) = (last(BEGIN), last(END));
+        let last_position =
+            |mark: &[u8]| self.tail.windows(mark.len()).rposition(|part| part == mark);
+        let (begin, end) = (last_position(FRAME_BEGIN), last_position(FRAME_END));
         if begin != end {
-            self.is_half = begin > end;
+            self.is_partial_frame = begin > end;
         }
         self.tail
-            .drain(..self.tail.len().saturating_sub(BEGIN.len() - 1));
+            .drain(..self.tail.len().saturating_sub(FRAME_BEGIN.len() - 1));
     }
 
     pub(super) fn screen(&self) -> &vt100::Screen {
@@ -49,119 +50,129 @@ impl Shown {
 /// A program in its own terminal.
 pub(super) struct Pty {
     child: Child,
-    ours: File,
+    controller: File,
     /// End of the terminal that the program uses, open after the end of the program, so that a test can inspect it.
-    theirs: OwnedFd,
-    screen: Arc<(Mutex<Shown>, Condvar)>,
-    watching: Option<JoinHandle<()>>,
+    terminal: OwnedFd,
+    content: Arc<(Mutex<TerminalContent>, Condvar)>,
+    reader_thread: Option<JoinHandle<()>>,
 }
 
 impl Pty {
     /// Starts a program with the arguments and the environment of the command.
     pub(super) fn start(command: &Command, (columns, rows): (u16, u16)) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-        let ours = File::from(ours);
-        resize(&ours, columns, rows);
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let terminal = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let controller = File::from(controller);
+        set_terminal_size(&controller, columns, rows);
         // A separate session, so that signals of the terminal reach only this program.
-        let mut started = Command::new("setsid");
-        started
+        let mut session_command = Command::new("setsid");
+        session_command
             .arg("--ctty")
             .arg(command.get_program())
             .args(command.get_args());
         for (name, value) in command.get_envs() {
-            started.env(name, value.unwrap());
+            session_command.env(name, value.unwrap());
         }
-        let end = || theirs.try_clone().unwrap();
-        started.stdin(end()).stdout(end()).stderr(end());
-        let child = started.spawn().unwrap();
-        let shown = Shown {
+        let clone_terminal = || terminal.try_clone().unwrap();
+        session_command
+            .stdin(clone_terminal())
+            .stdout(clone_terminal())
+            .stderr(clone_terminal());
+        let child = session_command.spawn().unwrap();
+        let content = TerminalContent {
             parser: vt100::Parser::new(rows, columns, 0),
             tail: Vec::new(),
-            is_half: false,
+            is_partial_frame: false,
         };
-        let screen = Arc::new((Mutex::new(shown), Condvar::new()));
-        let (shown, mut output) = (Arc::clone(&screen), ours.try_clone().unwrap());
-        let watching = std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(length @ 1..) = output.read(&mut piece) {
-                shown.0.lock().unwrap().take(&piece[..length]);
-                shown.1.notify_all();
+        let shared_content = Arc::new((Mutex::new(content), Condvar::new()));
+        let (reader_content, mut output) =
+            (Arc::clone(&shared_content), controller.try_clone().unwrap());
+        let reader_thread = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = output.read(&mut buffer) {
+                reader_content
+                    .0
+                    .lock()
+                    .unwrap()
+                    .process_output(&buffer[..length]);
+                reader_content.1.notify_all();
             }
         });
         Self {
             child,
-            ours,
-            theirs,
-            screen,
-            watching: Some(watching),
+            controller,
+            terminal,
+            content: shared_content,
+            reader_thread: Some(reader_thread),
         }
     }
 
-    pub(super) fn types(&mut self, keys: &str) -> &mut Self {
-        self.ours.write_all(keys.as_bytes()).unwrap();
+    pub(super) fn type_keys(&mut self, keys: &str) -> &mut Self {
+        self.controller.write_all(keys.as_bytes()).unwrap();
         self
     }
 
-    pub(super) fn resizes(&mut self, columns: u16, rows: u16) -> &mut Self {
-        self.screen
+    pub(super) fn resize(&mut self, columns: u16, rows: u16) -> &mut Self {
+        self.content
             .0
             .lock()
             .unwrap()
             .parser
             .screen_mut()
             .set_size(rows, columns);
-        resize(&self.ours, columns, rows);
+        set_terminal_size(&self.controller, columns, rows);
         self
     }
 
     /// Waits until the screen matches, with a complete frame.
-    pub(super) fn waits(
+    pub(super) fn wait_until(
         &mut self,
-        what: &str,
-        wanted: impl Fn(&vt100::Screen) -> bool,
+        description: &str,
+        matches: impl Fn(&vt100::Screen) -> bool,
     ) -> &mut Self {
-        let (screen, changed) = &*self.screen;
-        let shown = screen.lock().unwrap();
-        let (shown, outcome) = changed
-            .wait_timeout_while(shown, LIMIT, |shown| {
-                shown.is_half || !wanted(shown.screen())
+        let (content, changed) = &*self.content;
+        let guard = content.lock().unwrap();
+        let (guard, outcome) = changed
+            .wait_timeout_while(guard, WAIT_TIMEOUT, |content_guard| {
+                content_guard.is_partial_frame || !matches(content_guard.screen())
             })
             .unwrap();
-        let contents = shown.screen().contents();
-        drop(shown);
-        assert!(!outcome.timed_out(), "no {what} in\n{contents}");
+        let contents = guard.screen().contents();
+        drop(guard);
+        assert!(!outcome.timed_out(), "no {description} in\n{contents}");
         self
     }
 
     /// Waits until a text is on the screen.
-    pub(super) fn sees(&mut self, text: &str) -> &mut Self {
-        self.waits(text, |screen| screen.contents().contains(text))
+    pub(super) fn wait_for_text(&mut self, text: &str) -> &mut Self {
+        self.wait_until(text, |screen| screen.contents().contains(text))
     }
 
     /// Waits until a text is no longer on the screen.
-    pub(super) fn misses(&mut self, text: &str) -> &mut Self {
-        self.waits(&format!("end of {text}"), |screen| {
+    pub(super) fn wait_for_absence(&mut self, text: &str) -> &mut Self {
+        self.wait_until(&format!("end of {text}"), |screen| {
             !screen.contents().contains(text)
         })
     }
 
-    pub(super) fn screen(&self) -> MutexGuard<'_, Shown> {
-        self.screen.0.lock().unwrap()
+    pub(super) fn screen(&self) -> MutexGuard<'_, TerminalContent> {
+        self.content.0.lock().unwrap()
     }
 
     /// Returns the content of the screen, line by line.
     pub(super) fn contents(&self) -> String {
-        let (screen, changed) = &*self.screen;
-        let shown = screen.lock().unwrap();
-        let (shown, _) = changed
-            .wait_timeout_while(shown, LIMIT, |shown| shown.is_half)
+        let (content, changed) = &*self.content;
+        let guard = content.lock().unwrap();
+        let (guard, _) = changed
+            .wait_timeout_while(guard, WAIT_TIMEOUT, |content_guard| {
+                content_guard.is_partial_frame
+            })
             .unwrap();
-        let contents = shown.screen().contents();
-        drop(shown);
+        let contents = guard.screen().contents();
+        drop(guard);
         let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
         lines.join("\n")
     }
@@ -171,35 +182,42 @@ impl Pty {
     }
 
     /// Waits for the end of the program and for all of its output.
-    pub(super) fn ends(&mut self) -> ExitStatus {
-        let since = Instant::now();
+    pub(super) fn wait_for_exit(&mut self) -> ExitStatus {
+        let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(since.elapsed() < LIMIT, "no end of\n{}", self.contents());
+            assert!(
+                start.elapsed() < WAIT_TIMEOUT,
+                "no end of\n{}",
+                self.contents()
+            );
             std::thread::sleep(Duration::from_millis(5));
         };
         // A mark after the last output shows that all of it was processed.
-        rustix::io::write(&self.theirs, b"\r\n<end>").unwrap();
-        self.sees("<end>");
+        rustix::io::write(&self.terminal, b"\r\n<end>").unwrap();
+        self.wait_for_text("<end>");
         status
     }
 
     /// Asserts that the terminal is restored for a shell.
     pub(super) fn assert_restored(&self) {
-        let parser = self.screen();
-        let screen = parser.screen();
+        let content = self.screen();
+        let screen = content.screen();
         assert!(!screen.alternate_screen(), "the other screen is shown");
         assert!(!screen.hide_cursor(), "the cursor is hidden");
         assert!(!screen.bracketed_paste(), "pastes are bracketed");
-        let modes = tcgetattr(&self.theirs).unwrap().local_modes;
-        let usual = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
-        assert!(modes.contains(usual), "the terminal is raw: {modes:?}");
+        let modes = tcgetattr(&self.terminal).unwrap().local_modes;
+        let cooked_modes = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+        assert!(
+            modes.contains(cooked_modes),
+            "the terminal is raw: {modes:?}"
+        );
     }
 }
 
-fn resize(terminal: &File, columns: u16, rows: u16) {
+fn set_terminal_size(terminal: &File, columns: u16, rows: u16) {
     let size = Winsize {
         ws_row: rows,
         ws_col: columns,
@@ -215,6 +233,6 @@ impl Drop for Pty {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // The thread ends with the terminal, which this value and the test hold open, so it is not joined.
-        drop(self.watching.take());
+        drop(self.reader_thread.take());
     }
 }

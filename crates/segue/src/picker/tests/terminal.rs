@@ -6,71 +6,71 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::Timestamp;
 
-use super::local_source::FakeShelf;
+use super::local_source::FakeSource;
 use super::pty::Pty;
 use crate::picker::screen::Screen;
-use crate::picker::{self, Options, Order, Place};
+use crate::picker::{self, PickerOptions, ProjectFilter, RowOrder};
 
 /// Variable that marks the process in the terminal, and selects its behaviour.
-const HOST: &str = "SEGUE_PICKER_HOST";
+const HOST_VARIABLE: &str = "SEGUE_PICKER_HOST";
 
 /// Not a test of its own: the other tests start it in a terminal, as a separate process.
 #[test]
 fn host() {
-    let Some(what) = std::env::var_os(HOST) else {
+    let Some(behaviour) = std::env::var_os(HOST_VARIABLE) else {
         return;
     };
-    if what == "panics" {
-        let _screen = Screen::take().unwrap();
+    if behaviour == "panics" {
+        let _screen = Screen::open().unwrap();
         panic!("a bug in the picker");
     }
-    assert!(picker::is_possible());
+    assert!(picker::is_terminal_supported());
     let now = Timestamp::now();
-    let all = if what == "empty" { 0 } else { 30_000 };
-    let options = Options {
-        place: Place::Everywhere,
-        order: Order::Newest,
-        typed: String::new(),
+    let row_count = if behaviour == "empty" { 0 } else { 30_000 };
+    let options = PickerOptions {
+        project_filter: ProjectFilter::All,
+        order: RowOrder::Newest,
+        search_text: String::new(),
         agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
-        colour: crate::terminal::Style::stdout().has_colour(),
+        use_colour: crate::terminal::Style::stdout().has_colour(),
     };
     let refreshed = Arc::<AtomicBool>::default();
     let open = move || {
-        let shelf = FakeShelf::of(now, all);
-        Ok(FakeShelf {
+        let source = FakeSource::with_rows(now, row_count);
+        Ok(FakeSource {
             refreshed: Some(Arc::clone(&refreshed)),
-            ..shelf
+            ..source
         })
     };
     let outcome = picker::run(open, options);
-    let told = match outcome {
+    let message = match outcome {
         Ok(None) => "left".to_owned(),
-        Ok(Some(chosen)) => format!("chose {} to {:?}", chosen.row.id, chosen.next),
+        Ok(Some(choice)) => format!("chose {} to {:?}", choice.row.id, choice.action),
         Err(error) => format!("failed: {}", error.message),
     };
-    println!("{told}");
+    println!("{message}");
 }
 
 const CTRL_Z: &str = "\u{1a}";
-const UP: &str = "\u{1b}[A";
-const DOWN: &str = "\u{1b}[B";
-const END: &str = "\u{1b}[F";
-const ESCAPE: &str = "\u{1b}";
+const UP_KEY: &str = "\u{1b}[A";
+const DOWN_KEY: &str = "\u{1b}[B";
+const END_KEY: &str = "\u{1b}[F";
+const ESCAPE_KEY: &str = "\u{1b}";
 const CTRL_C: &str = "\u{3}";
 const CTRL_S: &str = "\u{13}";
 const CTRL_T: &str = "\u{14}";
 const CTRL_X: &str = "\u{18}";
 
 /// Starts the picker in a terminal.
-fn sits_down(what: &str, size: (u16, u16)) -> Pty {
-    sits_down_with(what, size, "")
+fn start_picker(behaviour: &str, size: (u16, u16)) -> Pty {
+    start_picker_with_no_color(behaviour, size, "")
 }
 
-fn sits_down_with(what: &str, size: (u16, u16), no_colour: &str) -> Pty {
+fn start_picker_with_no_color(behaviour: &str, size: (u16, u16), no_colour: &str) -> Pty {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "picker::tests::terminal::host", "--nocapture"])
-        .env(HOST, what)
+        .env(HOST_VARIABLE, behaviour)
         .env("TERM", "xterm")
         .env("RUST_BACKTRACE", "0")
         .env("NO_COLOR", no_colour);
@@ -78,12 +78,11 @@ fn sits_down_with(what: &str, size: (u16, u16), no_colour: &str) -> Pty {
 }
 
 #[test]
-fn typing_narrows_the_list_and_escape_widens_it_again() {
-    let mut person = sits_down("plain", (80, 24));
-    person
-        .sees("30,000 conversations")
-        .sees("What about number 1?");
-    insta::assert_snapshot!(person.contents(), @r"
+fn typing_narrows_the_list_and_escape_restores_it() {
+    let mut pty = start_picker("plain", (80, 24));
+    pty.wait_for_text("30,000 conversations")
+        .wait_for_text("What about number 1?");
+    insta::assert_snapshot!(pty.contents(), @r"
     › type to search
     ── everywhere · 30,000 conversations ───────────────────────────────────────────
     ›  now claude   Fix the flaky payment test           @checkout segue           1
@@ -109,17 +108,15 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
     It is really really really really really really really really really really
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  ^S archive  ? help
     ");
-    person
-        .types("ref")
-        .sees("60+ conversations")
-        .sees("8 › What about");
-    person
-        .types("actor")
-        .types(DOWN)
-        .types(DOWN)
-        .types(UP)
-        .sees("18 › What about");
-    insta::assert_snapshot!(person.contents(), @r"
+    pty.type_keys("ref")
+        .wait_for_text("60+ conversations")
+        .wait_for_text("8 › What about");
+    pty.type_keys("actor")
+        .type_keys(DOWN_KEY)
+        .type_keys(DOWN_KEY)
+        .type_keys(UP_KEY)
+        .wait_for_text("18 › What about");
+    insta::assert_snapshot!(pty.contents(), @r"
     › refactor
     ── everywhere · newest first · 60+ conversations ───────────────────────────────
        16m opencode refactor  …that the refactor is seen by every… web shop        8
@@ -146,49 +143,44 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  F1 help
     ");
     // The cursor is at the end of the typed text.
-    assert_eq!(person.screen().screen().cursor_position(), (0, 10));
-    person.types(ESCAPE).sees("30,000 conversations");
-    person
-        .types(END)
-        .sees("conversation 29999")
-        .sees("1200 › What about");
-    person.types(ESCAPE);
-    assert!(person.ends().success());
-    person.assert_restored();
-    assert!(person.contents().contains("left"), "{}", person.contents());
+    assert_eq!(pty.screen().screen().cursor_position(), (0, 10));
+    pty.type_keys(ESCAPE_KEY)
+        .wait_for_text("30,000 conversations");
+    pty.type_keys(END_KEY)
+        .wait_for_text("conversation 29999")
+        .wait_for_text("1200 › What about");
+    pty.type_keys(ESCAPE_KEY);
+    assert!(pty.wait_for_exit().success());
+    pty.assert_restored();
+    assert!(pty.contents().contains("left"), "{}", pty.contents());
 }
 
 #[test]
-fn the_help_comes_and_goes() {
-    let mut person = sits_down("plain", (80, 24));
-    person
-        .sees("30,000 conversations")
-        .types("?")
-        .sees("any key closes");
-    person
-        .types(ESCAPE)
-        .misses("any key closes")
-        .sees("type to search");
-    person.types("why?").sees("› why?");
-    person
-        .types("\u{1b}OP")
-        .sees("any key closes")
-        .types(CTRL_C);
-    assert!(person.ends().success());
-    person.assert_restored();
+fn the_help_opens_and_closes() {
+    let mut pty = start_picker("plain", (80, 24));
+    pty.wait_for_text("30,000 conversations")
+        .type_keys("?")
+        .wait_for_text("any key closes");
+    pty.type_keys(ESCAPE_KEY)
+        .wait_for_absence("any key closes")
+        .wait_for_text("type to search");
+    pty.type_keys("why?").wait_for_text("› why?");
+    pty.type_keys("\u{1b}OP")
+        .wait_for_text("any key closes")
+        .type_keys(CTRL_C);
+    assert!(pty.wait_for_exit().success());
+    pty.assert_restored();
 }
 
 #[test]
-fn a_resize_is_followed() {
-    let mut person = sits_down("plain", (80, 24));
-    person
-        .sees("30,000 conversations")
-        .sees("1 › What about number 1?");
-    person
-        .resizes(40, 10)
-        .sees("Enter resume  ^O show  ? help")
-        .misses("What about");
-    insta::assert_snapshot!(person.contents(), @r"
+fn the_screen_adapts_to_a_resized_terminal() {
+    let mut pty = start_picker("plain", (80, 24));
+    pty.wait_for_text("30,000 conversations")
+        .wait_for_text("1 › What about number 1?");
+    pty.resize(40, 10)
+        .wait_for_text("Enter resume  ^O show  ? help")
+        .wait_for_absence("What about");
+    insta::assert_snapshot!(pty.contents(), @r"
     › type to search
     ── everywhere · 30,000 conversations ───
     ›  now claude Fix the flaky p… @checkout
@@ -200,24 +192,22 @@ fn a_resize_is_followed() {
        12m gemini (no title)
     Enter resume  ^O show  ? help
     ");
-    person
-        .resizes(200, 50)
-        .sees("│ Fix the flaky payment test")
-        .sees("conversation 39");
-    person.resizes(10, 3).waits("the smallest", |screen| {
+    pty.resize(200, 50)
+        .wait_for_text("│ Fix the flaky payment test")
+        .wait_for_text("conversation 39");
+    pty.resize(10, 3).wait_until("the smallest", |screen| {
         screen.contents().lines().count() <= 3
     });
-    person.sees("› type to…");
-    person
-        .resizes(80, 24)
-        .sees("1 › What about number 1?")
-        .types(CTRL_C);
-    assert!(person.ends().success());
-    person.assert_restored();
+    pty.wait_for_text("› type to…");
+    pty.resize(80, 24)
+        .wait_for_text("1 › What about number 1?")
+        .type_keys(CTRL_C);
+    assert!(pty.wait_for_exit().success());
+    pty.assert_restored();
 }
 
 #[test]
-fn what_is_chosen_is_told_to_the_caller() {
+fn the_choice_is_returned_to_the_caller() {
     let cases = [
         ("\r", "chose id-0 to Resume"),
         ("\u{1b}[B\u{f}", "chose id-1 to Show"),
@@ -230,55 +220,53 @@ fn what_is_chosen_is_told_to_the_caller() {
         ),
     ];
     for (keys, expected) in cases {
-        let mut person = sits_down("plain", (80, 24));
-        person.sees("30,000 conversations").types(keys);
-        assert!(person.ends().success());
+        let mut pty = start_picker("plain", (80, 24));
+        pty.wait_for_text("30,000 conversations").type_keys(keys);
+        assert!(pty.wait_for_exit().success());
         assert!(
-            person.contents().contains(expected),
+            pty.contents().contains(expected),
             "{keys:?}: {}",
-            person.contents()
+            pty.contents()
         );
-        person.assert_restored();
+        pty.assert_restored();
     }
 }
 
 #[test]
-fn deeds_are_done_and_told() {
-    let mut person = sits_down("plain", (80, 24));
-    person
-        .sees("30,000 conversations")
-        .types(CTRL_T)
-        .sees("Enter tags");
-    person.types("p\u{e4}y\r").sees("tagged id-0 as päy");
-    person.types(CTRL_S).sees("error: no room for id-0");
-    person
-        .types(CTRL_X)
-        .sees("hand over to")
-        .types(ESCAPE)
-        .misses("hand over to");
-    person.types(CTRL_C);
-    assert!(person.ends().success());
+fn row_actions_run_and_show_their_outcome() {
+    let mut pty = start_picker("plain", (80, 24));
+    pty.wait_for_text("30,000 conversations")
+        .type_keys(CTRL_T)
+        .wait_for_text("Enter tags");
+    pty.type_keys("p\u{e4}y\r")
+        .wait_for_text("tagged id-0 as päy");
+    pty.type_keys(CTRL_S)
+        .wait_for_text("error: no room for id-0");
+    pty.type_keys(CTRL_X)
+        .wait_for_text("hand over to")
+        .type_keys(ESCAPE_KEY)
+        .wait_for_absence("hand over to");
+    pty.type_keys(CTRL_C);
+    assert!(pty.wait_for_exit().success());
 }
 
 #[test]
-fn an_empty_shelf_says_what_to_do() {
-    let mut person = sits_down("empty", (80, 24));
-    person
-        .sees("There are no conversations yet.")
-        .sees("segue chat \"");
-    person.types("\r").types(ESCAPE);
-    assert!(person.ends().success());
-    person.assert_restored();
+fn an_empty_source_shows_suggestions() {
+    let mut pty = start_picker("empty", (80, 24));
+    pty.wait_for_text("There are no conversations yet.")
+        .wait_for_text("segue chat \"");
+    pty.type_keys("\r").type_keys(ESCAPE_KEY);
+    assert!(pty.wait_for_exit().success());
+    pty.assert_restored();
 }
 
 #[test]
-fn without_colour_there_is_none() {
+fn no_color_disables_all_colours() {
     for (no_colour, expected) in [("1", false), ("", true)] {
-        let mut person = sits_down_with("plain", (80, 24), no_colour);
-        person
-            .sees("30,000 conversations")
-            .sees("What about number 1?");
-        let parser = person.screen();
+        let mut pty = start_picker_with_no_color("plain", (80, 24), no_colour);
+        pty.wait_for_text("30,000 conversations")
+            .wait_for_text("What about number 1?");
+        let parser = pty.screen();
         let coloured = (0..24).any(|row| {
             let cells = (0..80).filter_map(|column| parser.screen().cell(row, column));
             let mut cells = cells.filter(|cell| !cell.contents().is_empty());
@@ -286,30 +274,29 @@ fn without_colour_there_is_none() {
         });
         assert_eq!(coloured, expected);
         drop(parser);
-        person.types(CTRL_C).ends();
+        pty.type_keys(CTRL_C).wait_for_exit();
     }
 }
 
 #[test]
-fn a_request_to_end_gives_the_terminal_back() {
+fn a_termination_signal_restores_the_terminal() {
     for signal in [
         rustix::process::Signal::TERM,
         rustix::process::Signal::INT,
         rustix::process::Signal::HUP,
     ] {
-        let mut person = sits_down("plain", (80, 24));
-        person
-            .sees("30,000 conversations")
-            .types("half a wo")
-            .sees("half a wo");
-        let pid = rustix::process::Pid::from_raw(person.pid().cast_signed()).unwrap();
+        let mut pty = start_picker("plain", (80, 24));
+        pty.wait_for_text("30,000 conversations")
+            .type_keys("half a wo")
+            .wait_for_text("half a wo");
+        let pid = rustix::process::Pid::from_raw(pty.pid().cast_signed()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
-        assert!(person.ends().success());
-        person.assert_restored();
+        assert!(pty.wait_for_exit().success());
+        pty.assert_restored();
         assert!(
-            person.contents().contains("failed: interrupted"),
+            pty.contents().contains("failed: interrupted"),
             "{}",
-            person.contents()
+            pty.contents()
         );
     }
 }
@@ -320,63 +307,67 @@ fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
     let mut shell = Command::new("sh");
     shell
         .arg("-i")
-        .env(HOST, "plain")
+        .env(HOST_VARIABLE, "plain")
         .env("TERM", "xterm")
         .env("NO_COLOR", "1")
         .env("ENV", "/dev/null")
         .env("PS1", "ready> ");
-    let mut person = Pty::start(&shell, (80, 24));
+    let mut pty = Pty::start(&shell, (80, 24));
     let line = format!(
         "{} --exact picker::tests::terminal::host --nocapture\r",
         host.display()
     );
-    person
-        .sees("ready>")
-        .types(&line)
-        .sees("30,000 conversations");
+    pty.wait_for_text("ready>")
+        .type_keys(&line)
+        .wait_for_text("30,000 conversations");
     for _ in 0..3 {
-        person.types("pay").sees("60+ conversations").types(CTRL_Z);
+        pty.type_keys("pay")
+            .wait_for_text("60+ conversations")
+            .type_keys(CTRL_Z);
         // Keys that arrive before the shell's prompt are lost.
-        person.waits("prompt", |screen| {
+        pty.wait_until("prompt", |screen| {
             !screen.alternate_screen() && screen.contents().trim_end().ends_with("ready>")
         });
-        person.types("fg\r").sees("› pay").sees("60+ conversations");
-        assert!(person.screen().screen().alternate_screen());
-        person.types(ESCAPE).sees("30,000 conversations");
+        pty.type_keys("fg\r")
+            .wait_for_text("› pay")
+            .wait_for_text("60+ conversations");
+        assert!(pty.screen().screen().alternate_screen());
+        pty.type_keys(ESCAPE_KEY)
+            .wait_for_text("30,000 conversations");
     }
     // Ctrl-C is a key again and sends no signal.
-    person.types(CTRL_C).sees("left").types("exit\r");
-    assert!(person.ends().success());
-    person.assert_restored();
+    pty.type_keys(CTRL_C)
+        .wait_for_text("left")
+        .type_keys("exit\r");
+    assert!(pty.wait_for_exit().success());
+    pty.assert_restored();
 }
 
 #[test]
-fn a_bug_in_the_picker_gives_the_terminal_back_and_is_told() {
-    let mut person = sits_down("panics", (80, 24));
-    assert!(!person.ends().success());
-    person.assert_restored();
+fn a_panic_in_the_picker_restores_the_terminal_and_is_printed() {
+    let mut pty = start_picker("panics", (80, 24));
+    assert!(!pty.wait_for_exit().success());
+    pty.assert_restored();
     assert!(
-        person.contents().contains("a bug in the picker"),
+        pty.contents().contains("a bug in the picker"),
         "{}",
-        person.contents()
+        pty.contents()
     );
 }
 
 #[test]
-fn a_bug_in_the_shelf_is_told_in_one_line() {
-    let mut person = sits_down("plain", (80, 24));
-    person
-        .sees("30,000 conversations")
-        .types("panic")
-        .sees("error: a bug in segue: a bug about panic");
+fn a_panic_in_the_source_is_shown_in_one_line() {
+    let mut pty = start_picker("plain", (80, 24));
+    pty.wait_for_text("30,000 conversations")
+        .type_keys("panic")
+        .wait_for_text("error: a bug in segue: a bug about panic");
     assert!(
-        !person.contents().contains("panicked at"),
+        !pty.contents().contains("panicked at"),
         "{}",
-        person.contents()
+        pty.contents()
     );
-    person
-        .types(ESCAPE)
-        .sees("30,000 conversations")
-        .types(CTRL_C);
-    assert!(person.ends().success());
+    pty.type_keys(ESCAPE_KEY)
+        .wait_for_text("30,000 conversations")
+        .type_keys(CTRL_C);
+    assert!(pty.wait_for_exit().success());
 }

@@ -4,275 +4,306 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
-use crate::picker::data_source::{Order, Page, Place, Preview, Refreshed, Total};
-use crate::picker::tests::local_source::{now, row};
+use crate::picker::data_source::{
+    ListRefresh, ProjectFilter, RowOrder, RowPage, RowPreview, RowTotal,
+};
+use crate::picker::tests::local_source::{generate_row, now};
 
 /// A data source that waits for permission before every answer.
-struct Gated {
+struct GatedSource {
     /// Requests in the order of their arrival.
-    heard: Sender<String>,
+    requests: Sender<String>,
     /// Permissions, one for each answer.
-    let_go: Arc<Mutex<Receiver<()>>>,
+    permits: Arc<Mutex<Receiver<()>>>,
 }
 
-impl Gated {
-    fn hear(&self, what: String) {
-        let _ = self.heard.send(what);
-        let _ = self.let_go.lock().unwrap().recv();
+impl GatedSource {
+    fn receive_request(&self, request: String) {
+        let _ = self.requests.send(request);
+        let _ = self.permits.lock().unwrap().recv();
     }
 }
 
-impl Shelf for Gated {
-    fn look(&mut self, question: &Question) -> Result<Page, String> {
-        self.hear(format!("look {}", question.typed));
-        assert!(question.typed != "bug", "it is broken");
-        Ok(Page {
+impl DataSource for GatedSource {
+    fn fetch_page(&mut self, query: &RowQuery) -> Result<RowPage, String> {
+        self.receive_request(format!("look {}", query.search_text));
+        assert!(query.search_text != "bug", "it is broken");
+        Ok(RowPage {
             rows: Vec::new(),
-            total: Total::Exactly(0),
-            passed_over: None,
+            total: RowTotal::Exact(0),
+            ignored_part: None,
         })
     }
 
-    fn preview(&mut self, row: &Row) -> Result<Preview, String> {
-        self.hear(format!("preview {}", row.id));
-        Ok(Preview::default())
+    fn load_preview(&mut self, row: &PickerRow) -> Result<RowPreview, String> {
+        self.receive_request(format!("preview {}", row.id));
+        Ok(RowPreview::default())
     }
 
-    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String> {
+    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<ListRefresh, String> {
         progress("half");
-        Ok(Refreshed::Changed)
+        Ok(ListRefresh::Changed)
     }
 
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {
-        self.hear(format!("{deed:?} {}", row.id));
-        Ok(Done {
-            said: format!("{deed:?} done"),
+    fn perform_action(
+        &mut self,
+        row: &PickerRow,
+        action: &RowAction,
+    ) -> Result<RowActionOutcome, String> {
+        self.receive_request(format!("{action:?} {}", row.id));
+        Ok(RowActionOutcome {
+            message: format!("{action:?} done"),
             id: row.id.clone(),
-            fork: None,
+            fork_id: None,
         })
     }
 }
 
-struct Stage {
+struct WorkersFixture {
     workers: Workers,
-    heard: Receiver<String>,
+    requests: Receiver<String>,
     gate: Sender<()>,
 }
 
-impl Stage {
+impl WorkersFixture {
     fn new() -> Self {
-        let (heard_sender, heard) = channel();
-        let (gate, let_go) = channel();
-        let shared = (Mutex::new(heard_sender), Arc::new(Mutex::new(let_go)));
+        let (request_sender, requests) = channel();
+        let (gate, permits) = channel();
+        let shared = (Mutex::new(request_sender), Arc::new(Mutex::new(permits)));
         let open = move || {
-            Ok(Gated {
-                heard: shared.0.lock().unwrap().clone(),
-                let_go: Arc::clone(&shared.1),
+            Ok(GatedSource {
+                requests: shared.0.lock().unwrap().clone(),
+                permits: Arc::clone(&shared.1),
             })
         };
         Self {
             workers: Workers::start(open).unwrap(),
-            heard,
+            requests,
             gate,
         }
     }
 
-    fn hears(&self, what: &str) {
-        let heard = self.heard.recv_timeout(Duration::from_mins(1)).unwrap();
-        assert_eq!(heard, what);
+    fn expect_request(&self, expected: &str) {
+        let request = self.requests.recv_timeout(Duration::from_mins(1)).unwrap();
+        assert_eq!(request, expected);
     }
 
-    fn lets_go(&self) {
+    fn permit_answer(&self) {
         self.gate.send(()).unwrap();
     }
 
     /// Waits for answers through the file descriptor, as the loop does.
-    fn told(&mut self) -> Vec<News> {
+    fn wait_for_answers(&mut self) -> Vec<WorkerAnswer> {
         loop {
-            let bell = PollFd::from_borrowed_fd(self.workers.bell(), PollFlags::IN);
-            poll(&mut [bell], None).unwrap();
-            let news = self.workers.news();
-            if !news.is_empty() {
-                return news;
+            let poll_fd = PollFd::from_borrowed_fd(self.workers.answers_fd(), PollFlags::IN);
+            poll(&mut [poll_fd], None).unwrap();
+            let answers = self.workers.take_answers();
+            if !answers.is_empty() {
+                return answers;
             }
         }
     }
 
     /// Waits for the answer to a query. Ignores answers of the refresh.
-    fn told_page(&mut self) -> (String, Result<Page, String>) {
+    fn wait_for_page(&mut self) -> (String, Result<RowPage, String>) {
         loop {
-            for news in self.told() {
-                if let News::Page(question, page) = news {
-                    return (question.typed, page);
+            for answer in self.wait_for_answers() {
+                if let WorkerAnswer::Page(query, page) = answer {
+                    return (query.search_text, page);
                 }
             }
         }
     }
 }
 
-fn question(typed: &str) -> Question {
-    Question {
-        typed: typed.to_owned(),
-        place: Place::Here,
-        order: Order::Newest,
-        from: 0,
+fn row_query(search_text: &str) -> RowQuery {
+    RowQuery {
+        search_text: search_text.to_owned(),
+        project_filter: ProjectFilter::Current,
+        order: RowOrder::Newest,
+        offset: 0,
         limit: 10,
-        edition: 0,
+        data_version: 0,
     }
 }
 
 #[test]
-fn a_newer_question_takes_the_place_of_those_that_wait() {
-    let mut stage = Stage::new();
-    stage.workers.look(question("a"));
-    stage.hears("look a");
-    for typed in ["ab", "abc", "abcd"] {
-        stage.workers.look(question(typed));
+fn a_newer_query_replaces_waiting_queries() {
+    let mut fixture = WorkersFixture::new();
+    fixture.workers.request_page(row_query("a"));
+    fixture.expect_request("look a");
+    for search_text in ["ab", "abc", "abcd"] {
+        fixture.workers.request_page(row_query(search_text));
     }
-    stage.lets_go();
-    assert_eq!(stage.told_page().0, "a");
-    stage.hears("look abcd");
-    stage.lets_go();
-    assert_eq!(stage.told_page().0, "abcd");
+    fixture.permit_answer();
+    assert_eq!(fixture.wait_for_page().0, "a");
+    fixture.expect_request("look abcd");
+    fixture.permit_answer();
+    assert_eq!(fixture.wait_for_page().0, "abcd");
 }
 
 #[test]
-fn a_slow_look_holds_up_neither_previews_nor_deeds() {
-    let mut stage = Stage::new();
-    stage.workers.act(row(1, now()), Deed::Fork);
-    stage.hears("Fork id-1");
-    stage.workers.look(question("a"));
-    stage.hears("look a");
-    stage.workers.preview(row(2, now()), 7);
-    stage.workers.preview(row(3, now()), 8);
-    stage.workers.act(row(4, now()), Deed::Archive);
+fn a_slow_query_delays_neither_previews_nor_actions() {
+    let mut fixture = WorkersFixture::new();
+    fixture
+        .workers
+        .request_action(generate_row(1, now()), RowAction::Fork);
+    fixture.expect_request("Fork id-1");
+    fixture.workers.request_page(row_query("a"));
+    fixture.expect_request("look a");
+    fixture.workers.request_preview(generate_row(2, now()), 7);
+    fixture.workers.request_preview(generate_row(3, now()), 8);
+    fixture
+        .workers
+        .request_action(generate_row(4, now()), RowAction::Archive);
     for _ in 0..4 {
-        stage.lets_go();
+        fixture.permit_answer();
     }
     // Actions come before previews, and only the last preview is read.
-    stage.hears("Archive id-4");
-    stage.hears("preview id-3");
+    fixture.expect_request("Archive id-4");
+    fixture.expect_request("preview id-3");
     let mut previewed = Vec::new();
     while previewed.is_empty() {
-        previewed.extend(stage.told().into_iter().filter_map(|news| match news {
-            News::Preview(id, ticket, Ok(_)) => Some((id, ticket)),
-            _ => None,
-        }));
+        previewed.extend(fixture.wait_for_answers().into_iter().filter_map(
+            |answer| match answer {
+                WorkerAnswer::Preview(id, version, Ok(_)) => Some((id, version)),
+                _ => None,
+            },
+        ));
     }
     assert_eq!(previewed, [("id-3".to_owned(), 8)]);
 }
 
 #[test]
 fn the_refresh_follows_the_first_rows() {
-    let mut stage = Stage::new();
-    stage.workers.look(question(""));
-    stage.hears("look ");
-    stage.lets_go();
+    let mut fixture = WorkersFixture::new();
+    fixture.workers.request_page(row_query(""));
+    fixture.expect_request("look ");
+    fixture.permit_answer();
     let mut order = Vec::new();
     while !order.contains(&"refreshed") {
-        order.extend(stage.told().into_iter().map(|news| match news {
-            News::Page(..) => "page",
-            News::Progress(_) => "progress",
-            News::Refreshed(Ok(Refreshed::Changed)) => "refreshed",
-            other => panic!("{other:?}"),
-        }));
+        order.extend(
+            fixture
+                .wait_for_answers()
+                .into_iter()
+                .map(|answer| match answer {
+                    WorkerAnswer::Page(..) => "page",
+                    WorkerAnswer::Progress(_) => "progress",
+                    WorkerAnswer::Refreshed(Ok(ListRefresh::Changed)) => "refreshed",
+                    unexpected => panic!("{unexpected:?}"),
+                }),
+        );
     }
     assert_eq!(order, ["page", "progress", "progress", "refreshed"]);
 }
 
 #[test]
-fn a_refresh_follows_by_itself_and_when_it_is_asked_for() {
-    let mut stage = Stage::new();
-    stage.workers.look(question("a"));
-    stage.lets_go();
+fn a_refresh_runs_automatically_and_on_request() {
+    let mut fixture = WorkersFixture::new();
+    fixture.workers.request_page(row_query("a"));
+    fixture.permit_answer();
     for _ in 0..3 {
         loop {
-            let news = stage.told();
-            if news.iter().any(|news| matches!(news, News::Refreshed(_))) {
+            let answers = fixture.wait_for_answers();
+            if answers
+                .iter()
+                .any(|answer| matches!(answer, WorkerAnswer::Refreshed(_)))
+            {
                 break;
             }
         }
-        stage.workers.refresh();
+        fixture.workers.request_refresh();
     }
-    let shared = Shared::default();
-    assert_eq!(due(&shared, Duration::ZERO), Some(false), "its time came");
-    lock(&shared).refresh = true;
+    let shared = SharedInbox::default();
+    assert_eq!(
+        wait_until_due(&shared, Duration::ZERO),
+        Some(false),
+        "its time came"
+    );
+    lock_inbox(&shared).is_refresh_requested = true;
     let hour = Duration::from_hours(1);
-    assert_eq!(due(&shared, hour), Some(true), "somebody asked");
-    lock(&shared).is_closed = true;
-    assert_eq!(due(&shared, hour), None);
+    assert_eq!(wait_until_due(&shared, hour), Some(true), "somebody asked");
+    lock_inbox(&shared).is_closed = true;
+    assert_eq!(wait_until_due(&shared, hour), None);
 }
 
 #[test]
-fn what_was_begun_is_finished_before_the_end() {
-    let mut stage = Stage::new();
-    stage.workers.act(row(1, now()), Deed::Fork);
-    stage.workers.act(row(1, now()), Deed::Archive);
-    stage.workers.preview(row(2, now()), 1);
-    stage.hears("Fork id-1");
-    let inbox = Arc::clone(&stage.workers.inbox);
-    let end = std::thread::spawn(move || stage.workers.finish());
-    while !lock(&inbox).is_closed {
+fn pending_actions_finish_before_the_end() {
+    let mut fixture = WorkersFixture::new();
+    fixture
+        .workers
+        .request_action(generate_row(1, now()), RowAction::Fork);
+    fixture
+        .workers
+        .request_action(generate_row(1, now()), RowAction::Archive);
+    fixture.workers.request_preview(generate_row(2, now()), 1);
+    fixture.expect_request("Fork id-1");
+    let inbox = Arc::clone(&fixture.workers.inbox);
+    let end = std::thread::spawn(move || fixture.workers.finish());
+    while !lock_inbox(&inbox).is_closed {
         std::thread::yield_now();
     }
     // Only two permissions are given: the end does not wait for a preview that is not needed.
-    stage.gate.send(()).unwrap();
-    stage.gate.send(()).unwrap();
+    fixture.gate.send(()).unwrap();
+    fixture.gate.send(()).unwrap();
     let outcomes = end.join().unwrap();
-    assert_eq!(stage.heard.try_iter().collect::<Vec<_>>(), ["Archive id-1"]);
-    let said: Vec<String> = outcomes
+    assert_eq!(
+        fixture.requests.try_iter().collect::<Vec<_>>(),
+        ["Archive id-1"]
+    );
+    let messages: Vec<String> = outcomes
         .into_iter()
-        .map(|done| done.unwrap().said)
+        .map(|outcome| outcome.unwrap().message)
         .collect();
-    assert_eq!(said, ["Fork done", "Archive done"]);
+    assert_eq!(messages, ["Fork done", "Archive done"]);
 }
 
 #[test]
-fn a_look_that_hangs_does_not_hold_up_the_end() {
-    let stage = Stage::new();
-    stage.workers.look(question("a"));
-    stage.hears("look a");
-    assert_eq!(stage.workers.finish(), []);
+fn a_hanging_query_does_not_delay_the_end() {
+    let fixture = WorkersFixture::new();
+    fixture.workers.request_page(row_query("a"));
+    fixture.expect_request("look a");
+    assert_eq!(fixture.workers.finish(), []);
 }
 
 #[test]
-fn a_bug_in_the_shelf_is_one_bad_answer() {
-    let mut stage = Stage::new();
-    stage.workers.look(question("bug"));
-    stage.lets_go();
-    let (_, answer) = stage.told_page();
+fn a_panic_in_the_source_fails_only_one_answer() {
+    let mut fixture = WorkersFixture::new();
+    fixture.workers.request_page(row_query("bug"));
+    fixture.permit_answer();
+    let (_, answer) = fixture.wait_for_page();
     assert_eq!(answer, Err("a bug in segue: it is broken".to_owned()));
-    stage.workers.look(question("fine"));
-    stage.lets_go();
-    assert!(stage.told_page().1.is_ok());
+    fixture.workers.request_page(row_query("fine"));
+    fixture.permit_answer();
+    assert!(fixture.wait_for_page().1.is_ok());
 }
 
 #[test]
-fn a_shelf_that_can_not_be_opened_is_tried_again() {
-    let (heard_sender, heard) = channel();
-    let (gate, let_go) = channel();
-    let (heard_sender, let_go) = (Mutex::new(heard_sender), Arc::new(Mutex::new(let_go)));
+fn a_source_that_cannot_be_opened_is_retried() {
+    let (request_sender, requests) = channel();
+    let (gate, permits) = channel();
+    let (request_sender, permits) = (Mutex::new(request_sender), Arc::new(Mutex::new(permits)));
     let is_locked = Arc::new(AtomicBool::new(true));
     let locked = Arc::clone(&is_locked);
     let open = move || {
         if locked.load(Ordering::Relaxed) {
             return Err("locked".to_owned());
         }
-        Ok(Gated {
-            heard: heard_sender.lock().unwrap().clone(),
-            let_go: Arc::clone(&let_go),
+        Ok(GatedSource {
+            requests: request_sender.lock().unwrap().clone(),
+            permits: Arc::clone(&permits),
         })
     };
     let workers = Workers::start(open).unwrap();
-    let mut stage = Stage {
+    let mut fixture = WorkersFixture {
         workers,
-        heard,
+        requests,
         gate,
     };
-    stage.workers.look(question("a"));
-    assert_eq!(stage.told_page().1, Err("locked".to_owned()));
+    fixture.workers.request_page(row_query("a"));
+    assert_eq!(fixture.wait_for_page().1, Err("locked".to_owned()));
     is_locked.store(false, Ordering::Relaxed);
-    stage.workers.look(question("b"));
-    stage.lets_go();
-    assert!(stage.told_page().1.is_ok());
+    fixture.workers.request_page(row_query("b"));
+    fixture.permit_answer();
+    assert!(fixture.wait_for_page().1.is_ok());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use segue_catalog::Catalog;
 use segue_core::brief::{END_OF_RECORD, prompt_after_brief};
 use segue_core::id::SessionId;
-use segue_engine::{Engine, Speaker, World};
+use segue_engine::{Engine, MessageAuthor, Environment};
 use segue_sqlite::SqliteStore;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
@@ -119,14 +119,14 @@ briefs! {
 /// Puts a message into a session without its agent.
 fn add(stage: &Stage, session: &str, text: &str) {
     let store = Arc::new(SqliteStore::open(&stage.home()).unwrap());
-    let world = World {
+    let world = Environment {
         now: jiff::Timestamp::now,
         random: || 7,
-        me: segue_agents::mark_of(std::process::id()).unwrap(),
+        process: segue_agents::identify_process(std::process::id()).unwrap(),
     };
     let engine = Engine::new(store, Vec::new(), Catalog::default(), world);
     let session = SessionId::parse(session).unwrap();
-    let adding = engine.add_message(&session, Speaker::User, text);
+    let adding = engine.add_message(&session, MessageAuthor::User, text);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     runtime.block_on(adding).unwrap();

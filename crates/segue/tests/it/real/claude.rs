@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use segue_agents::{Agent, Provider, Settings, claude};
-use segue_core::agent::{McpReach, McpServer, PermissionAnswer, PermissionKind, PermissionRequest};
-use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason, ToolStatus, Usage};
+use segue_agents::{Agent, Provider, ProviderSettings, claude_provider};
+use segue_core::agent::{McpEndpoint, McpServer, PermissionAnswer, PermissionKind, PermissionRequest};
+use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, ToolStatus, Usage};
 use segue_testkit::model::{self, Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 
@@ -18,7 +18,7 @@ const WAY: Way = Way {
 
 fn direct(script: Script) -> (Direct, Provider) {
     let direct = Direct::new(Sandbox::new(script));
-    let provider = claude(&direct.settings(Cli::Claude), &direct.host());
+    let provider = claude_provider(&direct.settings(Cli::Claude), &direct.host());
     (direct, provider)
 }
 
@@ -100,7 +100,7 @@ fn an_unknown_session_is_an_error_or_a_new_one() {
         };
         assert_eq!(error.class(), FailureClass::SessionUnknown, "{error:?}");
         let mut talk = direct.open(&provider, Some(unknown), false).unwrap();
-        assert_eq!(talk.opened, Opened::Fresh);
+        assert_eq!(talk.opened, OpenMode::Fresh);
         let why_not = talk.why_not.clone().unwrap();
         assert!(why_not.contains(unknown), "{why_not}");
         assert_ne!(talk.native_id(), unknown);
@@ -122,7 +122,7 @@ fn what_a_turn_used_is_the_turns_own() {
     talk.close();
 
     let mut talk = direct.open(&provider, Some(&id), true).unwrap();
-    assert_eq!((talk.opened, talk.native_id()), (Opened::Resumed, id));
+    assert_eq!((talk.opened, talk.native_id()), (OpenMode::Resumed, id));
     let (_, usage) = finished(talk.say("four"));
     assert_eq!(usage, usual(), "after a resume");
     let seen = direct.sandbox.model().turns().last().unwrap().prompts();
@@ -166,7 +166,7 @@ fn what_is_always_allowed_is_not_asked_again_and_not_kept() {
     let always = |request: &PermissionRequest| {
         let mut options = request.options.iter();
         let always = options.find(|option| option.kind == PermissionKind::AllowAlways);
-        PermissionAnswer::Choose(always.unwrap().id.clone())
+        PermissionAnswer::Selected(always.unwrap().id.clone())
     };
     let first = talk.follow("make", always, |_| Then::Nothing);
     assert_eq!(first.asked.len(), 1);
@@ -201,7 +201,7 @@ fn after_a_cancel_the_same_process_goes_on() {
         AgentEvent::Text(_) => Then::Cancel,
         _ => Then::Nothing,
     };
-    let turned = talk.follow("stall", PermissionRequest::reject, cancel_at_words);
+    let turned = talk.follow("stall", PermissionRequest::reject_answer, cancel_at_words);
     assert_eq!(turned.end.unwrap().reason, StopReason::Cancelled);
     assert!(turned.text.starts_with("one two"), "{}", turned.text);
     assert_eq!(answer(&mut talk, "next"), "You said: next");
@@ -280,7 +280,7 @@ fn failures_are_told_apart_and_survived() {
             failure != Failure::Cut,
             "{turned:#?}"
         );
-        let failure = error.failure("2026-11-16T00:00:00Z".parse().unwrap());
+        let failure = error.to_failure("2026-11-16T00:00:00Z".parse().unwrap());
         let retry_at = (class == RateLimited).then(|| "2026-11-16T00:00:01Z".parse().unwrap());
         assert_eq!(failure.retry_at, retry_at, "{prompt}");
     }
@@ -301,7 +301,7 @@ fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
     );
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
-    let turned = talk.follow("background", PermissionRequest::allow_once, |_| {
+    let turned = talk.follow("background", PermissionRequest::allow_answer, |_| {
         Then::Nothing
     });
     assert_eq!(finished(turned).0, "I start it.It runs.");
@@ -353,9 +353,9 @@ fn an_edit_comes_with_its_diff() {
         )
     });
     let direct = Direct::new(sandbox);
-    let provider = claude(&direct.settings(Cli::Claude), &direct.host());
+    let provider = claude_provider(&direct.settings(Cli::Claude), &direct.host());
     let mut talk = direct.begin(&provider);
-    let turned = talk.follow("write", PermissionRequest::allow_once, |_| Then::Nothing);
+    let turned = talk.follow("write", PermissionRequest::allow_answer, |_| Then::Nothing);
     let last = turned.events.iter().rev().find_map(|event| match event {
         AgentEvent::Tool(call) => Some(call.clone()),
         _ => None,
@@ -394,7 +394,7 @@ fn our_own_tools_are_in_sight_and_need_no_permission() {
     std::fs::write(&server, SERVER).unwrap();
     direct.mcp = vec![McpServer {
         name: "segue".to_owned(),
-        reach: McpReach::Program {
+        endpoint: McpEndpoint::Program {
             command: direct.sandbox.path().join("bin/node").display().to_string(),
             args: vec![server.display().to_string()],
             env: Vec::new(),
@@ -417,15 +417,15 @@ fn it_tells_its_version_and_ends_where_it_is_not_understood() {
     let version = probe.version.unwrap();
     assert!(version.starts_with("2."), "{version}");
 
-    let settings = Settings {
+    let settings = ProviderSettings {
         args: vec!["--no-such-option".to_owned()],
         ..direct.settings(Cli::Claude)
     };
-    let provider = claude(&settings, &direct.host());
+    let provider = claude_provider(&settings, &direct.host());
     let Err(error) = direct.open(&provider, None, true) else {
         panic!("it was opened");
     };
-    let failure = error.failure("2026-11-16T00:00:00Z".parse().unwrap());
+    let failure = error.to_failure("2026-11-16T00:00:00Z".parse().unwrap());
     assert_eq!(failure.class, FailureClass::Crashed);
     assert!(failure.stderr.unwrap().contains("--no-such-option"));
 }

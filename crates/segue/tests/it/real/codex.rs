@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
-use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason};
+use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason};
 use segue_testkit::model::{Failure, Reply, Script, Usage};
 
 use self::direct::{Direct, Wanted, rollouts};
@@ -69,8 +69,8 @@ fn usage_is_of_the_turn() {
         let id = conversation.native_id().unwrap().to_string();
         codex.close(conversation);
         let opening = codex.resume(&id);
-        assert_eq!(opening.opened, Opened::Resumed, "{transport}");
-        let mut conversation = opening.conversation;
+        assert_eq!(opening.open_mode, OpenMode::Resumed, "{transport}");
+        let mut conversation = opening.connection;
         for (prompt, input) in [("second", 200), ("third", 400)] {
             let usage = codex.turn(conversation.as_mut(), prompt, nobody).usage();
             assert_eq!(
@@ -127,9 +127,9 @@ fn an_unknown_thread_is_refused_or_begun_anew_and_said() {
                 "{transport} {id}"
             );
             let opening = codex.resume(id);
-            assert_eq!(opening.opened, Opened::Fresh, "{transport} {id}");
-            assert!(opening.why_not.is_some(), "{transport} {id}");
-            codex.close(opening.conversation);
+            assert_eq!(opening.open_mode, OpenMode::Fresh, "{transport} {id}");
+            assert!(opening.fallback_reason.is_some(), "{transport} {id}");
+            codex.close(opening.connection);
         }
         assert_eq!(codex.rollouts().len(), 0, "{transport} made a thread");
         assert_eq!(codex.sandbox.model().requests().len(), 0, "{transport}");
@@ -169,10 +169,10 @@ fn a_thread_of_a_newer_codex_is_left_alone() {
         let error = codex.open(strict).err().unwrap();
         assert_eq!(error.class(), FailureClass::SessionUnknown, "{transport}");
         let opening = codex.resume(&id);
-        assert_eq!(opening.opened, Opened::Fresh, "{transport}");
-        let why = opening.why_not.unwrap();
+        assert_eq!(opening.open_mode, OpenMode::Fresh, "{transport}");
+        let why = opening.fallback_reason.unwrap();
         assert!(why.contains("Codex 0.999.0, this one is 0.166.0"), "{why}");
-        let mut conversation = opening.conversation;
+        let mut conversation = opening.connection;
         codex.turn(conversation.as_mut(), "again", nobody).usage();
         assert_ne!(conversation.native_id().unwrap().as_str(), id);
         codex.close(conversation);
@@ -262,7 +262,7 @@ fn exec_does_not_work_outside_of_a_repository() {
         permissions: PermissionPolicy::AllowAll,
         ..codex.wanted()
     };
-    let mut conversation = codex.open(wanted).unwrap().conversation;
+    let mut conversation = codex.open(wanted).unwrap().connection;
     let error = codex.turn(conversation.as_mut(), "hello", nobody).end;
     let error = error.unwrap_err();
     assert_eq!(error.class(), FailureClass::UntrustedFolder, "{error:?}");

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use segue_agents::{
-    Agent, AgentError, Conversation, Host, Leash, OpenRequest, Provider, Settings, Step,
+    Agent, AgentError, AgentConnection, AgentHost, LeashCommand, OpenRequest, Provider, ProviderSettings, ConnectionEvent,
 };
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
-use segue_core::session::{AgentEvent, Opened, TurnEnd};
+use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -32,7 +32,7 @@ impl Direct {
     }
 
     /// Where the CLI runs: on a leash that has the environment of the sandbox and nothing else.
-    pub(crate) fn host(&self) -> Host {
+    pub(crate) fn host(&self) -> AgentHost {
         let environment = self.sandbox.command(Cli::Claude);
         let mut args = vec!["-i".into()];
         for (name, value) in environment.get_envs() {
@@ -42,23 +42,23 @@ impl Direct {
             args.push(variable);
         }
         args.extend([env!("CARGO_BIN_EXE_segue").into(), "leash".into()]);
-        Host {
-            leash: Leash {
+        AgentHost {
+            leash: LeashCommand {
                 program: self.sandbox.path().join("bin/env"),
                 args,
             },
             version: "0",
-            kept: self.sandbox.path().join("kept"),
-            path: "".into(),
-            outside: crate::real::stage::OUTSIDE,
+            agent_files_dir: self.sandbox.path().join("kept"),
+            search_path: "".into(),
+            system: crate::real::stage::OUTSIDE,
         }
     }
 
     /// Settings for one CLI and nothing else.
-    pub(crate) fn settings(&self, cli: Cli) -> Settings {
-        Settings {
+    pub(crate) fn settings(&self, cli: Cli) -> ProviderSettings {
+        ProviderSettings {
             program: Some(PathBuf::from(self.sandbox.command(cli).get_program())),
-            ..Settings::default()
+            ..ProviderSettings::default()
         }
     }
 
@@ -72,21 +72,21 @@ impl Direct {
         let request = OpenRequest {
             cwd: self.sandbox.project(),
             native_id: native_id.map(|id| NativeId::parse(id).unwrap()),
-            from: None,
+            branch_point: None,
             strict,
             permissions: PermissionPolicy::Ask,
             role: None,
             model: None,
             mcp: self.mcp.clone(),
             timeout: LIMIT,
-            started: watch::channel(None).0,
+            process_sender: watch::channel(None).0,
         };
         let opening = self.runtime.block_on(provider.open(&request))?;
         Ok(Talk {
             direct: self,
-            conversation: opening.conversation,
-            opened: opening.opened,
-            why_not: opening.why_not,
+            conversation: opening.connection,
+            opened: opening.open_mode,
+            why_not: opening.fallback_reason,
         })
     }
 
@@ -104,8 +104,8 @@ impl Direct {
 /// An open conversation.
 pub(crate) struct Talk<'a> {
     direct: &'a Direct,
-    pub(crate) conversation: Box<dyn Conversation>,
-    pub(crate) opened: Opened,
+    pub(crate) conversation: Box<dyn AgentConnection>,
+    pub(crate) opened: OpenMode,
     pub(crate) why_not: Option<String>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) enum Then {
 impl Talk<'_> {
     /// One turn; everything that is asked is refused.
     pub(crate) fn say(&mut self, prompt: &str) -> Turned {
-        self.follow(prompt, PermissionRequest::reject, |_| Then::Nothing)
+        self.follow(prompt, PermissionRequest::reject_answer, |_| Then::Nothing)
     }
 
     /// One turn with answers to what is asked, and a say in what happens at each event.
@@ -143,13 +143,13 @@ impl Talk<'_> {
             ..
         } = self;
         direct.block_on(async {
-            conversation.send(prompt).await.unwrap();
+            conversation.send_prompt(prompt).await.unwrap();
             let (mut text, mut events, mut asked) = (String::new(), Vec::new(), Vec::new());
             loop {
-                let step = tokio::time::timeout(LIMIT, conversation.next()).await;
+                let step = tokio::time::timeout(LIMIT, conversation.next_event()).await;
                 match step.unwrap_or_else(|_| panic!("{prompt:.80} has no end: {events:#?}")) {
-                    Step::Named(_) => {}
-                    Step::Event(event) => {
+                    ConnectionEvent::NativeIdReported(_) => {}
+                    ConnectionEvent::Event(event) => {
                         if let AgentEvent::Text(words) = &event {
                             text += words;
                         }
@@ -158,11 +158,11 @@ impl Talk<'_> {
                         }
                         events.push(event);
                     }
-                    Step::Ask(request, reply) => {
+                    ConnectionEvent::PermissionRequested(request, reply) => {
                         reply(answer(&request));
                         asked.push(request);
                     }
-                    Step::Done(end) => {
+                    ConnectionEvent::TurnEnded(end) => {
                         return Turned {
                             text,
                             events,
@@ -186,7 +186,7 @@ impl Talk<'_> {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.conversation.process().unwrap().pid
+        self.conversation.process_identity().unwrap().pid
     }
 
     /// Ends it politely; fails if anything of it still runs.

@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use segue_catalog::{Opencode, Reader};
+use segue_catalog::{OpencodeReader, Reader};
 use segue_testkit::model::{Call, Reply, Script};
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
 use serde_json::Value;
@@ -141,9 +141,9 @@ fn assert_gone(stage: &Stage, id: &str) {
         "nothing was asked"
     );
     if stage.way.provider == "acp:opencode" {
-        let reader = Opencode::new(stage.sandbox.home().join(".local/share/opencode"));
-        let found = reader.find().found;
-        let mut ids = found.iter().map(|found| reader.head(found).unwrap().id);
+        let reader = OpencodeReader::new(stage.sandbox.home().join(".local/share/opencode"));
+        let found = reader.scan_sessions().locations;
+        let mut ids = found.iter().map(|found| reader.read_head(found).unwrap().id);
         assert!(ids.all(|found| found.as_str() != id), "{id}");
     } else {
         let id = if stage.way.provider == "gemini" {
@@ -405,12 +405,12 @@ fn opencode_is_copied_in_its_own_words() {
     let sandbox = Sandbox::new(Script::new().on("run", steps));
     let ran = sandbox.run(Cli::Opencode, ["run", "run it"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let reader = Opencode::new(sandbox.home().join(".local/share/opencode"));
-    let found = reader.find().found.remove(0);
-    let id = reader.head(&found).unwrap().id;
+    let reader = OpencodeReader::new(sandbox.home().join(".local/share/opencode"));
+    let found = reader.scan_sessions().locations.remove(0);
+    let id = reader.read_head(&found).unwrap().id;
     let mut ours = Vec::new();
-    let keeping = reader.keeping().unwrap();
-    keeping.export(&found, id.as_str(), &mut ours).unwrap();
+    let keeping = reader.storage().unwrap();
+    keeping.export_session(&found, id.as_str(), &mut ours).unwrap();
     let ran = sandbox.run(Cli::Opencode, ["export", id.as_str()]);
     let mut ours: Value = serde_json::from_slice(&ours).unwrap();
     let mut theirs: Value = serde_json::from_str(&ran.stdout).unwrap();

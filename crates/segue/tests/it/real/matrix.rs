@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use segue_agents::{Provider, Settings, acp, claude, gemini};
+use segue_agents::{Provider, ProviderSettings, claude_provider, gemini_provider};
 use segue_core::id::ProviderId;
 use segue_core::session::StopReason;
 use segue_testkit::model::{Call, Failure, Reply, Script};
@@ -396,30 +396,30 @@ fn takes_any_prompt_and_survives_failures(way: Way) {
 fn acp_provider(direct: &Direct, way: Way) -> Provider {
     let home = |name| direct.sandbox.home().join(name);
     let adapter = |cli| Some(direct.sandbox.command(cli).get_program().into());
-    let settings = |cli| Settings {
+    let settings = |cli| ProviderSettings {
         transports: vec!["acp".to_owned()],
         ..direct.settings(cli)
     };
     let host = direct.host();
     match way.provider {
-        "claude" => claude(
-            &Settings {
+        "claude" => claude_provider(
+            &ProviderSettings {
                 adapter: adapter(Cli::ClaudeAcp),
                 home: home(".claude"),
                 ..settings(Cli::Claude)
             },
             &host,
         ),
-        "gemini" => gemini(
-            &Settings {
+        "gemini" => gemini_provider(
+            &ProviderSettings {
                 home: home(".gemini"),
                 ..settings(Cli::Gemini)
             },
             &host,
         ),
-        name => acp(
+        name => segue_agents::acp_provider(
             &ProviderId::parse(name).unwrap(),
-            &Settings {
+            &ProviderSettings {
                 args: vec!["acp".to_owned()],
                 ..settings(Cli::Opencode)
             },
@@ -446,7 +446,7 @@ macro_rules! scenes {
 }
 
 scenes! {
-    // `claude` checks prompts and failures of this one more closely.
+    // `claude_provider` checks prompts and failures of this one more closely.
     claude_stream_json: "claude" "stream-json",
         converses continues_what_was_begun_elsewhere keeps_to_the_policy serves_two_at_once;
     claude_acp: "claude" "acp",
@@ -464,7 +464,7 @@ scenes! {
     gemini_acp: "gemini" "acp",
         converses continues_what_was_begun_elsewhere keeps_to_the_policy serves_two_at_once
         takes_any_prompt_and_survives_failures;
-    // `gemini` checks prompts, failures and permissions of these two more closely.
+    // `gemini_provider` checks prompts, failures and permissions of these two more closely.
     gemini_stream_json: "gemini" "stream-json",
         converses continues_what_was_begun_elsewhere serves_two_at_once;
     gemini_json: "gemini" "json",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
-use segue_agents::Outside;
+use segue_agents::SystemFns;
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// The time, and numbers that are as good as drawn.
-pub(crate) const OUTSIDE: Outside = Outside {
+pub(crate) const OUTSIDE: SystemFns = SystemFns {
     now: Timestamp::now,
     random: || {
         let seen = RandomState::new().hash_one(Timestamp::now());

@@ -1,6 +1,6 @@
 //! Real CLIs as summarisers: asked in a session of their own that nobody sees again.
 
-use segue_core::checkpoint::SUMMARISER;
+use segue_core::checkpoint::SUMMARISER_PROMPT_PREFIX;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::real::stage::{Stage, Way};
 
 fn sums_up(way: Way) {
     let answer = r#"{"decisions": ["SQLite for the cache, since it is one file"]}"#;
-    let script = Script::new().on(SUMMARISER, [Reply::say(answer)]);
+    let script = Script::new().on(SUMMARISER_PROMPT_PREFIX, [Reply::say(answer)]);
     let stage = Stage::new(way, script);
     let first = stage.says(&["Use SQLite for the cache, it is one file."]);
     let id = first["session_id"].as_str().unwrap();
@@ -24,7 +24,7 @@ fn sums_up(way: Way) {
     let compacted: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(compacted["summary"]["version"], 2, "{way:?}: {ran:#?}");
     let asked = stage.sandbox.model().turns().pop().unwrap();
-    assert!(asked.contains(SUMMARISER), "{way:?}: {asked:#?}");
+    assert!(asked.contains(SUMMARISER_PROMPT_PREFIX), "{way:?}: {asked:#?}");
     if way.provider == "claude" {
         assert_eq!(asked.tools(), Vec::<String>::new());
     }

@@ -3,99 +3,104 @@
 use segue_core::id::ProviderId;
 use segue_engine::{EngineError, Target};
 
-use super::{Talk, one};
+use super::{ReplState, session_ref_args};
 use crate::commands::session;
 use crate::error::CliError;
-use crate::terminal::say;
+use crate::terminal::eprint_line;
 
-impl Talk {
+impl ReplState {
     /// Returns the provider of the next prompt. `None` if it is not known yet.
-    pub(super) fn answers(&self) -> Option<&ProviderId> {
-        self.terms.provider.as_ref().or(self.agent.as_ref())
+    pub(super) fn next_provider(&self) -> Option<&ProviderId> {
+        self.options.provider.as_ref().or(self.agent.as_ref())
     }
 
     /// Reports a handoff of the session by another process. The new provider answers, unless the user chose another in
     /// this conversation.
-    pub(super) async fn notice_handoff(&mut self) {
-        let (Some(id), Some(before)) = (self.session(), &self.agent) else {
+    pub(super) async fn apply_external_handoff(&mut self) {
+        let (Some(id), Some(previous)) = (self.session_id(), &self.agent) else {
             return;
         };
         // The prompt reports any error of the session.
         let Ok(session) = self.app.engine.session(id).await else {
             return;
         };
-        let now = session.provider;
-        if now == *before {
+        let current = session.provider;
+        if current == *previous {
             return;
         }
-        match &self.terms.provider {
-            Some(chosen) if *chosen != now => say(&format!(
-                "the session was handed to {now} elsewhere; {chosen} takes it back, as you chose"
+        match &self.options.provider {
+            Some(selected) if *selected != current => eprint_line(&format!(
+                "the session was handed to {current} elsewhere; {selected} takes it back, as you chose"
             )),
             Some(_) => {}
             None => {
-                say(&format!(
-                    "the session was handed to {now} elsewhere, who answers from now on"
+                eprint_line(&format!(
+                    "the session was handed to {current} elsewhere, who answers from now on"
                 ));
                 // Names of models are specific to a provider.
-                self.terms.model = None;
+                self.options.model = None;
             }
         }
-        self.agent = Some(now);
+        self.agent = Some(current);
     }
 
     /// Sets the provider for the following prompts.
-    pub(super) fn hand_to(&mut self, agent: ProviderId) -> Result<(), CliError> {
+    pub(super) fn set_provider(&mut self, agent: ProviderId) -> Result<(), CliError> {
         if !self.agents.contains(&agent) {
-            return Err(self.unknown(agent));
+            return Err(self.unknown_provider_error(agent));
         }
-        if self.answers() == Some(&agent) {
-            say(&format!("{agent} answers already"));
+        if self.next_provider() == Some(&agent) {
+            eprint_line(&format!("{agent} answers already"));
             return Ok(());
         }
-        let told = match &self.target {
-            Target::Session(_) | Target::Native(..) | Target::Continue => {
+        let brief_note = match &self.target {
+            Target::Session(_) | Target::Native(..) | Target::NewestInDirectory => {
                 ", which is told what was said"
             }
             // With another provider the scope has another session.
-            Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => "",
+            Target::Default | Target::New | Target::NewWithPurpose(_) | Target::Scope(_) => "",
         };
-        say(&format!("the next prompt goes to {agent}{told}"));
+        eprint_line(&format!("the next prompt goes to {agent}{brief_note}"));
         // Names of models are specific to a provider.
-        self.terms.model = None;
-        self.terms.provider = Some(agent);
+        self.options.model = None;
+        self.options.provider = Some(agent);
         Ok(())
     }
 
     /// Hands the session over immediately. Without a session, only sets the provider for the next prompt.
-    pub(super) async fn handoff(&mut self, agent: ProviderId) -> Result<(), CliError> {
-        let Some(id) = self.target.conversation() else {
-            return self.hand_to(agent);
+    pub(super) async fn hand_off(&mut self, agent: ProviderId) -> Result<(), CliError> {
+        let Some(id) = self.target.conversation_id() else {
+            return self.set_provider(agent);
         };
-        let (session, words) = session::hand_over(&self.app, &one(&id)?.id, &agent).await?;
-        say(&words);
+        let (session, message) =
+            session::hand_off_session(&self.app, &session_ref_args(&id)?.id, &agent).await?;
+        eprint_line(&message);
         self.target = Target::Session(session.id);
-        if self.answers() != Some(&agent) {
+        if self.next_provider() != Some(&agent) {
             // Names of models are specific to a provider.
-            self.terms.model = None;
+            self.options.model = None;
         }
-        self.terms.provider = None;
+        self.options.provider = None;
         self.agent = Some(agent);
         Ok(())
     }
 
     /// Checks that a provider can be run, directly or over ACP.
-    pub(super) fn check_driven(&self, provider: &ProviderId) -> Result<(), CliError> {
+    pub(super) fn check_drivable(&self, provider: &ProviderId) -> Result<(), CliError> {
         let over_acp = format!("acp:{provider}");
         let mut agents = self.agents.iter();
         if agents.any(|agent| agent == provider || agent.as_str() == over_acp) {
             return Ok(());
         }
-        Err(self.unknown(provider.clone()))
+        Err(self.unknown_provider_error(provider.clone()))
     }
 
-    fn unknown(&self, provider: ProviderId) -> CliError {
-        let known = self.agents.clone();
-        EngineError::UnknownProvider { provider, known }.into()
+    fn unknown_provider_error(&self, provider: ProviderId) -> CliError {
+        let available = self.agents.clone();
+        EngineError::UnknownProvider {
+            provider,
+            available,
+        }
+        .into()
     }
 }

@@ -3,22 +3,23 @@
 use segue_core::session::{Session, TurnNumberError, plan_fork, plan_revert};
 use segue_engine::{Conversation, ConversationId, EngineError, Target};
 
-use super::{Talk, by_id, one};
-use crate::commands::session::revert::{branch, messages, take_for};
+use super::{ReplState, session_ref, session_ref_args};
+use crate::commands::session::revert::{find_or_adopt_checked, fork_in_origin_directory, messages};
 use crate::error::CliError;
-use crate::terminal::{clean, say, say_decision};
+use crate::terminal::{eprint_decision, eprint_line, strip_control_chars};
 
-impl Talk {
+impl ReplState {
     /// Returns the session of the conversation for a change at one of its turns. Adopts a native session, unless
     /// `check` rejects its number of turns.
-    async fn own(
+    async fn find_or_adopt_session(
         &mut self,
         check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
     ) -> Result<Session, CliError> {
-        match self.conversation()? {
-            ConversationId::Session(id) => self.app.find(&by_id(&id)).await,
+        match self.conversation_id()? {
+            ConversationId::Session(id) => self.app.find_session(&session_ref(&id)).await,
             native @ ConversationId::Native(..) => {
-                let session = take_for(&self.app, &one(&native)?.id, check).await?;
+                let session =
+                    find_or_adopt_checked(&self.app, &session_ref_args(&native)?.id, check).await?;
                 self.target = Target::Session(session.id.clone());
                 Ok(session)
             }
@@ -26,74 +27,85 @@ impl Talk {
     }
 
     /// Returns the number of turns, without adopting a native session.
-    async fn turns(&self) -> Result<u32, CliError> {
-        match self.app.find_any(&one(&self.conversation()?)?.id).await? {
+    async fn count_turns(&self) -> Result<u32, CliError> {
+        match self
+            .app
+            .find_conversation(&session_ref_args(&self.conversation_id()?)?.id)
+            .await?
+        {
             Conversation::Session(session, _) => Ok(session.turns),
             Conversation::Native(native) => {
-                let turns = self.app.engine.survey(&native.session)?.turns.len();
+                let turns = self.app.engine.read_outline(&native.session)?.turns.len();
                 Ok(u32::try_from(turns).unwrap_or(u32::MAX))
             }
         }
     }
 
-    pub(super) async fn back_to_turn(&mut self, turn: Option<i64>) -> Result<(), CliError> {
+    pub(super) async fn revert_to_turn(&mut self, turn: Option<i64>) -> Result<(), CliError> {
         let Some(turn) = turn else {
-            let turns = self.turns().await?;
-            say(&format!(
+            let turns = self.count_turns().await?;
+            eprint_line(&format!(
                 "Current session has {turns} turn(s).\nUsage: /backtoturn N\n\
                  /history shows the numbers. All turns after turn N will be removed; /undo brings them back."
             ));
             return Ok(());
         };
-        let session = self.own(|turns| plan_revert(turns, turn)).await?;
-        match self.app.engine.revert(&session, turn).await {
-            Ok(reverted) => {
-                reverted.decisions.iter().for_each(say_decision);
-                say(&clean(&messages::reverted(
-                    &reverted,
+        let session = self
+            .find_or_adopt_session(|turns| plan_revert(turns, turn))
+            .await?;
+        match self.app.engine.revert_session(&session, turn).await {
+            Ok(outcome) => {
+                outcome.decisions.iter().for_each(eprint_decision);
+                eprint_line(&strip_control_chars(&messages::format_revert(
+                    &outcome,
                     "/undo takes it back.",
                 )));
                 Ok(())
             }
-            Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
-                say(&messages::already(turns));
+            Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
+                eprint_line(&messages::format_already_at_turn(turns));
                 Ok(())
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    pub(super) async fn undo(&mut self) -> Result<(), CliError> {
-        let session = match self.conversation()? {
-            ConversationId::Session(id) => self.app.find(&by_id(&id)).await?,
+    pub(super) async fn undo_revert(&mut self) -> Result<(), CliError> {
+        let session = match self.conversation_id()? {
+            ConversationId::Session(id) => self.app.find_session(&session_ref(&id)).await?,
             // Only recorded sessions have head moves.
             ConversationId::Native(..) => {
                 return Err(CliError::usage("there is no revert to undo"));
             }
         };
-        let undone = self.app.engine.undo(&session).await?;
-        undone.decisions.iter().for_each(say_decision);
-        let again = format!("segue session fork {}", undone.session.id);
-        say(&clean(&messages::undone(&undone, &again)));
+        let outcome = self.app.engine.undo_revert(&session).await?;
+        outcome.decisions.iter().for_each(eprint_decision);
+        let fork_command = format!("segue session fork {}", outcome.session.id);
+        eprint_line(&strip_control_chars(&messages::format_undo(
+            &outcome,
+            &fork_command,
+        )));
         Ok(())
     }
 
     /// Forks the session and switches to the fork. Ends the agent of the original session.
-    pub(super) async fn fork(&mut self, at: Option<i64>) -> Result<(), CliError> {
-        let session = self.own(|turns| plan_fork(turns, at)).await?;
-        let forked = branch(&self.app, &session, at, None).await?;
-        forked.decisions.iter().for_each(say_decision);
+    pub(super) async fn fork_session(&mut self, at: Option<i64>) -> Result<(), CliError> {
+        let session = self
+            .find_or_adopt_session(|turns| plan_fork(turns, at))
+            .await?;
+        let outcome = fork_in_origin_directory(&self.app, &session, at, None).await?;
+        outcome.decisions.iter().for_each(eprint_decision);
         self.close_agents().await;
-        say(&format!(
+        eprint_line(&format!(
             "going on with {}, which branches off from {} after turn {}{}; /resume {} goes back",
-            forked.session.id,
-            forked.from,
-            forked.session.turns,
-            messages::left(&forked),
-            forked.from
+            outcome.session.id,
+            outcome.from,
+            outcome.session.turns,
+            messages::format_omitted_purpose(&outcome),
+            outcome.from
         ));
-        self.target = Target::Session(forked.session.id);
-        self.last = None;
+        self.target = Target::Session(outcome.session.id);
+        self.last_report = None;
         Ok(())
     }
 }

@@ -1,84 +1,89 @@
 //! Refinement of checkpoints in the background. Results are applied between two prompts.
 
 use segue_core::id::SessionId;
-use segue_engine::{EngineError, Proposal, Summariser};
+use segue_engine::{EngineError, Summariser, SummaryProposal};
 use tokio::task::JoinHandle;
 
-use super::Talk;
+use super::ReplState;
 use crate::error::CliError;
-use crate::terminal::{say, say_decision};
+use crate::terminal::{eprint_decision, eprint_line};
 
 /// The summariser and its current run.
 #[derive(Default)]
-pub(super) struct Summaries {
-    by: Option<Summariser>,
-    under_way: Option<Reading>,
+pub(super) struct BackgroundSummariser {
+    summariser: Option<Summariser>,
+    running_task: Option<SummaryTask>,
     /// Session and checkpoint that the summariser read last, whatever the result, because it does not read them twice.
-    read: Option<(SessionId, u32)>,
+    last_read: Option<(SessionId, u32)>,
 }
 
-type Reading = JoinHandle<Result<Option<Proposal>, EngineError>>;
+type SummaryTask = JoinHandle<Result<Option<SummaryProposal>, EngineError>>;
 
-impl Summaries {
+impl BackgroundSummariser {
     /// Creates the state for the configured summariser. Reports once if it is not available, and continues without it.
-    pub(super) fn by(summariser: Option<Result<Summariser, CliError>>) -> Self {
-        let by = summariser.and_then(|summariser| match summariser {
+    pub(super) fn new(summariser: Option<Result<Summariser, CliError>>) -> Self {
+        let available_summariser = summariser.and_then(|summariser| match summariser {
             Ok(summariser) => Some(summariser),
             Err(error) => {
-                say(&format!("segue: {}", error.message));
+                eprint_line(&format!("segue: {}", error.message));
                 None
             }
         });
         Self {
-            by,
+            summariser: available_summariser,
             ..Self::default()
         }
     }
 }
 
-impl Talk {
+impl ReplState {
     /// Applies the result of the summariser if it has finished. Does not wait for it.
-    pub(super) async fn take_up_summary(&mut self) {
-        let done = |reading: &mut Reading| reading.is_finished();
-        let Some(reading) = self.summaries.under_way.take_if(done) else {
+    pub(super) async fn apply_finished_summary(&mut self) {
+        let is_finished = |task: &mut SummaryTask| task.is_finished();
+        let Some(task) = self.background_summariser.running_task.take_if(is_finished) else {
             return;
         };
         // On any error the checkpoint that was made without a model is sufficient, and the next prompt reports the
         // problem.
-        let Ok(Ok(Some(proposal))) = reading.await else {
+        let Ok(Ok(Some(proposal))) = task.await else {
             return;
         };
-        if let Ok(taken) = self.app.engine.take_up(proposal).await {
-            taken.decisions.iter().for_each(say_decision);
+        if let Ok(outcome) = self.app.engine.apply_summary_proposal(proposal).await {
+            outcome.decisions.iter().for_each(eprint_decision);
         }
     }
 
     /// Starts the summariser on the latest checkpoint, unless it has read that or is running.
-    pub(super) async fn read_summary(&mut self) {
-        self.take_up_summary().await;
-        let (Some(by), Some(id)) = (self.summaries.by.clone(), self.session().cloned()) else {
+    pub(super) async fn start_summary(&mut self) {
+        self.apply_finished_summary().await;
+        let (Some(summariser), Some(id)) = (
+            self.background_summariser.summariser.clone(),
+            self.session_id().cloned(),
+        ) else {
             return;
         };
-        let Ok(Some(unread)) = self.app.engine.unread(&id).await else {
+        let Ok(Some(version)) = self.app.engine.unread_version(&id).await else {
             return;
         };
-        let what = (id.clone(), unread.n);
-        if self.summaries.under_way.is_some() || self.summaries.read.as_ref() == Some(&what) {
+        let checkpoint_key = (id.clone(), version.n);
+        if self.background_summariser.running_task.is_some()
+            || self.background_summariser.last_read.as_ref() == Some(&checkpoint_key)
+        {
             return;
         }
-        self.summaries.read = Some(what);
+        self.background_summariser.last_read = Some(checkpoint_key);
         let engine = self.app.engine.clone();
-        let reading = async move { engine.propose(&id, &by).await };
-        self.summaries.under_way = Some(tokio::spawn(reading));
+        let task = async move { engine.propose_summary(&id, &summariser).await };
+        self.background_summariser.running_task = Some(tokio::spawn(task));
     }
 
     /// Applies a finished result and cancels a running summariser.
-    pub(super) async fn end_summary(&mut self) {
-        self.take_up_summary().await;
-        if let Some(reading) = self.summaries.under_way.take() {
-            reading.abort();
+    pub(super) async fn cancel_summary(&mut self) {
+        self.apply_finished_summary().await;
+        if let Some(task) = self.background_summariser.running_task.take() {
+            task.abort();
             // The summariser's agent ends when the cancelled task is dropped.
-            let _ = reading.await;
+            let _ = task.await;
         }
     }
 }

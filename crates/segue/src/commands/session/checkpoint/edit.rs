@@ -6,73 +6,77 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use segue_core::checkpoint::{ItemKind, Slip, carried_over, form, formed, headed};
+use segue_core::checkpoint::{
+    EditFormError, ItemKind, kind_heading, parse_edit_form, rebase_edits, render_edit_form,
+};
 use segue_core::session::Session;
-use segue_engine::{Changed, CheckpointView};
+use segue_engine::{CheckpointChange, CheckpointView};
 
 use crate::app::App;
 use crate::error::CliError;
-use crate::terminal::{Style, say};
+use crate::terminal::{Style, eprint_line};
 
-pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliError> {
+pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange, CliError> {
     let view = app.engine.checkpoint(session, None).await?;
-    let now = view.version.n;
-    let draft = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
+    let active_version = view.version.n;
+    let draft_path = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
     // The name of a draft contains its version, because item numbers refer to that version.
-    let left = (1..=app.engine.versions(session).await?.len())
+    let existing_draft = (1..=app.engine.checkpoint_versions(session).await?.len())
         .filter_map(|n| u32::try_from(n).ok())
-        .rfind(|n| draft(*n).exists());
-    let then = left.unwrap_or(now);
-    let path = draft(then);
-    let base = if then == now {
+        .rfind(|n| draft_path(*n).exists());
+    let base_version = existing_draft.unwrap_or(active_version);
+    let path = draft_path(base_version);
+    let base = if base_version == active_version {
         view.clone()
     } else {
-        app.engine.checkpoint(session, Some(then)).await?
+        app.engine.checkpoint(session, Some(base_version)).await?
     };
-    let offered = text(session, &base);
-    if left.is_some() {
-        let mark = Style::stderr().yellow("segue:");
+    let initial_text = render_draft(session, &base);
+    if existing_draft.is_some() {
+        let prefix = Style::stderr().yellow("segue:");
         let path = path.display();
-        let since = if then == now {
+        let note = if base_version == active_version {
             String::new()
         } else {
-            format!("; what is new in checkpoint {now} stays as it is")
+            format!("; what is new in checkpoint {active_version} stays as it is")
         };
-        say(&format!(
-            "{mark} going on with what was left in {path}{since}; remove it to begin anew"
+        eprint_line(&format!(
+            "{prefix} going on with what was left in {path}{note}; remove it to begin anew"
         ));
     } else {
-        put(&path, &offered).map_err(|error| unusable(&path, &error))?;
+        write_draft(&path, &initial_text).map_err(|error| draft_file_error(&path, &error))?;
     }
     // While the editor runs, Ctrl-C is for the editor only.
     let interrupts = tokio::signal::unix::SignalKind::interrupt();
     let _ignored = tokio::signal::unix::signal(interrupts);
     let file = path.clone();
-    let edited = tokio::task::spawn_blocking(move || open(&editor(), &file, &offered)).await;
+    let edited =
+        tokio::task::spawn_blocking(move || run_editor(&editor_command(), &file, &initial_text))
+            .await;
     edited.map_err(|error| CliError::failed(error.to_string()))??;
-    let written = fs::read_to_string(&path).map_err(|error| unread(&path, &error))?;
-    if written.trim().is_empty() {
+    let draft_text = fs::read_to_string(&path).map_err(|error| draft_read_error(&path, &error))?;
+    if draft_text.trim().is_empty() {
         // An empty draft contains nothing to resume, and some editors empty the file when they fail.
         let _ = fs::remove_file(&path);
         let error = CliError::usage("nothing is left of it");
-        return Err(error.hint("nothing was changed; the next `edit` begins anew"));
+        return Err(error.with_hint("nothing was changed; the next `edit` begins anew"));
     }
-    let made = formed(&written, &base.checkpoint, view.version.covers)
-        .map_err(|slips| wrong(&slips, &path))?;
-    let made = carried_over(&base.checkpoint, &made, &view.checkpoint);
-    let changed = app
+    let edited_checkpoint = parse_edit_form(&draft_text, &base.checkpoint, view.version.covers)
+        .map_err(|errors| edit_form_error(&errors, &path))?;
+    let rebased = rebase_edits(&base.checkpoint, &edited_checkpoint, &view.checkpoint);
+    let change = app
         .engine
-        .write_checkpoint(session, now, made)
+        .write_checkpoint(session, active_version, rebased)
         .await
-        .map_err(|error| kept(error.into(), &path))?;
+        .map_err(|error| with_draft_hint(error.into(), &path))?;
     // The draft is no longer needed once its content is active.
     let _ = fs::remove_file(&path);
-    Ok(changed)
+    Ok(change)
 }
 
 /// Returns the text to edit, with instructions at the top.
-fn text(session: &Session, view: &CheckpointView) -> String {
-    let headings: Vec<&str> = ItemKind::ALL.into_iter().map(headed).collect();
+fn render_draft(session: &Session, view: &CheckpointView) -> String {
+    let headings: Vec<&str> = ItemKind::ALL.into_iter().map(kind_heading).collect();
     format!(
         "\
 # Checkpoint {} of session {}. One item a line, under its heading.
@@ -84,11 +88,11 @@ fn text(session: &Session, view: &CheckpointView) -> String {
         view.version.n,
         session.id,
         headings.join(", "),
-        form(&view.checkpoint)
+        render_edit_form(&view.checkpoint)
     )
 }
 
-fn put(path: &Path, text: &str) -> io::Result<()> {
+fn write_draft(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)
@@ -99,15 +103,15 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Returns the editor and its arguments, which no shell interprets.
-fn editor() -> Vec<String> {
-    let named = ["VISUAL", "EDITOR"].into_iter();
-    let mut named = named.filter_map(|name| std::env::var(name).ok());
-    let chosen = named.find(|command| !command.trim().is_empty());
-    let chosen = chosen.unwrap_or_else(|| "vi".to_owned());
-    chosen.split_whitespace().map(str::to_owned).collect()
+fn editor_command() -> Vec<String> {
+    let variables = ["VISUAL", "EDITOR"].into_iter();
+    let mut commands = variables.filter_map(|name| std::env::var(name).ok());
+    let configured = commands.find(|command| !command.trim().is_empty());
+    let command_line = configured.unwrap_or_else(|| "vi".to_owned());
+    command_line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn open(editor: &[String], path: &Path, offered: &str) -> Result<(), CliError> {
+fn run_editor(editor: &[String], path: &Path, initial_text: &str) -> Result<(), CliError> {
     let Some((program, args)) = editor.split_first() else {
         return Err(CliError::usage("there is no editor"));
     };
@@ -117,7 +121,7 @@ fn open(editor: &[String], path: &Path, offered: &str) -> Result<(), CliError> {
         Err(error) => Err(error),
     };
     // An unchanged draft is removed, so that the next `edit` starts from the beginning.
-    let is_untouched = fs::read_to_string(path).is_ok_and(|text| text == offered);
+    let is_untouched = fs::read_to_string(path).is_ok_and(|text| text == initial_text);
     if is_untouched {
         let _ = fs::remove_file(path);
     }
@@ -126,44 +130,44 @@ fn open(editor: &[String], path: &Path, offered: &str) -> Result<(), CliError> {
         Err(error) => {
             let text = format!("the editor {program:?} can't be started: {error}");
             let hint = "nothing was changed; set $VISUAL or $EDITOR to an editor that is here";
-            return Err(CliError::failed(text).hint(hint));
+            return Err(CliError::failed(text).with_hint(hint));
         }
     };
     Err(if is_untouched {
-        error.hint("nothing was changed")
+        error.with_hint("nothing was changed")
     } else {
-        kept(error, path)
+        with_draft_hint(error, path)
     })
 }
 
 /// Builds the error that lists the mistakes in the text by line.
-fn wrong(slips: &[Slip], path: &Path) -> CliError {
-    let told: Vec<String> = slips
+fn edit_form_error(errors: &[EditFormError], path: &Path) -> CliError {
+    let messages: Vec<String> = errors
         .iter()
-        .map(|slip| match slip.line {
-            0 => slip.what.clone(),
-            line => format!("line {line}: {}", slip.what),
+        .map(|error| match error.line {
+            0 => error.message.clone(),
+            line => format!("line {line}: {}", error.message),
         })
         .collect();
-    kept(CliError::usage(told.join("\n  ")), path)
+    with_draft_hint(CliError::usage(messages.join("\n  ")), path)
 }
 
-fn kept(error: CliError, path: &Path) -> CliError {
-    error.hint(format!(
+fn with_draft_hint(error: CliError, path: &Path) -> CliError {
+    error.with_hint(format!(
         "nothing was changed; what you wrote is in {}, and the next `edit` goes on with it",
         path.display()
     ))
 }
 
 /// Builds the error for a draft that cannot be read. The draft remains, unless the file is missing.
-fn unread(path: &Path, error: &io::Error) -> CliError {
-    let unusable = unusable(path, error);
+fn draft_read_error(path: &Path, error: &io::Error) -> CliError {
+    let cli_error = draft_file_error(path, error);
     match error.kind() {
-        io::ErrorKind::NotFound => unusable.hint("nothing was changed"),
-        _ => kept(unusable, path),
+        io::ErrorKind::NotFound => cli_error.with_hint("nothing was changed"),
+        _ => with_draft_hint(cli_error, path),
     }
 }
 
-fn unusable(path: &Path, error: &io::Error) -> CliError {
+fn draft_file_error(path: &Path, error: &io::Error) -> CliError {
     CliError::failed(format!("{} can't be used: {error}", path.display()))
 }

@@ -2,22 +2,27 @@
 
 use std::ops::ControlFlow;
 
-use segue_core::checkpoint::{Author, Item, ItemKind, Occasion, headed};
-use segue_core::number_format::figure;
+use segue_core::checkpoint::{
+    CheckpointItem, CheckpointReason, ItemAuthor, ItemKind, kind_heading,
+};
+use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{CheckpointView, Place};
+use segue_engine::{CheckpointView, VersionStatus};
 
-use crate::commands::session::stats::{bar, writes_unicode};
-use crate::terminal::{Style, ago, height, one_line, shorten, try_print, width, wrap};
+use crate::commands::session::stats::{draw_bar, has_unicode_locale};
+use crate::terminal::{
+    Style, format_age, shorten_to_width, terminal_height, terminal_width, to_single_line,
+    try_print_line, wrap,
+};
 
 /// Width of the bar for the complete budget.
-const BAR: usize = 20;
+const BUDGET_BAR_WIDTH: usize = 20;
 
 /// Maximum number of items of a kind that are shown, the newest.
-const SHOWN: usize = 8;
+const MAX_SHOWN_ITEMS: usize = 8;
 
 /// Kinds in the order of interest: the state of the work, then its rules, then all others.
-const ORDER: [ItemKind; 14] = [
+const KIND_ORDER: [ItemKind; 14] = [
     ItemKind::Goal,
     ItemKind::Focus,
     ItemKind::NextStep,
@@ -34,153 +39,163 @@ const ORDER: [ItemKind; 14] = [
     ItemKind::Note,
 ];
 
-pub(super) fn checkpoint(session: &Session, view: &CheckpointView, all: bool) {
+pub(super) fn print_checkpoint(session: &Session, view: &CheckpointView, all: bool) {
     let style = Style::stdout();
     let mut lines = Vec::new();
-    written(session, view, all, style, &mut lines);
+    push_checkpoint_lines(session, view, all, style, &mut lines);
     // The beginning is repeated at the end if it scrolled off the screen, because the user looks for it first.
-    if height().is_some_and(|height| lines.len() >= height) {
+    if terminal_height().is_some_and(|height| lines.len() >= height) {
         lines.extend([
             String::new(),
-            style.bold(&counts(view)),
-            budget(view, style),
+            style.bold(&format_counts(view)),
+            format_budget(view, style),
         ]);
     }
     for line in lines {
-        if let ControlFlow::Break(()) = try_print(&line) {
+        if let ControlFlow::Break(()) = try_print_line(&line) {
             return;
         }
     }
 }
 
-fn written(
+fn push_checkpoint_lines(
     session: &Session,
     view: &CheckpointView,
     all: bool,
     style: Style,
     lines: &mut Vec<String>,
 ) {
-    let mut print = |line: &str| lines.push(line.to_owned());
+    let mut push_line = |line: &str| lines.push(line.to_owned());
     let version = &view.version;
-    let title = one_line(session.title.as_str());
+    let title = to_single_line(session.title.as_str());
     let headline = format!("checkpoint {} of {}: {title}", version.n, session.id);
-    print(&style.bold(&shorten(&headline, width())));
-    let made = ago(version.at, jiff::Timestamp::now());
-    print(&format!("made {made}: {}", why(version.why)));
-    match view.place {
-        Place::InForce => {}
-        Place::Earlier => print("not in force: a later one took its place"),
-        Place::Elsewhere => {
-            print("not in force: it is about turns that do not lead to where the session is now");
+    push_line(&style.bold(&shorten_to_width(&headline, terminal_width())));
+    let age = format_age(version.at, jiff::Timestamp::now());
+    push_line(&format!("made {age}: {}", describe_reason(version.reason)));
+    match view.status {
+        VersionStatus::Active => {}
+        VersionStatus::Superseded => push_line("not in force: a later one took its place"),
+        VersionStatus::OffPath => {
+            push_line(
+                "not in force: it is about turns that do not lead to where the session is now",
+            );
         }
     }
-    let tokens = figure(version.tokens);
-    let summed = match version.covers {
+    let tokens = format_count(version.tokens);
+    let coverage = match version.covers {
         0 => format!("sums up in {tokens} tokens what was said before the session came"),
         1 => format!("sums up turn 1 in {tokens} tokens"),
         covers => format!("sums up turns 1 to {covers} in {tokens} tokens"),
     };
-    print(&format!(
-        "{summed}; the session has {} turn(s)",
+    push_line(&format!(
+        "{coverage}; the session has {} turn(s)",
         session.turns
     ));
-    print(&budget(view, style));
-    print("");
-    print(&style.bold(&counts(view)));
-    for kind in ORDER {
-        section(view, kind, all, style, &mut print);
+    push_line(&format_budget(view, style));
+    push_line("");
+    push_line(&style.bold(&format_counts(view)));
+    for kind in KIND_ORDER {
+        push_section(view, kind, all, style, &mut push_line);
     }
     if let Some(state) = &view.checkpoint.loop_state {
-        print("");
-        print(&style.bold(&format!("Loop of checks, round {}", state.iteration)));
-        for (what, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
+        push_line("");
+        push_line(&style.bold(&format!("Loop of checks, round {}", state.iteration)));
+        for (label, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
             if !checks.is_empty() {
-                print(&format!("      {what}: {}", one_line(&checks.join(", "))));
+                push_line(&format!(
+                    "      {label}: {}",
+                    to_single_line(&checks.join(", "))
+                ));
             }
         }
         if let Some(error) = &state.last_error {
-            print(&format!("      last error: {}", one_line(error)));
+            push_line(&format!("      last error: {}", to_single_line(error)));
         }
     }
 }
 
 /// Formats the usage of the budget and the saved tokens.
-fn budget(view: &CheckpointView, style: Style) -> String {
-    let fullness = view.fullness;
-    let unicode = writes_unicode(|name| std::env::var(name).ok());
-    let filled = bar(
-        fullness.held,
-        fullness.budget.max(fullness.held),
-        BAR,
+fn format_budget(view: &CheckpointView, style: Style) -> String {
+    let usage = view.budget_usage;
+    let unicode = has_unicode_locale(|name| std::env::var(name).ok());
+    let filled = draw_bar(
+        usage.used_tokens,
+        usage.budget.max(usage.used_tokens),
+        BUDGET_BAR_WIDTH,
         unicode,
     );
-    let rest = if unicode { "·" } else { "." };
-    let rest = rest.repeat(BAR.saturating_sub(filled.chars().count()));
+    let empty_cell = if unicode { "·" } else { "." };
+    let unfilled = empty_cell.repeat(BUDGET_BAR_WIDTH.saturating_sub(filled.chars().count()));
     format!(
         "{filled}{}  {} of {} tokens {}; {} saved in all",
-        style.dim(&rest),
-        figure(fullness.held),
-        figure(fullness.budget),
-        if fullness.is_open {
+        style.dim(&unfilled),
+        format_count(usage.used_tokens),
+        format_count(usage.budget),
+        if usage.is_resumable {
             "held"
         } else {
             "to be told next"
         },
-        figure(view.total_saved)
+        format_count(view.total_saved)
     )
 }
 
-fn counts(view: &CheckpointView) -> String {
+fn format_counts(view: &CheckpointView) -> String {
     let kinds = [
         (ItemKind::Done, "done"),
         (ItemKind::Pending, "open"),
         (ItemKind::Decision, "decided"),
         (ItemKind::Blocker, "in the way"),
     ];
-    let counted = kinds.map(|(kind, name)| format!("{} {name}", view.checkpoint.of(kind).count()));
-    counted.join(", ")
+    let counts =
+        kinds.map(|(kind, name)| format!("{} {name}", view.checkpoint.items_of_kind(kind).count()));
+    counts.join(", ")
 }
 
 /// Prints the items of a kind, each with its number and origin.
-fn section(
+fn push_section(
     view: &CheckpointView,
     kind: ItemKind,
     all: bool,
     style: Style,
-    print: &mut impl FnMut(&str),
+    push_line: &mut impl FnMut(&str),
 ) {
-    let items: Vec<&Item> = view.checkpoint.of(kind).collect();
+    let items: Vec<&CheckpointItem> = view.checkpoint.items_of_kind(kind).collect();
     if items.is_empty() {
         return;
     }
     let skipped = if all {
         0
     } else {
-        items.len().saturating_sub(SHOWN)
+        items.len().saturating_sub(MAX_SHOWN_ITEMS)
     };
-    print("");
-    print(&style.bold(headed(kind)));
+    push_line("");
+    push_line(&style.bold(kind_heading(kind)));
     if skipped > 0 {
-        let more =
+        let note =
             format!("      {skipped} earlier ones are not shown (show --all; /checkpoint all)");
-        print(&style.dim(&more));
+        push_line(&style.dim(&note));
     }
-    let room = width().map(|width| width.saturating_sub(6));
+    let text_width = terminal_width().map(|width| width.saturating_sub(6));
     for item in items.into_iter().skip(skipped) {
-        let line = format!("{}  {}", one_line(&words(item)), origin(item));
-        let mark = if item.pinned { "*" } else { " " };
-        for (index, piece) in wrap(&line, room).into_iter().enumerate() {
+        let line = format!(
+            "{}  {}",
+            to_single_line(&item_text(item)),
+            format_origin(item)
+        );
+        let marker = if item.pinned { "*" } else { " " };
+        for (index, wrapped_line) in wrap(&line, text_width).into_iter().enumerate() {
             if index == 0 {
-                print(&format!("{:>4}{mark} {piece}", item.id));
+                push_line(&format!("{:>4}{marker} {wrapped_line}", item.id));
             } else {
-                print(&format!("      {piece}"));
+                push_line(&format!("      {wrapped_line}"));
             }
         }
     }
 }
 
 /// Returns the text of an item, with its subject.
-pub(super) fn words(item: &Item) -> String {
+pub(super) fn item_text(item: &CheckpointItem) -> String {
     match (&item.subject, item.kind) {
         (Some(subject), ItemKind::File | ItemKind::Command | ItemKind::Check) => {
             format!("{subject}: {}", item.text)
@@ -190,32 +205,32 @@ pub(super) fn words(item: &Item) -> String {
 }
 
 /// Describes the origin of an item.
-pub(super) fn origin(item: &Item) -> String {
-    let by = match item.by {
-        Author::Record => "",
-        Author::Summary => ", by the summariser",
-        Author::Person => ", by you",
+pub(super) fn format_origin(item: &CheckpointItem) -> String {
+    let author = match item.author {
+        ItemAuthor::Extraction => "",
+        ItemAuthor::Summariser => ", by the summariser",
+        ItemAuthor::User => ", by you",
     };
-    let from = match (item.turn, item.by) {
+    let source = match (item.turn, item.author) {
         // The item does not come from a turn of this session.
-        (0, Author::Record | Author::Summary) => "came with the session".to_owned(),
-        (0, Author::Person) => "by you".to_owned(),
-        (turn, _) => format!("turn {turn}{by}"),
+        (0, ItemAuthor::Extraction | ItemAuthor::Summariser) => "came with the session".to_owned(),
+        (0, ItemAuthor::User) => "by you".to_owned(),
+        (turn, _) => format!("turn {turn}{author}"),
     };
     let pinned = if item.pinned { ", pinned" } else { "" };
-    format!("({from}{pinned})")
+    format!("({source}{pinned})")
 }
 
 /// Describes why a version was made.
-pub(super) fn why(why: Occasion) -> &'static str {
-    match why {
-        Occasion::Budget => "the budget was nearly full",
-        Occasion::Asked => "it was asked for",
-        Occasion::Told => "a new native session could not be told everything",
-        Occasion::Summed => "a summariser had something to add",
-        Occasion::Pinned => "pins were changed",
-        Occasion::Edited => "it was edited",
-        Occasion::Restored => "an earlier one was restored",
-        Occasion::Imported => "it came with the session",
+pub(super) fn describe_reason(reason: CheckpointReason) -> &'static str {
+    match reason {
+        CheckpointReason::Budget => "the budget was nearly full",
+        CheckpointReason::Requested => "it was asked for",
+        CheckpointReason::BriefTooLarge => "a new native session could not be told everything",
+        CheckpointReason::Summarised => "a summariser had something to add",
+        CheckpointReason::Pinned => "pins were changed",
+        CheckpointReason::Edited => "it was edited",
+        CheckpointReason::Restored => "an earlier one was restored",
+        CheckpointReason::Imported => "it came with the session",
     }
 }

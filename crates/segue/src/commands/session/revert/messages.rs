@@ -1,88 +1,88 @@
 //! Messages for the results and plans of revert, undo and fork.
 
 use segue_core::session::Effects;
-use segue_engine::{Forked, RevertPlan, Reverted};
+use segue_engine::{ForkOutcome, RevertOutcome, RevertPlan};
 
-pub(in crate::commands) fn already(turns: u32) -> String {
+pub(in crate::commands) fn format_already_at_turn(turns: u32) -> String {
     format!("Already at turn {turns}, no changes made.")
 }
 
-/// Describes the result of a revert. `back` tells the user how to undo it.
-pub(in crate::commands) fn reverted(reverted: &Reverted, back: &str) -> String {
-    let turns = reverted.session.turns;
-    let removed = reverted.turns_before.saturating_sub(turns);
+/// Describes the result of a revert. `undo_hint` tells the user how to undo it.
+pub(in crate::commands) fn format_revert(outcome: &RevertOutcome, undo_hint: &str) -> String {
+    let turns = outcome.session.turns;
+    let removed = outcome.turns_before.saturating_sub(turns);
     let mut lines = vec![format!(
         "Reverted to turn {turns} (removed {removed} turn(s))."
     )];
-    lines.extend(effects("stay", &reverted.effects));
-    lines.push(back.to_owned());
+    lines.extend(format_effects("stay", &outcome.effects));
+    lines.push(undo_hint.to_owned());
     lines.join("\n")
 }
 
-/// Describes the result of an undo. `again` is the command that forks from the detached turns.
-pub(in crate::commands) fn undone(undone: &Reverted, again: &str) -> String {
-    let turns = undone.session.turns;
-    let mut lines = vec![if turns == undone.turns_before {
+/// Describes the result of an undo. `fork_command` is the command that forks from the detached turns.
+pub(in crate::commands) fn format_undo(outcome: &RevertOutcome, fork_command: &str) -> String {
+    let turns = outcome.session.turns;
+    let mut lines = vec![if turns == outcome.turns_before {
         format!("Back at turn {turns} as it was before the revert.")
     } else {
         format!(
             "Back at turn {turns} (it was at turn {}).",
-            undone.turns_before
+            outcome.turns_before
         )
     }];
-    if let Some(aside) = undone.set_aside {
+    if let Some(detached) = outcome.detached_turns {
         lines.push(format!(
-            "The {} turn(s) made since the revert are kept; go on with them: {again} --moved {}",
-            aside.turns, aside.by_move
+            "The {} turn(s) made since the revert are kept; go on with them: {fork_command} --moved {}",
+            detached.turns, detached.head_move
         ));
-        lines.extend(effects("stay", &undone.effects));
+        lines.extend(format_effects("stay", &outcome.effects));
     }
     lines.join("\n")
 }
 
 /// Describes what a revert would do.
-pub(super) fn plan(plan: &RevertPlan) -> String {
-    let removed = removed(plan);
+pub(super) fn format_plan(plan: &RevertPlan) -> String {
+    let removed = count_dropped_turns(plan);
     let turns = plan.turns.saturating_sub(removed);
     if removed == 0 {
-        return already(turns);
+        return format_already_at_turn(turns);
     }
     let mut lines = vec![format!(
         "Would revert to turn {turns} and remove {removed} turn(s):"
     )];
     let dropped = plan.dropped.iter();
     lines.extend(dropped.map(|turn| format!("  turn {:<3}  {}", turn.n, turn.title.as_str())));
-    lines.extend(effects("would stay", &plan.effects));
+    lines.extend(format_effects("would stay", &plan.effects));
     lines.push("Nothing was changed.".to_owned());
     lines.join("\n")
 }
 
 /// Returns the number of turns that a plan drops.
-pub(super) fn removed(plan: &RevertPlan) -> u32 {
+pub(super) fn count_dropped_turns(plan: &RevertPlan) -> u32 {
     u32::try_from(plan.dropped.len()).unwrap_or(u32::MAX)
 }
 
-pub(super) fn forked(forked: &Forked) -> String {
-    let id = &forked.session.id;
+pub(super) fn format_fork(outcome: &ForkOutcome) -> String {
+    let id = &outcome.session.id;
     format!(
         "{id} branches off from {} after turn {}{}. Go on with: segue chat --resume {id} \"…\"",
-        forked.from,
-        forked.session.turns,
-        left(forked)
+        outcome.from,
+        outcome.session.turns,
+        format_omitted_purpose(outcome)
     )
 }
 
 /// Describes the purpose that the fork does not inherit, because its origin retains it. Empty if the origin has none.
-pub(in crate::commands) fn left(forked: &Forked) -> String {
-    match &forked.left {
+pub(in crate::commands) fn format_omitted_purpose(outcome: &ForkOutcome) -> String {
+    match &outcome.omitted_purpose {
         Some(purpose) => format!(", which stays the session for {purpose}"),
         None => String::new(),
     }
 }
 
-/// Lists the changed files, which `stay` as they are.
-fn effects(stay: &str, effects: &Effects) -> Vec<String> {
-    let heading = format!("The files that those turns changed {stay} as they are:");
+/// Lists the changed files, which `verb` as they are.
+fn format_effects(verb: &str, effects: &Effects) -> Vec<String> {
+    let heading = format!("The files that those turns changed {verb} as they are:");
     let commands = format!("whatever {} command(s) changed", effects.commands);
     match (effects.files.is_empty(), effects.commands) {
         (true, 0) => Vec::new(),
@@ -90,7 +90,7 @@ fn effects(stay: &str, effects: &Effects) -> Vec<String> {
         (false, count) => {
             let mut lines = vec![heading];
             let files = effects.files.iter();
-            lines.extend(files.map(|file| format!("  {:<7}  {}", file.change.as_str(), file.path)));
+            lines.extend(files.map(|file| format!("  {:<7}  {}", file.kind.as_str(), file.path)));
             if count > 0 {
                 lines.push(format!("  and {commands}"));
             }

@@ -1,23 +1,23 @@
 //! Footnotes of the statistics: the time zone of the days, and missing data.
 
 use jiff::{Timestamp, Zoned};
-use segue_core::spend::{Key, Paid, Spending, Sum};
+use segue_core::spend::{CostEstimate, SpendGroupKey, SpendTotal, Spending};
 
-use super::format::short;
+use super::format::format_short_number;
 
 /// The request, as far as the footnotes need it.
-pub(super) struct Asked<'a> {
+pub(super) struct StatsQuery<'a> {
     pub(super) since: Option<Timestamp>,
     pub(super) now: &'a Zoned,
     /// Requested project, worded for a sentence. Empty for all projects.
-    pub(super) place: &'static str,
+    pub(super) project_phrase: &'static str,
     /// Whether the user named an agent or a model.
-    pub(super) narrowed: bool,
+    pub(super) is_filtered: bool,
 }
 
-impl Asked<'_> {
+impl StatsQuery<'_> {
     /// Returns the name of the time zone of the days.
-    pub(super) fn zone(&self) -> String {
+    pub(super) fn zone_name(&self) -> String {
         let zone = self.now.time_zone();
         match zone.iana_name() {
             Some("Etc/UTC") => "UTC".to_owned(),
@@ -28,53 +28,62 @@ impl Asked<'_> {
         }
     }
 
-    fn beginning(&self) -> Option<String> {
+    fn format_start(&self) -> Option<String> {
         let at = self.since?.to_zoned(self.now.time_zone().clone());
-        let whole_day = at.start_of_day().is_ok_and(|start| start == at);
-        let shape = if whole_day { "%F" } else { "%F %R" };
-        Some(at.strftime(shape).to_string())
+        let is_day_start = at.start_of_day().is_ok_and(|start| start == at);
+        let pattern = if is_day_start { "%F" } else { "%F %R" };
+        Some(at.strftime(pattern).to_string())
     }
 }
 
 /// Maximum number of models that a footnote names.
-const NAMED: usize = 3;
+const MAX_NAMED_MODELS: usize = 3;
 
 /// Returns the footnotes of a table. `by_model` contains the same data, grouped by model.
-pub(super) fn notes(spending: &Spending, by_model: &Spending, asked: &Asked<'_>) -> Vec<String> {
+pub(super) fn format_footnotes(
+    spending: &Spending,
+    by_model: &Spending,
+    query: &StatsQuery<'_>,
+) -> Vec<String> {
     let total = &spending.total;
-    let zone = asked.zone();
+    let zone = query.zone_name();
     let mut notes = Vec::new();
-    let times = spending.groups.iter();
-    let times = times
-        .flat_map(|group| [group].into_iter().chain(&group.parts))
-        .any(|group| matches!(group.key, Key::Time(_)));
-    match (asked.beginning(), times) {
-        (Some(beginning), true) => {
-            notes.push(format!("Since {beginning}; days are those of {zone}."));
+    let groups = spending.groups.iter();
+    let has_periods = groups
+        .flat_map(|group| [group].into_iter().chain(&group.subgroups))
+        .any(|group| matches!(group.key, SpendGroupKey::Time(_)));
+    match (query.format_start(), has_periods) {
+        (Some(start), true) => {
+            notes.push(format!("Since {start}; days are those of {zone}."));
         }
-        (Some(beginning), false) => notes.push(format!("Since {beginning} ({zone}).")),
+        (Some(start), false) => notes.push(format!("Since {start} ({zone}).")),
         (None, true) => notes.push(format!("Days are those of {zone}.")),
         (None, false) => {}
     }
-    notes.extend(cost(total, by_model));
-    if total.untold > 0 {
-        let (turns, do_) = if total.untold == 1 {
+    notes.extend(format_cost_note(total, by_model));
+    if total.unreported_turns > 0 {
+        let (noun, verb) = if total.unreported_turns == 1 {
             ("turn", "does")
         } else {
             ("turns", "do")
         };
         notes.push(format!(
-            "{} {turns} {do_} not tell what was used.",
-            short(total.untold)
+            "{} {noun} {verb} not tell what was used.",
+            format_short_number(total.unreported_turns)
         ));
     }
     notes
 }
 
-fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
+fn format_cost_note(total: &SpendTotal, by_model: &Spending) -> Option<String> {
     let costs = &total.cost;
-    let models = unpriced(by_model);
-    let missing = || format!("{} tokens of {models} have no price", short(costs.unpriced));
+    let models = list_unpriced_models(by_model);
+    let format_unpriced = || {
+        format!(
+            "{} tokens of {models} have no price",
+            format_short_number(costs.unpriced_tokens)
+        )
+    };
     let source = match (costs.reported, costs.computed()) {
         (Some(reported), Some(computed)) => {
             format!(
@@ -85,49 +94,55 @@ fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
         (None, Some(_)) => "Cost by your [prices].".to_owned(),
         (None, None) => String::new(),
     };
-    match costs.paid() {
-        Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {}.", missing())),
-        Paid::All(_) | Paid::AtLeast(_) => Some(source),
-        Paid::Unknown if costs.unpriced > 0 => Some(format!(
+    match costs.estimate() {
+        CostEstimate::Minimum(_) if costs.unpriced_tokens > 0 => {
+            Some(format!("{source} {}.", format_unpriced()))
+        }
+        CostEstimate::Complete(_) | CostEstimate::Minimum(_) => Some(source),
+        CostEstimate::Unknown if costs.unpriced_tokens > 0 => Some(format!(
             "Cost is not known: no agent tells it, and your [prices] have none for {models}."
         )),
-        Paid::Unknown => None,
+        CostEstimate::Unknown => None,
     }
 }
 
 /// Lists the models without a price, most used first.
-fn unpriced(by_model: &Spending) -> String {
+fn list_unpriced_models(by_model: &Spending) -> String {
     let groups = by_model.groups.iter();
-    let groups: Vec<_> = groups.filter(|group| group.sum.cost.unpriced > 0).collect();
+    let groups: Vec<_> = groups
+        .filter(|group| group.total.cost.unpriced_tokens > 0)
+        .collect();
     let mut names: Vec<String> = groups
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED_MODELS)
         .map(|group| match &group.key {
-            Key::Name(Some(name)) => crate::terminal::one_line(name),
-            Key::Name(None) | Key::Time(_) => "a model that is not told".to_owned(),
+            SpendGroupKey::Name(Some(name)) => crate::terminal::to_single_line(name),
+            SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => {
+                "a model that is not told".to_owned()
+            }
         })
         .collect();
-    if groups.len() > NAMED {
-        names.push(format!("{} more", groups.len() - NAMED));
+    if groups.len() > MAX_NAMED_MODELS {
+        names.push(format!("{} more", groups.len() - MAX_NAMED_MODELS));
     }
     names.join(", ")
 }
 
 /// Composes the message for an empty result, with options that show more.
-pub(super) fn nothing(asked: &Asked<'_>) -> String {
-    let place = asked.place;
-    let when = asked.beginning();
-    let when = when.map_or(String::new(), |when| format!(" since {when}"));
-    let narrowed = if asked.narrowed {
+pub(super) fn empty_message(query: &StatsQuery<'_>) -> String {
+    let project_phrase = query.project_phrase;
+    let since = query.format_start();
+    let since = since.map_or(String::new(), |since| format!(" since {since}"));
+    let filter_note = if query.is_filtered {
         " by that agent or model"
     } else {
         ""
     };
-    let more = match (place.is_empty(), asked.since.is_some()) {
+    let hint = match (project_phrase.is_empty(), query.since.is_some()) {
         (false, true) => " (--all looks at every project, --since all at every day)",
         (false, false) => " (--all looks at every project)",
         (true, true) => " (--since all looks at every day)",
         (true, false) => "",
     };
-    format!("nothing was spent{narrowed}{place}{when}{more}")
+    format!("nothing was spent{filter_note}{project_phrase}{since}{hint}")
 }

@@ -1,13 +1,13 @@
 //! Short formats of numbers, and bars.
 
 use segue_core::spend::Cost;
-use segue_core::spend::Paid;
+use segue_core::spend::CostEstimate;
 
 /// Text for an unknown number.
-pub(super) const UNKNOWN: &str = "?";
+pub(super) const UNKNOWN_NUMBER: &str = "?";
 
 /// Formats a number with about three digits: `999`, `1.2k`, `12.3M`, `456G`.
-pub(super) fn short(number: u64) -> String {
+pub(super) fn format_short_number(number: u64) -> String {
     if number < 1000 {
         return number.to_string();
     }
@@ -19,9 +19,9 @@ pub(super) fn short(number: u64) -> String {
         if tenths < 1000 {
             return format!("{}.{}{name}", tenths / 10, tenths % 10);
         }
-        let whole = (number / unit).saturating_add(u64::from(number % unit >= unit / 2));
-        if whole < 1000 || name == "E" {
-            return format!("{whole}{name}");
+        let rounded = (number / unit).saturating_add(u64::from(number % unit >= unit / 2));
+        if rounded < 1000 || name == "E" {
+            return format!("{rounded}{name}");
         }
         unit = unit.saturating_mul(1000);
     }
@@ -29,8 +29,8 @@ pub(super) fn short(number: u64) -> String {
 }
 
 /// Formats a number that may be unknown.
-pub(super) fn figure(number: Option<u64>) -> String {
-    number.map_or_else(|| UNKNOWN.to_owned(), short)
+pub(super) fn format_optional_number(number: Option<u64>) -> String {
+    number.map_or_else(|| UNKNOWN_NUMBER.to_owned(), format_short_number)
 }
 
 /// Formats a fraction as a percentage.
@@ -39,70 +39,74 @@ pub(super) fn figure(number: Option<u64>) -> String {
     clippy::cast_sign_loss,
     reason = "from 0 to 1"
 )]
-pub(super) fn percent(share: Option<f64>) -> String {
-    match share {
-        None => UNKNOWN.to_owned(),
-        Some(share) if share > 0.0 && share < 0.01 => "<1%".to_owned(),
-        Some(share) if share > 0.99 && share < 1.0 => ">99%".to_owned(),
-        Some(share) => format!("{}%", (share * 100.0).round() as u64),
+pub(super) fn format_percent(fraction: Option<f64>) -> String {
+    match fraction {
+        None => UNKNOWN_NUMBER.to_owned(),
+        Some(fraction) if fraction > 0.0 && fraction < 0.01 => "<1%".to_owned(),
+        Some(fraction) if fraction > 0.99 && fraction < 1.0 => ">99%".to_owned(),
+        Some(fraction) => format!("{}%", (fraction * 100.0).round() as u64),
     }
 }
 
 /// Formats a cost in a column whose largest cost is `largest`, because amounts in one column need the same number of
 /// digits.
-pub(super) fn cost(paid: Paid, largest: Paid) -> String {
-    let known = |paid| match paid {
-        Paid::Unknown => None,
-        Paid::AtLeast(cost) | Paid::All(cost) => Some(cost),
+pub(super) fn format_cost(estimate: CostEstimate, largest: CostEstimate) -> String {
+    let known_cost = |estimate| match estimate {
+        CostEstimate::Unknown => None,
+        CostEstimate::Minimum(cost) | CostEstimate::Complete(cost) => Some(cost),
     };
-    let in_cents = known(largest).is_some_and(|cost| cost.micros() >= 100_000);
-    let amount = |cost: Cost| match (in_cents, cost.micros()) {
+    let in_cents = known_cost(largest).is_some_and(|cost| cost.micros() >= 100_000);
+    let format_amount = |cost: Cost| match (in_cents, cost.micros()) {
         (false, _) | (_, 0 | 100_000..) => cost.to_string(),
         (true, 1..5_000) => "<$0.01".to_owned(),
         (true, micros) => format!("$0.{:02}", (micros + 5_000) / 10_000),
     };
-    match paid {
-        Paid::Unknown => UNKNOWN.to_owned(),
-        Paid::AtLeast(cost) => format!("≥ {}", amount(cost)),
-        Paid::All(cost) => amount(cost),
+    match estimate {
+        CostEstimate::Unknown => UNKNOWN_NUMBER.to_owned(),
+        CostEstimate::Minimum(cost) => format!("≥ {}", format_amount(cost)),
+        CostEstimate::Complete(cost) => format_amount(cost),
     }
 }
 
 /// Draws a bar of at most `width` columns, in proportion to the largest value.
-pub(in crate::commands::session) fn bar(
-    part: u64,
+pub(in crate::commands::session) fn draw_bar(
+    value: u64,
     largest: u64,
     width: usize,
     unicode: bool,
 ) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    if part == 0 || largest == 0 {
+    const EIGHTH_BLOCKS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if value == 0 || largest == 0 {
         return String::new();
     }
     let steps = if unicode { 8 } else { 1 };
-    let wide = u128::try_from(width * steps).unwrap_or_default();
+    let total_steps = u128::try_from(width * steps).unwrap_or_default();
     let largest = u128::from(largest);
-    let length = (u128::from(part) * wide + largest / 2) / largest;
+    let length = (u128::from(value) * total_steps + largest / 2) / largest;
     // Any value above zero is visible.
     let length = usize::try_from(length).unwrap_or(width * steps).max(1);
-    let (full, rest) = (length / steps, length % steps);
+    let (full_blocks, remaining_steps) = (length / steps, length % steps);
     let block = if unicode { "█" } else { "#" };
-    block.repeat(full) + EIGHTHS.get(rest).copied().unwrap_or_default()
+    block.repeat(full_blocks)
+        + EIGHTH_BLOCKS
+            .get(remaining_steps)
+            .copied()
+            .unwrap_or_default()
 }
 
 /// Returns `true` if the locale supports Unicode, so that blocks and arrows can be printed.
-pub(in crate::commands::session) fn writes_unicode(
-    variable: impl Fn(&str) -> Option<String>,
+pub(in crate::commands::session) fn has_unicode_locale(
+    read_variable: impl Fn(&str) -> Option<String>,
 ) -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
-    let set = names.into_iter().filter_map(variable);
-    let locale = set.into_iter().find(|value| !value.is_empty());
+    let values = names.into_iter().filter_map(read_variable);
+    let locale = values.into_iter().find(|value| !value.is_empty());
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// Replaces symbols with ASCII if the locale does not support Unicode.
-pub(super) fn plain(text: &str, unicode: bool) -> String {
+pub(super) fn replace_unsupported_symbols(text: &str, unicode: bool) -> String {
     if unicode {
         text.to_owned()
     } else {
@@ -136,12 +140,12 @@ mod tests {
             (u64::MAX, "18.4E"),
         ];
         for (number, text) in cases {
-            assert_eq!(short(number), text, "{number}");
+            assert_eq!(format_short_number(number), text, "{number}");
         }
     }
 
     #[test]
-    fn bars_are_as_long_as_their_part() {
+    fn bars_are_proportional_to_their_value() {
         let cases = [
             ((0, 10), "", ""),
             ((10, 10), "████", "####"),
@@ -151,14 +155,22 @@ mod tests {
             ((u64::MAX, u64::MAX), "████", "####"),
             ((3, 0), "", ""),
         ];
-        for ((part, largest), blocks, letters) in cases {
-            assert_eq!(bar(part, largest, 4, true), blocks, "{part}/{largest}");
-            assert_eq!(bar(part, largest, 4, false), letters, "{part}/{largest}");
+        for ((value, largest), blocks, letters) in cases {
+            assert_eq!(
+                draw_bar(value, largest, 4, true),
+                blocks,
+                "{value}/{largest}"
+            );
+            assert_eq!(
+                draw_bar(value, largest, 4, false),
+                letters,
+                "{value}/{largest}"
+            );
         }
     }
 
     #[test]
-    fn amounts_below_each_other_have_the_same_digits() {
+    fn amounts_in_a_column_have_the_same_number_of_decimals() {
         let cases = [
             (0, 5_000_000, "$0.00"),
             (4_999, 5_000_000, "<$0.01"),
@@ -168,17 +180,17 @@ mod tests {
             (1_234_567, 5_000_000, "$1.23"),
             (25_000, 25_000, "$0.0250"),
         ];
-        let all = |micros| Paid::All(Cost::from_micros(micros));
+        let complete = |micros| CostEstimate::Complete(Cost::from_micros(micros));
         for (micros, largest, text) in cases {
-            assert_eq!(cost(all(micros), all(largest)), text);
+            assert_eq!(format_cost(complete(micros), complete(largest)), text);
         }
-        let some = Paid::AtLeast(Cost::from_micros(1));
-        assert_eq!(cost(some, all(5_000_000)), "≥ <$0.01");
-        assert_eq!(cost(Paid::Unknown, some), "?");
+        let minimum = CostEstimate::Minimum(Cost::from_micros(1));
+        assert_eq!(format_cost(minimum, complete(5_000_000)), "≥ <$0.01");
+        assert_eq!(format_cost(CostEstimate::Unknown, minimum), "?");
     }
 
     #[test]
-    fn shares_are_whole_percents() {
+    fn fractions_are_formatted_as_integer_percentages() {
         let cases = [
             (None, "?"),
             (Some(0.0), "0%"),
@@ -187,13 +199,13 @@ mod tests {
             (Some(0.999), ">99%"),
             (Some(1.0), "100%"),
         ];
-        for (share, text) in cases {
-            assert_eq!(percent(share), text);
+        for (fraction, text) in cases {
+            assert_eq!(format_percent(fraction), text);
         }
     }
 
     #[test]
-    fn the_first_variable_that_is_set_says_what_can_be_written() {
+    fn the_first_nonempty_locale_variable_decides_unicode_support() {
         let cases: [(&[(&str, &str)], bool); 6] = [
             (&[], false),
             (&[("LANG", "C.UTF-8")], true),
@@ -202,12 +214,14 @@ mod tests {
             (&[("LC_ALL", ""), ("LC_CTYPE", "en_US.UTF-8")], true),
             (&[("LANG", "en_US.ISO-8859-1")], false),
         ];
-        for (set, expected) in cases {
-            let value = |name: &str| {
-                let found = set.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
+        for (variables, expected) in cases {
+            let read_variable = |name: &str| {
+                let variable = variables
+                    .iter()
+                    .find(|(variable_name, _)| *variable_name == name);
+                variable.map(|(_, value)| (*value).to_owned())
             };
-            assert_eq!(writes_unicode(value), expected, "{set:?}");
+            assert_eq!(has_unicode_locale(read_variable), expected, "{variables:?}");
         }
     }
 }

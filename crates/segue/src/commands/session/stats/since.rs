@@ -2,39 +2,40 @@
 //! calendar days of the user.
 
 use jiff::{Span, Timestamp, Zoned};
-use segue_core::time_input::{WhenError, parse_when};
+use segue_core::time_input::{TimeInputError, parse_time_input};
 
 use crate::error::CliError;
 
 /// Parses the start of the period. `None` for all times.
-pub(super) fn moment(text: &str, now: &Zoned) -> Result<Option<Timestamp>, CliError> {
+pub(super) fn parse_period_start(text: &str, now: &Zoned) -> Result<Option<Timestamp>, CliError> {
     if text == "all" {
         return Ok(None);
     }
-    if let Some(start) = whole_days(text, now) {
+    if let Some(start) = parse_calendar_period(text, now) {
         return Ok(Some(start));
     }
-    let wrong = |error: WhenError| {
-        CliError::usage(error.to_string()).hint(format!("{}; or `all`", WhenError::FORMS))
+    let to_cli_error = |error: TimeInputError| {
+        CliError::usage(error.to_string())
+            .with_hint(format!("{}; or `all`", TimeInputError::ACCEPTED_FORMS))
     };
-    parse_when(text, now).map(Some).map_err(wrong)
+    parse_time_input(text, now).map(Some).map_err(to_cli_error)
 }
 
 /// Returns the start of the first of a number of days, weeks, months or years that end today.
-fn whole_days(text: &str, now: &Zoned) -> Option<Timestamp> {
+fn parse_calendar_period(text: &str, now: &Zoned) -> Option<Timestamp> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
     let number: i64 = number.parse().ok().filter(|&number| number > 0)?;
-    let ago = match unit {
+    let span = match unit {
         "d" => Span::new().try_days(number),
         "w" => Span::new().try_weeks(number),
         "mo" => Span::new().try_months(number),
         "y" => Span::new().try_years(number),
         _ => return None,
     };
-    let before = now.date().checked_sub(ago.ok()?).ok()?;
-    let first = before.tomorrow().ok()?;
-    let start = first.to_zoned(now.time_zone().clone()).ok()?;
+    let day_before = now.date().checked_sub(span.ok()?).ok()?;
+    let first_day = day_before.tomorrow().ok()?;
+    let start = first_day.to_zoned(now.time_zone().clone()).ok()?;
     Some(start.timestamp())
 }
 
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_whole_ones_of_the_users() {
+    fn days_are_complete_calendar_days_in_the_time_zone_of_the_user() {
         // 00:30 local time, two hours east of UTC.
         let now: Timestamp = "2026-03-01T22:30:00Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::fixed(offset(2)));
@@ -64,11 +65,11 @@ mod tests {
             ("2026-02-28T01:02", "2026-02-27T23:02:00Z"),
         ];
         for (text, expected) in cases {
-            let moment = moment(text, &now).unwrap().unwrap();
-            assert_eq!(moment.to_string(), expected, "{text}");
+            let start = parse_period_start(text, &now).unwrap().unwrap();
+            assert_eq!(start.to_string(), expected, "{text}");
         }
-        assert_eq!(moment("all", &now).unwrap(), None);
-        let bad = [
+        assert_eq!(parse_period_start("all", &now).unwrap(), None);
+        let invalid = [
             "",
             "d",
             "0d",
@@ -84,8 +85,11 @@ mod tests {
             "9223372036854775807w",
             "99999999999999999999h",
         ];
-        for text in bad {
-            assert!(moment(text, &now).is_err(), "{text:?} was accepted");
+        for text in invalid {
+            assert!(
+                parse_period_start(text, &now).is_err(),
+                "{text:?} was accepted"
+            );
         }
     }
 }

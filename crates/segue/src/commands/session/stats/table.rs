@@ -1,25 +1,27 @@
 //! The table of the statistics: drops columns that do not fit, the least important first.
 
-use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
+use segue_core::spend::{
+    CostEstimate, SpendGroup, SpendGroupKey, SpendGrouping, SpendTotal, Spending,
+};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::format::{self, bar, figure, percent, short};
-use crate::terminal::one_line;
-use crate::terminal::text::{fitting, pad, width as length};
+use super::format::{self, draw_bar, format_optional_number, format_percent, format_short_number};
+use crate::terminal::text::{display_width as length, fitting_prefix, pad_right};
+use crate::terminal::to_single_line;
 
 /// Bar length for which a column is dropped. On a very narrow terminal the bar may be shorter.
-const BAR: usize = 10;
-const SHORTEST_BAR: usize = 5;
-const LONGEST_BAR: usize = 40;
+const PREFERRED_BAR_WIDTH: usize = 10;
+const MIN_BAR_WIDTH: usize = 5;
+const MAX_BAR_WIDTH: usize = 40;
 /// Width of most terminals.
-const USUAL: usize = 80;
+const DEFAULT_TERMINAL_WIDTH: usize = 80;
 /// Minimum width of names before a column is dropped.
-const NAME: usize = 24;
-const SHORTEST_NAME: usize = 8;
-const BETWEEN: usize = 2;
+const PREFERRED_NAME_WIDTH: usize = 24;
+const MIN_NAME_WIDTH: usize = 8;
+const COLUMN_GAP_WIDTH: usize = 2;
 
 /// Layout of a table.
-pub(super) struct Sheet {
+pub(super) struct SpendTable {
     /// Width of the output. `None` if lines may have any length.
     pub(super) width: Option<usize>,
     pub(super) unicode: bool,
@@ -29,7 +31,7 @@ pub(super) struct Sheet {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum SpendColumn {
     Turns,
     Input,
     Cached,
@@ -40,225 +42,271 @@ enum Column {
 }
 
 /// Columns in the order in which they are dropped if the width is too small.
-const SPARE: [&[Column]; 4] = [
-    &[Column::Cached],
-    &[Column::Input, Column::Output],
-    &[Column::Share],
-    &[Column::Turns],
+const COLUMN_DROP_ORDER: [&[SpendColumn]; 4] = [
+    &[SpendColumn::Cached],
+    &[SpendColumn::Input, SpendColumn::Output],
+    &[SpendColumn::Share],
+    &[SpendColumn::Turns],
 ];
 
 /// A line before it is cut to the available width.
-struct Row {
+struct SpendRow {
     name: String,
     cells: Vec<String>,
     tokens: u64,
 }
 
-impl Sheet {
+impl SpendTable {
     /// Returns the header, a line for each group and its subgroups, and the total.
-    pub(super) fn lines(&self, spending: &Spending, by: &[By]) -> Vec<String> {
+    pub(super) fn format_lines(
+        &self,
+        spending: &Spending,
+        groupings: &[SpendGrouping],
+    ) -> Vec<String> {
         let mut groups = Vec::new();
-        self.gather(&spending.groups, by, 0, &mut groups);
-        let named = groups.iter().map(|(name, _)| length(name)).max();
-        let widest = named.unwrap_or(0).max(length(&heading(by)));
-        let mut columns = columns(spending, by);
-        let bar = |wide: usize| if self.bars { BETWEEN + wide } else { 0 };
-        let mut spare = SPARE.iter();
-        let (rows, widths, name) = loop {
-            let rows = self.rows(spending, by, &groups, &columns);
-            let widths = widths(&rows, columns.len());
-            let taken: usize = widths.iter().map(|width| width + BETWEEN).sum();
-            let Some(width) = self.width else {
-                break (rows, widths, widest);
-            };
-            let room = width.saturating_sub(taken + bar(BAR));
-            if room >= widest.min(NAME) {
-                break (rows, widths, widest.min(room));
+        self.collect_groups(&spending.groups, groupings, 0, &mut groups);
+        let longest_name = groups.iter().map(|(name, _)| length(name)).max();
+        let full_name_width = longest_name
+            .unwrap_or(0)
+            .max(length(&group_heading(groupings)));
+        let mut columns = select_columns(spending, groupings);
+        let bar_space = |bar_width: usize| {
+            if self.bars {
+                COLUMN_GAP_WIDTH + bar_width
+            } else {
+                0
             }
-            let Some(spared) = spare.next() else {
-                let room = width.saturating_sub(taken + bar(SHORTEST_BAR));
-                break (rows, widths, widest.min(room.max(SHORTEST_NAME)));
+        };
+        let mut droppable = COLUMN_DROP_ORDER.iter();
+        let (rows, widths, name_width) = loop {
+            let rows = self.build_rows(spending, groupings, &groups, &columns);
+            let widths = column_widths(&rows, columns.len());
+            let used_width: usize = widths.iter().map(|width| width + COLUMN_GAP_WIDTH).sum();
+            let Some(width) = self.width else {
+                break (rows, widths, full_name_width);
             };
-            columns.retain(|column| !spared.contains(column));
+            let available = width.saturating_sub(used_width + bar_space(PREFERRED_BAR_WIDTH));
+            if available >= full_name_width.min(PREFERRED_NAME_WIDTH) {
+                break (rows, widths, full_name_width.min(available));
+            }
+            let Some(dropped) = droppable.next() else {
+                let available = width.saturating_sub(used_width + bar_space(MIN_BAR_WIDTH));
+                break (
+                    rows,
+                    widths,
+                    full_name_width.min(available.max(MIN_NAME_WIDTH)),
+                );
+            };
+            columns.retain(|column| !dropped.contains(column));
         };
-        let taken = name + widths.iter().map(|width| width + BETWEEN).sum::<usize>();
+        let used_width = name_width
+            + widths
+                .iter()
+                .map(|width| width + COLUMN_GAP_WIDTH)
+                .sum::<usize>();
         // In a pipe, lines may have any length, but bars are limited.
-        let room = match self.width {
-            Some(width) => width.saturating_sub(taken + BETWEEN),
-            None => USUAL.saturating_sub(taken + BETWEEN).max(BAR),
+        let max_bar_width = match self.width {
+            Some(width) => width.saturating_sub(used_width + COLUMN_GAP_WIDTH),
+            None => DEFAULT_TERMINAL_WIDTH
+                .saturating_sub(used_width + COLUMN_GAP_WIDTH)
+                .max(PREFERRED_BAR_WIDTH),
         };
-        let room = room.min(LONGEST_BAR);
-        let largest = groups.iter().filter_map(|(_, sum)| sum.tokens()).max();
-        let by_path = by.contains(&By::Project);
-        let line = |row: &Row| {
-            let mut line = pad(&cut(&row.name, name, by_path), name);
+        let max_bar_width = max_bar_width.min(MAX_BAR_WIDTH);
+        let largest = groups.iter().filter_map(|(_, total)| total.tokens()).max();
+        let has_paths = groupings.contains(&SpendGrouping::Project);
+        let format_row = |row: &SpendRow| {
+            let mut line = pad_right(&truncate_name(&row.name, name_width, has_paths), name_width);
             for (cell, width) in row.cells.iter().zip(&widths) {
-                let blanks = width.saturating_sub(length(cell)) + BETWEEN;
-                line.push_str(&" ".repeat(blanks));
+                let padding = width.saturating_sub(length(cell)) + COLUMN_GAP_WIDTH;
+                line.push_str(&" ".repeat(padding));
                 line.push_str(cell);
             }
             if self.bars {
                 line.push_str("  ");
-                line.push_str(&bar_of(row, largest.unwrap_or(0), room, self.unicode));
+                line.push_str(&draw_row_bar(
+                    row,
+                    largest.unwrap_or(0),
+                    max_bar_width,
+                    self.unicode,
+                ));
             }
-            format::plain(line.trim_end(), self.unicode)
+            format::replace_unsupported_symbols(line.trim_end(), self.unicode)
         };
-        rows.iter().map(line).collect()
+        rows.iter().map(format_row).collect()
     }
 
-    fn gather<'a>(
+    fn collect_groups<'a>(
         &self,
-        groups: &'a [Group],
-        by: &[By],
+        groups: &'a [SpendGroup],
+        groupings: &[SpendGrouping],
         depth: usize,
-        into: &mut Vec<(String, &'a Sum)>,
+        into: &mut Vec<(String, &'a SpendTotal)>,
     ) {
-        let Some((first, rest)) = by.split_first() else {
+        let Some((grouping, nested_groupings)) = groupings.split_first() else {
             return;
         };
         for group in groups {
-            let name = one_line(&self.name(&group.key, *first));
-            into.push((format!("{}{name}", " ".repeat(2 * depth)), &group.sum));
-            self.gather(&group.parts, rest, depth + 1, into);
+            let name = to_single_line(&self.format_key(&group.key, *grouping));
+            into.push((format!("{}{name}", " ".repeat(2 * depth)), &group.total));
+            self.collect_groups(&group.subgroups, nested_groupings, depth + 1, into);
         }
     }
 
-    fn name(&self, key: &Key, by: By) -> String {
+    fn format_key(&self, key: &SpendGroupKey, grouping: SpendGrouping) -> String {
         match key {
-            Key::Time(day) if by == By::Month => day.strftime("%Y-%m").to_string(),
-            Key::Time(day) => day.to_string(),
-            Key::Name(None) => "(unknown)".to_owned(),
-            Key::Name(Some(path)) if by == By::Project => self.directory(path),
-            Key::Name(Some(name)) => name.clone(),
+            SpendGroupKey::Time(day) if grouping == SpendGrouping::Month => {
+                day.strftime("%Y-%m").to_string()
+            }
+            SpendGroupKey::Time(day) => day.to_string(),
+            SpendGroupKey::Name(None) => "(unknown)".to_owned(),
+            SpendGroupKey::Name(Some(path)) if grouping == SpendGrouping::Project => {
+                self.format_project(path)
+            }
+            SpendGroupKey::Name(Some(name)) => name.clone(),
         }
     }
 
     /// Returns the directory of a project, without `.git`, because users know a project by its directory.
-    fn directory(&self, key: &str) -> String {
+    fn format_project(&self, key: &str) -> String {
         let path = key.strip_suffix("/.git").unwrap_or(key);
         match path.strip_prefix(&self.home) {
-            Some(rest) if !self.home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
-                format!("~{rest}")
+            Some(remainder)
+                if !self.home.is_empty()
+                    && (remainder.is_empty() || remainder.starts_with('/')) =>
+            {
+                format!("~{remainder}")
             }
             _ => path.to_owned(),
         }
     }
 
-    fn rows(
+    fn build_rows(
         &self,
         spending: &Spending,
-        by: &[By],
-        groups: &[(String, &Sum)],
-        columns: &[Column],
-    ) -> Vec<Row> {
-        let head = Row {
-            name: heading(by),
-            cells: columns.iter().map(|&column| name(column)).collect(),
+        groupings: &[SpendGrouping],
+        groups: &[(String, &SpendTotal)],
+        columns: &[SpendColumn],
+    ) -> Vec<SpendRow> {
+        let header = SpendRow {
+            name: group_heading(groupings),
+            cells: columns
+                .iter()
+                .map(|&column| column_heading(column))
+                .collect(),
             tokens: 0,
         };
-        let row = |name: &str, sum: &Sum, tokens| Row {
+        let build_row = |name: &str, total: &SpendTotal, tokens| SpendRow {
             name: name.to_owned(),
             cells: columns
                 .iter()
-                .map(|&column| format::plain(&cell(column, spending, sum), self.unicode))
+                .map(|&column| {
+                    format::replace_unsupported_symbols(
+                        &format_cell(column, spending, total),
+                        self.unicode,
+                    )
+                })
                 .collect(),
             tokens,
         };
-        let mut rows = vec![head];
+        let mut rows = vec![header];
         rows.extend(
             groups
                 .iter()
-                .map(|(name, sum)| row(name, sum, sum.tokens().unwrap_or(0))),
+                .map(|(name, total)| build_row(name, total, total.tokens().unwrap_or(0))),
         );
         // The total has no bar, because it would make all other bars look small.
-        rows.push(row("total", &spending.total, 0));
+        rows.push(build_row("total", &spending.total, 0));
         rows
     }
 }
 
-fn columns(spending: &Spending, by: &[By]) -> Vec<Column> {
-    use Column::{Cached, Cost, Input, Output, Share, Total, Turns};
+fn select_columns(spending: &Spending, groupings: &[SpendGrouping]) -> Vec<SpendColumn> {
+    use SpendColumn::{Cached, Cost, Input, Output, Share, Total, Turns};
     let mut columns = vec![Turns, Input, Cached, Output, Total];
-    if by.iter().any(|by| !by.is_time()) {
+    if groupings.iter().any(|grouping| !grouping.is_period()) {
         columns.push(Share);
     }
-    if spending.total.cost.paid() != Paid::Unknown {
+    if spending.total.cost.estimate() != CostEstimate::Unknown {
         columns.push(Cost);
     }
     columns
 }
 
-fn name(column: Column) -> String {
+fn column_heading(column: SpendColumn) -> String {
     let name = match column {
-        Column::Turns => "TURNS",
-        Column::Input => "INPUT",
-        Column::Cached => "CACHED",
-        Column::Output => "OUTPUT",
-        Column::Total => "TOTAL",
-        Column::Share => "SHARE",
-        Column::Cost => "COST",
+        SpendColumn::Turns => "TURNS",
+        SpendColumn::Input => "INPUT",
+        SpendColumn::Cached => "CACHED",
+        SpendColumn::Output => "OUTPUT",
+        SpendColumn::Total => "TOTAL",
+        SpendColumn::Share => "SHARE",
+        SpendColumn::Cost => "COST",
     };
     name.to_owned()
 }
 
-fn cell(column: Column, spending: &Spending, sum: &Sum) -> String {
+fn format_cell(column: SpendColumn, spending: &Spending, total: &SpendTotal) -> String {
     match column {
-        Column::Turns => short(sum.turns),
-        Column::Input => figure(sum.usage.input_tokens),
-        Column::Cached => figure(sum.usage.cached_tokens),
-        Column::Output => figure(sum.usage.output_tokens),
-        Column::Total => figure(sum.tokens()),
-        Column::Share => percent(sum.tokens().and_then(|_| spending.share(sum))),
-        Column::Cost => format::cost(sum.cost.paid(), spending.total.cost.paid()),
+        SpendColumn::Turns => format_short_number(total.turns),
+        SpendColumn::Input => format_optional_number(total.usage.input_tokens),
+        SpendColumn::Cached => format_optional_number(total.usage.cached_tokens),
+        SpendColumn::Output => format_optional_number(total.usage.output_tokens),
+        SpendColumn::Total => format_optional_number(total.tokens()),
+        SpendColumn::Share => {
+            format_percent(total.tokens().and_then(|_| spending.token_fraction(total)))
+        }
+        SpendColumn::Cost => {
+            format::format_cost(total.cost.estimate(), spending.total.cost.estimate())
+        }
     }
 }
 
-fn heading(by: &[By]) -> String {
-    let name = |by: &By| match by {
-        By::Day => "DAY",
-        By::Week => "WEEK OF",
-        By::Month => "MONTH",
-        By::Provider => "AGENT",
-        By::Model => "MODEL",
-        By::Project => "PROJECT",
+fn group_heading(groupings: &[SpendGrouping]) -> String {
+    let name = |grouping: &SpendGrouping| match grouping {
+        SpendGrouping::Day => "DAY",
+        SpendGrouping::Week => "WEEK OF",
+        SpendGrouping::Month => "MONTH",
+        SpendGrouping::Provider => "AGENT",
+        SpendGrouping::Model => "MODEL",
+        SpendGrouping::Project => "PROJECT",
     };
-    by.iter().map(name).collect::<Vec<_>>().join(", ")
+    groupings.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-fn widths(rows: &[Row], columns: usize) -> Vec<usize> {
-    let of = |column: usize| {
+fn column_widths(rows: &[SpendRow], columns: usize) -> Vec<usize> {
+    let max_cell_width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.cells.get(column));
         cells.map(|cell| length(cell)).max().unwrap_or(0)
     };
-    (0..columns).map(of).collect()
+    (0..columns).map(max_cell_width).collect()
 }
 
-fn bar_of(row: &Row, largest: u64, room: usize, unicode: bool) -> String {
-    bar(row.tokens, largest, room, unicode)
+fn draw_row_bar(row: &SpendRow, largest: u64, width: usize, unicode: bool) -> String {
+    draw_bar(row.tokens, largest, width, unicode)
 }
 
 /// Cuts a text to the width. A path loses its beginning, because its end is more significant; its indentation remains.
-fn cut(text: &str, width: usize, is_path: bool) -> String {
-    let all = length(text);
-    if all <= width {
+fn truncate_name(text: &str, width: usize, is_path: bool) -> String {
+    let text_width = length(text);
+    if text_width <= width {
         return text.to_owned();
     }
-    let kept = width.saturating_sub(1);
-    let words = text.trim_start();
-    let blanks = all - length(words);
-    if is_path && words.contains('/') && kept > blanks {
-        let end = ending(words, kept - blanks);
-        return format!("{}…{end}", " ".repeat(blanks));
+    let max_width = width.saturating_sub(1);
+    let content = text.trim_start();
+    let indent = text_width - length(content);
+    if is_path && content.contains('/') && max_width > indent {
+        let end = longest_suffix(content, max_width - indent);
+        return format!("{}…{end}", " ".repeat(indent));
     }
-    format!("{}…", fitting(text, kept))
+    format!("{}…", fitting_prefix(text, max_width))
 }
 
 /// Returns the longest end of a text that fits into `width` columns.
-fn ending(text: &str, width: usize) -> &str {
+fn longest_suffix(text: &str, width: usize) -> &str {
     let starts = text.grapheme_indices(true).map(|(at, _)| at);
-    let mut endings = starts.filter_map(|at| text.get(at..));
-    let fits = |ending: &&str| length(ending) <= width;
-    endings.find(fits).unwrap_or_default()
+    let mut suffixes = starts.filter_map(|at| text.get(at..));
+    let fits = |suffix: &&str| length(suffix) <= width;
+    suffixes.find(fits).unwrap_or_default()
 }
 
 #[cfg(test)]

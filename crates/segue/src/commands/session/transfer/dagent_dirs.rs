@@ -6,67 +6,75 @@ use std::path::{Path, PathBuf};
 
 use segue_catalog::project_at;
 use segue_core::session::Project;
-use segue_formats::dagent::Folder;
+use segue_formats::dagent::DagentFolder;
 
 use crate::error::CliError;
 
 /// Maximum size of a file. A larger file is not a conversation and might not fit into memory.
-const LARGEST: u64 = 512 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
-const FOLDER: &str = ".dagent";
-const WORKTREES: &str = ".dagent-worktrees";
+const DAGENT_FOLDER_NAME: &str = ".dagent";
+const WORKTREES_FOLDER_NAME: &str = ".dagent-worktrees";
 
 /// Resolves a path from the command line. Fails if it does not exist.
-pub(super) fn existing(path: &Path) -> Result<PathBuf, CliError> {
+pub(super) fn resolve_existing_path(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(|error| {
         CliError::usage(format!("cannot look at {}", path.display()))
-            .because(&error)
-            .hint("name something that is there: a project, a worktree of a feature, or the `.dagent` in it")
+            .with_cause(&error)
+            .with_hint("name something that is there: a project, a worktree of a feature, or the `.dagent` in it")
     })
 }
 
 /// Returns the dagent folders at or below a path, sorted: the path itself, a folder in it, or folders in its worktrees.
-pub(super) fn folders(place: &Path) -> Vec<PathBuf> {
+pub(super) fn find_dagent_folders(root: &Path) -> Vec<PathBuf> {
     // A project may contain directories with the same names as a dagent folder, but with another meaning.
-    let holds = [FOLDER, WORKTREES].map(|name| place.join(name).is_dir());
-    let itself = (holds == [false, false]).then(|| place.to_owned());
-    let mut found: Vec<PathBuf> = itself.into_iter().chain([place.join(FOLDER)]).collect();
-    let worktrees = if place.file_name().is_some_and(|name| name == WORKTREES) {
-        place.to_owned()
+    let has_folders =
+        [DAGENT_FOLDER_NAME, WORKTREES_FOLDER_NAME].map(|name| root.join(name).is_dir());
+    let itself = (has_folders == [false, false]).then(|| root.to_owned());
+    let mut folders: Vec<PathBuf> = itself
+        .into_iter()
+        .chain([root.join(DAGENT_FOLDER_NAME)])
+        .collect();
+    let worktrees = if root
+        .file_name()
+        .is_some_and(|name| name == WORKTREES_FOLDER_NAME)
+    {
+        root.to_owned()
     } else {
-        place.join(WORKTREES)
+        root.join(WORKTREES_FOLDER_NAME)
     };
-    found.extend(directories(&worktrees).map(|worktree| worktree.join(FOLDER)));
+    folders
+        .extend(list_subdirectories(&worktrees).map(|worktree| worktree.join(DAGENT_FOLDER_NAME)));
     // Later versions of dagent store features in subdirectories by stage.
-    let features = found
+    let features = folders
         .iter()
-        .flat_map(|folder| directories(&folder.join("features")));
+        .flat_map(|folder| list_subdirectories(&folder.join("features")));
     let features: Vec<PathBuf> = features.collect();
-    let further = features.iter().flat_map(|stage| directories(stage));
-    let further: Vec<PathBuf> = further.collect();
-    found.extend(features);
-    found.extend(further);
-    found.retain(|folder| is_folder(folder));
-    found.dedup();
-    found
+    let nested = features.iter().flat_map(|stage| list_subdirectories(stage));
+    let nested: Vec<PathBuf> = nested.collect();
+    folders.extend(features);
+    folders.extend(nested);
+    folders.retain(|folder| is_dagent_folder(folder));
+    folders.dedup();
+    folders
 }
 
-fn is_folder(folder: &Path) -> bool {
-    let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+fn is_dagent_folder(folder: &Path) -> bool {
+    let has_entry = |name: &str| folder.join(name).symlink_metadata().is_ok();
     ["feature.json", "sessions", "nodes", "chat.json"]
         .into_iter()
-        .any(has)
+        .any(has_entry)
 }
 
 /// Returns the subdirectories of a directory, sorted.
-pub(super) fn directories(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    entries(directory).into_iter().filter(|path| {
+pub(super) fn list_subdirectories(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    list_entries(directory).into_iter().filter(|path| {
         path.symlink_metadata()
             .is_ok_and(|metadata| metadata.is_dir())
     })
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+fn list_entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
@@ -74,37 +82,37 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads the relevant files of a folder.
-pub(super) fn folder(path: &Path) -> Folder {
+pub(super) fn read_folder(path: &Path) -> DagentFolder {
     let mut files = BTreeMap::new();
-    let mut take = |file: &Path| {
+    let mut add_file = |file: &Path| {
         let name = file.strip_prefix(path).ok().and_then(Path::to_str);
-        if let (Some(name), Some(text)) = (name, text(file)) {
+        if let (Some(name), Some(text)) = (name, read_text(file)) {
             files.insert(name.to_owned(), text);
         }
     };
-    take(&path.join("feature.json"));
-    for file in entries(&path.join("sessions")) {
-        take(&file);
+    add_file(&path.join("feature.json"));
+    for file in list_entries(&path.join("sessions")) {
+        add_file(&file);
     }
-    for node in directories(&path.join("nodes")) {
-        take(&node.join("task.json"));
-        for file in entries(&node.join("sessions")) {
-            take(&file);
+    for node in list_subdirectories(&path.join("nodes")) {
+        add_file(&node.join("task.json"));
+        for file in list_entries(&node.join("sessions")) {
+            add_file(&file);
         }
     }
-    Folder {
-        feature: feature_at(path),
+    DagentFolder {
+        feature: feature_from_path(path),
         files,
     }
 }
 
 /// Reads the text of a file, or the reason why it cannot be read. `None` if it is not a regular file.
-pub(super) fn text(file: &Path) -> Option<Result<String, String>> {
+pub(super) fn read_text(file: &Path) -> Option<Result<String, String>> {
     let metadata = file.symlink_metadata().ok()?;
     if !metadata.is_file() {
         return None;
     }
-    if metadata.len() > LARGEST {
+    if metadata.len() > MAX_FILE_BYTES {
         return Some(Err(format!(
             "it has {} bytes, which is too much",
             metadata.len()
@@ -117,29 +125,32 @@ pub(super) fn text(file: &Path) -> Option<Result<String, String>> {
 }
 
 /// Returns the feature of a folder, derived from its path.
-pub(super) fn feature_at(folder: &Path) -> Option<String> {
-    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
-    let is =
-        |path: Option<&Path>, wanted: &str| path.and_then(name).is_some_and(|name| name == wanted);
-    let above = folder.parent();
-    if is(Some(folder), FOLDER) {
-        return above
-            .filter(|above| is(above.parent(), WORKTREES))
-            .and_then(name);
+pub(super) fn feature_from_path(folder: &Path) -> Option<String> {
+    let last_component = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+    let has_name = |path: Option<&Path>, expected: &str| {
+        path.and_then(last_component)
+            .is_some_and(|name| name == expected)
+    };
+    let parent_dir = folder.parent();
+    if has_name(Some(folder), DAGENT_FOLDER_NAME) {
+        return parent_dir
+            .filter(|parent_dir| has_name(parent_dir.parent(), WORKTREES_FOLDER_NAME))
+            .and_then(last_component);
     }
-    let in_features = is(above, "features") || is(above.and_then(Path::parent), "features");
-    in_features.then(|| name(folder)).flatten()
+    let is_in_features =
+        has_name(parent_dir, "features") || has_name(parent_dir.and_then(Path::parent), "features");
+    is_in_features.then(|| last_component(folder)).flatten()
 }
 
 /// Returns the project of the sessions of a folder: the repository around the folder, if the folder is at a location
 /// that dagent uses; else the current project.
-pub(super) fn project_of(folder: &Path, here: &Project) -> Project {
-    let around = folder.ancestors().filter(|path| {
+pub(super) fn folder_project(folder: &Path, current_project: &Project) -> Project {
+    let dagent_ancestors = folder.ancestors().filter(|path| {
         path.file_name()
-            .is_some_and(|name| name == FOLDER || name == WORKTREES)
+            .is_some_and(|name| name == DAGENT_FOLDER_NAME || name == WORKTREES_FOLDER_NAME)
     });
-    let mut around = around.filter_map(Path::parent);
-    let repository = around.find(|path| segue_catalog::is_work_tree_root(path));
+    let mut enclosing_dirs = dagent_ancestors.filter_map(Path::parent);
+    let repository = enclosing_dirs.find(|path| segue_catalog::is_work_tree_root(path));
     let project = repository.and_then(project_at);
-    project.unwrap_or_else(|| here.clone())
+    project.unwrap_or_else(|| current_project.clone())
 }

@@ -8,95 +8,106 @@ use std::process::ExitCode;
 use segue_core::id::{FeatureId, SessionId};
 use segue_core::scope::TaskId;
 use segue_core::session::Session;
-use segue_engine::{Export, count_tokens};
-use segue_formats::{Portable, dagent, markdown};
-use segue_store::{Filter, Page};
+use segue_engine::{ExportOutcome, count_tokens};
+use segue_formats::{PortableSession, dagent, markdown};
+use segue_store::{PageRequest, SessionFilter};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::cli::{ExportArgs, Format};
+use crate::cli::{ExportArgs, ExportFormatArg};
 use crate::error::CliError;
 use crate::json_output::{TranscriptJson, print_json};
-use crate::terminal::{clean, print, say};
+use crate::terminal::{eprint_line, print_line, strip_control_chars};
 
 /// Default directory of an export.
-const HERE: &str = "segue-export";
+const DEFAULT_EXPORT_DIR: &str = "segue-export";
 
 /// Current content of the path that a file is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum There {
-    Nothing,
-    Same,
-    Other,
+enum TargetState {
+    Missing,
+    Identical,
+    Different,
 }
 
-impl There {
+impl TargetState {
     /// Returns the name of the result of writing to this path.
-    fn outcome(self) -> &'static str {
+    fn outcome_name(self) -> &'static str {
         match self {
-            Self::Nothing => "written",
-            Self::Same => "unchanged",
-            Self::Other => "replaced",
+            Self::Missing => "written",
+            Self::Identical => "unchanged",
+            Self::Different => "replaced",
         }
     }
 }
 
 pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCode, CliError> {
-    let sessions = chosen(app, args).await?;
+    let sessions = select_sessions(app, args).await?;
     if sessions.is_empty() && !args.json {
-        say("there is nothing to export");
+        eprint_line("there is nothing to export");
         return Ok(ExitCode::SUCCESS);
     }
-    let printed = args.to.is_none() && !args.dry_run && !args.json;
+    let to_stdout = args.to.is_none() && !args.dry_run && !args.json;
     if let ([session], true) = (
         sessions.as_slice(),
-        printed && args.format != Format::Dagent,
+        to_stdout && args.format != ExportFormatArg::Dagent,
     ) {
-        let (_, text) = single(app, session, args.format).await?;
-        print(text.trim_end());
+        let (_, text) = render_single_file(app, session, args.format).await?;
+        print_line(text.trim_end());
         return Ok(ExitCode::SUCCESS);
     }
-    let (files, told) = written(app, sessions, args.format).await?;
-    let to = args.to.clone().unwrap_or_else(|| PathBuf::from(HERE));
-    let places: Vec<(PathBuf, &str, There)> = files
+    let (files, summaries) = render_files(app, sessions, args.format).await?;
+    let target_dir = args
+        .to
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(DEFAULT_EXPORT_DIR));
+    let targets: Vec<(PathBuf, &str, TargetState)> = files
         .iter()
         .map(|(path, text)| {
-            let place = to.join(path);
-            let there = there(&place, text);
-            (place, text.as_str(), there)
+            let target_path = target_dir.join(path);
+            let state = target_state(&target_path, text);
+            (target_path, text.as_str(), state)
         })
         .collect();
-    refuse(&places, args)?;
+    ensure_no_conflict(&targets, args)?;
     if !args.dry_run {
-        for (place, text, _) in places.iter().filter(|(.., there)| *there != There::Same) {
-            put(place, text)?;
+        for (target_path, text, _) in targets
+            .iter()
+            .filter(|(.., state)| *state != TargetState::Identical)
+        {
+            write_atomically(target_path, text)?;
         }
     }
-    tell(args, &to, &told, &places);
+    print_export(args, &target_dir, &summaries, &targets);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the selected sessions. Reconciles those that the user named.
-async fn chosen(app: &App, args: &ExportArgs) -> Result<Vec<Session>, CliError> {
+async fn select_sessions(app: &App, args: &ExportArgs) -> Result<Vec<Session>, CliError> {
     if args.ids.is_empty() {
-        let filter = Filter {
+        let filter = SessionFilter {
             project: Some(app.project.key.clone()),
             feature: args.feature.clone(),
-            ..Filter::default()
+            ..SessionFilter::default()
         };
-        let (all, _) = app.engine.list(&filter, Page::first(u32::MAX)).await?;
-        if let (true, Some(feature)) = (all.is_empty(), &args.feature) {
+        let (listed, _) = app
+            .engine
+            .list_sessions(&filter, PageRequest::first(u32::MAX))
+            .await?;
+        if let (true, Some(feature)) = (listed.is_empty(), &args.feature) {
             let error = CliError::failed(format!(
                 "no session of this project is for feature {feature}"
             ));
-            return Err(error.hint("`segue session list` shows what there is, with what it is for"));
+            return Err(
+                error.with_hint("`segue session list` shows what there is, with what it is for")
+            );
         }
-        return Ok(all.into_iter().map(|(session, _)| session).collect());
+        return Ok(listed.into_iter().map(|(session, _)| session).collect());
     }
     let mut sessions: Vec<Session> = Vec::new();
     for id in &args.ids {
-        let session = app.up_to_date(app.find(id).await?).await;
-        if !sessions.iter().any(|known| known.id == session.id) {
+        let session = app.reconcile_session(app.find_session(id).await?).await;
+        if !sessions.iter().any(|selected| selected.id == session.id) {
             sessions.push(session);
         }
     }
@@ -104,167 +115,190 @@ async fn chosen(app: &App, args: &ExportArgs) -> Result<Vec<Session>, CliError> 
 }
 
 /// Returns the files by path, and a JSON summary of each session.
-async fn written(
+async fn render_files(
     app: &App,
     sessions: Vec<Session>,
-    format: Format,
+    format: ExportFormatArg,
 ) -> Result<(BTreeMap<String, String>, Vec<Value>), CliError> {
-    let mut told = Vec::new();
-    if format != Format::Dagent {
+    let mut summaries = Vec::new();
+    if format != ExportFormatArg::Dagent {
         let mut files = BTreeMap::new();
         for session in &sessions {
-            let (path, text) = single(app, session, format).await?;
+            let (path, text) = render_single_file(app, session, format).await?;
             files.insert(path, text);
-            told.push(json!({ "id": session.id.as_str(), "name": session.id.as_str(), "turns": session.turns }));
+            summaries.push(json!({ "id": session.id.as_str(), "name": session.id.as_str(), "turns": session.turns }));
         }
-        return Ok((files, told));
+        return Ok((files, summaries));
     }
-    let (mut going, mut wordless) = (Vec::new(), Vec::new());
+    let (mut exports, mut omitted_counts) = (Vec::new(), Vec::new());
     for session in sessions {
         let id = session.id.clone();
-        let Export { session, left_out } = app.engine.export(session).await?;
-        going.push((id, session));
-        wordless.push(left_out);
+        let ExportOutcome {
+            session,
+            omitted_messages,
+        } = app.engine.export_session(session).await?;
+        exports.push((id, session));
+        omitted_counts.push(omitted_messages);
     }
-    told_apart(&mut going);
-    for ((id, session), left_out) in going.iter().zip(wordless) {
-        told.push(json!({
+    make_names_unique(&mut exports);
+    for ((id, session), omitted_messages) in exports.iter().zip(omitted_counts) {
+        summaries.push(json!({
             "id": id.as_str(),
             "name": session.name,
-            "messages": session.lines.len(),
-            "archived": session.past.len(),
-            "left_out": left_out,
-            "checkpoint": session.recap.as_ref().map(|recap| recap.version),
+            "messages": session.messages.len(),
+            "archived": session.compacted_messages.len(),
+            "left_out": omitted_messages,
+            "checkpoint": session.checkpoint.as_ref().map(|recap| recap.version),
         }));
     }
-    let going: Vec<Portable> = going.into_iter().map(|(_, session)| session).collect();
-    Ok((dagent::write(&going, &count_tokens), told))
+    let portable_sessions: Vec<PortableSession> =
+        exports.into_iter().map(|(_, session)| session).collect();
+    Ok((
+        dagent::render_files(&portable_sessions, &count_tokens),
+        summaries,
+    ))
 }
 
 /// Makes names unique: if the files of a session would overwrite those of an earlier session, it is named by its id.
-fn told_apart(going: &mut [(SessionId, Portable)]) {
-    let mut taken: HashSet<(Option<FeatureId>, Option<TaskId>, String)> = HashSet::new();
-    let mut order: Vec<&mut (SessionId, Portable)> = going.iter_mut().collect();
-    order.sort_by(|(a, _), (b, _)| a.cmp(b));
-    for (id, session) in order {
+fn make_names_unique(exports: &mut [(SessionId, PortableSession)]) {
+    let mut used_names: HashSet<(Option<FeatureId>, Option<TaskId>, String)> = HashSet::new();
+    let mut sorted: Vec<&mut (SessionId, PortableSession)> = exports.iter_mut().collect();
+    sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (id, session) in sorted {
         let scope = session.purpose.as_ref().map(|purpose| &purpose.scope);
         let feature = scope.and_then(|scope| scope.feature().cloned());
         let task = scope.and_then(|scope| Some(scope.task()?.0.clone()));
-        if !taken.insert((feature, task, session.name.clone())) {
+        if !used_names.insert((feature, task, session.name.clone())) {
             session.name = id.to_string();
         }
     }
 }
 
 /// Renders one session as one file.
-async fn single(
+async fn render_single_file(
     app: &App,
     session: &Session,
-    format: Format,
+    format: ExportFormatArg,
 ) -> Result<(String, String), CliError> {
     let id = session.id.to_string();
     let transcript = app.engine.transcript(session.clone()).await?;
-    if format == Format::Markdown {
+    if format == ExportFormatArg::Markdown {
         let turns = transcript.turns.iter();
-        let turns = turns.map(|told| (&told.turn, told.messages.as_slice()));
-        return Ok((format!("{id}.md"), markdown::write(session, turns)));
+        let turns = turns
+            .map(|transcript_turn| (&transcript_turn.turn, transcript_turn.messages.as_slice()));
+        return Ok((format!("{id}.md"), markdown::render_session(session, turns)));
     }
     let text = serde_json::to_string_pretty(&TranscriptJson::from(&transcript));
-    let text = text.map_err(|error| CliError::failed("cannot write JSON").because(&error))?;
+    let text = text.map_err(|error| CliError::failed("cannot write JSON").with_cause(&error))?;
     Ok((format!("{id}.json"), text + "\n"))
 }
 
-fn there(place: &Path, text: &str) -> There {
-    match fs::read(place) {
-        Ok(content) if content == text.as_bytes() => There::Same,
-        Ok(_) => There::Other,
-        Err(_) if place.symlink_metadata().is_ok() => There::Other,
-        Err(_) => There::Nothing,
+fn target_state(path: &Path, text: &str) -> TargetState {
+    match fs::read(path) {
+        Ok(content) if content == text.as_bytes() => TargetState::Identical,
+        Ok(_) => TargetState::Different,
+        Err(_) if path.symlink_metadata().is_ok() => TargetState::Different,
+        Err(_) => TargetState::Missing,
     }
 }
 
 /// Fails if an existing file would be overwritten with different content without `--force`.
-fn refuse(places: &[(PathBuf, &str, There)], args: &ExportArgs) -> Result<(), CliError> {
-    let differ = places.iter().filter(|(.., there)| *there == There::Other);
-    let differ: Vec<&PathBuf> = differ.map(|(place, ..)| place).collect();
-    let Some(first) = differ.first().filter(|_| !args.force) else {
+fn ensure_no_conflict(
+    targets: &[(PathBuf, &str, TargetState)],
+    args: &ExportArgs,
+) -> Result<(), CliError> {
+    let conflicting = targets
+        .iter()
+        .filter(|(.., state)| *state == TargetState::Different);
+    let conflicts: Vec<&PathBuf> = conflicting.map(|(path, ..)| path).collect();
+    let Some(first) = conflicts.first().filter(|_| !args.force) else {
         return Ok(());
     };
-    let others = match differ.len() - 1 {
+    let remaining = match conflicts.len() - 1 {
         0 => String::new(),
-        others => format!(", and {others} more"),
+        remaining => format!(", and {remaining} more"),
     };
-    Err(
-        CliError::failed(format!("{}{others} is there and differs", first.display())).hint(
-            "nothing was written; --to names another directory, --force replaces what differs",
-        ),
-    )
+    Err(CliError::failed(format!(
+        "{}{remaining} is there and differs",
+        first.display()
+    ))
+    .with_hint("nothing was written; --to names another directory, --force replaces what differs"))
 }
 
 /// Writes a file atomically.
-fn put(place: &Path, text: &str) -> Result<(), CliError> {
-    let written = || -> std::io::Result<()> {
-        let directory = place.parent().unwrap_or(place);
+fn write_atomically(path: &Path, text: &str) -> Result<(), CliError> {
+    let write_file = || -> std::io::Result<()> {
+        let directory = path.parent().unwrap_or(path);
         fs::create_dir_all(directory)?;
         let draft = directory.join(format!(".segue-export-{}", std::process::id()));
         fs::write(&draft, text)?;
-        fs::rename(&draft, place).inspect_err(|_| {
+        fs::rename(&draft, path).inspect_err(|_| {
             let _ = fs::remove_file(&draft);
         })
     };
-    written().map_err(|error| {
-        CliError::failed(format!("cannot write {}", place.display())).because(&error)
+    write_file().map_err(|error| {
+        CliError::failed(format!("cannot write {}", path.display())).with_cause(&error)
     })
 }
 
-fn tell(args: &ExportArgs, to: &Path, told: &[Value], places: &[(PathBuf, &str, There)]) {
+fn print_export(
+    args: &ExportArgs,
+    target_dir: &Path,
+    summaries: &[Value],
+    targets: &[(PathBuf, &str, TargetState)],
+) {
     if args.json {
-        let files = places.iter().map(|(place, _, there)| {
-            json!({ "path": place.display().to_string(), "outcome": there.outcome() })
+        let files = targets.iter().map(|(path, _, state)| {
+            json!({ "path": path.display().to_string(), "outcome": state.outcome_name() })
         });
         print_json(&json!({
-            "to": to.display().to_string(),
+            "to": target_dir.display().to_string(),
             "dry_run": args.dry_run,
-            "sessions": told,
+            "sessions": summaries,
             "files": files.collect::<Vec<_>>(),
         }));
         return;
     }
     if args.dry_run {
-        for (place, _, there) in places {
-            print(&clean(&format!(
+        for (path, _, state) in targets {
+            print_line(&strip_control_chars(&format!(
                 "{:<9}  {}",
-                if *there == There::Nothing {
+                if *state == TargetState::Missing {
                     "new"
                 } else {
-                    there.outcome()
+                    state.outcome_name()
                 },
-                place.display()
+                path.display()
             )));
         }
     }
-    let count = |wanted: There| places.iter().filter(|(.., there)| *there == wanted).count();
-    let s = if told.len() == 1 { "" } else { "s" };
-    let would = if args.dry_run {
+    let count = |wanted: TargetState| {
+        targets
+            .iter()
+            .filter(|(.., state)| *state == wanted)
+            .count()
+    };
+    let plural = if summaries.len() == 1 { "" } else { "s" };
+    let verb = if args.dry_run {
         "Would export"
     } else {
         "Exported"
     };
-    print(&clean(&format!(
-        "{would} {} session{s} to {}: {} new files, {} replaced, {} as before.",
-        told.len(),
-        to.display(),
-        count(There::Nothing),
-        count(There::Other),
-        count(There::Same)
+    print_line(&strip_control_chars(&format!(
+        "{verb} {} session{plural} to {}: {} new files, {} replaced, {} as before.",
+        summaries.len(),
+        target_dir.display(),
+        count(TargetState::Missing),
+        count(TargetState::Different),
+        count(TargetState::Identical)
     )));
-    let wordless: u64 = told
+    let omitted_messages: u64 = summaries
         .iter()
         .filter_map(|session| session["left_out"].as_u64())
         .sum();
-    if wordless > 0 {
-        say(&format!(
-            "{wordless} messages without words are left out (calls of tools, their answers, thoughts): this format has words alone"
+    if omitted_messages > 0 {
+        eprint_line(&format!(
+            "{omitted_messages} messages without words are left out (calls of tools, their answers, thoughts): this format has words alone"
         ));
     }
 }

@@ -3,44 +3,44 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_formats::Read;
-use segue_formats::dagent::read;
+use segue_formats::ParsedSession;
+use segue_formats::dagent::parse_folder;
 
-use super::dagent_dirs::{existing, folder, folders, project_of};
-use super::report::{Terms, check, take, tell};
+use super::dagent_dirs::{find_dagent_folders, folder_project, read_folder, resolve_existing_path};
+use super::report::{ImportOptions, check_provider, import_session, print_report};
 use crate::app::App;
 use crate::cli::ImportArgs;
 use crate::error::CliError;
 
 pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCode, CliError> {
-    check(app, args.coming.provider.as_ref())?;
-    let place = existing(&args.path)?;
-    if !place.is_dir() {
+    check_provider(app, args.coming.provider.as_ref())?;
+    let root = resolve_existing_path(&args.path)?;
+    if !root.is_dir() {
         return Err(
-            CliError::usage(format!("{} is not a directory", args.path.display())).hint(
+            CliError::usage(format!("{} is not a directory", args.path.display())).with_hint(
                 "name the directory that the files are in; `segue session migrate` takes an old chat.json or session.json",
             ),
         );
     }
-    let terms = Terms {
+    let options = ImportOptions {
         format: "dagent",
         provider: args.coming.provider.as_ref(),
         dry_run: args.coming.dry_run,
         json: args.coming.json,
     };
     let (mut entries, mut remarks) = (Vec::new(), Vec::new());
-    for path in folders(&place) {
-        let reading = read(&folder(&path), Timestamp::now());
-        let at = |inside: &str| path.join(inside).display().to_string();
-        let project = project_of(&path, &app.project);
-        remarks.extend(reading.remarks.iter().map(|remark| at(remark)));
-        for session in reading.sessions {
-            let session = Read {
-                path: at(&session.path),
+    for path in find_dagent_folders(&root) {
+        let contents = parse_folder(&read_folder(&path), Timestamp::now());
+        let full_path = |relative_path: &str| path.join(relative_path).display().to_string();
+        let project = folder_project(&path, &app.project);
+        remarks.extend(contents.remarks.iter().map(|remark| full_path(remark)));
+        for session in contents.sessions {
+            let session = ParsedSession {
+                path: full_path(&session.path),
                 ..session
             };
-            entries.push(take(app, &terms, session, &project, || Ok(None)).await?);
+            entries.push(import_session(app, &options, session, &project, || Ok(None)).await?);
         }
     }
-    Ok(tell(&terms, &place, &entries, &remarks))
+    Ok(print_report(&options, &root, &entries, &remarks))
 }

@@ -7,136 +7,145 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use segue_formats::Read;
-use segue_formats::legacy::{OldFile, read};
+use segue_formats::ParsedSession;
+use segue_formats::legacy::{LegacyFile, parse_legacy_file};
 use sha2::{Digest, Sha256};
 
-use super::dagent_dirs::{directories, existing, feature_at, folders, project_of, text};
-use super::report::{Terms, check, take, tell};
+use super::dagent_dirs::{
+    feature_from_path, find_dagent_folders, folder_project, list_subdirectories, read_text,
+    resolve_existing_path,
+};
+use super::report::{ImportOptions, check_provider, import_session, print_report};
 use crate::app::App;
 use crate::cli::MigrateArgs;
 use crate::error::CliError;
 
 /// An old file with the details that its path provides.
-struct Found {
-    file: OldFile,
+struct LegacySource {
+    kind: LegacyFile,
     path: PathBuf,
     folder: PathBuf,
     task: Option<String>,
 }
 
 pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitCode, CliError> {
-    check(app, args.coming.provider.as_ref())?;
-    let place = existing(&args.path)?;
-    let found = if place.is_dir() {
-        let folders = folders(&place);
+    check_provider(app, args.coming.provider.as_ref())?;
+    let root = resolve_existing_path(&args.path)?;
+    let sources = if root.is_dir() {
+        let folders = find_dagent_folders(&root);
         folders
             .iter()
-            .flat_map(|folder| in_folder(folder))
+            .flat_map(|folder| list_folder_sources(folder))
             .collect()
     } else {
-        vec![named(&place)?]
+        vec![source_at_path(&root)?]
     };
     let mut entries = Vec::new();
-    for old in found {
-        let Some(content) = text(&old.path) else {
+    for source in sources {
+        let Some(content) = read_text(&source.path) else {
             continue;
         };
-        let terms = Terms {
-            format: old.file.name(),
+        let options = ImportOptions {
+            format: source.kind.name(),
             provider: args.coming.provider.as_ref(),
             dry_run: args.coming.dry_run,
             json: args.coming.json,
         };
-        let path = old.path.display().to_string();
+        let path = source.path.display().to_string();
         let session = match &content {
-            Ok(content) => read(
-                old.file,
+            Ok(content) => parse_legacy_file(
+                source.kind,
                 &path,
                 content,
-                purpose(&old),
-                written_at(&old.path),
+                session_purpose(&source),
+                modification_time(&source.path),
             ),
-            Err(why) => Read {
+            Err(reason) => ParsedSession {
                 name: path.clone(),
                 path,
-                session: Err(why.clone()),
+                session: Err(reason.clone()),
                 remarks: Vec::new(),
             },
         };
-        let project = project_of(&old.folder, &app.project);
-        let keep = || {
+        let project = folder_project(&source.folder, &app.project);
+        let make_backup = || {
             let content = content.as_deref().unwrap_or_default();
-            let copy = back_up(&app.home, &old.path, content)?;
+            let copy = back_up_file(&app.home, &source.path, content)?;
             Ok(Some(copy.display().to_string()))
         };
-        entries.push(take(app, &terms, session, &project, keep).await?);
+        entries.push(import_session(app, &options, session, &project, make_backup).await?);
     }
-    let terms = Terms {
+    let options = ImportOptions {
         format: "",
         provider: None,
         dry_run: args.coming.dry_run,
         json: args.coming.json,
     };
-    Ok(tell(&terms, &place, &entries, &[]))
+    Ok(print_report(&options, &root, &entries, &[]))
 }
 
 /// Determines the purpose of the session in an old file.
-fn purpose(old: &Found) -> Option<segue_core::scope::Purpose> {
-    let stated = text(&old.folder.join("feature.json")).and_then(Result::ok);
-    let stated = stated.and_then(|text| {
+fn session_purpose(source: &LegacySource) -> Option<segue_core::scope::Purpose> {
+    let json_text = read_text(&source.folder.join("feature.json")).and_then(Result::ok);
+    let json = json_text.and_then(|text| {
         serde_json::from_str::<serde_json::Value>(text.trim_start_matches('\u{feff}')).ok()
     });
-    let stated = stated.and_then(|feature| Some(feature.get("id")?.as_str()?.to_owned()));
-    let feature = stated.or_else(|| feature_at(&old.folder));
-    old.file.purpose(feature.as_deref(), old.task.as_deref())
+    let declared_id = json.and_then(|feature| Some(feature.get("id")?.as_str()?.to_owned()));
+    let feature = declared_id.or_else(|| feature_from_path(&source.folder));
+    source
+        .kind
+        .purpose(feature.as_deref(), source.task.as_deref())
 }
 
 /// Returns the old files of a folder: its own file, and the files of its tasks.
-fn in_folder(folder: &Path) -> Vec<Found> {
-    let mut found = vec![Found {
-        file: OldFile::Chat,
-        path: folder.join(OldFile::Chat.name()),
+fn list_folder_sources(folder: &Path) -> Vec<LegacySource> {
+    let mut sources = vec![LegacySource {
+        kind: LegacyFile::Chat,
+        path: folder.join(LegacyFile::Chat.name()),
         folder: folder.to_owned(),
         task: None,
     }];
-    for node in directories(&folder.join("nodes")) {
+    for node in list_subdirectories(&folder.join("nodes")) {
         let task = node.file_name().and_then(|name| name.to_str());
-        found.extend(OldFile::ALL.map(|file| Found {
-            file,
-            path: node.join(file.name()),
+        sources.extend(LegacyFile::ALL.map(|kind| LegacySource {
+            kind,
+            path: node.join(kind.name()),
             folder: folder.to_owned(),
             task: task.map(str::to_owned),
         }));
     }
-    found
+    sources
 }
 
 /// Returns the old file at a path. Fails if the file name is not supported.
-fn named(path: &Path) -> Result<Found, CliError> {
+fn source_at_path(path: &Path) -> Result<LegacySource, CliError> {
     let name = path.file_name().and_then(|name| name.to_str());
-    let file = OldFile::ALL
+    let kind = LegacyFile::ALL
         .into_iter()
-        .find(|file| Some(file.name()) == name);
-    let file = file.ok_or_else(|| {
-        CliError::usage(format!("{} is none of the old files", path.display()))
-            .hint("they are called chat.json and session.json; a directory that has some will do")
+        .find(|kind| Some(kind.name()) == name);
+    let kind = kind.ok_or_else(|| {
+        CliError::usage(format!("{} is none of the old files", path.display())).with_hint(
+            "they are called chat.json and session.json; a directory that has some will do",
+        )
     })?;
-    let above = path.parent().unwrap_or(path);
-    let nodes = above
+    let parent_dir = path.parent().unwrap_or(path);
+    let nodes = parent_dir
         .parent()
         .filter(|nodes| nodes.file_name().is_some_and(|name| name == "nodes"));
-    let task = above.file_name().filter(|_| nodes.is_some());
-    Ok(Found {
-        file,
+    let task = parent_dir.file_name().filter(|_| nodes.is_some());
+    Ok(LegacySource {
+        kind,
         path: path.to_owned(),
-        folder: nodes.and_then(Path::parent).unwrap_or(above).to_owned(),
+        folder: nodes
+            .and_then(Path::parent)
+            .unwrap_or(parent_dir)
+            .to_owned(),
         task: task.and_then(|task| task.to_str()).map(str::to_owned),
     })
 }
 
 /// Returns the modification time of a file, or the current time if it is unknown.
-fn written_at(path: &Path) -> Timestamp {
+fn modification_time(path: &Path) -> Timestamp {
     let modified = path.metadata().and_then(|metadata| metadata.modified());
     let modified = modified.unwrap_or_else(|_| SystemTime::now());
     Timestamp::try_from(modified).unwrap_or_else(|_| Timestamp::now())
@@ -144,7 +153,7 @@ fn written_at(path: &Path) -> Timestamp {
 
 /// Copies a file to segue's home under a name that is derived from its path and content, so that identical content is
 /// stored once, even if several processes run concurrently.
-fn back_up(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliError> {
+fn back_up_file(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliError> {
     let digest = Sha256::new()
         .chain_update(path.as_os_str().as_encoded_bytes())
         .chain_update([0])
@@ -156,8 +165,8 @@ fn back_up(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliError>
     }
     let directory = home.join("backups").join(name);
     let copy = directory.join(path.file_name().unwrap_or_default());
-    let written = || -> std::io::Result<()> {
-        if fs::read(&copy).is_ok_and(|there| there == content.as_bytes()) {
+    let write_copy = || -> std::io::Result<()> {
+        if fs::read(&copy).is_ok_and(|existing| existing == content.as_bytes()) {
             return Ok(());
         }
         fs::create_dir_all(&directory)?;
@@ -165,10 +174,10 @@ fn back_up(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliError>
         fs::write(&draft, content)?;
         fs::rename(&draft, &copy)
     };
-    written().map_err(|error| {
+    write_copy().map_err(|error| {
         CliError::failed(format!("cannot keep a copy of {}", path.display()))
-            .because(&error)
-            .hint("nothing was taken in; the file is as it was")
+            .with_cause(&error)
+            .with_hint("nothing was taken in; the file is as it was")
     })?;
     Ok(copy)
 }

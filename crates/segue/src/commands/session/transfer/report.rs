@@ -7,18 +7,18 @@ use jiff::Timestamp;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::RoleName;
 use segue_core::session::Project;
-use segue_engine::{Import, Namesake, Present};
-use segue_formats::{Lack, Portable, Read};
+use segue_engine::{ImportConflict, ImportMatch, ImportOutcome};
+use segue_formats::{ImportDifference, ParsedSession, PortableSession};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::CliError;
-use crate::frontend::Front;
+use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, clean, print, say};
+use crate::terminal::{Style, eprint_line, print_line, strip_control_chars};
 
 /// Options of an import.
-pub(super) struct Terms<'a> {
+pub(super) struct ImportOptions<'a> {
     pub(super) format: &'static str,
     pub(super) provider: Option<&'a ProviderId>,
     pub(super) dry_run: bool,
@@ -26,123 +26,131 @@ pub(super) struct Terms<'a> {
 }
 
 /// Result for one session.
-pub(super) struct Entry {
-    read: Read,
-    outcome: Outcome,
+pub(super) struct ImportEntry {
+    source: ParsedSession,
+    outcome: ImportEntryOutcome,
     backup: Option<String>,
 }
 
-enum Outcome {
+enum ImportEntryOutcome {
     Imported(SessionId),
-    Would,
-    Already(SessionId),
-    Nothing,
+    Planned,
+    AlreadyPresent(SessionId),
+    Empty,
     Failed(String),
 }
 
-impl Outcome {
+impl ImportEntryOutcome {
     fn name(&self) -> &'static str {
         match self {
             Self::Imported(_) => "imported",
-            Self::Would => "would_import",
-            Self::Already(_) => "already",
-            Self::Nothing => "nothing",
+            Self::Planned => "would_import",
+            Self::AlreadyPresent(_) => "already",
+            Self::Empty => "nothing",
             Self::Failed(_) => "failed",
         }
     }
 }
 
 /// Hint for sessions that could not be read.
-const HINT: &str = "what failed changed nothing; mend it, and do the same again";
+const FAILED_IMPORT_HINT: &str = "what failed changed nothing; mend it, and do the same again";
 
 /// Checks that the provider of the imported sessions is known.
-pub(super) fn check(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
-    match provider.filter(|provider| !app.engine.knows(provider)) {
+pub(super) fn check_provider(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
+    match provider.filter(|provider| !app.engine.is_supported_provider(provider)) {
         None => Ok(()),
         Some(provider) => {
-            let known = app.engine.known_providers().join(", ");
+            let supported = app.engine.supported_providers().join(", ");
             Err(CliError::usage(format!("nobody here is called {provider}"))
-                .hint(format!("there are: {known}")))
+                .with_hint(format!("there are: {supported}")))
         }
     }
 }
 
-/// Imports one session, unless this is a dry run. `keep` copies the source file before the import.
-pub(super) async fn take(
+/// Imports one session, unless this is a dry run. `make_backup` copies the source file before the import.
+pub(super) async fn import_session(
     app: &App,
-    terms: &Terms<'_>,
-    mut read: Read,
+    options: &ImportOptions<'_>,
+    mut source: ParsedSession,
     project: &Project,
-    keep: impl FnOnce() -> Result<Option<String>, CliError>,
-) -> Result<Entry, CliError> {
+    make_backup: impl FnOnce() -> Result<Option<String>, CliError>,
+) -> Result<ImportEntry, CliError> {
     let mut backup = None;
-    let outcome = match &mut read.session {
-        Err(why) => Outcome::Failed(why.clone()),
-        Ok(session) if is_empty(session) => Outcome::Nothing,
+    let outcome = match &mut source.session {
+        Err(reason) => ImportEntryOutcome::Failed(reason.clone()),
+        Ok(session) if is_empty_session(session) => ImportEntryOutcome::Empty,
         Ok(session) => {
-            read.remarks.extend(session.bring_to(Timestamp::now()));
-            match app.engine.known(project, session).await? {
-                Present::All(there) => Outcome::Already(there),
-                Present::Others(others) => {
-                    let beside = others.iter().map(|other| beside(other, session));
-                    read.remarks.extend(beside);
-                    if terms.dry_run {
-                        Outcome::Would
+            source
+                .remarks
+                .extend(session.limit_times_to(Timestamp::now()));
+            match app.engine.match_import(project, session).await? {
+                ImportMatch::Complete(session_id) => ImportEntryOutcome::AlreadyPresent(session_id),
+                ImportMatch::Conflicting(conflicts) => {
+                    let conflict_remarks = conflicts
+                        .iter()
+                        .map(|conflict| describe_conflict(conflict, session));
+                    source.remarks.extend(conflict_remarks);
+                    if options.dry_run {
+                        ImportEntryOutcome::Planned
                     } else {
-                        backup = keep()?;
-                        taken(app, terms, session, project).await?
+                        backup = make_backup()?;
+                        import_new_session(app, options, session, project).await?
                     }
                 }
             }
         }
     };
-    Ok(Entry {
-        read,
+    Ok(ImportEntry {
+        source,
         outcome,
         backup,
     })
 }
 
-async fn taken(
+async fn import_new_session(
     app: &App,
-    terms: &Terms<'_>,
-    session: &Portable,
+    options: &ImportOptions<'_>,
+    session: &PortableSession,
     project: &Project,
-) -> Result<Outcome, CliError> {
-    let import = app
+) -> Result<ImportEntryOutcome, CliError> {
+    let importing = app
         .engine
-        .import(session, terms.format, project, terms.provider);
-    Ok(match import.await? {
-        Import::Done(session, _) => Outcome::Imported(session.id),
-        Import::Already(there) => Outcome::Already(there),
-        Import::Nothing => Outcome::Nothing,
+        .import_session(session, options.format, project, options.provider);
+    Ok(match importing.await? {
+        ImportOutcome::Imported(session, _) => ImportEntryOutcome::Imported(session.id),
+        ImportOutcome::AlreadyPresent(session_id) => ImportEntryOutcome::AlreadyPresent(session_id),
+        ImportOutcome::Empty => ImportEntryOutcome::Empty,
     })
 }
 
 /// Describes an existing session with the same name, and how it differs from the imported one.
-fn beside(other: &Namesake, coming: &Portable) -> String {
-    let all = coming.past.len() + coming.lines.len();
-    let differs = match other.lacks {
-        Lack::Messages(0) => "none of its messages".to_owned(),
-        Lack::Messages(here) => format!("only {here} of its {all} messages"),
-        Lack::Checkpoint => "another checkpoint".to_owned(),
-        Lack::Purpose => "is for something else".to_owned(),
+fn describe_conflict(conflict: &ImportConflict, imported: &PortableSession) -> String {
+    let message_count = imported.compacted_messages.len() + imported.messages.len();
+    let difference = match conflict.missing {
+        ImportDifference::Messages(0) => "none of its messages".to_owned(),
+        ImportDifference::Messages(present) => {
+            format!("only {present} of its {message_count} messages")
+        }
+        ImportDifference::Checkpoint => "another checkpoint".to_owned(),
+        ImportDifference::Purpose => "is for something else".to_owned(),
     };
-    let id = &other.id;
+    let id = &conflict.id;
     format!(
-        "it is a session of its own: {id} has the same name, but {differs}; that one stays as it is"
+        "it is a session of its own: {id} has the same name, but {difference}; that one stays as it is"
     )
 }
 
-fn is_empty(session: &Portable) -> bool {
-    session.past.is_empty() && session.lines.is_empty() && session.recap.is_none()
+fn is_empty_session(session: &PortableSession) -> bool {
+    session.compacted_messages.is_empty()
+        && session.messages.is_empty()
+        && session.checkpoint.is_none()
 }
 
 /// Prints the results. Fails if a session could not be read, but only after the others were imported.
-pub(super) fn tell(
-    terms: &Terms<'_>,
-    place: &Path,
-    entries: &[Entry],
+pub(super) fn print_report(
+    options: &ImportOptions<'_>,
+    root: &Path,
+    entries: &[ImportEntry],
     remarks: &[String],
 ) -> ExitCode {
     let count = |name: &str| {
@@ -153,49 +161,49 @@ pub(super) fn tell(
     };
     let failed = count("failed");
     let error = (failed > 0).then(|| format!("{failed} of {} could not be read", entries.len()));
-    if terms.json {
+    if options.json {
         print_json(&json!({
-            "from": place.display().to_string(),
-            "dry_run": terms.dry_run,
+            "from": root.display().to_string(),
+            "dry_run": options.dry_run,
             "entries": entries.iter().map(entry_json).collect::<Vec<_>>(),
             "remarks": remarks,
             "imported": count("imported"),
             "already": count("already"),
             "failed": failed,
-            "error": error.as_ref().map(|message| json!({ "class": "failed", "message": message, "hint": HINT })),
+            "error": error.as_ref().map(|message| json!({ "class": "failed", "message": message, "hint": FAILED_IMPORT_HINT })),
         }));
     } else {
         let style = Style::stdout();
         for entry in entries {
-            print(&clean(&in_words(entry)));
+            print_line(&strip_control_chars(&format_entry(entry)));
             // Remarks on an imported session were printed when it was imported.
-            let told = !matches!(entry.outcome, Outcome::Already(_));
-            for remark in entry.read.remarks.iter().filter(|_| told) {
-                print(&style.dim(&clean(&format!("  {remark}"))));
+            let show_remarks = !matches!(entry.outcome, ImportEntryOutcome::AlreadyPresent(_));
+            for remark in entry.source.remarks.iter().filter(|_| show_remarks) {
+                print_line(&style.dim(&strip_control_chars(&format!("  {remark}"))));
             }
         }
         for remark in remarks {
-            print(&style.dim(&clean(remark)));
+            print_line(&style.dim(&strip_control_chars(remark)));
         }
         if entries.is_empty() {
-            let wanted = if terms.format == "dagent" {
+            let expected = if options.format == "dagent" {
                 "a `.dagent` with sessions"
             } else {
                 "a `.dagent` with chat.json or session.json"
             };
-            say(&format!(
-                "there is nothing to take in at {}; {wanted} was looked for",
-                place.display()
+            eprint_line(&format!(
+                "there is nothing to take in at {}; {expected} was looked for",
+                root.display()
             ));
         } else {
-            let (would, new) = (count("would_import"), count("imported"));
-            let new = if terms.dry_run {
-                format!("{would} would come")
+            let (planned, imported) = (count("would_import"), count("imported"));
+            let imported = if options.dry_run {
+                format!("{planned} would come")
             } else {
-                format!("{new} came")
+                format!("{imported} came")
             };
-            print(&format!(
-                "{new}, {} here already, {} with nothing in them, {failed} failed.",
+            print_line(&format!(
+                "{imported}, {} here already, {} with nothing in them, {failed} failed.",
                 count("already"),
                 count("nothing")
             ));
@@ -203,56 +211,69 @@ pub(super) fn tell(
     }
     match error {
         None => ExitCode::SUCCESS,
-        Some(message) => CliError::failed(message).hint(HINT).report(Front::Shell),
+        Some(message) => CliError::failed(message)
+            .with_hint(FAILED_IMPORT_HINT)
+            .report(Frontend::Shell),
     }
 }
 
-fn in_words(entry: &Entry) -> String {
-    let name = &entry.read.name;
-    let about = entry.read.session.as_ref().map(|session| about(session));
-    let about = about.unwrap_or_default();
+fn format_entry(entry: &ImportEntry) -> String {
+    let name = &entry.source.name;
+    let details = entry
+        .source
+        .session
+        .as_ref()
+        .map(|session| format_details(session));
+    let details = details.unwrap_or_default();
     match &entry.outcome {
-        Outcome::Imported(id) => format!("{id}  {name}  {about}"),
-        Outcome::Would => format!("would come: {name}  {about}"),
-        Outcome::Already(id) => format!("{id}  is here already: {name}"),
-        Outcome::Nothing => format!("nothing was said in {name}"),
-        Outcome::Failed(why) => format!("failed: {}: {why}", entry.read.path),
+        ImportEntryOutcome::Imported(id) => format!("{id}  {name}  {details}"),
+        ImportEntryOutcome::Planned => format!("would come: {name}  {details}"),
+        ImportEntryOutcome::AlreadyPresent(id) => format!("{id}  is here already: {name}"),
+        ImportEntryOutcome::Empty => format!("nothing was said in {name}"),
+        ImportEntryOutcome::Failed(reason) => format!("failed: {}: {reason}", entry.source.path),
     }
 }
 
-fn about(session: &Portable) -> String {
-    let count = session.past.len() + session.lines.len();
-    let s = if count == 1 { "" } else { "s" };
-    let recap = if session.recap.is_some() {
+fn format_details(session: &PortableSession) -> String {
+    let count = session.compacted_messages.len() + session.messages.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let checkpoint_note = if session.checkpoint.is_some() {
         ", a checkpoint"
     } else {
         ""
     };
     let purpose = session.purpose.as_ref();
     let purpose = purpose.map_or(String::new(), |purpose| format!(", {purpose}"));
-    format!("({count} message{s}{recap}{purpose})")
+    format!("({count} message{plural}{checkpoint_note}{purpose})")
 }
 
-fn entry_json(entry: &Entry) -> Value {
-    let session = entry.read.session.as_ref().ok();
+fn entry_json(entry: &ImportEntry) -> Value {
+    let session = entry.source.session.as_ref().ok();
     let purpose = session.and_then(|session| session.purpose.as_ref());
     let task = purpose.and_then(|purpose| purpose.scope.task());
     let role = purpose.and_then(|purpose| purpose.role.as_ref());
     let id = match &entry.outcome {
-        Outcome::Imported(id) | Outcome::Already(id) => Some(id.as_str()),
-        Outcome::Would | Outcome::Nothing | Outcome::Failed(_) => None,
+        ImportEntryOutcome::Imported(id) | ImportEntryOutcome::AlreadyPresent(id) => {
+            Some(id.as_str())
+        }
+        ImportEntryOutcome::Planned | ImportEntryOutcome::Empty | ImportEntryOutcome::Failed(_) => {
+            None
+        }
     };
     let error = match &entry.outcome {
-        Outcome::Failed(why) => Some(why),
-        Outcome::Imported(_) | Outcome::Would | Outcome::Already(_) | Outcome::Nothing => None,
+        ImportEntryOutcome::Failed(reason) => Some(reason),
+        ImportEntryOutcome::Imported(_)
+        | ImportEntryOutcome::Planned
+        | ImportEntryOutcome::AlreadyPresent(_)
+        | ImportEntryOutcome::Empty => None,
     };
     json!({
-        "name": entry.read.name,
-        "path": entry.read.path,
+        "name": entry.source.name,
+        "path": entry.source.path,
         "outcome": entry.outcome.name(),
         "session_id": id,
-        "messages": session.map(|session| session.past.len() + session.lines.len()),
-        "checkpoint": session.and_then(|session| session.recap.as_ref()).map(|recap| recap.version),
+        "messages": session.map(|session| session.compacted_messages.len() + session.messages.len()),
+        "checkpoint": session.and_then(|session| session.checkpoint.as_ref()).map(|recap| recap.version),
         "feature": purpose.and_then(|purpose| purpose.scope.feature()).map(ToString::to_string),
         "task": task.map(|(task, _)| task.as_str()),
         "task_state": task.map(|(_, state)| state.as_str()),
@@ -260,7 +281,7 @@ fn entry_json(entry: &Entry) -> Value {
         "created_at": session.map(|session| session.created_at.to_string()),
         "updated_at": session.map(|session| session.updated_at.to_string()),
         "backup": entry.backup,
-        "remarks": entry.read.remarks,
+        "remarks": entry.source.remarks,
         "error": error,
     })
 }

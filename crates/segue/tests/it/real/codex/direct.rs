@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segue_agents::{
-    Agent, AgentError, Conversation, Host, Leash, OpenRequest, Opening, Provider, Settings, Step,
+    Agent, AgentError, AgentConnection, AgentHost, LeashCommand, OpenRequest, OpenedConnection, Provider, ProviderSettings, ConnectionEvent,
 };
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
@@ -70,7 +70,7 @@ impl Direct {
     pub(crate) fn with(
         transport: &str,
         script: Script,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut ProviderSettings),
     ) -> Self {
         let sandbox = Sandbox::new(script);
         let command = sandbox.command(Cli::Codex);
@@ -78,26 +78,26 @@ impl Direct {
             let text = |text: &std::ffi::OsStr| text.to_str().unwrap().to_owned();
             Some((text(name), text(value?)))
         });
-        let mut settings = Settings {
+        let mut settings = ProviderSettings {
             program: Some(command.get_program().into()),
             adapter: Some(sandbox.command(Cli::CodexAcp).get_program().into()),
             transports: vec![transport.to_owned()],
             env: env.collect(),
             home: sandbox.home().join(".codex"),
-            ..Settings::default()
+            ..ProviderSettings::default()
         };
         change(&mut settings);
-        let host = Host {
-            leash: Leash {
+        let host = AgentHost {
+            leash: LeashCommand {
                 program: env!("CARGO_BIN_EXE_segue").into(),
                 args: vec!["leash".into()],
             },
             version: "0",
-            kept: sandbox.path().join("kept"),
-            path: std::ffi::OsString::new(),
-            outside: crate::real::stage::OUTSIDE,
+            agent_files_dir: sandbox.path().join("kept"),
+            search_path: std::ffi::OsString::new(),
+            system: crate::real::stage::OUTSIDE,
         };
-        let provider = segue_agents::codex(&settings, &host);
+        let provider = segue_agents::codex_provider(&settings, &host);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -120,28 +120,28 @@ impl Direct {
         }
     }
 
-    pub(crate) fn open(&self, wanted: Wanted) -> Result<Opening, AgentError> {
+    pub(crate) fn open(&self, wanted: Wanted) -> Result<OpenedConnection, AgentError> {
         let request = OpenRequest {
             cwd: wanted.cwd,
             native_id: wanted.native_id.map(|id| NativeId::parse(&id).unwrap()),
-            from: None,
+            branch_point: None,
             strict: wanted.strict,
             permissions: wanted.permissions,
             role: None,
             model: wanted.model,
             mcp: wanted.mcp,
             timeout: LIMIT,
-            started: watch::channel(None).0,
+            process_sender: watch::channel(None).0,
         };
         self.runtime.block_on(self.provider.open(&request))
     }
 
     /// A new conversation in the project.
-    pub(crate) fn begin(&self) -> Box<dyn Conversation> {
-        self.open(self.wanted()).unwrap().conversation
+    pub(crate) fn begin(&self) -> Box<dyn AgentConnection> {
+        self.open(self.wanted()).unwrap().connection
     }
 
-    pub(crate) fn resume(&self, id: &str) -> Opening {
+    pub(crate) fn resume(&self, id: &str) -> OpenedConnection {
         let wanted = Wanted {
             native_id: Some(id.to_owned()),
             ..self.wanted()
@@ -152,7 +152,7 @@ impl Direct {
     /// One turn; `answer` answers what is asked.
     pub(crate) fn turn(
         &self,
-        conversation: &mut dyn Conversation,
+        conversation: &mut dyn AgentConnection,
         prompt: &str,
         answer: impl Fn(&PermissionRequest) -> PermissionAnswer,
     ) -> Turned {
@@ -162,28 +162,28 @@ impl Direct {
     /// Likewise, cancelled at the first event that `when` takes.
     pub(crate) fn turn_then_cancel(
         &self,
-        conversation: &mut dyn Conversation,
+        conversation: &mut dyn AgentConnection,
         prompt: &str,
         answer: impl Fn(&PermissionRequest) -> PermissionAnswer,
         when: impl Fn(&AgentEvent) -> bool,
     ) -> Turned {
         let (mut events, mut asked) = (Vec::new(), Vec::new());
         let turn = async {
-            conversation.send(prompt).await?;
+            conversation.send_prompt(prompt).await?;
             loop {
-                match conversation.next().await {
-                    Step::Named(_) => {}
-                    Step::Event(event) => {
+                match conversation.next_event().await {
+                    ConnectionEvent::NativeIdReported(_) => {}
+                    ConnectionEvent::Event(event) => {
                         if when(&event) {
                             conversation.cancel();
                         }
                         events.push(event);
                     }
-                    Step::Ask(request, reply) => {
+                    ConnectionEvent::PermissionRequested(request, reply) => {
                         reply(answer(&request));
                         asked.push(request);
                     }
-                    Step::Done(end) => return end,
+                    ConnectionEvent::TurnEnded(end) => return end,
                 }
             }
         };
@@ -197,7 +197,7 @@ impl Direct {
         }
     }
 
-    pub(crate) fn close(&self, conversation: Box<dyn Conversation>) {
+    pub(crate) fn close(&self, conversation: Box<dyn AgentConnection>) {
         self.runtime.block_on(conversation.close());
     }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use segue_core::agent::{
-    McpReach, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest,
+    McpEndpoint, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest,
 };
-use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason};
+use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason};
 use segue_testkit::model::{Call, Reply, Script};
 use serde_json::json;
 
@@ -44,16 +44,16 @@ fn app_server_asks_before_it_acts() {
     let mut conversation = codex.begin();
     let there = |name: &str| codex.sandbox.project().join(name).exists();
     for (prompt, file, kind) in [("run", "made.txt", "execute"), ("write", "new.txt", "edit")] {
-        let refused = codex.turn(conversation.as_mut(), prompt, PermissionRequest::reject);
+        let refused = codex.turn(conversation.as_mut(), prompt, PermissionRequest::reject_answer);
         assert_eq!(refused.asked.len(), 1, "{prompt}: {:?}", refused.events);
         assert_eq!(refused.asked[0].call.kind, kind);
         assert_eq!(refused.text(), "done");
         assert!(!there(file), "{prompt} was refused and done");
-        let allowed = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_once);
+        let allowed = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_answer);
         assert_eq!(allowed.asked.len(), 1, "{prompt}: {:?}", allowed.events);
         assert!(there(file), "{prompt} was allowed and not done");
     }
-    let read = codex.turn(conversation.as_mut(), "look", PermissionRequest::allow_once);
+    let read = codex.turn(conversation.as_mut(), "look", PermissionRequest::allow_answer);
     assert_eq!(read.asked[0].call.kind, "read");
     let printed = read.events.iter().any(|event| {
         matches!(event, AgentEvent::Tool(call) if call.output.as_ref().is_some_and(|output| output.as_str().contains("A project")))
@@ -70,7 +70,7 @@ fn app_server_asks_before_it_acts() {
             .options
             .iter()
             .find(|option| option.id.contains("Session"));
-        PermissionAnswer::Choose(option.unwrap().id.clone())
+        PermissionAnswer::Selected(option.unwrap().id.clone())
     };
     codex.turn(conversation.as_mut(), "run", always);
     let again = codex.turn(conversation.as_mut(), "run", nobody);
@@ -100,9 +100,9 @@ fn a_thread_that_is_resumed_asks_too() {
         .unwrap()
         .to_owned();
     let opening = codex.resume(&id);
-    assert_eq!(opening.opened, Opened::Resumed);
-    let mut conversation = opening.conversation;
-    let refused = codex.turn(conversation.as_mut(), "run", PermissionRequest::reject);
+    assert_eq!(opening.open_mode, OpenMode::Resumed);
+    let mut conversation = opening.connection;
+    let refused = codex.turn(conversation.as_mut(), "run", PermissionRequest::reject_answer);
     assert_eq!(refused.asked.len(), 1, "{:?}", refused.events);
     assert!(!codex.sandbox.project().join("made.txt").exists());
     codex.close(conversation);
@@ -157,7 +157,7 @@ fn a_folder_is_not_trusted_on_the_side() {
                 permissions,
                 ..codex.wanted()
             };
-            let mut conversation = codex.open(wanted).unwrap().conversation;
+            let mut conversation = codex.open(wanted).unwrap().connection;
             let turned = codex.turn(conversation.as_mut(), "hello", nobody);
             assert_eq!(turned.text(), "You said: hello", "{transport} {mode:?}");
             codex.close(conversation);
@@ -187,7 +187,7 @@ fn the_adapter_does_not_work_where_a_folder_would_be_trusted_on_the_side() {
         let decided = format!("[projects.{real:?}]\ntrust_level = \"untrusted\"\n");
         codex.configure("[analytics]", &format!("{decided}\n[analytics]"));
         let before = codex.config();
-        let mut conversation = codex.open(wanted()).unwrap().conversation;
+        let mut conversation = codex.open(wanted()).unwrap().connection;
         let turned = codex.turn(conversation.as_mut(), "hello", nobody);
         assert_eq!(turned.text(), "You said: hello");
         codex.close(conversation);
@@ -222,7 +222,7 @@ fn the_adapter_is_not_believed_what_a_command_does() {
     let codex = Direct::new("acp", script);
     let mut conversation = codex.begin();
     for (prompt, command, kind) in cases {
-        let turned = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_once);
+        let turned = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_answer);
         assert_eq!(turned.asked.len(), 1, "{command}: {:?}", turned.events);
         let asked = &turned.asked[0];
         assert_eq!(asked.call.name, command, "{asked:?}");
@@ -266,7 +266,7 @@ fn what_exec_may_do_follows_from_the_policy() {
             permissions,
             ..codex.wanted()
         };
-        let mut conversation = codex.open(wanted).unwrap().conversation;
+        let mut conversation = codex.open(wanted).unwrap().connection;
         assert_eq!(conversation.native_id(), None);
         let turned = codex.turn(conversation.as_mut(), "run", nobody);
         assert_eq!(turned.text(), "done");
@@ -309,7 +309,7 @@ fn only_our_own_tools_need_no_permission() {
         fs::write(&program, SERVER).unwrap();
         let server = |name: &str| McpServer {
             name: name.to_owned(),
-            reach: McpReach::Program {
+            endpoint: McpEndpoint::Program {
                 command: codex
                     .sandbox
                     .path()
@@ -330,7 +330,7 @@ fn only_our_own_tools_need_no_permission() {
             mcp: vec![server("segue"), server("other")],
             ..codex.wanted()
         };
-        let mut conversation = codex.open(wanted).unwrap().conversation;
+        let mut conversation = codex.open(wanted).unwrap().connection;
         let output = |events: &[AgentEvent]| -> String {
             let outputs = events.iter().filter_map(|event| match event {
                 AgentEvent::Tool(call) => call.output.as_ref().map(|json| json.as_str().to_owned()),
@@ -344,7 +344,7 @@ fn only_our_own_tools_need_no_permission() {
             "{transport}: {:?}",
             ours.events
         );
-        let refused = codex.turn(conversation.as_mut(), "theirs", PermissionRequest::reject);
+        let refused = codex.turn(conversation.as_mut(), "theirs", PermissionRequest::reject_answer);
         assert!(
             !output(&refused.events).contains("pong"),
             "{transport}: {:?}",
@@ -355,7 +355,7 @@ fn only_our_own_tools_need_no_permission() {
             let allowed = codex.turn(
                 conversation.as_mut(),
                 "theirs",
-                PermissionRequest::allow_once,
+                PermissionRequest::allow_answer,
             );
             assert!(
                 output(&allowed.events).contains("pong other other"),

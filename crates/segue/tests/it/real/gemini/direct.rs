@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segue_agents::{
-    Agent, AgentError, Conversation, Host, Leash, OpenRequest, Opening, Settings, Step, gemini,
+    Agent, AgentError, AgentConnection, AgentHost, LeashCommand, OpenRequest, OpenedConnection, ProviderSettings, ConnectionEvent, gemini_provider,
 };
-use segue_core::agent::{How, PermissionPolicy};
+use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::NativeId;
-use segue_core::session::{AgentEvent, Opened, TurnEnd};
+use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use tokio::sync::watch;
@@ -21,40 +21,40 @@ pub(super) fn agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
     let command = sandbox.command(Cli::Gemini);
     let text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
     let env = command.get_envs();
-    let settings = Settings {
+    let settings = ProviderSettings {
         program: Some(command.get_program().into()),
         transports: vec![transport.to_owned()],
         env: env
             .filter_map(|(name, value)| Some((text(name), text(value?))))
             .collect(),
         home: sandbox.home().join(".gemini"),
-        ..Settings::default()
+        ..ProviderSettings::default()
     };
-    let host = Host {
-        leash: Leash {
+    let host = AgentHost {
+        leash: LeashCommand {
             program: env!("CARGO_BIN_EXE_segue").into(),
             args: vec!["leash".into()],
         },
         version: "0",
-        kept: sandbox.path().join("kept"),
-        path: sandbox.path().join("bin").into_os_string(),
-        outside: crate::real::stage::OUTSIDE,
+        agent_files_dir: sandbox.path().join("kept"),
+        search_path: sandbox.path().join("bin").into_os_string(),
+        system: crate::real::stage::OUTSIDE,
     };
-    gemini(&settings, &host)
+    gemini_provider(&settings, &host)
 }
 
 pub(super) fn request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) -> OpenRequest {
     OpenRequest {
         cwd: sandbox.project(),
         native_id: id.cloned(),
-        from: None,
+        branch_point: None,
         strict,
         permissions: PermissionPolicy::Ask,
         role: None,
         model: None,
         mcp: Vec::new(),
         timeout: Duration::from_mins(1),
-        started: watch::channel(None).0,
+        process_sender: watch::channel(None).0,
     }
 }
 
@@ -68,17 +68,17 @@ pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// One turn: what was said, and how it ended.
 pub(super) async fn turn(
-    conversation: &mut dyn Conversation,
+    conversation: &mut dyn AgentConnection,
     prompt: &str,
 ) -> (String, Result<TurnEnd, AgentError>) {
-    conversation.send(prompt).await.unwrap();
+    conversation.send_prompt(prompt).await.unwrap();
     let mut said = String::new();
     loop {
-        match conversation.next().await {
-            Step::Event(AgentEvent::Text(words)) => said.push_str(&words),
-            Step::Done(end) => return (said, end),
-            Step::Event(_) | Step::Named(_) => {}
-            Step::Ask(..) => panic!("it asks"),
+        match conversation.next_event().await {
+            ConnectionEvent::Event(AgentEvent::Text(words)) => said.push_str(&words),
+            ConnectionEvent::TurnEnded(end) => return (said, end),
+            ConnectionEvent::Event(_) | ConnectionEvent::NativeIdReported(_) => {}
+            ConnectionEvent::PermissionRequested(..) => panic!("it asks"),
         }
     }
 }
@@ -105,12 +105,12 @@ fn one_conversation_has_several_turns() {
         let agent = agent(&sandbox, transport);
         run(async {
             let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
-            let Opening {
-                mut conversation,
-                opened,
+            let OpenedConnection {
+                connection: mut conversation,
+                open_mode: opened,
                 ..
             } = opening;
-            assert_eq!(opened, Opened::Fresh);
+            assert_eq!(opened, OpenMode::Fresh);
             let id = conversation.native_id().unwrap().clone();
             for prompt in ["one", "two"] {
                 let (said, end) = turn(conversation.as_mut(), prompt).await;
@@ -134,7 +134,7 @@ fn a_session_that_is_lost_between_two_turns_is_not_begun_anew() {
     let agent = agent(&sandbox, "stream-json");
     run(async {
         let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
-        let mut conversation = opening.conversation;
+        let mut conversation = opening.connection;
         turn(conversation.as_mut(), "one").await.1.unwrap();
         let [file] = files(&sandbox).try_into().unwrap();
         // What was deleted is put back, with all that was said.
@@ -144,7 +144,7 @@ fn a_session_that_is_lost_between_two_turns_is_not_begun_anew() {
         // Unless nothing was kept.
         fs::remove_file(&file).unwrap();
         fs::remove_dir_all(sandbox.path().join("kept")).unwrap();
-        let error = conversation.send("three").await.unwrap_err();
+        let error = conversation.send_prompt("three").await.unwrap_err();
         assert_eq!(error.class().as_str(), "session_unknown", "{error}");
         let told = conversation.close().await;
         assert!(told[0].starts_with("put back"), "{told:?}");
@@ -162,10 +162,10 @@ fn an_unknown_session_is_an_error_or_the_start_of_a_new_one() {
         run(async {
             let opened = agent.open(&request(&sandbox, Some(&unknown), false)).await;
             let opening = opened.unwrap();
-            assert_eq!(opening.opened, Opened::Fresh, "{transport}");
-            assert!(opening.why_not.is_some(), "{transport}");
-            assert_ne!(opening.conversation.native_id(), Some(&unknown));
-            opening.conversation.close().await;
+            assert_eq!(opening.open_mode, OpenMode::Fresh, "{transport}");
+            assert!(opening.fallback_reason.is_some(), "{transport}");
+            assert_ne!(opening.connection.native_id(), Some(&unknown));
+            opening.connection.close().await;
             if transport != "acp" {
                 let error = agent.open(&request(&sandbox, Some(&unknown), true)).await;
                 let class = error.err().map(|error| error.class().as_str());
@@ -183,9 +183,9 @@ fn asking_what_it_is_leaves_the_users_home_alone() {
         let before = all(&sandbox.home());
         let probe = run(agent(&sandbox, transport).probe(Duration::from_mins(1))).unwrap();
         assert_eq!(probe.version.as_deref(), Some("0.61.0"), "{transport}");
-        let load = (transport == "acp").then_some(How::Protocol);
+        let load = (transport == "acp").then_some(CapabilitySource::Protocol);
         assert_eq!(probe.capabilities.load, load, "{transport}");
-        assert_eq!(probe.capabilities.list, Some(How::Files), "{transport}");
+        assert_eq!(probe.capabilities.list, Some(CapabilitySource::Files), "{transport}");
         assert_eq!(all(&sandbox.home()), before, "{transport}");
     }
     let requests = sandbox.model().requests();
@@ -212,7 +212,7 @@ fn other_sessions_are_not_deleted_by_our_start() {
         let agent = agent(&sandbox, transport);
         let told = run(async {
             let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
-            let mut conversation = opening.conversation;
+            let mut conversation = opening.connection;
             turn(conversation.as_mut(), "our own words")
                 .await
                 .1

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use segue_agents::Agent;
 use segue_core::id::NativeId;
-use segue_core::session::Opened;
+use segue_core::session::OpenMode;
 use segue_testkit::model::{Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
@@ -56,7 +56,7 @@ fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
         begin_a_minute();
         let id = run(async {
             let opening = agent.open(&request(sandbox, None, false)).await.unwrap();
-            let mut conversation = opening.conversation;
+            let mut conversation = opening.connection;
             turn(conversation.as_mut(), "first").await.1.unwrap();
             let id = conversation.native_id().unwrap().clone();
             conversation.close().await;
@@ -70,8 +70,8 @@ fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
                 .open(&request(sandbox, Some(&id), false))
                 .await
                 .unwrap();
-            let (opened, why_not) = (opening.opened, opening.why_not);
-            opening.conversation.close().await;
+            let (opened, why_not) = (opening.open_mode, opening.fallback_reason);
+            opening.connection.close().await;
             (opened, why_not)
         });
         if !file.to_str().unwrap().contains(&minute()) {
@@ -80,7 +80,7 @@ fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
         }
         let error = strict.err().unwrap().to_string();
         assert!(error.contains("in the minute it was made"), "{error}");
-        assert_eq!(opened.0, Opened::Fresh);
+        assert_eq!(opened.0, OpenMode::Fresh);
         assert!(opened.1.unwrap().contains("in the minute it was made"));
         assert_eq!(fs::read(&file).unwrap(), before);
         return id;
@@ -185,10 +185,10 @@ fn sessions_survive_the_clean_up() {
             .open(&request(&alone, Some(&loaded), true))
             .await
             .unwrap();
-        assert_eq!(opening.opened, Opened::Loaded);
-        assert_eq!(opening.protected.len(), 1, "{:?}", opening.protected);
-        assert!(opening.protected[0].starts_with("removed an empty twin"));
-        let mut conversation = opening.conversation;
+        assert_eq!(opening.open_mode, OpenMode::Loaded);
+        assert_eq!(opening.guard_actions.len(), 1, "{:?}", opening.guard_actions);
+        assert!(opening.guard_actions[0].starts_with("removed an empty twin"));
+        let mut conversation = opening.connection;
         turn(conversation.as_mut(), "second").await.1.unwrap();
         assert_eq!(conversation.close().await, Vec::<String>::new());
     });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_catalog::retention::{self, Places, Retention};
-use segue_catalog::{Catalog, Claude, Gemini, Reader};
+use segue_catalog::retention::{self, SettingsDirs, Retention};
+use segue_catalog::{Catalog, ClaudeReader, GeminiReader, Reader};
 use segue_core::id::ProviderId;
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::Sandbox;
@@ -44,23 +44,23 @@ fn deletes_what_is_due(way: Way) {
     let user = stage.sandbox.home();
     let (reader, agent_home): (Arc<dyn Reader>, _) = if way == CLAUDE {
         let home = user.join(".claude");
-        (Arc::new(Claude::new(&home)), home)
+        (Arc::new(ClaudeReader::new(&home)), home)
     } else {
         let home = user.join(".gemini");
-        (Arc::new(Gemini::new(&home)), home)
+        (Arc::new(GeminiReader::new(&home)), home)
     };
     let catalog = Catalog::new(vec![reader]);
-    let places = Places {
+    let places = SettingsDirs {
         home: agent_home,
         project: stage.sandbox.project(),
         root: "/nowhere".into(),
     };
-    let Some(Retention::Limited(limits)) = retention::of(way.provider, &places) else {
+    let Some(Retention::Limited(limits)) = retention::provider_retention(way.provider, &places) else {
         panic!("{way:?} deletes nothing?");
     };
     let due = |at: Timestamp| {
-        let sessions = catalog.sessions(Some(&provider), None).sessions;
-        let due = limits.due(&sessions, at).into_iter();
+        let sessions = catalog.list_sessions(Some(&provider), None).sessions;
+        let due = limits.list_due_sessions(&sessions, at).into_iter();
         due.map(|(session, _)| session.head.id.to_string())
             .collect::<Vec<_>>()
     };

@@ -2,12 +2,18 @@ use jiff::civil::date;
 use segue_core::id::ProviderId;
 use segue_core::session::Usage;
 use segue_core::spend::Cost;
-use segue_core::spend::{Price, Prices, Spent};
+use segue_core::spend::{Price, Prices, SpendRecord};
 
 use super::*;
 
-fn spent(day: i8, provider: &str, model: Option<&str>, project: &str, tokens: u64) -> Spent {
-    Spent {
+fn spend_record(
+    day: i8,
+    provider: &str,
+    model: Option<&str>,
+    project: &str,
+    tokens: u64,
+) -> SpendRecord {
+    SpendRecord {
         day: date(2026, 11, day),
         provider: ProviderId::parse(provider).unwrap(),
         model: model.map(str::to_owned),
@@ -24,26 +30,26 @@ fn spent(day: i8, provider: &str, model: Option<&str>, project: &str, tokens: u6
     }
 }
 
-fn all() -> Vec<Spent> {
+fn sample_records() -> Vec<SpendRecord> {
     let opus = Some("claude-opus-4-5-20251101");
     vec![
-        spent(1, "claude", opus, "/home/u/src/web/.git", 12_345_678),
-        spent(
+        spend_record(1, "claude", opus, "/home/u/src/web/.git", 12_345_678),
+        spend_record(
             2,
             "claude",
             opus,
             "/srv/a-long/way/to/some/project",
             1_234_567,
         ),
-        spent(2, "codex", Some("gpt-5.5"), "/home/u/src/web/.git", 345_678),
-        Spent {
+        spend_record(2, "codex", Some("gpt-5.5"), "/home/u/src/web/.git", 345_678),
+        SpendRecord {
             usage: Usage::default(),
-            ..spent(3, "acp:mine", None, "/home/u/x\u{1b}[31m", 1)
+            ..spend_record(3, "acp:mine", None, "/home/u/x\u{1b}[31m", 1)
         },
     ]
 }
 
-fn prices() -> Prices {
+fn sample_prices() -> Prices {
     let dollars = |dollars: u64| Cost::from_micros(dollars * 1_000_000);
     let price = Price {
         input: dollars(5),
@@ -55,8 +61,8 @@ fn prices() -> Prices {
         .collect()
 }
 
-fn sheet(width: Option<usize>) -> Sheet {
-    Sheet {
+fn table_with_width(width: Option<usize>) -> SpendTable {
+    SpendTable {
         width,
         unicode: true,
         bars: false,
@@ -64,10 +70,13 @@ fn sheet(width: Option<usize>) -> Sheet {
     }
 }
 
-fn drawn(sheet: &Sheet, by: &[By]) -> String {
-    let lines = sheet.lines(&Spending::of(&all(), by, &prices()), by);
+fn draw_table(table: &SpendTable, groupings: &[SpendGrouping]) -> String {
+    let lines = table.format_lines(
+        &Spending::from_records(&sample_records(), groupings, &sample_prices()),
+        groupings,
+    );
     for line in &lines {
-        let fits = sheet.width.is_none_or(|width| length(line) <= width);
+        let fits = table.width.is_none_or(|width| length(line) <= width);
         assert!(fits, "too wide: {line:?}");
     }
     lines.join("\n")
@@ -75,35 +84,35 @@ fn drawn(sheet: &Sheet, by: &[By]) -> String {
 
 #[test]
 fn a_table_has_the_columns_that_fit() {
-    insta::assert_snapshot!(drawn(&sheet(Some(80)), &[By::Day]), @"
+    insta::assert_snapshot!(draw_table(&table_with_width(Some(80)), &[SpendGrouping::Day]), @"
     DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL      COST
     2026-11-01   1.2k  12.3M    6.2M    123k  12.5M    $40.12
     2026-11-02    159   1.6M    790k   15.8k   1.6M   ≥ $4.01
     2026-11-03      1      ?       ?       ?      ?         ?
     total        1.4k  13.9M    7.0M    139k  14.1M  ≥ $44.14
     ");
-    insta::assert_snapshot!(drawn(&sheet(Some(40)), &[By::Day]), @"
+    insta::assert_snapshot!(draw_table(&table_with_width(Some(40)), &[SpendGrouping::Day]), @"
     DAY         TURNS  TOTAL      COST
     2026-11-01   1.2k  12.5M    $40.12
     2026-11-02    159   1.6M   ≥ $4.01
     2026-11-03      1      ?         ?
     total        1.4k  14.1M  ≥ $44.14
     ");
-    insta::assert_snapshot!(drawn(&sheet(Some(80)), &[By::Model]), @"
+    insta::assert_snapshot!(draw_table(&table_with_width(Some(80)), &[SpendGrouping::Model]), @"
     MODEL                     TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
     claude-opus-4-5-20251101   1.4k  13.6M    6.8M    136k  13.7M    98%    $44.14
     gpt-5.5                      35   346k    173k    3.5k   349k     2%         ?
     (unknown)                     1      ?       ?       ?      ?      ?         ?
     total                      1.4k  13.9M    7.0M    139k  14.1M   100%  ≥ $44.14
     ");
-    insta::assert_snapshot!(drawn(&sheet(Some(40)), &[By::Model]), @"
+    insta::assert_snapshot!(draw_table(&table_with_width(Some(40)), &[SpendGrouping::Model]), @"
     MODEL                    TOTAL      COST
     claude-opus-4-5-202511…  13.7M    $44.14
     gpt-5.5                   349k         ?
     (unknown)                    ?         ?
     total                    14.1M  ≥ $44.14
     ");
-    insta::assert_snapshot!(drawn(&sheet(Some(60)), &[By::Project]), @"
+    insta::assert_snapshot!(draw_table(&table_with_width(Some(60)), &[SpendGrouping::Project]), @"
     PROJECT                        TURNS  TOTAL  SHARE      COST
     ~/src/web                       1.3k  12.8M    91%  ≥ $40.12
     …v/a-long/way/to/some/project    124   1.2M     9%     $4.01
@@ -113,8 +122,8 @@ fn a_table_has_the_columns_that_fit() {
 }
 
 #[test]
-fn what_is_taken_apart_is_set_in() {
-    insta::assert_snapshot!(drawn(&sheet(None), &[By::Month, By::Provider]), @"
+fn subgroups_are_indented() {
+    insta::assert_snapshot!(draw_table(&table_with_width(None), &[SpendGrouping::Month, SpendGrouping::Provider]), @"
     MONTH, AGENT  TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
     2026-11        1.4k  13.9M    7.0M    139k  14.1M   100%  ≥ $44.14
       claude       1.4k  13.6M    6.8M    136k  13.7M    98%    $44.14
@@ -122,7 +131,7 @@ fn what_is_taken_apart_is_set_in() {
       acp:mine        1      ?       ?       ?      ?      ?         ?
     total          1.4k  13.9M    7.0M    139k  14.1M   100%  ≥ $44.14
     ");
-    insta::assert_snapshot!(drawn(&sheet(Some(50)), &[By::Provider, By::Project]), @"
+    insta::assert_snapshot!(draw_table(&table_with_width(Some(50)), &[SpendGrouping::Provider, SpendGrouping::Project]), @"
     AGENT, PROJECT              TURNS  TOTAL      COST
     claude                       1.4k  13.7M    $44.14
       ~/src/web                  1.2k  12.5M    $40.12
@@ -136,27 +145,27 @@ fn what_is_taken_apart_is_set_in() {
 }
 
 #[test]
-fn bars_take_what_is_left() {
-    let bars = |width, unicode| Sheet {
+fn bars_use_the_remaining_width() {
+    let table_with_bars = |width, unicode| SpendTable {
         bars: true,
         unicode,
-        ..sheet(width)
+        ..table_with_width(width)
     };
-    insta::assert_snapshot!(drawn(&bars(Some(80), true), &[By::Day]), @"
+    insta::assert_snapshot!(draw_table(&table_with_bars(Some(80), true), &[SpendGrouping::Day]), @"
     DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL      COST
     2026-11-01   1.2k  12.3M    6.2M    123k  12.5M    $40.12  █████████████████████
     2026-11-02    159   1.6M    790k   15.8k   1.6M   ≥ $4.01  ██▊
     2026-11-03      1      ?       ?       ?      ?         ?
     total        1.4k  13.9M    7.0M    139k  14.1M  ≥ $44.14
     ");
-    insta::assert_snapshot!(drawn(&bars(Some(40), false), &[By::Day]), @"
+    insta::assert_snapshot!(draw_table(&table_with_bars(Some(40), false), &[SpendGrouping::Day]), @"
     DAY         TOTAL      COST
     2026-11-01  12.5M    $40.12  ###########
     2026-11-02   1.6M   >=$4.01  #
     2026-11-03      ?         ?
     total       14.1M  >=$44.14
     ");
-    insta::assert_snapshot!(drawn(&bars(None, true), &[By::Provider]), @"
+    insta::assert_snapshot!(draw_table(&table_with_bars(None, true), &[SpendGrouping::Provider]), @"
     AGENT     TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
     claude     1.4k  13.6M    6.8M    136k  13.7M    98%    $44.14  ████████████████
     codex        35   346k    173k    3.5k   349k     2%         ?  ▍
@@ -166,15 +175,15 @@ fn bars_take_what_is_left() {
 }
 
 #[test]
-fn without_any_cost_there_is_no_column_for_it() {
-    let all = all();
-    let spending = Spending::of(&all, &[By::Day], &Prices::default());
-    let lines = sheet(None).lines(&spending, &[By::Day]);
+fn the_cost_column_is_omitted_if_no_cost_is_known() {
+    let records = sample_records();
+    let spending = Spending::from_records(&records, &[SpendGrouping::Day], &Prices::default());
+    let lines = table_with_width(None).format_lines(&spending, &[SpendGrouping::Day]);
     assert!(!lines[0].contains("COST"), "{}", lines[0]);
 }
 
 #[test]
-fn names_are_cut_by_how_wide_they_look() {
+fn names_are_truncated_by_their_display_width() {
     for (name, width, is_path, expected) in [
         ("~/日本語/仕事", 13, true, "~/日本語/仕事"),
         ("~/日本語/仕事", 9, true, "…語/仕事"),
@@ -183,26 +192,30 @@ fn names_are_cut_by_how_wide_they_look() {
         ("cafe\u{301}-1", 6, false, "cafe\u{301}-1"),
         ("cafe\u{301}-1", 5, false, "cafe\u{301}…"),
     ] {
-        assert_eq!(cut(name, width, is_path), expected, "{name} in {width}");
+        assert_eq!(
+            truncate_name(name, width, is_path),
+            expected,
+            "{name} in {width}"
+        );
     }
 }
 
 #[test]
-fn every_width_is_kept_to() {
-    let ways: [&[By]; 4] = [
-        &[By::Day],
-        &[By::Model],
-        &[By::Project, By::Model],
-        &[By::Week, By::Project],
+fn no_line_exceeds_the_table_width() {
+    let grouping_lists: [&[SpendGrouping]; 4] = [
+        &[SpendGrouping::Day],
+        &[SpendGrouping::Model],
+        &[SpendGrouping::Project, SpendGrouping::Model],
+        &[SpendGrouping::Week, SpendGrouping::Project],
     ];
-    for by in ways {
+    for groupings in grouping_lists {
         for bars in [false, true] {
             for width in 40..120 {
-                let sheet = Sheet {
+                let table = SpendTable {
                     bars,
-                    ..sheet(Some(width))
+                    ..table_with_width(Some(width))
                 };
-                drawn(&sheet, by);
+                draw_table(&table, groupings);
             }
         }
     }
