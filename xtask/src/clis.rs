@@ -17,13 +17,13 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::processes;
 
 /// Files that determine what is installed.
-const FILES: [&str; 2] = ["package.json", "package-lock.json"];
+const PACKAGE_FILES: [&str; 2] = ["package.json", "package-lock.json"];
 
 /// Maximum time for an install.
 const INSTALL_LIMIT: Duration = Duration::from_mins(15);
 
 /// Programs that must run after an install.
-const PROGRAMS: [&str; 6] = [
+const INSTALLED_PROGRAMS: [&str; 6] = [
     "node",
     "gemini",
     "claude",
@@ -34,52 +34,54 @@ const PROGRAMS: [&str; 6] = [
 
 /// Ensures that the CLIs are installed. Returns the directory that contains their `node_modules`.
 pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
-    let lists = root.join("crates/segue-testkit/clis");
-    let cache = cache()?.join("segue/clis");
-    let place = cache.join(key(&lists)?);
-    if place.is_dir() {
-        return Ok(place);
+    let package_directory = root.join("crates/segue-testkit/clis");
+    let cli_cache = find_cache_directory()?.join("segue/clis");
+    let install_directory = cli_cache.join(package_files_key(&package_directory)?);
+    if install_directory.is_dir() {
+        return Ok(install_directory);
     }
-    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    clear_away(&cache);
+    fs::create_dir_all(&cli_cache)
+        .with_context(|| format!("cannot make {}", cli_cache.display()))?;
+    remove_stale_drafts(&cli_cache);
     // Process IDs repeat if containers share the cache.
     let time = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
-    let draft = cache.join(format!(".draft-{}-{time}", std::process::id()));
+    let draft = cli_cache.join(format!(".draft-{}-{time}", std::process::id()));
     println!(
         "installing the real CLIs into {} (more than 1 GB, once for each lock file)",
-        place.display()
+        install_directory.display()
     );
     let start = Instant::now();
-    let outcome = install(&lists, &draft).and_then(|()| publish(&draft, &place));
+    let outcome = install(&package_directory, &draft)
+        .and_then(|()| publish_draft(&draft, &install_directory));
     // After a successful install the draft no longer exists.
     let _ = fs::remove_dir_all(&draft);
     outcome?;
     println!("installed in {} s", start.elapsed().as_secs());
-    Ok(place)
+    Ok(install_directory)
 }
 
-fn cache() -> Result<PathBuf> {
-    let given = |name| env::var_os(name).filter(|value| !value.is_empty());
-    let cache = given("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || given("HOME").map(|home| Path::new(&home).join(".cache"));
+fn find_cache_directory() -> Result<PathBuf> {
+    let read_variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let cache = read_variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || read_variable("HOME").map(|home| Path::new(&home).join(".cache"));
     cache
         .or_else(home)
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for the real CLIs")
 }
 
 /// Returns a name for this state of the files, which contains their hash.
-fn key(lists: &Path) -> Result<String> {
+fn package_files_key(package_directory: &Path) -> Result<String> {
     let mut texts = Vec::new();
-    for name in FILES {
-        let path = lists.join(name);
+    for name in PACKAGE_FILES {
+        let path = package_directory.join(name);
         let text = fs::read_to_string(&path);
         texts.push(text.with_context(|| format!("cannot read {}", path.display()))?);
     }
-    name_for(&texts)
+    hash_package_files(&texts)
 }
 
-fn name_for(texts: &[String]) -> Result<String> {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+fn hash_package_files(texts: &[String]) -> Result<String> {
+    let mut hash = FnvHasher(0xcbf2_9ce4_8422_2325);
     for text in texts {
         ensure!(
             !text.contains("\"resolved\""),
@@ -94,9 +96,9 @@ fn name_for(texts: &[String]) -> Result<String> {
 
 /// FNV-1a hash. The hash of the standard library may change with the compiler, and everything would be downloaded
 /// again.
-struct Fnv(u64);
+struct FnvHasher(u64);
 
-impl Hasher for Fnv {
+impl Hasher for FnvHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -108,15 +110,15 @@ impl Hasher for Fnv {
     }
 }
 
-fn install(lists: &Path, draft: &Path) -> Result<()> {
+fn install(package_directory: &Path, draft: &Path) -> Result<()> {
     fs::create_dir(draft).with_context(|| format!("cannot make {}", draft.display()))?;
-    for name in FILES {
-        fs::copy(lists.join(name), draft.join(name))?;
+    for name in PACKAGE_FILES {
+        fs::copy(package_directory.join(name), draft.join(name))?;
     }
-    npm(draft)?;
-    for program in PROGRAMS {
+    run_npm_install(draft)?;
+    for program in INSTALLED_PROGRAMS {
         ensure!(
-            runs(draft, program),
+            can_run(draft, program),
             "{program} was installed but does not run; try again with `cargo xtask clis`"
         );
     }
@@ -126,7 +128,7 @@ fn install(lists: &Path, draft: &Path) -> Result<()> {
 /// Installs the packages with `npm install`. `npm ci` would be the right command, but it rejects a lock file in which
 /// the packages for other platforms are missing, and not every registry has those of opencode. `npm install` also uses
 /// the versions and checksums of the lock file.
-fn npm(draft: &Path) -> Result<()> {
+fn run_npm_install(draft: &Path) -> Result<()> {
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
         .current_dir(draft)
@@ -146,11 +148,11 @@ fn npm(draft: &Path) -> Result<()> {
 
 /// Returns `true` if a program prints its version. It runs in an empty home directory, so that it neither reads nor
 /// creates the user's configuration.
-fn runs(draft: &Path, program: &str) -> bool {
+fn can_run(draft: &Path, program: &str) -> bool {
     let programs = draft.join("node_modules/.bin");
     let node = draft.join("node_modules/node/bin");
-    let rest = env::var_os("PATH").unwrap_or_default();
-    let paths = [node].into_iter().chain(env::split_paths(&rest));
+    let search_path = env::var_os("PATH").unwrap_or_default();
+    let paths = [node].into_iter().chain(env::split_paths(&search_path));
     let home = draft.join("home");
     let mut command = Command::new(programs.join(program));
     command
@@ -158,17 +160,17 @@ fn runs(draft: &Path, program: &str) -> bool {
         .env_clear()
         .env("HOME", &home)
         .envs(env::join_paths(paths).map(|path| ("PATH", path)));
-    processes::prints_version(&mut command)
+    processes::can_print_version(&mut command)
 }
 
 /// Removes the drafts of installs that were killed. An install never takes longer than a day.
-fn clear_away(cache: &Path) {
-    const DAY: Duration = Duration::from_hours(24);
+fn remove_stale_drafts(cache: &Path) {
+    const MAX_DRAFT_AGE: Duration = Duration::from_hours(24);
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let draft = entry.file_name().to_string_lossy().starts_with(".draft-");
-        let changed = entry.metadata().and_then(|data| data.modified()).ok();
-        let age = changed.and_then(|changed| changed.elapsed().ok());
-        if draft && age.is_some_and(|age| age > DAY) {
+        let is_draft = entry.file_name().to_string_lossy().starts_with(".draft-");
+        let modified = entry.metadata().and_then(|data| data.modified()).ok();
+        let age = modified.and_then(|modified| modified.elapsed().ok());
+        if is_draft && age.is_some_and(|age| age > MAX_DRAFT_AGE) {
             // A gigabyte of wasted space is no reason to fail.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -176,11 +178,11 @@ fn clear_away(cache: &Path) {
 }
 
 /// Renames a complete install to its final path. If another process published the same install first, that one is used.
-fn publish(draft: &Path, place: &Path) -> Result<()> {
+fn publish_draft(draft: &Path, destination: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(draft.join("home"));
-    match fs::rename(draft, place) {
-        Err(error) if !place.is_dir() => {
-            Err(error).with_context(|| format!("cannot make {}", place.display()))
+    match fs::rename(draft, destination) {
+        Err(error) if !destination.is_dir() => {
+            Err(error).with_context(|| format!("cannot make {}", destination.display()))
         }
         _ => Ok(()),
     }
@@ -190,35 +192,35 @@ fn publish(draft: &Path, place: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn name(texts: &[&str]) -> Option<String> {
+    fn try_hash(texts: &[&str]) -> Option<String> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        name_for(&texts).ok()
+        hash_package_files(&texts).ok()
     }
 
     #[test]
-    fn every_change_of_the_lists_has_a_place_of_its_own() {
-        let one = name(&["list", "lock"]).unwrap();
-        assert_eq!(name(&["list", "lock"]).unwrap(), one);
-        assert_ne!(name(&["list", "lock "]).unwrap(), one);
-        assert_ne!(name(&["lis", "tlock"]).unwrap(), one);
+    fn every_change_of_the_package_files_changes_the_hash() {
+        let hash = try_hash(&["list", "lock"]).unwrap();
+        assert_eq!(try_hash(&["list", "lock"]).unwrap(), hash);
+        assert_ne!(try_hash(&["list", "lock "]).unwrap(), hash);
+        assert_ne!(try_hash(&["lis", "tlock"]).unwrap(), hash);
     }
 
     #[test]
     fn a_lock_file_that_names_a_registry_is_refused() {
         let lock = r#"{"resolved": "https://registry.example/node.tgz"}"#;
-        assert_eq!(name(&["list", lock]), None);
+        assert_eq!(try_hash(&["list", lock]), None);
     }
 
     #[test]
-    fn a_second_install_gives_way_to_the_first() {
+    fn a_second_install_does_not_replace_the_first() {
         let directory = env::temp_dir().join(format!("segue-clis-{}", std::process::id()));
-        let (draft, place) = (directory.join("draft"), directory.join("place"));
+        let (draft, destination) = (directory.join("draft"), directory.join("place"));
         fs::create_dir_all(&draft).unwrap();
-        fs::create_dir_all(place.join("first")).unwrap();
+        fs::create_dir_all(destination.join("first")).unwrap();
 
-        publish(&draft, &place).unwrap();
+        publish_draft(&draft, &destination).unwrap();
 
-        assert!(place.join("first").is_dir());
+        assert!(destination.join("first").is_dir());
         fs::remove_dir_all(&directory).unwrap();
     }
 }

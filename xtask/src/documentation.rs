@@ -27,7 +27,7 @@ use crate::{processes, suite};
 const CALLS_VARIABLE: &str = "XTASK_RUSTDOC_CALLS";
 
 /// Maximum time for the documentation tests, or for the documentation of one crate.
-const LIMIT: Duration = Duration::from_mins(5);
+const RUSTDOC_LIMIT: Duration = Duration::from_mins(5);
 
 /// Options of a documentation test, each with a value.
 const TEST_OPTIONS: &[&str] = &["--test-run-directory", "--test-args", "--test-runtool"];
@@ -56,7 +56,7 @@ pub(crate) fn record_call() -> Result<bool> {
 }
 
 /// Documents every library of the workspace; any warning is an error.
-pub(crate) fn check(root: &Path, target: &Path) -> Result<()> {
+pub(crate) fn check_documentation(root: &Path, target: &Path) -> Result<()> {
     let calls = target.join("rustdoc-calls");
     File::create(&calls)?;
     let mut cargo = suite::cargo();
@@ -67,7 +67,7 @@ pub(crate) fn check(root: &Path, target: &Path) -> Result<()> {
         .env("RUSTDOC", target.join("debug/xtask"))
         .env(CALLS_VARIABLE, &calls)
         .current_dir(root);
-    let status = processes::run_within(&mut cargo, LIMIT)?;
+    let status = processes::run_within(&mut cargo, RUSTDOC_LIMIT)?;
     ensure!(status.success(), "cargo test --doc failed");
     let calls = fs::read(&calls)?;
     let calls = calls
@@ -93,7 +93,7 @@ pub(crate) fn check(root: &Path, target: &Path) -> Result<()> {
                     ])
                     .arg(&output)
                     .current_dir(root);
-                let status = processes::run_within(&mut rustdoc, LIMIT)?;
+                let status = processes::run_within(&mut rustdoc, RUSTDOC_LIMIT)?;
                 ensure!(status.success(), "the documentation has errors");
             }
             Ok(())
@@ -112,34 +112,34 @@ pub(crate) fn check(root: &Path, target: &Path) -> Result<()> {
 fn parse_call(line: &[u8]) -> Vec<OsString> {
     let args = line.split(|byte| *byte == 0).filter(|arg| !arg.is_empty());
     let mut args = args.map(|arg| OsString::from_vec(arg.to_vec()));
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     while let Some(arg) = args.next() {
         if TEST_OPTIONS.iter().any(|option| arg == *option) {
             args.next();
         } else if arg != "--test" {
-            kept.push(arg);
+            retained.push(arg);
         }
     }
-    kept
+    retained
 }
 
 /// Runs the tests in doc comments.
-pub(crate) fn test(root: &Path, log: &Path) -> Result<RunCounts> {
+pub(crate) fn run_doc_tests(root: &Path, log: &Path) -> Result<RunCounts> {
     let mut cargo = suite::cargo();
     cargo
         .args(["test", "--workspace", "--doc", "--no-fail-fast"])
         .envs(suite::build_variables())
         .current_dir(root);
-    let report = guard::run(&cargo, LIMIT, log)?;
+    let report = guard::run(&cargo, RUSTDOC_LIMIT, log)?;
     let output = fs::read(log).context("cannot read the output of the documentation tests")?;
     let mut counts = count_results(&String::from_utf8_lossy(&output));
-    if report.end != (TestEnd::Exited { code: 0 }) || !report.left.is_empty() {
+    if report.end != (TestEnd::Exited { code: 0 }) || !report.leftover_processes.is_empty() {
         counts.failed = counts.failed.max(1);
         println!(
             "FAILED: documentation tests ({:?}), which left the processes {:?}\n\
              their last output (all: {}):\n{}",
             report.end,
-            report.left,
+            report.leftover_processes,
             log.display(),
             runner::last_lines(&guard::read_tail(log))
         );
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recorded_call_loses_the_options_of_a_test() {
+    fn test_options_are_removed_from_a_recorded_call() {
         let line = b"--crate-name\0a b\0--test\0--test-run-directory\0/src\0lib.rs\0";
         assert_eq!(parse_call(line), ["--crate-name", "a b", "lib.rs"]);
     }

@@ -48,7 +48,7 @@ pub(crate) enum TestEnd {
 pub(crate) struct GuardReport {
     pub(crate) end: TestEnd,
     /// Processes that were still running when the test ended or was ended.
-    pub(crate) left: Vec<String>,
+    pub(crate) leftover_processes: Vec<String>,
     /// Processor time of the test and all processes that it started.
     pub(crate) cpu: Duration,
 }
@@ -62,7 +62,7 @@ impl GuardReport {
             TestEnd::OutputTooLong => ("output_too_long", 0),
         };
         let cpu = u64::try_from(self.cpu.as_millis()).unwrap_or(u64::MAX);
-        json!({"end": end, "value": value, "left": self.left, "cpu_ms": cpu})
+        json!({"end": end, "value": value, "left": self.leftover_processes, "cpu_ms": cpu})
     }
 
     fn from_json(value: &Value) -> Option<Self> {
@@ -74,10 +74,10 @@ impl GuardReport {
             "output_too_long" => TestEnd::OutputTooLong,
             _ => return None,
         };
-        let left = value["left"].as_array()?.iter();
+        let descriptions = value["left"].as_array()?.iter();
         Some(Self {
             end,
-            left: left
+            leftover_processes: descriptions
                 .filter_map(|line| Some(line.as_str()?.to_owned()))
                 .collect(),
             cpu: Duration::from_millis(value["cpu_ms"].as_u64()?),
@@ -141,16 +141,16 @@ pub(crate) fn read_tail(log: &Path) -> String {
 
 /// Returns a path that starts this program, even after a build has replaced its file.
 fn own_program() -> Result<PathBuf> {
-    let own = Path::new("/proc/self/exe");
-    if own.exists() {
-        return Ok(own.to_owned());
+    let executable = Path::new("/proc/self/exe");
+    if executable.exists() {
+        return Ok(executable.to_owned());
     }
     Ok(std::env::current_exe()?)
 }
 
 /// Runs the test that `args` name, and prints the report. Called in the guard process.
 pub(crate) fn serve(args: &[&str]) -> Result<()> {
-    let [limit, log, program, rest @ ..] = args else {
+    let [limit, log, program, program_args @ ..] = args else {
         bail!("usage: cargo xtask guard MILLISECONDS LOG PROGRAM [ARGUMENT]…");
     };
     let limit = Duration::from_millis(limit.parse()?);
@@ -159,7 +159,7 @@ pub(crate) fn serve(args: &[&str]) -> Result<()> {
     let output = File::create(log).with_context(|| format!("cannot create {log}"))?;
     let mut command = Command::new(program);
     command
-        .args(rest)
+        .args(program_args)
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
@@ -191,17 +191,17 @@ fn watch(command: &mut Command, limit: Duration, output: &File) -> Result<GuardR
         thread::sleep(interval);
         interval = (interval * 2).min(POLL_INTERVAL);
     };
-    let own = std::process::id();
-    let left = match end {
-        TestEnd::Exited { .. } | TestEnd::Killed { .. } => wait_for_descendants(own),
+    let own_id = std::process::id();
+    let leftovers = match end {
+        TestEnd::Exited { .. } | TestEnd::Killed { .. } => wait_for_descendants(own_id),
         TestEnd::TimedOut | TestEnd::OutputTooLong => {
-            let running = descendants(own);
+            let running = descendants(own_id);
             // Without `/proc` the guard finds no descendants, so it ends the group of the test.
             let _ = kill_process_group(test, Signal::KILL);
             running
         }
     };
-    let survivors = kill_descendants(own);
+    let survivors = kill_descendants(own_id);
     reap(test);
     let describe = |process: &Process| {
         let is_alive = survivors.iter().any(|survivor| survivor.id == process.id);
@@ -210,8 +210,8 @@ fn watch(command: &mut Command, limit: Duration, output: &File) -> Result<GuardR
     };
     Ok(GuardReport {
         end,
-        left: left.iter().map(describe).collect(),
-        cpu: cpu_of_children(),
+        leftover_processes: leftovers.iter().map(describe).collect(),
+        cpu: child_cpu_time(),
     })
 }
 
@@ -230,8 +230,8 @@ fn wait_for_descendants(ancestor: u32) -> Vec<Process> {
 /// Makes every orphan among the descendants of this process its child.
 #[cfg(target_os = "linux")]
 pub(crate) fn adopt_orphans() -> Result<()> {
-    let own = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(own)).context("cannot adopt orphans")
+    let own_id = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own_id)).context("cannot adopt orphans")
 }
 
 /// Does nothing: on other systems the first process of the system adopts an orphan.
@@ -267,13 +267,13 @@ fn reap(test: Pid) -> Option<TestEnd> {
 }
 
 /// Returns the processor time of all children that were waited for; zero on systems without `/proc`.
-fn cpu_of_children() -> Duration {
+fn child_cpu_time() -> Duration {
     // The kernel counts in ticks of 10 ms on all platforms of segue.
     const TICK_MS: u64 = 10;
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat
         .rsplit_once(") ")
-        .map_or("", |(_, rest)| rest)
+        .map_or("", |(_, after_name)| after_name)
         .split(' ');
     // Fields 16 and 17 are the user and system time of the children; the first field in this iterator is number 3.
     let ticks: u64 = fields
@@ -298,7 +298,7 @@ mod tests {
         ] {
             let report = GuardReport {
                 end,
-                left: vec!["7 S sleep".to_owned()],
+                leftover_processes: vec!["7 S sleep".to_owned()],
                 cpu: Duration::from_millis(70),
             };
             assert_eq!(GuardReport::from_json(&report.to_json()), Some(report));

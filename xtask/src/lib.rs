@@ -30,7 +30,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::phases::Phases;
 use crate::runner::{RunCounts, RunOptions};
 use crate::suite::TestBinary;
-use crate::tools::Variables;
+use crate::tools::TestVariables;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -75,9 +75,9 @@ pub fn run_program() -> ExitCode {
             println!("{USAGE}");
             Ok(())
         }
-        XtaskCommand::Test(args) => test(&args),
-        XtaskCommand::Check => check(),
-        XtaskCommand::Fixtures => fixtures(),
+        XtaskCommand::Test(args) => run_test_command(&args),
+        XtaskCommand::Check => run_check_command(),
+        XtaskCommand::Fixtures => rewrite_fixtures(),
         XtaskCommand::Peers => {
             peers::prepare(&target_directory()).map(|path| println!("{}", path.display()))
         }
@@ -108,9 +108,9 @@ enum XtaskCommand<'a> {
 
 impl<'a> XtaskCommand<'a> {
     fn parse(args: &'a [&'a str]) -> Result<Self> {
-        let (&name, rest) = args.split_first().context("no command given")?;
+        let (&name, command_args) = args.split_first().context("no command given")?;
         if name == "guard" {
-            return Ok(Self::Guard(rest));
+            return Ok(Self::Guard(command_args));
         }
         if args
             .iter()
@@ -119,14 +119,14 @@ impl<'a> XtaskCommand<'a> {
             return Ok(Self::Help);
         }
         let command = match name {
-            "test" => return Ok(Self::Test(TestArgs::parse(rest)?)),
+            "test" => return Ok(Self::Test(TestArgs::parse(command_args)?)),
             "check" => Self::Check,
             "fixtures" => Self::Fixtures,
             "peers" => Self::Peers,
             "clis" => Self::Clis,
             _ => bail!("unknown command `{name}`"),
         };
-        if let Some(extra) = rest.first() {
+        if let Some(extra) = command_args.first() {
             bail!("unexpected argument `{extra}`: `{name}` takes none");
         }
         Ok(command)
@@ -179,7 +179,7 @@ fn parse_number<T: FromStr + Default + PartialEq>(option: &str, value: &str) -> 
 }
 
 /// Runs every test, or those that the arguments select.
-fn test(args: &TestArgs<'_>) -> Result<()> {
+fn run_test_command(args: &TestArgs<'_>) -> Result<()> {
     let mut phases = Phases::start();
     let outcome = run_tests(args, &mut phases);
     phases.print();
@@ -197,7 +197,7 @@ fn test(args: &TestArgs<'_>) -> Result<()> {
 
 fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usize)> {
     let (binaries, variables, logs) = if let Some(program) = args.program {
-        let binary = TestBinary::at(program)?;
+        let binary = TestBinary::from_path(program)?;
         let logs = binary.program.with_extension("logs");
         (vec![binary], Vec::new(), logs)
     } else {
@@ -208,7 +208,7 @@ fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usi
     let _ = fs::remove_dir_all(&logs);
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
     let suite = phases.run("list tests", || {
-        suite::list(&binaries, &args.words, args.is_quick, &logs)
+        suite::list_tests(&binaries, &args.words, args.is_quick, &logs)
     })?;
     if suite.cases.is_empty() {
         let matching = match args.words.join(" ") {
@@ -231,7 +231,7 @@ fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usi
     let mut counts = phases.run("tests", || runner::run(suite.cases, &options))?;
     if args.program.is_none() && args.words.is_empty() {
         let documentation = phases.run("documentation tests", || {
-            documentation::test(&root(), &options.logs.join("documentation.log"))
+            documentation::run_doc_tests(&root(), &options.logs.join("documentation.log"))
         })?;
         counts.passed += documentation.passed;
         counts.failed += documentation.failed;
@@ -241,7 +241,7 @@ fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usi
 
 /// Installs the programs that the tests need and builds the tests. Returns the test programs and their environment
 /// variables.
-fn prepare_tests(is_quick: bool, phases: &mut Phases) -> Result<(Vec<TestBinary>, Variables)> {
+fn prepare_tests(is_quick: bool, phases: &mut Phases) -> Result<(Vec<TestBinary>, TestVariables)> {
     // The tools come before the long steps, so that a missing program is reported at once.
     let mut variables = phases.run("set up tools", || tools::prepare(&target_directory()))?;
     if !is_quick {
@@ -250,12 +250,12 @@ fn prepare_tests(is_quick: bool, phases: &mut Phases) -> Result<(Vec<TestBinary>
     }
     // Without this variable every test that compares a snapshot starts cargo to find the workspace.
     variables.push(("INSTA_WORKSPACE_ROOT", root().into()));
-    let build = phases.run("build", || suite::build(&root(), &[]))?;
+    let build = phases.run("build", || suite::build_tests(&root(), &[]))?;
     Ok((build.binaries, variables))
 }
 
 /// Runs the real CLIs to rewrite the corpus: each test of the readers saves the files that its CLI wrote.
-fn fixtures() -> Result<()> {
+fn rewrite_fixtures() -> Result<()> {
     let clis = clis::prepare(&root())?;
     let mut cargo = suite::cargo();
     cargo
@@ -272,7 +272,7 @@ fn fixtures() -> Result<()> {
         .arg(format!("--test-threads={REAL_JOBS}"))
         .env("SEGUE_CLIS", clis)
         .env("SEGUE_FIXTURES", "1");
-    run(&mut cargo)?;
+    run_cargo(&mut cargo)?;
     println!(
         "now review the changes and accept them: INSTA_UPDATE=always cargo test -p segue-catalog --test it corpus"
     );
@@ -281,20 +281,24 @@ fn fixtures() -> Result<()> {
 
 /// Returns the checkout that this program was built from.
 fn root() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(own).to_owned()
+    let manifest_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest_directory
+        .parent()
+        .unwrap_or(manifest_directory)
+        .to_owned()
 }
 
 /// Returns the directory of this build: `target`, two directories above this program.
 fn target_directory() -> PathBuf {
-    let own = env::current_exe().unwrap_or_default();
-    own.ancestors()
+    let executable = env::current_exe().unwrap_or_default();
+    executable
+        .ancestors()
         .nth(2)
         .map_or_else(|| PathBuf::from("target"), Path::to_owned)
 }
 
 /// Checks formatting, lints and documentation.
-fn check() -> Result<()> {
+fn run_check_command() -> Result<()> {
     let mut phases = Phases::start();
     let outcome = run_checks(&mut phases);
     phases.print();
@@ -303,7 +307,7 @@ fn check() -> Result<()> {
 
 fn run_checks(phases: &mut Phases) -> Result<()> {
     phases.run("formatting", || {
-        run(suite::cargo().args(["fmt", "--all", "--check"]))
+        run_cargo(suite::cargo().args(["fmt", "--all", "--check"]))
     })?;
     phases.run("build with lints", || {
         ensure!(
@@ -312,19 +316,19 @@ fn run_checks(phases: &mut Phases) -> Result<()> {
         );
         // The targets of `cargo xtask test` come first, so that it then builds nothing: `--all-targets` would build
         // each example as a test, and not as a program.
-        let tests = suite::build(&root(), &[])?;
-        let benches = suite::build(&root(), &["--benches"])?;
+        let tests = suite::build_tests(&root(), &[])?;
+        let benches = suite::build_tests(&root(), &["--benches"])?;
         let warnings = tests.warnings + benches.warnings;
         ensure!(warnings == 0, "{warnings} warnings");
         Ok(())
     })?;
     phases.run("documentation", || {
-        documentation::check(&root(), &target_directory())
+        documentation::check_documentation(&root(), &target_directory())
     })
 }
 
 /// Runs a cargo command, and fails if the command fails or exceeds its time limit.
-fn run(command: &mut Command) -> Result<()> {
+fn run_cargo(command: &mut Command) -> Result<()> {
     let args: Vec<_> = command
         .get_args()
         .map(|arg| arg.to_string_lossy().into_owned())

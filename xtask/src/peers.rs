@@ -9,34 +9,37 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Python packages, in the versions of the results in docs/benchmarks.md.
-const PACKAGES: [&str; 2] = ["fast-resume==2.14.0", "agentsview==0.46.1"];
+const PYTHON_PACKAGES: [&str; 2] = ["fast-resume==2.14.0", "agentsview==0.46.1"];
 
-const RIPGREP: &str = "15.2.0";
+const RIPGREP_VERSION: &str = "15.2.0";
 
 /// Programs that must exist after an install.
-const PROGRAMS: [&str; 3] = ["fast-resume", "agentsview", "rg"];
+const PEER_PROGRAMS: [&str; 3] = ["fast-resume", "agentsview", "rg"];
 
 /// Ensures that the programs are installed. Returns their directory, for `SEGUE_PEERS`.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
-    let place = target.join("tools/peers");
-    let programs = place.join("bin");
-    let there = |program: &&str| programs.join(program).is_file();
-    let versions = format!("{} ripgrep=={RIPGREP}\n", PACKAGES.join(" "));
-    let note = place.join("versions");
-    if PROGRAMS.iter().all(there) && std::fs::read_to_string(&note).is_ok_and(|old| old == versions)
+    let install_directory = target.join("tools/peers");
+    let programs = install_directory.join("bin");
+    let is_installed = |program: &&str| programs.join(program).is_file();
+    let versions = format!("{} ripgrep=={RIPGREP_VERSION}\n", PYTHON_PACKAGES.join(" "));
+    let version_file = install_directory.join("versions");
+    if PEER_PROGRAMS.iter().all(is_installed)
+        && std::fs::read_to_string(&version_file).is_ok_and(|installed| installed == versions)
     {
         return Ok(programs);
     }
     println!(
         "installing {}into {}",
         versions.replace('\n', " "),
-        place.display()
+        install_directory.display()
     );
-    run(
-        Command::new("python3").args(["-m", "venv"]).arg(&place),
+    run_command(
+        Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&install_directory),
         "install Python 3 with venv (`apt-get install python3-venv`)",
     )?;
-    run(
+    run_command(
         Command::new(programs.join("python3"))
             .args([
                 "-m",
@@ -45,11 +48,11 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
                 "--quiet",
                 "--disable-pip-version-check",
             ])
-            .args(PACKAGES),
+            .args(PYTHON_PACKAGES),
         "is there a package index (`pip config list`)?",
     )?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(
+    run_command(
         Command::new(cargo)
             .args([
                 "install",
@@ -57,24 +60,24 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
                 "--locked",
                 "ripgrep",
                 "--version",
-                RIPGREP,
+                RIPGREP_VERSION,
             ])
             .arg("--root")
-            .arg(&place),
+            .arg(&install_directory),
         "is there a registry of crates?",
     )?;
-    if let Some(missing) = PROGRAMS.iter().find(|program| !there(program)) {
+    if let Some(missing) = PEER_PROGRAMS.iter().find(|program| !is_installed(program)) {
         bail!(
             "{missing} was installed but is not in {}",
             programs.display()
         );
     }
-    std::fs::write(&note, versions)?;
+    std::fs::write(&version_file, versions)?;
     Ok(programs)
 }
 
 /// Runs a command. If it fails, the error contains `hint`, which names a possible cause.
-fn run(command: &mut Command, hint: &str) -> Result<()> {
+fn run_command(command: &mut Command, hint: &str) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command
         .status()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::runner::seconds;
+use crate::runner::format_seconds;
 
 /// Phases that have ended, in order.
 pub(crate) struct Phases {
@@ -38,8 +38,8 @@ impl Phases {
     pub(crate) fn print(&self) {
         println!("\n{:>9}  phase", "time");
         for (name, time) in &self.times {
-            println!("{:>9}  {name}", seconds(*time));
+            println!("{:>9}  {name}", format_seconds(*time));
         }
-        println!("{:>9}  in all", seconds(self.start.elapsed()));
+        println!("{:>9}  in all", format_seconds(self.start.elapsed()));
     }
 }

@@ -49,18 +49,18 @@ pub(crate) fn descendants(ancestor: u32) -> Vec<Process> {
             children.entry(parent).or_default().push(process);
         }
     }
-    let mut found: Vec<Process> = Vec::new();
+    let mut living: Vec<Process> = Vec::new();
     let mut parents = vec![ancestor];
     while let Some(parent) = parents.pop() {
         for process in children.remove(&parent).unwrap_or_default() {
             parents.push(process.id);
             // A zombie has ended, but its children may live.
             if process.state != 'Z' {
-                found.push(process);
+                living.push(process);
             }
         }
     }
-    found
+    living
 }
 
 /// Reads a process and the ID of its parent; `None` if it has ended.
@@ -81,9 +81,9 @@ fn read_process(id: u32) -> Option<(u32, Process)> {
 
 /// Parses state, parent and name from a line of `/proc/PID/stat`. The name may contain spaces and parentheses.
 fn parse_stat(line: &str) -> Option<(char, u32, &str)> {
-    let (head, rest) = line.rsplit_once(") ")?;
+    let (head, after_name) = line.rsplit_once(") ")?;
     let (_, name) = head.split_once(" (")?;
-    let mut fields = rest.split(' ');
+    let mut fields = after_name.split(' ');
     let state = fields.next()?.chars().next()?;
     Some((state, fields.next()?.parse().ok()?, name))
 }
@@ -153,7 +153,7 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<ExitS
 }
 
 /// Returns `true` if a command that prints the version of a program succeeds within a minute. Discards its output.
-pub(crate) fn prints_version(command: &mut Command) -> bool {
+pub(crate) fn can_print_version(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -177,15 +177,15 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "setsid sleep 400 & wait"]);
         let mut child = shell.stdin(Stdio::null()).spawn().unwrap();
-        let sleeps = |process: &Process| process.command.starts_with("sleep 400");
-        let mut found = None;
-        while found.is_none() {
-            found = descendants(child.id()).into_iter().find(sleeps);
+        let is_sleeping = |process: &Process| process.command.starts_with("sleep 400");
+        let mut grandchild = None;
+        while grandchild.is_none() {
+            grandchild = descendants(child.id()).into_iter().find(is_sleeping);
         }
 
         kill_descendants(child.id());
 
-        let id = found.unwrap().id;
+        let id = grandchild.unwrap().id;
         assert!(
             !descendants(std::process::id())
                 .iter()
@@ -208,7 +208,7 @@ mod tests {
             message.contains("S sleep 301") && message.contains("S sleep 302"),
             "{message}"
         );
-        let is_left = |process: &Process| process.command.starts_with("sleep 30");
-        assert!(!descendants(std::process::id()).iter().any(is_left));
+        let is_leftover = |process: &Process| process.command.starts_with("sleep 30");
+        assert!(!descendants(std::process::id()).iter().any(is_leftover));
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::guard::{self, GuardReport, TestEnd};
 use crate::processes::kill_descendants;
 use crate::suite::TestCase;
-use crate::tools::Variables;
+use crate::tools::TestVariables;
 
 /// Time limit of an ordinary test.
 const TEST_LIMIT: Duration = Duration::from_mins(2);
@@ -25,7 +25,7 @@ const REAL_TEST_LIMIT: Duration = Duration::from_mins(6);
 const MAX_TIMEOUTS: usize = 3;
 
 /// Time after which a running test is reported as slow.
-const SLOW_AFTER: Duration = Duration::from_secs(30);
+const SLOW_TEST_THRESHOLD: Duration = Duration::from_secs(30);
 
 /// Maximum number of output lines that are printed of a failed test.
 const MAX_OUTPUT_LINES: usize = 80;
@@ -34,7 +34,7 @@ const MAX_OUTPUT_LINES: usize = 80;
 const MAX_LINE_CHARS: usize = 1000;
 
 /// Number of lines in the table of the slowest tests.
-const SLOWEST_TESTS: usize = 25;
+const MAX_SLOWEST_TESTS: usize = 25;
 
 /// Settings of a run.
 pub(crate) struct RunOptions {
@@ -45,7 +45,7 @@ pub(crate) struct RunOptions {
     /// Limit of each test; `None` for the default limits.
     pub(crate) limit: Option<Duration>,
     /// Environment variables of the tests.
-    pub(crate) variables: Variables,
+    pub(crate) variables: TestVariables,
     /// Directory for the output of each test.
     pub(crate) logs: PathBuf,
 }
@@ -53,7 +53,7 @@ pub(crate) struct RunOptions {
 /// A test that has run.
 struct TestRun {
     case: TestCase,
-    failure: Option<Failure>,
+    failure: Option<TestFailure>,
     time: Duration,
     cpu: Duration,
     log: PathBuf,
@@ -61,11 +61,11 @@ struct TestRun {
 
 /// The reason why a test failed.
 #[derive(Debug, PartialEq, Eq)]
-struct Failure {
+struct TestFailure {
     /// Continuation of a sentence that begins with the name of the test.
     reason: String,
     /// Processes that the test left running.
-    left: Vec<String>,
+    leftover_processes: Vec<String>,
     is_timeout: bool,
 }
 
@@ -79,18 +79,18 @@ pub(crate) struct RunCounts {
 }
 
 /// Tests that wait, run and have ended.
-struct Queue {
+struct TestQueue {
     waiting: VecDeque<TestCase>,
     running: BTreeMap<String, (Instant, bool)>,
     real_running: usize,
     timeouts: usize,
-    done: Vec<TestRun>,
+    finished: Vec<TestRun>,
 }
 
-struct Run<'a> {
+struct TestRunner<'a> {
     options: &'a RunOptions,
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    queue: Mutex<TestQueue>,
+    queue_changed: Condvar,
 }
 
 /// Runs all tests, prints each failure when it occurs, and ends with a table of the slowest tests.
@@ -99,34 +99,34 @@ pub(crate) fn run(cases: Vec<TestCase>, options: &RunOptions) -> Result<RunCount
     guard::adopt_orphans()?;
     // The longest tests start first, so that none of them runs alone at the end.
     let (real, ordinary): (Vec<_>, Vec<_>) = cases.into_iter().partition(TestCase::is_real);
-    let run = Run {
+    let runner = TestRunner {
         options,
-        queue: Mutex::new(Queue {
+        queue: Mutex::new(TestQueue {
             waiting: real.into_iter().chain(ordinary).collect(),
             running: BTreeMap::new(),
             real_running: 0,
             timeouts: 0,
-            done: Vec::new(),
+            finished: Vec::new(),
         }),
-        changed: Condvar::new(),
+        queue_changed: Condvar::new(),
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..options.jobs)
-            .map(|_| scope.spawn(|| run.work()))
+            .map(|_| scope.spawn(|| runner.run_worker()))
             .collect();
-        run.report_slow_tests(|| workers.iter().all(thread::ScopedJoinHandle::is_finished));
+        runner.report_slow_tests(|| workers.iter().all(thread::ScopedJoinHandle::is_finished));
         workers
             .into_iter()
             .try_for_each(thread::ScopedJoinHandle::join)
             .map_err(|_| anyhow::anyhow!("a worker of the test runner panicked"))
     })?;
     kill_descendants(std::process::id());
-    let queue = run
+    let queue = runner
         .queue
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    let counts = summarise(&queue);
-    write_times(&queue.done, &options.logs.join("times.tsv"))?;
+    let counts = print_summary(&queue);
+    write_times(&queue.finished, &options.logs.join("times.tsv"))?;
     Ok(counts)
 }
 
@@ -140,17 +140,17 @@ fn write_times(runs: &[TestRun], file: &Path) -> Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-impl Run<'_> {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl TestRunner<'_> {
+    fn lock_queue(&self) -> MutexGuard<'_, TestQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
-        while let Some(case) = self.next() {
+    fn run_worker(&self) {
+        while let Some(case) = self.take_next() {
             let start = Instant::now();
-            let limit = self.limit(&case);
+            let limit = self.time_limit(&case);
             let log = log_file(&self.options.logs, &case);
-            let outcome = guard::run(&self.command(&case), limit, &log);
+            let outcome = guard::run(&self.test_command(&case), limit, &log);
             let output = guard::read_tail(&log);
             let cpu = outcome.as_ref().map_or(Duration::ZERO, |report| report.cpu);
             let run = TestRun {
@@ -164,7 +164,7 @@ impl Run<'_> {
                 .failure
                 .as_ref()
                 .map(|failure| describe_failure(&run, failure, &output));
-            self.finish(run);
+            self.finish_test(run);
             // Printing comes last, because it panics if nothing reads this output any more.
             if let Some(description) = description {
                 println!("{description}");
@@ -174,18 +174,18 @@ impl Run<'_> {
 
     /// Takes the next test that may run now. Waits if only tests with the real CLIs remain and too many of them run;
     /// `None` if no test remains.
-    fn next(&self) -> Option<TestCase> {
-        let mut queue = self.queue();
+    fn take_next(&self) -> Option<TestCase> {
+        let mut queue = self.lock_queue();
         loop {
             if queue.timeouts >= MAX_TIMEOUTS || queue.waiting.is_empty() {
                 return None;
             }
             let has_room = queue.real_running < self.options.real_jobs;
-            let may_run = |case: &TestCase| has_room || !case.is_real();
+            let can_start = |case: &TestCase| has_room || !case.is_real();
             if let Some(case) = queue
                 .waiting
                 .iter()
-                .position(may_run)
+                .position(can_start)
                 .and_then(|position| queue.waiting.remove(position))
             {
                 queue.real_running += usize::from(case.is_real());
@@ -193,31 +193,34 @@ impl Run<'_> {
                 queue.running.insert(case.full_name(), started);
                 return Some(case);
             }
-            let waited = self.changed.wait(queue);
+            let waited = self.queue_changed.wait(queue);
             queue = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn finish(&self, run: TestRun) {
-        let mut queue = self.queue();
+    fn finish_test(&self, run: TestRun) {
+        let mut queue = self.lock_queue();
         queue.running.remove(&run.case.full_name());
         queue.real_running -= usize::from(run.case.is_real());
-        let is_timeout = run.failure.as_ref().is_some_and(|found| found.is_timeout);
+        let is_timeout = run
+            .failure
+            .as_ref()
+            .is_some_and(|failure| failure.is_timeout);
         queue.timeouts += usize::from(is_timeout);
-        queue.done.push(run);
-        self.changed.notify_all();
+        queue.finished.push(run);
+        self.queue_changed.notify_all();
     }
 
-    fn limit(&self, case: &TestCase) -> Duration {
-        let usual = if case.is_real() {
+    fn time_limit(&self, case: &TestCase) -> Duration {
+        let default_limit = if case.is_real() {
             REAL_TEST_LIMIT
         } else {
             TEST_LIMIT
         };
-        self.options.limit.unwrap_or(usual)
+        self.options.limit.unwrap_or(default_limit)
     }
 
-    fn command(&self, case: &TestCase) -> Command {
+    fn test_command(&self, case: &TestCase) -> Command {
         let mut command = Command::new(&case.binary.program);
         command
             .args([
@@ -242,14 +245,17 @@ impl Run<'_> {
         while !is_finished() {
             thread::sleep(Duration::from_millis(200));
             let mut slow = Vec::new();
-            for (name, (start, reported)) in &mut self.queue().running {
-                if !*reported && start.elapsed() > SLOW_AFTER {
+            for (name, (start, reported)) in &mut self.lock_queue().running {
+                if !*reported && start.elapsed() > SLOW_TEST_THRESHOLD {
                     *reported = true;
                     slow.push(name.clone());
                 }
             }
             for name in slow {
-                println!("runs for more than {} s: {name}", SLOW_AFTER.as_secs());
+                println!(
+                    "runs for more than {} s: {name}",
+                    SLOW_TEST_THRESHOLD.as_secs()
+                );
             }
         }
     }
@@ -262,10 +268,14 @@ fn log_file(logs: &Path, case: &TestCase) -> PathBuf {
 }
 
 /// Decides whether a test failed, from the report of its guard and the end of its output; `None` if it passed.
-fn find_failure(outcome: &Result<GuardReport>, output: &str, limit: Duration) -> Option<Failure> {
-    let failure = |reason: String| Failure {
+fn find_failure(
+    outcome: &Result<GuardReport>,
+    output: &str,
+    limit: Duration,
+) -> Option<TestFailure> {
+    let failure = |reason: String| TestFailure {
         reason,
-        left: Vec::new(),
+        leftover_processes: Vec::new(),
         is_timeout: false,
     };
     let report = match outcome {
@@ -277,34 +287,39 @@ fn find_failure(outcome: &Result<GuardReport>, output: &str, limit: Duration) ->
         TestEnd::Exited { code: 0 } if !output.contains("test result: ok. 1 passed;") => {
             "exited with code 0 before the test had ended".to_owned()
         }
-        TestEnd::Exited { code: 0 } if report.left.is_empty() => return None,
+        TestEnd::Exited { code: 0 } if report.leftover_processes.is_empty() => return None,
         TestEnd::Exited { code: 0 } => "passed, but left processes running".to_owned(),
         TestEnd::Exited { code } => format!("failed (exit code {code})"),
         TestEnd::Killed { signal } => format!("was killed by signal {signal}"),
         TestEnd::TimedOut => format!("exceeded its limit of {} s and was ended", limit.as_secs()),
         TestEnd::OutputTooLong => "wrote too much output and was ended".to_owned(),
     };
-    Some(Failure {
-        left: report.left.clone(),
+    Some(TestFailure {
+        leftover_processes: report.leftover_processes.clone(),
         is_timeout: report.end == TestEnd::TimedOut,
         ..failure(reason)
     })
 }
 
 /// Describes a failure: the test, its end, the processes it left running, and the last lines of its output.
-fn describe_failure(run: &TestRun, failure: &Failure, output: &str) -> String {
+fn describe_failure(run: &TestRun, failure: &TestFailure, output: &str) -> String {
     let mut lines = vec![
         String::new(),
         format!(
             "FAILED: {} {} after {}",
             run.case.full_name(),
             failure.reason,
-            seconds(run.time)
+            format_seconds(run.time)
         ),
     ];
-    if !failure.left.is_empty() {
+    if !failure.leftover_processes.is_empty() {
         lines.push("processes that it left, now ended (ID, state, command):".to_owned());
-        lines.extend(failure.left.iter().map(|process| format!("    {process}")));
+        lines.extend(
+            failure
+                .leftover_processes
+                .iter()
+                .map(|process| format!("    {process}")),
+        );
     }
     lines.push(format!("its last output (all: {}):", run.log.display()));
     lines.push(last_lines(output));
@@ -324,22 +339,22 @@ pub(crate) fn last_lines(output: &str) -> String {
 }
 
 /// Prints the numbers of a run, by test program and in total, and its slowest tests.
-fn summarise(queue: &Queue) -> RunCounts {
+fn print_summary(queue: &TestQueue) -> RunCounts {
     let counts = RunCounts {
         passed: queue
-            .done
+            .finished
             .iter()
             .filter(|run| run.failure.is_none())
             .count(),
         failed: queue
-            .done
+            .finished
             .iter()
             .filter(|run| run.failure.is_some())
             .count(),
         not_run: queue.waiting.len(),
     };
     let mut programs: BTreeMap<(&str, &str), (usize, Duration, Duration)> = BTreeMap::new();
-    for run in &queue.done {
+    for run in &queue.finished {
         let key = (
             run.case.binary.package.as_str(),
             run.case.binary.target.as_str(),
@@ -356,19 +371,19 @@ fn summarise(queue: &Queue) -> RunCounts {
     for ((package, target), (tests, time, cpu)) in programs {
         println!(
             "{tests:>6}  {:>9}  {:>9}  {package} {target}",
-            seconds(time),
-            seconds(cpu)
+            format_seconds(time),
+            format_seconds(cpu)
         );
     }
-    let mut slowest: Vec<&TestRun> = queue.done.iter().collect();
+    let mut slowest: Vec<&TestRun> = queue.finished.iter().collect();
     slowest.sort_by_key(|run| std::cmp::Reverse(run.time));
     println!("\n{:>6}  {:>9}  {:>9}  slowest tests", "", "time", "CPU");
-    for run in slowest.iter().take(SLOWEST_TESTS) {
-        let (time, cpu) = (seconds(run.time), seconds(run.cpu));
+    for run in slowest.iter().take(MAX_SLOWEST_TESTS) {
+        let (time, cpu) = (format_seconds(run.time), format_seconds(run.cpu));
         println!("{:>6}  {time:>9}  {cpu:>9}  {}", "", run.case.full_name());
     }
     println!();
-    for run in queue.done.iter().filter(|run| run.failure.is_some()) {
+    for run in queue.finished.iter().filter(|run| run.failure.is_some()) {
         println!("FAILED: {} ({})", run.case.full_name(), run.log.display());
     }
     if counts.not_run > 0 {
@@ -381,7 +396,7 @@ fn summarise(queue: &Queue) -> RunCounts {
 }
 
 /// Formats a duration as seconds with one decimal.
-pub(crate) fn seconds(time: Duration) -> String {
+pub(crate) fn format_seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
@@ -390,40 +405,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_passes_only_if_it_ran_and_left_nothing() {
-        const PASSED: &str = "test a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored";
-        const NO_TEST: &str = "test result: ok. 0 passed; 0 failed; 0 ignored";
-        let reason = |end, left: &[&str], output| {
-            let left = left.iter().map(|line| (*line).to_owned()).collect();
+    fn a_test_passes_only_if_it_ran_and_left_no_process() {
+        const PASSED_OUTPUT: &str =
+            "test a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored";
+        const NO_TEST_OUTPUT: &str = "test result: ok. 0 passed; 0 failed; 0 ignored";
+        let reason = |end, leftovers: &[&str], output| {
+            let leftover_processes = leftovers.iter().map(|line| (*line).to_owned()).collect();
             let cpu = Duration::ZERO;
-            let outcome = Ok(GuardReport { end, left, cpu });
+            let outcome = Ok(GuardReport {
+                end,
+                leftover_processes,
+                cpu,
+            });
             find_failure(&outcome, output, Duration::from_secs(9)).map(|failure| failure.reason)
         };
         let exited = |code| TestEnd::Exited { code };
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(reason(exited(0), &[], PASSED), None);
+        let some_text = |text: &str| Some(text.to_owned());
+        assert_eq!(reason(exited(0), &[], PASSED_OUTPUT), None);
         assert_eq!(
-            reason(exited(0), &["7 S sleep"], PASSED),
-            some("passed, but left processes running")
+            reason(exited(0), &["7 S sleep"], PASSED_OUTPUT),
+            some_text("passed, but left processes running")
         );
-        for output in [NO_TEST, ""] {
+        for output in [NO_TEST_OUTPUT, ""] {
             assert_eq!(
                 reason(exited(0), &[], output),
-                some("exited with code 0 before the test had ended")
+                some_text("exited with code 0 before the test had ended")
             );
         }
-        assert_eq!(reason(exited(101), &[], ""), some("failed (exit code 101)"));
+        assert_eq!(
+            reason(exited(101), &[], ""),
+            some_text("failed (exit code 101)")
+        );
         assert_eq!(
             reason(TestEnd::Killed { signal: 11 }, &[], ""),
-            some("was killed by signal 11")
+            some_text("was killed by signal 11")
         );
         assert_eq!(
             reason(TestEnd::TimedOut, &[], ""),
-            some("exceeded its limit of 9 s and was ended")
+            some_text("exceeded its limit of 9 s and was ended")
         );
         assert_eq!(
             reason(TestEnd::OutputTooLong, &[], ""),
-            some("wrote too much output and was ended")
+            some_text("wrote too much output and was ended")
         );
     }
 

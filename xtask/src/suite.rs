@@ -37,7 +37,7 @@ pub(crate) struct TestBinary {
 
 impl TestBinary {
     /// Returns the test program at `path`, which was built by other means.
-    pub(crate) fn at(path: &Path) -> Result<Self> {
+    pub(crate) fn from_path(path: &Path) -> Result<Self> {
         let program = path
             .canonicalize()
             .with_context(|| format!("cannot find {}", path.display()))?;
@@ -79,13 +79,13 @@ impl TestCase {
 }
 
 /// Tests to run, and the number of tests that are skipped.
-pub(crate) struct Suite {
+pub(crate) struct TestSuite {
     pub(crate) cases: Vec<TestCase>,
     pub(crate) skipped: usize,
 }
 
 /// Result of a build.
-pub(crate) struct Build {
+pub(crate) struct TestBuild {
     pub(crate) binaries: Vec<TestBinary>,
     /// Warnings of the compiler and of clippy in the workspace.
     pub(crate) warnings: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Build {
 /// Builds every test program of the workspace, and further targets that `targets` selects, and counts the warnings.
 ///
 /// Clippy replaces the compiler for the crates of the workspace, so one build serves lints and tests.
-pub(crate) fn build(root: &Path, targets: &[&str]) -> Result<Build> {
+pub(crate) fn build_tests(root: &Path, targets: &[&str]) -> Result<TestBuild> {
     let mut cargo = cargo();
     cargo
         .args(["test", "--workspace", "--no-run"])
@@ -106,14 +106,14 @@ pub(crate) fn build(root: &Path, targets: &[&str]) -> Result<Build> {
         .stdout(Stdio::piped());
     let mut child = cargo.spawn().context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo has no output")?;
-    let (sender, build) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(read_messages(BufReader::new(output))));
     let Some(status) = processes::wait_within(&mut child, BUILD_LIMIT)? else {
         processes::kill_descendants(std::process::id());
         bail!("the build did not end within {} s", BUILD_LIMIT.as_secs());
     };
     // The last messages are printed before the outcome. A process that cargo started may keep the pipe open.
-    let build = build.recv_timeout(MESSAGE_GRACE);
+    let build = receiver.recv_timeout(MESSAGE_GRACE);
     ensure!(status.success(), "the build failed");
     build
         .context("cargo's messages have no end")?
@@ -140,7 +140,7 @@ pub(crate) fn build_variables() -> Vec<(&'static str, &'static str)> {
 
 /// Returns `true` if clippy is installed. Without it the tests are built by the compiler, without lints.
 pub(crate) fn has_clippy() -> bool {
-    processes::prints_version(Command::new("clippy-driver").arg("--version"))
+    processes::can_print_version(Command::new("clippy-driver").arg("--version"))
 }
 
 /// Returns the format of cargo's messages. Diagnostics have colours if stderr is a terminal.
@@ -153,8 +153,8 @@ fn message_format() -> &'static str {
 }
 
 /// Reads cargo's messages to their end and prints the diagnostics.
-fn read_messages(output: impl BufRead) -> Result<Build> {
-    let mut build = Build {
+fn read_messages(output: impl BufRead) -> Result<TestBuild> {
+    let mut build = TestBuild {
         binaries: Vec::new(),
         warnings: 0,
     };
@@ -167,7 +167,7 @@ fn read_messages(output: impl BufRead) -> Result<Build> {
             eprint!("{rendered}");
         }
         build.warnings += usize::from(is_warning(&message));
-        build.binaries.extend(test_binary(&message));
+        build.binaries.extend(parse_test_binary(&message));
     }
     Ok(build)
 }
@@ -176,7 +176,7 @@ fn is_warning(message: &Value) -> bool {
     message["reason"] == "compiler-message" && message["message"]["level"] == "warning"
 }
 
-fn test_binary(message: &Value) -> Option<TestBinary> {
+fn parse_test_binary(message: &Value) -> Option<TestBinary> {
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
         return None;
     }
@@ -200,13 +200,13 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
 ///
 /// Tests with the real CLIs are marked as ignored, so that `cargo test` skips them; `is_quick` skips every ignored test.
 /// The output of the test programs goes to `logs`.
-pub(crate) fn list(
+pub(crate) fn list_tests(
     binaries: &[TestBinary],
     filter: &[&str],
     is_quick: bool,
     logs: &Path,
-) -> Result<Suite> {
-    let mut suite = Suite {
+) -> Result<TestSuite> {
+    let mut suite = TestSuite {
         cases: Vec::new(),
         skipped: 0,
     };
@@ -263,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    fn artifact(kind: &str, name: &str) -> Value {
+    fn artifact_message(kind: &str, name: &str) -> Value {
         json!({
             "reason": "compiler-artifact",
             "manifest_path": "/src/crates/segue-core/Cargo.toml",
@@ -275,25 +275,25 @@ mod tests {
 
     #[test]
     fn test_programs_are_named_by_package_and_target() {
-        let named = |kind, name| {
-            let binary = test_binary(&artifact(kind, name))?;
+        let package_and_target = |kind, name| {
+            let binary = parse_test_binary(&artifact_message(kind, name))?;
             Some((binary.package, binary.target))
         };
-        let pair = |target: &str| Some(("segue-core".to_owned(), target.to_owned()));
-        assert_eq!(named("lib", "segue_core"), pair("lib"));
-        assert_eq!(named("test", "it"), pair("it"));
-        assert_eq!(named("bench", "store"), None);
+        let expected = |target: &str| Some(("segue-core".to_owned(), target.to_owned()));
+        assert_eq!(package_and_target("lib", "segue_core"), expected("lib"));
+        assert_eq!(package_and_target("test", "it"), expected("it"));
+        assert_eq!(package_and_target("bench", "store"), None);
     }
 
     #[test]
     fn a_library_without_tests_is_no_test_program() {
-        let mut message = artifact("lib", "segue_core");
+        let mut message = artifact_message("lib", "segue_core");
         message["profile"]["test"] = false.into();
-        assert_eq!(test_binary(&message), None);
+        assert_eq!(parse_test_binary(&message), None);
     }
 
     #[test]
-    fn warnings_are_counted_and_other_lines_passed_over() {
+    fn warnings_are_counted_and_other_lines_are_skipped() {
         let warning = r#"{"reason": "compiler-message", "message": {"level": "warning"}}"#;
         let note = r#"{"reason": "compiler-message", "message": {"level": "note"}}"#;
         let text = format!("hello\n{warning}\n{note}\n");

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of the workspace that a crate may use outside of tests. Dependencies point from top to bottom only.
-const DIRECTIONS: &[(&str, &[&str])] = &[
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "segue",
         &[
@@ -49,7 +49,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Calls that no library may make: the caller passes in the time, random numbers and the environment.
-const WORLDLY: &[&str] = &[
+const FORBIDDEN_CALLS: &[&str] = &[
     "Timestamp::now",
     "SystemTime::now",
     "env::var",
@@ -57,8 +57,8 @@ const WORLDLY: &[&str] = &[
     "process::exit",
 ];
 
-/// Crates to which [`WORLDLY`] applies.
-const LIBRARIES: &[&str] = &[
+/// Crates to which [`FORBIDDEN_CALLS`] applies.
+const LIBRARY_CRATES: &[&str] = &[
     "segue-core",
     "segue-store",
     "segue-sqlite",
@@ -79,7 +79,7 @@ fn root() -> PathBuf {
 }
 
 /// Returns each crate of the workspace with its dependencies outside of tests.
-fn packages() -> BTreeMap<String, BTreeSet<String>> {
+fn workspace_dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -94,41 +94,41 @@ fn packages() -> BTreeMap<String, BTreeSet<String>> {
     assert!(output.status.success(), "{output:?}");
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
-    let normal = |package: &Value| {
+    let normal_dependencies = |package: &Value| {
         let dependencies = package["dependencies"].as_array().unwrap().iter();
-        let normal = dependencies.filter(|dependency| dependency["kind"] != "dev");
-        normal.map(name).collect()
+        let non_test = dependencies.filter(|dependency| dependency["kind"] != "dev");
+        non_test.map(name).collect()
     };
     let packages = metadata["packages"].as_array().unwrap().iter();
     packages
-        .map(|package| (name(package), normal(package)))
+        .map(|package| (name(package), normal_dependencies(package)))
         .collect()
 }
 
 /// Returns all Rust files below a directory.
 fn sources(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(sources(&path));
+            files.extend(sources(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
+            files.push(path);
         }
     }
-    found
+    files
 }
 
 #[test]
 fn crates_depend_in_the_agreed_directions() {
-    let allowed: BTreeMap<&str, &[&str]> = DIRECTIONS.iter().copied().collect();
-    for (name, dependencies) in packages() {
-        let may_use = allowed
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED_DEPENDENCIES.iter().copied().collect();
+    for (name, dependencies) in workspace_dependencies() {
+        let allowed_dependencies = allowed
             .get(name.as_str())
             .unwrap_or_else(|| panic!("{name} is not in the table of directions"));
         for dependency in dependencies.iter().filter(|name| name.starts_with("segue")) {
             assert!(
-                may_use.contains(&dependency.as_str()),
+                allowed_dependencies.contains(&dependency.as_str()),
                 "{name} may not depend on {dependency}; see ARCHITECTURE.md"
             );
         }
@@ -173,25 +173,25 @@ fn used_packages() -> Vec<UsedPackage> {
     lines.iter().map(parse).collect()
 }
 
-fn rules() -> toml::Table {
+fn deny_rules() -> toml::Table {
     let text = fs::read_to_string(root().join("deny.toml")).unwrap();
     text.parse().unwrap()
 }
 
-fn texts(array: &toml::Value) -> Vec<&str> {
+fn string_items(array: &toml::Value) -> Vec<&str> {
     let array = array.as_array().unwrap().iter();
     array.map(|text| text.as_str().unwrap()).collect()
 }
 
 #[test]
 fn licences_are_allowed() {
-    let rules = rules();
-    let allowed = texts(&rules["licenses"]["allow"]);
+    let rules = deny_rules();
+    let allowed = string_items(&rules["licenses"]["allow"]);
     let allowed: Vec<spdx::Licensee> = allowed
         .iter()
         .map(|licence| spdx::Licensee::parse(licence).unwrap())
         .collect();
-    let mut used = BTreeSet::new();
+    let mut used_licences = BTreeSet::new();
     for package in used_packages() {
         let (name, licence) = (&package.name, &package.licence);
         let expression = spdx::Expression::parse_mode(licence, spdx::ParseMode::LAX)
@@ -200,7 +200,7 @@ fn licences_are_allowed() {
             let index = allowed
                 .iter()
                 .position(|licence| licence.satisfies(requirement));
-            used.extend(index);
+            used_licences.extend(index);
             index.is_some()
         };
         assert!(
@@ -210,7 +210,7 @@ fn licences_are_allowed() {
     }
     for (index, licence) in allowed.iter().enumerate() {
         assert!(
-            used.contains(&index),
+            used_licences.contains(&index),
             "no package has the licence {licence}"
         );
     }
@@ -218,10 +218,10 @@ fn licences_are_allowed() {
 
 #[test]
 fn a_dependency_has_one_version() {
-    let rules = rules();
+    let rules = deny_rules();
     let skipped = rules["bans"]["skip"].as_array().unwrap().iter();
     let mut skipped: BTreeSet<&str> = skipped
-        .map(|skip| skip["crate"].as_str().unwrap())
+        .map(|entry| entry["crate"].as_str().unwrap())
         .collect();
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in used_packages() {
@@ -232,13 +232,14 @@ fn a_dependency_has_one_version() {
     }
     for (name, versions) in &versions {
         // Exactly one version must remain; every other version is skipped by its prefix, such as `syn@2`.
-        let mut wanted = versions.len();
+        let mut remaining = versions.len();
         for version in versions.iter().filter(|_| versions.len() > 1) {
-            let mut starts = version.match_indices('.').map(|(end, _)| &version[..end]);
-            let is_skipped = starts.any(|start| skipped.remove(format!("{name}@{start}").as_str()));
-            wanted -= usize::from(is_skipped);
+            let mut prefixes = version.match_indices('.').map(|(end, _)| &version[..end]);
+            let is_skipped =
+                prefixes.any(|prefix| skipped.remove(format!("{name}@{prefix}").as_str()));
+            remaining -= usize::from(is_skipped);
         }
-        assert_eq!(wanted, 1, "{name} is used in the versions {versions:?}");
+        assert_eq!(remaining, 1, "{name} is used in the versions {versions:?}");
     }
     assert!(
         skipped.is_empty(),
@@ -247,12 +248,12 @@ fn a_dependency_has_one_version() {
 }
 
 #[test]
-fn fenced_dependencies_stay_behind_their_fence() {
-    let rules = rules();
-    for (name, dependencies) in packages() {
+fn restricted_dependencies_are_used_only_by_their_wrappers() {
+    let rules = deny_rules();
+    for (name, dependencies) in workspace_dependencies() {
         for fence in rules["bans"]["deny"].as_array().unwrap() {
             let fenced = fence["crate"].as_str().unwrap();
-            let wrappers = texts(&fence["wrappers"]);
+            let wrappers = string_items(&fence["wrappers"]);
             assert!(
                 !dependencies.contains(fenced) || wrappers.contains(&name.as_str()),
                 "{fenced} is only for {}, not for {name}",
@@ -263,8 +264,8 @@ fn fenced_dependencies_stay_behind_their_fence() {
 }
 
 #[test]
-fn libraries_are_told_about_the_world() {
-    for library in LIBRARIES {
+fn libraries_receive_time_randomness_and_environment_from_the_caller() {
+    for library in LIBRARY_CRATES {
         let files = sources(&root().join("crates").join(library).join("src"));
         assert!(!files.is_empty(), "{library} has no source files");
         for path in files {
@@ -272,7 +273,7 @@ fn libraries_are_told_about_the_world() {
             // Comments are excluded, because an example in the documentation acts as a caller.
             let is_code = |line: &&str| !line.trim_start().starts_with("//");
             let code: Vec<&str> = text.lines().filter(is_code).collect();
-            for call in WORLDLY {
+            for call in FORBIDDEN_CALLS {
                 assert!(
                     !code.iter().any(|line| line.contains(call)),
                     "{} uses {call}; let the caller pass it in",
@@ -291,17 +292,17 @@ fn every_integration_test_is_part_of_its_binary() {
         let tests = directory.join("tests/it");
         for path in sources(&tests) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let within = path.parent().unwrap();
+            let parent_directory = path.parent().unwrap();
             // The file with the name of a directory declares the modules in that directory.
-            let parent = if within == tests {
+            let parent = if parent_directory == tests {
                 tests.join("main.rs")
             } else {
-                within.with_extension("rs")
+                parent_directory.with_extension("rs")
             };
-            let listing = fs::read_to_string(&parent).unwrap_or_default();
+            let declarations = fs::read_to_string(&parent).unwrap_or_default();
             let declaration = format!("mod {name};");
             assert!(
-                name == "main" || listing.lines().any(|line| line.trim() == declaration),
+                name == "main" || declarations.lines().any(|line| line.trim() == declaration),
                 "{} is not listed in {}, so it never runs",
                 path.display(),
                 parent.display()
@@ -311,14 +312,14 @@ fn every_integration_test_is_part_of_its_binary() {
 }
 
 #[test]
-fn modules_are_named_after_what_they_hold() {
-    const VAGUE: [&str; 7] = [
+fn modules_are_named_after_their_content() {
+    const VAGUE_MODULE_NAMES: [&str; 7] = [
         "mod", "util", "utils", "helpers", "common", "misc", "manager",
     ];
     for path in sources(&root().join("crates")) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         assert!(
-            !VAGUE.contains(&name.as_str()),
+            !VAGUE_MODULE_NAMES.contains(&name.as_str()),
             "{} says nothing",
             path.display()
         );

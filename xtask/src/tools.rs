@@ -15,13 +15,13 @@ use anyhow::{Result, bail};
 use crate::processes;
 
 /// Environment variables of the tests.
-pub(crate) type Variables = Vec<(&'static str, OsString)>;
+pub(crate) type TestVariables = Vec<(&'static str, OsString)>;
 
 /// Maximum time for a command of the package manager.
 const INSTALL_LIMIT: Duration = Duration::from_mins(10);
 
 /// Programs, each with the argument of a test call and the packages that contain it.
-const TOOLS: [(&str, &str, &[&str]); 5] = [
+const REQUIRED_TOOLS: [(&str, &str, &[&str]); 5] = [
     ("strace", "-V", &["strace", "libunwind8"]),
     ("git", "--version", &["git"]),
     ("python3", "--version", &["python3"]),
@@ -30,33 +30,35 @@ const TOOLS: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// Ensures that every program runs. Returns the environment variables for the tests.
-pub(crate) fn prepare(target: &Path) -> Result<Variables> {
+pub(crate) fn prepare(target: &Path) -> Result<TestVariables> {
     let tools = target.join("tools");
-    let variables = variables(&tools)?;
-    let missing = |variables: &[(&str, OsString)]| -> Vec<&str> {
-        let tools = TOOLS
+    let variables = search_path_variables(&tools)?;
+    let missing_packages = |variables: &[(&str, OsString)]| -> Vec<&str> {
+        let tools = REQUIRED_TOOLS
             .iter()
-            .filter(|(program, argument, _)| !runs(program, argument, variables));
+            .filter(|(program, argument, _)| !can_run(program, argument, variables));
         tools
             .flat_map(|(_, _, packages)| *packages)
             .copied()
             .collect()
     };
-    let packages = missing(&variables);
+    let packages = missing_packages(&variables);
     if packages.is_empty() {
         return Ok(variables);
     }
     println!("fetching {} into {}", packages.join(", "), tools.display());
-    unpack(&packages, &tools)?;
-    let packages = missing(&variables);
+    unpack_packages(&packages, &tools)?;
+    let packages = missing_packages(&variables);
     if !packages.is_empty() {
         println!("installing {}", packages.join(", "));
-        let install = [
+        let install_args = [
             &["install", "--yes", "--no-install-recommends"],
             packages.as_slice(),
         ]
         .concat();
-        if apt_get(&install, Path::new("/")).is_err() || !missing(&variables).is_empty() {
+        if run_apt_get(&install_args, Path::new("/")).is_err()
+            || !missing_packages(&variables).is_empty()
+        {
             bail!("the tests need these packages: {}", packages.join(" "));
         }
     }
@@ -64,37 +66,37 @@ pub(crate) fn prepare(target: &Path) -> Result<Variables> {
 }
 
 /// Returns the search paths, with `target/tools` at their ends.
-fn variables(tools: &Path) -> Result<Variables> {
-    let longer = |name, more: &[PathBuf]| -> Result<(&'static str, OsString)> {
-        let old = env::var_os(name).unwrap_or_default();
-        let paths = env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
-        Ok((name, env::join_paths(paths.chain(more.iter().cloned()))?))
+fn search_path_variables(tools: &Path) -> Result<TestVariables> {
+    let append_paths = |name, added: &[PathBuf]| -> Result<(&'static str, OsString)> {
+        let existing = env::var_os(name).unwrap_or_default();
+        let paths = env::split_paths(&existing).filter(|path| !path.as_os_str().is_empty());
+        Ok((name, env::join_paths(paths.chain(added.iter().cloned()))?))
     };
     let libraries = tools
         .join("usr/lib")
         .join(format!("{}-linux-gnu", env::consts::ARCH));
     Ok(vec![
-        longer("PATH", &[tools.join("usr/bin")])?,
-        longer("LD_LIBRARY_PATH", &[libraries])?,
+        append_paths("PATH", &[tools.join("usr/bin")])?,
+        append_paths("LD_LIBRARY_PATH", &[libraries])?,
     ])
 }
 
-fn runs(program: &str, argument: &str, variables: &[(&str, OsString)]) -> bool {
+fn can_run(program: &str, argument: &str, variables: &[(&str, OsString)]) -> bool {
     let mut command = Command::new(program);
     command
         .arg(argument)
         .envs(variables.iter().map(|(name, value)| (name, value)));
-    processes::prints_version(&mut command)
+    processes::can_print_version(&mut command)
 }
 
 /// Downloads packages and unpacks them without installing them.
-fn unpack(packages: &[&str], tools: &Path) -> Result<()> {
+fn unpack_packages(packages: &[&str], tools: &Path) -> Result<()> {
     fs::create_dir_all(tools)?;
-    let download = [&["download"], packages].concat();
-    if apt_get(&download, tools).is_err() {
+    let download_args = [&["download"], packages].concat();
+    if run_apt_get(&download_args, tools).is_err() {
         // The package lists may be missing or outdated.
-        let _ = apt_get(&["update"], tools);
-        let _ = apt_get(&download, tools);
+        let _ = run_apt_get(&["update"], tools);
+        let _ = run_apt_get(&download_args, tools);
     }
     for entry in fs::read_dir(tools)?.flatten() {
         let path = entry.path();
@@ -108,7 +110,7 @@ fn unpack(packages: &[&str], tools: &Path) -> Result<()> {
     Ok(())
 }
 
-fn apt_get(args: &[&str], directory: &Path) -> Result<()> {
+fn run_apt_get(args: &[&str], directory: &Path) -> Result<()> {
     let mut command = Command::new("apt-get");
     command
         .args(args)

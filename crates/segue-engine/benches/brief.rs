@@ -22,13 +22,13 @@ use segue_core::session::{Message, Part, Project, Role, SessionStatus, Title, Tu
 use segue_engine::{Conversation, Engine, Environment};
 use segue_sqlite::SqliteStore;
 use segue_store::{AdoptedSession, AdoptedTurn, NewSession, Store};
-use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
+use segue_testkit::benchmark::{BenchmarkMode, print_table, quantile, format_verdict};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 fn main() {
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let messages = extent.pick(10_000, 200);
     let rounds = extent.pick(31, 1);
@@ -78,7 +78,7 @@ async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [S
         tokens.to_string(),
         format!("{median:.1} ms"),
         format!("{:.1} ms", quantile(&times, 0.95)),
-        verdict("at most 20 ms", median <= 20.0),
+        format_verdict("at most 20 ms", median <= 20.0),
     ]
 }
 

@@ -5,36 +5,36 @@
 
 /// Extent of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum BenchmarkMode {
     /// Enough for meaningful results.
-    Whole,
+    Full,
     /// Just enough to check that the benchmark runs.
-    Glance,
+    Smoke,
 }
 
-impl Extent {
-    /// Returns `Whole` under `cargo bench`, which passes `--bench`, and `Glance` under `cargo test` or with `--test`.
+impl BenchmarkMode {
+    /// Returns `Full` under `cargo bench`, which passes `--bench`, and `Smoke` under `cargo test` or with `--test`.
     pub fn from_args() -> Self {
-        let given = |flag: &str| std::env::args().any(|arg| arg == flag);
-        if given("--bench") && !given("--test") {
-            Self::Whole
+        let has_flag = |flag: &str| std::env::args().any(|arg| arg == flag);
+        if has_flag("--bench") && !has_flag("--test") {
+            Self::Full
         } else {
-            Self::Glance
+            Self::Smoke
         }
     }
 
     /// Prints a warning before the tables of a glance.
-    pub fn announce(self) {
-        if self == Self::Glance {
+    pub fn print_smoke_warning(self) {
+        if self == Self::Smoke {
             println!("a glance only: these figures mean nothing");
         }
     }
 
-    /// Returns the first value for `Whole`, the second for `Glance`.
-    pub fn pick<T>(self, whole: T, glance: T) -> T {
+    /// Returns the first value for `Full`, the second for `Smoke`.
+    pub fn pick<T>(self, full: T, smoke: T) -> T {
         match self {
-            Self::Whole => whole,
-            Self::Glance => glance,
+            Self::Full => full,
+            Self::Smoke => smoke,
         }
     }
 }
@@ -45,99 +45,105 @@ pub struct Contestant<'a> {
     pub name: String,
     measure: Box<dyn FnMut() -> f64 + 'a>,
     /// Measured values, one per round.
-    pub figures: Vec<f64>,
+    pub values: Vec<f64>,
 }
 
 impl<'a> Contestant<'a> {
-    /// Creates a contestant. [`take_turns`] calls `measure` once per round, and `measure` returns the value of that
+    /// Creates a contestant. [`measure_rounds`] calls `measure` once per round, and `measure` returns the value of that
     /// round.
     pub fn new(name: impl Into<String>, measure: impl FnMut() -> f64 + 'a) -> Self {
         Self {
             name: name.into(),
             measure: Box::new(measure),
-            figures: Vec::new(),
+            values: Vec::new(),
         }
     }
 
     /// Returns the median over the rounds.
     pub fn median(&self) -> f64 {
-        quantile(&self.figures, 0.5)
+        quantile(&self.values, 0.5)
     }
 }
 
 /// Measures each contestant once per round. The order rotates, so that no contestant always runs after the same other
 /// one.
-pub fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
+pub fn measure_rounds(contestants: &mut [Contestant<'_>], rounds: usize) {
     for round in 0..rounds {
         let first = round.checked_rem(contestants.len()).unwrap_or(0);
         contestants.rotate_left(first);
         for contestant in contestants.iter_mut() {
-            let figure = (contestant.measure)();
-            contestant.figures.push(figure);
+            let value = (contestant.measure)();
+            contestant.values.push(value);
         }
         contestants.rotate_right(first);
     }
 }
 
 /// Result of comparing two contestants round by round: the median, and the range of the middle 80 % of the rounds.
-pub struct Compared {
+pub struct BenchmarkComparison {
     /// Median over the rounds.
     pub median: f64,
     low: f64,
     high: f64,
 }
 
-impl Compared {
-    /// Compares two contestants. `relate` computes the result of a round from the value of `one` and the value of
-    /// `other`.
-    pub fn by_round(
-        one: &Contestant<'_>,
-        other: &Contestant<'_>,
+impl BenchmarkComparison {
+    /// Compares two contestants. `relate` computes the result of a round from the value of `first` and the value of
+    /// `second`.
+    pub fn from_rounds(
+        first: &Contestant<'_>,
+        second: &Contestant<'_>,
         relate: fn(f64, f64) -> f64,
     ) -> Self {
-        let pairs = one.figures.iter().zip(&other.figures);
-        let related: Vec<f64> = pairs.map(|(one, other)| relate(*one, *other)).collect();
+        let pairs = first.values.iter().zip(&second.values);
+        let results: Vec<f64> = pairs
+            .map(|(first_value, second_value)| relate(*first_value, *second_value))
+            .collect();
         Self {
-            median: quantile(&related, 0.5),
-            low: quantile(&related, 0.1),
-            high: quantile(&related, 0.9),
+            median: quantile(&results, 0.5),
+            low: quantile(&results, 0.1),
+            high: quantile(&results, 0.9),
         }
     }
 
     /// Formats the median and its range as a table cell.
-    pub fn cell(&self) -> String {
+    pub fn format_cell(&self) -> String {
         let Self { median, low, high } = self;
         format!("{median:.2} ({low:.2} to {high:.2})")
     }
 }
 
 /// Returns the value that the given share of the figures does not exceed. `NaN` if there are no figures.
-pub fn quantile(figures: &[f64], share: f64) -> f64 {
-    let mut sorted = figures.to_vec();
+pub fn quantile(values: &[f64], fraction: f64) -> f64 {
+    let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().saturating_sub(1);
+    let last_index = sorted.len().saturating_sub(1);
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "an index into a few hundred figures"
     )]
-    let index = (last as f64 * share).round() as usize;
+    let index = (last_index as f64 * fraction).round() as usize;
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
 /// Formats an aim together with its result, `reached` or `missed`.
-pub fn verdict(aim: &str, reached: bool) -> String {
-    format!("{aim}: {}", if reached { "reached" } else { "missed" })
+pub fn format_verdict(target: &str, reached: bool) -> String {
+    format!("{target}: {}", if reached { "reached" } else { "missed" })
 }
 
 /// Prints rows as a Markdown table, with the first column left-aligned and all others right-aligned.
-pub fn print_table<const N: usize>(title: &str, head: [&str; N], rows: &[[String; N]]) {
-    let head = head.map(str::to_owned);
-    let lines = || std::iter::once(&head).chain(rows);
-    let widths: [usize; N] =
-        std::array::from_fn(|n| lines().map(|row| row[n].chars().count()).max().unwrap_or(0));
-    let line = |row: &[String; N]| {
+pub fn print_table<const N: usize>(title: &str, header: [&str; N], rows: &[[String; N]]) {
+    let header = header.map(str::to_owned);
+    let table_rows = || std::iter::once(&header).chain(rows);
+    let widths: [usize; N] = std::array::from_fn(|n| {
+        table_rows()
+            .map(|row| row[n].chars().count())
+            .max()
+            .unwrap_or(0)
+    });
+    let format_row = |row: &[String; N]| {
         let cells = row.iter().zip(widths).enumerate();
         let cells = cells.map(|(n, (cell, width))| match n {
             0 => format!("{cell:<width$}"),
@@ -150,9 +156,9 @@ pub fn print_table<const N: usize>(title: &str, head: [&str; N], rows: &[[String
         0 => format!("{dashes}-"),
         _ => format!("{dashes}:"),
     });
-    println!("\n{title}\n\n{}", line(&head));
+    println!("\n{title}\n\n{}", format_row(&header));
     println!("| {} |", rule.collect::<Vec<_>>().join(" | "));
     for row in rows {
-        println!("{}", line(row));
+        println!("{}", format_row(row));
     }
 }

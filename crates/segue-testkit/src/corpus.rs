@@ -14,8 +14,8 @@ mod session;
 mod texts;
 mod vocabulary;
 
-pub use home::{Corpus, Counts};
-pub use prng::mixed;
-pub use session::{Age, Extent, Session, uuid};
-pub use texts::Texts;
+pub use home::{Corpus, CorpusCounts};
+pub use prng::splitmix64;
+pub use session::{CorpusFormat, CorpusSession, CorpusSize, uuid};
+pub use texts::CorpusTexts;
 pub use vocabulary::Vocabulary;

@@ -13,11 +13,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::corpus::prng::Draw;
+use crate::corpus::prng::Prng;
 
 /// Kind of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FactKind {
     /// Purpose of the work.
     Goal,
     /// Rule that the user set.
@@ -34,7 +34,7 @@ pub enum Kind {
     LastRequest,
 }
 
-impl Kind {
+impl FactKind {
     /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Goal,
@@ -60,7 +60,7 @@ impl Kind {
     }
 
     /// Returns the number of facts of this kind in a session.
-    fn count(self) -> usize {
+    fn fact_count(self) -> usize {
         match self {
             Self::Goal => 4,
             Self::Directive => 28,
@@ -84,9 +84,9 @@ pub enum Prose {
 #[derive(Debug, Clone)]
 pub struct Fact {
     /// Kind of the fact.
-    pub kind: Kind,
+    pub kind: FactKind,
     /// Whether the sentence is in free prose instead of plain words.
-    pub free: bool,
+    pub is_free_prose: bool,
     /// Number of the turn that contains the fact, from 1. The last request follows the last turn.
     pub turn: usize,
     /// Names that occur only in this fact.
@@ -106,11 +106,11 @@ impl Fact {
 
 /// Action of an agent in a turn.
 #[derive(Debug, Clone)]
-pub enum Did {
+pub enum PlantedAction {
     /// Message of the agent.
-    Said(String),
+    Message(String),
     /// Tool call.
-    Called {
+    ToolCall {
         /// Name of the tool.
         tool: &'static str,
         /// Arguments of the call.
@@ -124,69 +124,79 @@ pub enum Did {
 
 /// A turn of a synthetic session.
 #[derive(Debug, Clone)]
-pub struct Turn {
+pub struct PlantedTurn {
     /// Prompt of the user.
     pub prompt: String,
     /// Actions of the agent, in order.
-    pub did: Vec<Did>,
+    pub actions: Vec<PlantedAction>,
 }
 
 /// A synthetic session with its facts.
 #[derive(Debug, Clone)]
-pub struct Planted {
+pub struct PlantedSession {
     /// Turns of the session.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<PlantedTurn>,
     /// Prompt that follows the last turn.
     pub last_request: String,
     /// Facts in the session, in the order of their turns.
     pub facts: Vec<Fact>,
 }
 
-/// Creates a session with this number of turns and about `output` bytes of tool output per turn, in the tuned prose.
-pub fn planted(turns: usize, output: usize, seed: u64) -> Planted {
-    planted_in(Prose::Tuned, turns, output, seed)
+/// Creates a session with this number of turns and about `output_bytes` bytes of tool output per turn, in the tuned prose.
+pub fn build_tuned_session(turns: usize, output_bytes: usize, seed: u64) -> PlantedSession {
+    build_planted_session(Prose::Tuned, turns, output_bytes, seed)
 }
 
-/// Creates a session like [`planted`], in the given prose.
-pub fn planted_in(prose: Prose, turns: usize, output: usize, seed: u64) -> Planted {
-    let mut draw = Draw::new(seed);
-    let mut facts = facts(&mut draw, prose, turns);
+/// Creates a session like [`build_tuned_session`], in the given prose.
+pub fn build_planted_session(
+    prose: Prose,
+    turns: usize,
+    output_bytes: usize,
+    seed: u64,
+) -> PlantedSession {
+    let mut prng = Prng::new(seed);
+    let mut facts = generate_facts(&mut prng, prose, turns);
     let turns = (1..=turns)
         .map(|n| {
-            let told: Vec<&Fact> = facts.iter().filter(|fact| fact.turn == n).collect();
-            turn(&mut draw, prose, &told, output)
+            let turn_facts: Vec<&Fact> = facts.iter().filter(|fact| fact.turn == n).collect();
+            build_turn(&mut prng, prose, &turn_facts, output_bytes)
         })
         .collect();
-    let last = facts.iter().position(|fact| fact.kind == Kind::LastRequest);
-    let last_request = facts[last.unwrap()].text.clone();
+    let last_index = facts
+        .iter()
+        .position(|fact| fact.kind == FactKind::LastRequest);
+    let last_request = facts[last_index.unwrap()].text.clone();
     facts.sort_by_key(|fact| fact.turn);
-    Planted {
+    PlantedSession {
         turns,
         last_request,
         facts,
     }
 }
 
-fn facts(draw: &mut Draw, prose: Prose, turns: usize) -> Vec<Fact> {
+fn generate_facts(prng: &mut Prng, prose: Prose, turns: usize) -> Vec<Fact> {
     let mut facts = Vec::new();
-    for kind in Kind::ALL {
-        for nth in 0..kind.count() {
-            let free = (nth + draw.below(2)).is_multiple_of(2);
-            let templates = templates(kind, free.then_some(prose));
-            let template = templates[draw.below(templates.len())];
-            let mut names = [unused(draw, &facts), unused(draw, &facts)];
-            if kind == Kind::File {
-                names[0] = format!("src/{}/{}.rs", name(draw), name(draw));
+    for kind in FactKind::ALL {
+        for nth in 0..kind.fact_count() {
+            let is_free_prose = (nth + prng.next_below(2)).is_multiple_of(2);
+            let templates = list_templates(kind, is_free_prose.then_some(prose));
+            let template = templates[prng.next_below(templates.len())];
+            let mut names = [
+                generate_unused_name(prng, &facts),
+                generate_unused_name(prng, &facts),
+            ];
+            if kind == FactKind::File {
+                names[0] = format!("src/{}/{}.rs", generate_name(prng), generate_name(prng));
             }
             let text = template.replace("{A}", &names[0]).replace("{B}", &names[1]);
             let turn = match kind {
-                Kind::Goal if nth == 0 => 1,
-                Kind::LastRequest => turns + 1,
-                _ => 1 + draw.below(turns),
+                FactKind::Goal if nth == 0 => 1,
+                FactKind::LastRequest => turns + 1,
+                _ => 1 + prng.next_below(turns),
             };
             facts.push(Fact {
                 kind,
-                free,
+                is_free_prose,
                 turn,
                 names,
                 text,
@@ -196,57 +206,57 @@ fn facts(draw: &mut Draw, prose: Prose, turns: usize) -> Vec<Fact> {
     facts
 }
 
-/// Returns the sentences for a kind of fact: in the given free prose, or in plain words if `free` is `None`.
-fn templates(kind: Kind, free: Option<Prose>) -> Vec<&'static str> {
-    let lists: &[&[&str]] = match (kind, free) {
-        (Kind::Goal, None) => &[plain_facts::GOALS],
-        (Kind::Goal, Some(Prose::Tuned)) => &[tuned_facts::GOALS],
-        (Kind::Goal, Some(Prose::HeldOut)) => &[held_out::GOALS],
-        (Kind::Directive, None) => &[plain_facts::DIRECTIVES],
-        (Kind::Directive, Some(Prose::Tuned)) => &[tuned_facts::DIRECTIVES],
-        (Kind::Directive, Some(Prose::HeldOut)) => &[held_out::DIRECTIVES],
-        (Kind::Decision, None) => &[
+/// Returns the sentences for a kind of fact: in the given free prose, or in plain words if `free_prose` is `None`.
+fn list_templates(kind: FactKind, free_prose: Option<Prose>) -> Vec<&'static str> {
+    let lists: &[&[&str]] = match (kind, free_prose) {
+        (FactKind::Goal, None) => &[plain_facts::GOALS_BY_USER],
+        (FactKind::Goal, Some(Prose::Tuned)) => &[tuned_facts::GOALS_BY_USER],
+        (FactKind::Goal, Some(Prose::HeldOut)) => &[held_out::GOALS_BY_USER],
+        (FactKind::Directive, None) => &[plain_facts::DIRECTIVES_BY_USER],
+        (FactKind::Directive, Some(Prose::Tuned)) => &[tuned_facts::DIRECTIVES_BY_USER],
+        (FactKind::Directive, Some(Prose::HeldOut)) => &[held_out::DIRECTIVES_BY_USER],
+        (FactKind::Decision, None) => &[
             plain_facts::DECISIONS_BY_USER,
             plain_facts::DECISIONS_BY_AGENT,
         ],
-        (Kind::Decision, Some(Prose::Tuned)) => &[
+        (FactKind::Decision, Some(Prose::Tuned)) => &[
             tuned_facts::DECISIONS_BY_USER,
             tuned_facts::DECISIONS_BY_AGENT,
         ],
-        (Kind::Decision, Some(Prose::HeldOut)) => {
+        (FactKind::Decision, Some(Prose::HeldOut)) => {
             &[held_out::DECISIONS_BY_USER, held_out::DECISIONS_BY_AGENT]
         }
-        (Kind::File, None) => &[plain_facts::FILES_BY_AGENT],
-        (Kind::File, Some(Prose::Tuned)) => &[tuned_facts::FILES_BY_AGENT],
-        (Kind::File, Some(Prose::HeldOut)) => &[held_out::FILES_BY_AGENT],
-        (Kind::Attempt, None) => &[
+        (FactKind::File, None) => &[plain_facts::FILES_BY_AGENT],
+        (FactKind::File, Some(Prose::Tuned)) => &[tuned_facts::FILES_BY_AGENT],
+        (FactKind::File, Some(Prose::HeldOut)) => &[held_out::FILES_BY_AGENT],
+        (FactKind::Attempt, None) => &[
             plain_facts::ATTEMPTS_BY_USER,
             plain_facts::ATTEMPTS_BY_AGENT,
         ],
-        (Kind::Attempt, Some(Prose::Tuned)) => &[
+        (FactKind::Attempt, Some(Prose::Tuned)) => &[
             tuned_facts::ATTEMPTS_BY_USER,
             tuned_facts::ATTEMPTS_BY_AGENT,
         ],
-        (Kind::Attempt, Some(Prose::HeldOut)) => {
+        (FactKind::Attempt, Some(Prose::HeldOut)) => {
             &[held_out::ATTEMPTS_BY_USER, held_out::ATTEMPTS_BY_AGENT]
         }
-        (Kind::Pending, None) => &[plain_facts::PENDING_BY_USER, plain_facts::PENDING_BY_AGENT],
-        (Kind::Pending, Some(Prose::Tuned)) => {
+        (FactKind::Pending, None) => &[plain_facts::PENDING_BY_USER, plain_facts::PENDING_BY_AGENT],
+        (FactKind::Pending, Some(Prose::Tuned)) => {
             &[tuned_facts::PENDING_BY_USER, tuned_facts::PENDING_BY_AGENT]
         }
-        (Kind::Pending, Some(Prose::HeldOut)) => {
+        (FactKind::Pending, Some(Prose::HeldOut)) => {
             &[held_out::PENDING_BY_USER, held_out::PENDING_BY_AGENT]
         }
-        (Kind::LastRequest, None) => &[plain_facts::LAST_REQUESTS],
-        (Kind::LastRequest, Some(Prose::Tuned)) => &[tuned_facts::LAST_REQUESTS],
-        (Kind::LastRequest, Some(Prose::HeldOut)) => &[held_out::LAST_REQUESTS],
+        (FactKind::LastRequest, None) => &[plain_facts::LAST_REQUESTS],
+        (FactKind::LastRequest, Some(Prose::Tuned)) => &[tuned_facts::LAST_REQUESTS],
+        (FactKind::LastRequest, Some(Prose::HeldOut)) => &[held_out::LAST_REQUESTS],
     };
     lists.concat()
 }
 
 /// Returns `true` if the user states the fact, `false` if the agent does.
-fn is_of_user(fact: &Fact) -> bool {
-    let of = |lists: &[&[&str]]| {
+fn is_stated_by_user(fact: &Fact) -> bool {
+    let is_template_in = |lists: &[&[&str]]| {
         let [a, b] = &fact.names;
         let template = fact
             .text
@@ -255,9 +265,9 @@ fn is_of_user(fact: &Fact) -> bool {
         lists.iter().any(|list| list.contains(&template.as_str()))
     };
     match fact.kind {
-        Kind::Goal | Kind::Directive | Kind::LastRequest => true,
-        Kind::File => false,
-        Kind::Decision | Kind::Attempt | Kind::Pending => of(&[
+        FactKind::Goal | FactKind::Directive | FactKind::LastRequest => true,
+        FactKind::File => false,
+        FactKind::Decision | FactKind::Attempt | FactKind::Pending => is_template_in(&[
             plain_facts::DECISIONS_BY_USER,
             tuned_facts::DECISIONS_BY_USER,
             held_out::DECISIONS_BY_USER,
@@ -272,12 +282,16 @@ fn is_of_user(fact: &Fact) -> bool {
 }
 
 /// Returns a name that no other fact has: an invented word or two everyday words.
-fn unused(draw: &mut Draw, facts: &[Fact]) -> String {
+fn generate_unused_name(prng: &mut Prng, facts: &[Fact]) -> String {
     loop {
-        let name = if draw.below(2) == 0 {
-            name(draw)
+        let name = if prng.next_below(2) == 0 {
+            generate_name(prng)
         } else {
-            format!("{} {}", pick(draw, &COLOURS), pick(draw, &THINGS))
+            format!(
+                "{} {}",
+                pick_random(prng, &NAME_ADJECTIVES),
+                pick_random(prng, &NAME_NOUNS)
+            )
         };
         if !facts.iter().any(|fact| fact.names.contains(&name)) {
             return name;
@@ -287,64 +301,72 @@ fn unused(draw: &mut Draw, facts: &[Fact]) -> String {
 
 /// Returns a sentence that states no fact. Half of the sentences that end with a punctuation mark contain names all the
 /// same, as facts do.
-fn filler(draw: &mut Draw, from: &[&str]) -> String {
-    let said = pick(draw, from);
-    let Some(body) = said
+fn generate_filler(prng: &mut Prng, sentences: &[&str]) -> String {
+    let sentence = pick_random(prng, sentences);
+    let Some(body) = sentence
         .strip_suffix(['.', '?', '!'])
-        .filter(|_| draw.below(2) == 0)
+        .filter(|_| prng.next_below(2) == 0)
     else {
-        return said.to_owned();
+        return sentence.to_owned();
     };
-    let end = &said[body.len()..];
-    match draw.below(4) {
-        0 => format!("{body} in src/{}/{}.rs{end}", name(draw), name(draw)),
-        1 => format!("{body} for {}{end}", name(draw)),
-        2 => format!("{body} (see {} and {}){end}", name(draw), name(draw)),
+    let end = &sentence[body.len()..];
+    match prng.next_below(4) {
+        0 => format!(
+            "{body} in src/{}/{}.rs{end}",
+            generate_name(prng),
+            generate_name(prng)
+        ),
+        1 => format!("{body} for {}{end}", generate_name(prng)),
+        2 => format!(
+            "{body} (see {} and {}){end}",
+            generate_name(prng),
+            generate_name(prng)
+        ),
         _ => format!(
             "{body}, as in the {} {}{end}",
-            pick(draw, &COLOURS),
-            pick(draw, &THINGS)
+            pick_random(prng, &NAME_ADJECTIVES),
+            pick_random(prng, &NAME_NOUNS)
         ),
     }
 }
 
-fn turn(draw: &mut Draw, prose: Prose, facts: &[&Fact], output: usize) -> Turn {
-    let (by_user, by_agent) = match prose {
+fn build_turn(prng: &mut Prng, prose: Prose, facts: &[&Fact], output_bytes: usize) -> PlantedTurn {
+    let (user_fillers, agent_fillers) = match prose {
         Prose::Tuned => (tuned_facts::FILLER_BY_USER, tuned_facts::FILLER_BY_AGENT),
         Prose::HeldOut => (held_out::FILLER_BY_USER, held_out::FILLER_BY_AGENT),
     };
-    let (asked, answered): (Vec<&Fact>, Vec<&Fact>) =
-        facts.iter().partition(|fact| is_of_user(fact));
-    let mut prompt = vec![filler(draw, by_user)];
-    for fact in asked {
-        let at = draw.below(prompt.len() + 1);
-        prompt.insert(at, fact.text.clone());
+    let (user_facts, agent_facts): (Vec<&Fact>, Vec<&Fact>) =
+        facts.iter().partition(|fact| is_stated_by_user(fact));
+    let mut prompt = vec![generate_filler(prng, user_fillers)];
+    for fact in user_facts {
+        let index = prng.next_below(prompt.len() + 1);
+        prompt.insert(index, fact.text.clone());
     }
-    let mut did = vec![Did::Said(filler(draw, by_agent))];
-    let calls = 1 + draw.below(4);
+    let mut actions = vec![PlantedAction::Message(generate_filler(prng, agent_fillers))];
+    let calls = 1 + prng.next_below(4);
     for _ in 0..calls {
-        did.push(call(draw, output / calls));
+        actions.push(generate_tool_call(prng, output_bytes / calls));
     }
-    let mut answer: Vec<String> = (0..2 + draw.below(4))
-        .map(|_| filler(draw, by_agent))
+    let mut answer: Vec<String> = (0..2 + prng.next_below(4))
+        .map(|_| generate_filler(prng, agent_fillers))
         .collect();
-    for fact in answered {
-        if fact.kind == Kind::File {
-            did.push(edit(fact));
+    for fact in agent_facts {
+        if fact.kind == FactKind::File {
+            actions.push(build_edit_call(fact));
         }
-        let at = draw.below(answer.len() + 1);
-        answer.insert(at, fact.text.clone());
+        let index = prng.next_below(answer.len() + 1);
+        answer.insert(index, fact.text.clone());
     }
-    did.push(Did::Said(answer.join(" ")));
-    Turn {
+    actions.push(PlantedAction::Message(answer.join(" ")));
+    PlantedTurn {
         prompt: prompt.join(" "),
-        did,
+        actions,
     }
 }
 
-fn edit(fact: &Fact) -> Did {
+fn build_edit_call(fact: &Fact) -> PlantedAction {
     let [path, name] = &fact.names;
-    Did::Called {
+    PlantedAction::ToolCall {
         tool: "Edit",
         args: json!({"file_path": path, "old_string": "let a = 1;", "new_string": format!("let a = {name};")}),
         output: "The file was changed.".into(),
@@ -352,50 +374,50 @@ fn edit(fact: &Fact) -> Did {
     }
 }
 
-fn call(draw: &mut Draw, output: usize) -> Did {
-    let path = format!("src/{}/{}.rs", name(draw), name(draw));
-    match draw.below(3) {
-        0 => Did::Called {
+fn generate_tool_call(prng: &mut Prng, output_bytes: usize) -> PlantedAction {
+    let path = format!("src/{}/{}.rs", generate_name(prng), generate_name(prng));
+    match prng.next_below(3) {
+        0 => PlantedAction::ToolCall {
             tool: "Bash",
-            args: json!({"command": format!("cargo test -p {}", name(draw))}),
-            output: lines(draw, output, "test", "... ok"),
-            failed: draw.below(5) == 0,
+            args: json!({"command": format!("cargo test -p {}", generate_name(prng))}),
+            output: generate_output(prng, output_bytes, "test", "... ok"),
+            failed: prng.next_below(5) == 0,
         },
-        1 => Did::Called {
+        1 => PlantedAction::ToolCall {
             tool: "Grep",
-            args: json!({"pattern": name(draw)}),
-            output: lines(draw, output, &path, "let x = call();"),
+            args: json!({"pattern": generate_name(prng)}),
+            output: generate_output(prng, output_bytes, &path, "let x = call();"),
             failed: false,
         },
-        _ => Did::Called {
+        _ => PlantedAction::ToolCall {
             tool: "Read",
             args: json!({"file_path": path}),
-            output: lines(draw, output, "    let", "= self.next()?;"),
+            output: generate_output(prng, output_bytes, "    let", "= self.next()?;"),
             failed: false,
         },
     }
 }
 
-fn lines(draw: &mut Draw, bytes: usize, before: &str, after: &str) -> String {
+fn generate_output(prng: &mut Prng, bytes: usize, prefix: &str, suffix: &str) -> String {
     let mut out = String::with_capacity(bytes + 80);
     while out.len() < bytes {
-        let (a, b) = (name(draw), name(draw));
-        let _ = writeln!(out, "{before} {a}::{b} {after}");
+        let (a, b) = (generate_name(prng), generate_name(prng));
+        let _ = writeln!(out, "{prefix} {a}::{b} {suffix}");
     }
     out
 }
 
-fn pick<'a>(draw: &mut Draw, from: &[&'a str]) -> &'a str {
-    from[draw.below(from.len())]
+fn pick_random<'a>(prng: &mut Prng, texts: &[&'a str]) -> &'a str {
+    texts[prng.next_below(texts.len())]
 }
 
-const COLOURS: [&str; 40] = [
+const NAME_ADJECTIVES: [&str; 40] = [
     "amber", "bold", "brisk", "bronze", "calm", "clear", "copper", "coral", "dark", "deep",
     "dusty", "early", "faint", "fresh", "frozen", "gentle", "golden", "grand", "green", "hidden",
     "hollow", "humble", "icy", "iron", "late", "light", "lucky", "mellow", "narrow", "noble",
     "pale", "plain", "quiet", "rapid", "rough", "silver", "steady", "tall", "warm", "young",
 ];
-const THINGS: [&str; 40] = [
+const NAME_NOUNS: [&str; 40] = [
     "anchor", "basket", "bridge", "candle", "canyon", "castle", "cedar", "cellar", "circle",
     "compass", "corner", "cottage", "drawer", "engine", "falcon", "feather", "fountain", "garden",
     "hammer", "harbour", "island", "kettle", "ladder", "lantern", "market", "meadow", "mirror",
@@ -404,20 +426,20 @@ const THINGS: [&str; 40] = [
 ];
 
 /// Returns an invented name.
-fn name(draw: &mut Draw) -> String {
-    const BEGIN: [&str; 16] = [
+fn generate_name(prng: &mut Prng) -> String {
+    const NAME_PREFIXES: [&str; 16] = [
         "bar", "cor", "del", "fen", "gor", "hul", "jin", "kel", "lom", "mur", "nex", "pol", "quil",
         "rav", "sor", "tre",
     ];
-    const END: [&str; 16] = [
+    const NAME_SUFFIXES: [&str; 16] = [
         "bit", "dock", "fax", "gate", "hub", "kit", "line", "mesh", "node", "pack", "ring", "sync",
         "tron", "vault", "wick", "zone",
     ];
-    let n = draw.next();
+    let number = prng.next_u64();
     format!(
         "{}{}{:04x}",
-        pick(draw, &BEGIN),
-        pick(draw, &END),
-        n % 0x1_0000
+        pick_random(prng, &NAME_PREFIXES),
+        pick_random(prng, &NAME_SUFFIXES),
+        number % 0x1_0000
     )
 }

@@ -40,38 +40,38 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use record::Record;
-pub use request::{Dialect, ModelRequest};
-pub use script::{Call, Failure, Reply, Rule, Script, Usage};
-pub use side_requests::Side;
-pub use transcript::Seen;
+use record::StubState;
+pub use request::{ApiFormat, ModelRequest};
+pub use script::{Reply, Script, ScriptRule, ScriptedCall, StubFailure, StubUsage};
+pub use side_requests::SideRequestKind;
+pub use transcript::TranscriptEntry;
 
 /// A running model server, which stops when this value is dropped.
-pub struct Model {
+pub struct ModelStub {
     address: SocketAddr,
-    record: Arc<Record>,
+    state: Arc<StubState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Model {
+impl ModelStub {
     /// Starts the stub on a free port.
     pub fn start(script: Script) -> Self {
-        Self::start_at(0, script, None)
+        Self::start_on_port(0, script, None)
     }
 
     /// Starts the stub on `port`, or on a free port if it is 0. Writes each request to `log` as one line of JSON.
-    pub fn start_at(port: u16, script: Script, log: Option<File>) -> Self {
+    pub fn start_on_port(port: u16, script: Script, log: Option<File>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let record = Arc::new(Record::new(script, log));
+        let state = Arc::new(StubState::new(script, log));
         let (stop, stopped) = oneshot::channel();
-        let shared = Arc::clone(&record);
-        let thread = std::thread::spawn(move || serve(listener, shared, stopped));
+        let shared = Arc::clone(&state);
+        let thread = std::thread::spawn(move || run_server(listener, shared, stopped));
         Self {
             address,
-            record,
+            state,
             stop: Some(stop),
             thread: Some(thread),
         }
@@ -84,35 +84,43 @@ impl Model {
 
     /// Returns all requests so far, in the order of arrival.
     pub fn requests(&self) -> Vec<ModelRequest> {
-        self.record.requests()
+        self.state.requests()
     }
 
     /// Returns the requests that belong to the user's turns, without model lists, token counts and side requests.
-    pub fn turns(&self) -> Vec<ModelRequest> {
+    pub fn turn_requests(&self) -> Vec<ModelRequest> {
         let mut requests = self.requests();
-        requests.retain(is_turn);
+        requests.retain(is_turn_request);
         requests
     }
 
     /// Waits until `count` requests of the user's turns have arrived. Returns `false` if they have not arrived in time.
     #[must_use]
-    pub fn wait_for_turns(&self, count: usize, time: Duration) -> bool {
-        self.wait_until(time, |requests| {
-            requests.iter().filter(|request| is_turn(request)).count() >= count
+    pub fn wait_for_turn_requests(&self, count: usize, timeout: Duration) -> bool {
+        self.wait_until(timeout, |requests| {
+            requests
+                .iter()
+                .filter(|request| is_turn_request(request))
+                .count()
+                >= count
         })
     }
 
-    /// Waits until `wanted` accepts the requests so far. Returns `false` if it has not accepted them in time.
+    /// Waits until `condition` accepts the requests so far. Returns `false` if it has not accepted them in time.
     #[must_use]
-    pub fn wait_until(&self, time: Duration, wanted: impl Fn(&[ModelRequest]) -> bool) -> bool {
-        self.record.wait(time, wanted)
+    pub fn wait_until(
+        &self,
+        timeout: Duration,
+        condition: impl Fn(&[ModelRequest]) -> bool,
+    ) -> bool {
+        self.state.wait_until(timeout, condition)
     }
 }
 
-fn is_turn(request: &ModelRequest) -> bool {
-    let asks = request.path.contains("enerateContent")
+fn is_turn_request(request: &ModelRequest) -> bool {
+    let is_generation = request.path.contains("enerateContent")
         || [Some("/messages"), Some("/responses")].contains(&last_segment(&request.path));
-    asks && request.side.is_none() && request.method == "POST"
+    is_generation && request.side_request.is_none() && request.method == "POST"
 }
 
 fn last_segment(path: &str) -> Option<&str> {
@@ -121,7 +129,7 @@ fn last_segment(path: &str) -> Option<&str> {
 }
 
 /// Stops the server. Answers in progress end too, so a stalled answer does not outlive the stub.
-impl Drop for Model {
+impl Drop for ModelStub {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -131,14 +139,14 @@ impl Drop for Model {
     }
 }
 
-fn serve(listener: TcpListener, record: Arc<Record>, stopped: oneshot::Receiver<()>) {
+fn run_server(listener: TcpListener, state: Arc<StubState>, stopped: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-        let server = axum::serve(listener, server::router(record)).into_future();
+        let server = axum::serve(listener, server::build_router(state)).into_future();
         tokio::select! {
             _ = server => {}
             _ = stopped => {}

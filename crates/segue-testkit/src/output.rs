@@ -3,10 +3,10 @@
 use std::fmt;
 use std::process::Command;
 
-use crate::World;
+use crate::TestHome;
 
 /// Output and exit code of a program.
-pub struct Output {
+pub struct ProgramOutput {
     /// Standard output, with ids, times and paths replaced by names.
     pub stdout: String,
     /// Standard error, with the same replacements.
@@ -17,19 +17,19 @@ pub struct Output {
     pub code: Option<i32>,
 }
 
-impl Output {
-    pub(crate) fn of(command: &mut Command, world: &World) -> Self {
-        Self::from(&command.output().unwrap(), world)
+impl ProgramOutput {
+    pub(crate) fn from_command(command: &mut Command, home: &TestHome) -> Self {
+        Self::from_std(&command.output().unwrap(), home)
     }
 
-    /// Converts the output of a program that ran in `world`.
+    /// Converts the output of a program that ran in `home`.
     #[must_use]
-    pub fn from(output: &std::process::Output, world: &World) -> Self {
+    pub fn from_std(output: &std::process::Output, home: &TestHome) -> Self {
         let raw_stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let stderr = String::from_utf8_lossy(&output.stderr);
         Self {
-            stdout: normal(&raw_stdout, world),
-            stderr: normal(&stderr, world),
+            stdout: normalise(&raw_stdout, home),
+            stderr: normalise(&stderr, home),
             raw_stdout,
             code: output.status.code(),
         }
@@ -37,7 +37,7 @@ impl Output {
 }
 
 /// Formats the complete result as one text, for snapshots.
-impl fmt::Display for Output {
+impl fmt::Display for ProgramOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.stdout)?;
         if !self.stderr.is_empty() {
@@ -51,29 +51,31 @@ impl fmt::Display for Output {
 }
 
 /// Replaces values that differ from run to run. Text over 1 MB stays unchanged, because no snapshot contains it.
-fn normal(text: &str, world: &World) -> String {
+fn normalise(text: &str, home: &TestHome) -> String {
     if text.len() > 1_000_000 {
         return text.to_owned();
     }
-    let text = text.replace(&*world.path().to_string_lossy(), "[WORLD]");
+    let text = text.replace(&*home.path().to_string_lossy(), "[WORLD]");
     let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let boundary = out
+    let mut remaining = text.as_str();
+    while !remaining.is_empty() {
+        let is_boundary = out
             .chars()
             .next_back()
             .is_none_or(|c| !c.is_ascii_alphanumeric());
-        let found = PATTERNS
+        let matched = REPLACEMENT_PATTERNS
             .iter()
-            .filter(|_| boundary)
-            .find_map(|(shape, name)| Some((matches(rest, shape)?, name)));
-        if let Some((length, name)) = found {
-            out.push_str(name);
-            rest = rest.split_at(length).1;
+            .filter(|_| is_boundary)
+            .find_map(|(pattern, placeholder)| {
+                Some((match_pattern(remaining, pattern)?, placeholder))
+            });
+        if let Some((length, placeholder)) = matched {
+            out.push_str(placeholder);
+            remaining = remaining.split_at(length).1;
         } else {
-            let mut chars = rest.chars();
+            let mut chars = remaining.chars();
             out.extend(chars.next());
-            rest = chars.as_str();
+            remaining = chars.as_str();
         }
     }
     out
@@ -81,7 +83,7 @@ fn normal(text: &str, world: &World) -> String {
 
 /// Patterns and their replacements. In a pattern, `d` matches a digit if the pattern begins with `d`, `x` a digit or a
 /// lower-case letter, `*` one or more digits, and any other character itself.
-const PATTERNS: [(&str, &str); 5] = [
+const REPLACEMENT_PATTERNS: [(&str, &str); 5] = [
     ("dddddddd_dddddd_xxxx", "[SESSION]"),
     ("dddd-dd-ddTdd:dd:dd.*Z", "[TIME]"),
     ("dddd-dd-dd dd:dd:dd", "[TIME]"),
@@ -89,27 +91,27 @@ const PATTERNS: [(&str, &str); 5] = [
     ("process *", "process [PID]"),
 ];
 
-fn matches(text: &str, shape: &str) -> Option<usize> {
+fn match_pattern(text: &str, pattern: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    let mut at = 0;
-    for wanted in shape.bytes() {
-        let found = bytes.get(at).copied();
-        match wanted {
-            b'd' if shape.starts_with('d') => found.filter(u8::is_ascii_digit)?,
-            b'x' => found.filter(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())?,
+    let mut position = 0;
+    for pattern_byte in pattern.bytes() {
+        let next_byte = bytes.get(position).copied();
+        match pattern_byte {
+            b'd' if pattern.starts_with('d') => next_byte.filter(u8::is_ascii_digit)?,
+            b'x' => next_byte.filter(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())?,
             b'*' => {
                 let digits = bytes
-                    .get(at..)?
+                    .get(position..)?
                     .iter()
                     .take_while(|byte| byte.is_ascii_digit())
                     .count();
                 (digits > 0).then_some(())?;
-                at += digits;
+                position += digits;
                 continue;
             }
-            literal => found.filter(|byte| *byte == literal)?,
+            literal => next_byte.filter(|byte| *byte == literal)?,
         };
-        at += 1;
+        position += 1;
     }
-    Some(at)
+    Some(position)
 }

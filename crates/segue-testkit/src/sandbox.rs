@@ -1,8 +1,8 @@
 //! Sandbox for the real CLIs: each test has its own home, and a model stub replaces every model.
 //!
-//! A sandbox contains nothing from the developer's environment: only the variables that [`Sandbox::program`] sets
+//! A sandbox contains nothing from the developer's environment: only the variables that [`Sandbox::program_command`] sets
 //! exist, API keys are dummies, and every URL is that of the stub. The stub is also the proxy, so it receives every
-//! request to another machine ([`Sandbox::escapes`]). Retries and idle timeouts are reduced, so that most requested
+//! request to another machine ([`Sandbox::external_requests`]). Retries and idle timeouts are reduced, so that most requested
 //! failures end within seconds.
 //!
 //! `SEGUE_CLIS` is the directory of the CLIs; `cargo xtask test` installs them and sets the variable.
@@ -43,20 +43,20 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::model::{Model, ModelRequest, Script};
-use crate::{find, processes};
+use crate::model::{ModelRequest, ModelStub, Script};
+use crate::{find_program, processes};
 
-pub use acp::{AcpDriver, Permission, Prompted};
-pub use app_server::{AppServer, Turned};
-pub use cli::Cli;
+pub use acp::{AcpDriver, AcpPermissionAnswer, AcpPromptOutcome};
+pub use app_server::{AppServerDriver, AppServerTurn};
+pub use cli::SandboxCli;
 pub use json_lines::RpcError;
 
 /// Default time limit of a CLI. It is generous, because the slowest CLI needs five seconds to start and the machine may
 /// be busy.
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub const DEFAULT_CLI_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Programs on the search path besides node. Agents that the developer has installed are not among them.
-const PROGRAMS: &[&str] = &[
+const PATH_PROGRAMS: &[&str] = &[
     "sh", "bash", "env", "git", "cat", "echo", "ls", "touch", "mkdir", "rm", "cp", "mv", "sleep",
     "head", "tail", "grep", "sed", "uname", "dirname", "basename", "readlink", "realpath",
     "printf", "find", "tr", "wc", "id", "true", "false", "ps", "pwd", "date", "setsid",
@@ -65,53 +65,61 @@ const PROGRAMS: &[&str] = &[
 /// Hermetic environment for the real CLIs.
 pub struct Sandbox {
     directory: TempDir,
-    model: Model,
-    clis: PathBuf,
+    model: ModelStub,
+    cli_directory: PathBuf,
 }
 
 impl Sandbox {
     /// Creates a sandbox with a new home, a git repository as the project, and a stub that follows `script`.
     pub fn new(script: Script) -> Self {
-        Self::with(|_| script)
+        Self::with_script_fn(|_| script)
     }
 
     /// Creates a sandbox like [`Sandbox::new`]. `script` receives the path of the project, because some tools accept
     /// only absolute paths.
-    pub fn with(script: impl FnOnce(&Path) -> Script) -> Self {
-        let clis = std::env::var_os("SEGUE_CLIS").map(PathBuf::from).expect(
+    pub fn with_script_fn(script: impl FnOnce(&Path) -> Script) -> Self {
+        let cli_directory = std::env::var_os("SEGUE_CLIS").map(PathBuf::from).expect(
             "SEGUE_CLIS is not set: run `cargo xtask test`, or set it to what `cargo xtask clis` prints",
         );
         let directory = tempfile::Builder::new()
             .prefix("segue-real-")
             .tempdir()
             .unwrap();
-        let model = Model::start(script(&directory.path().join("project")));
+        let model = ModelStub::start(script(&directory.path().join("project")));
         let sandbox = Self {
             directory,
             model,
-            clis,
+            cli_directory,
         };
-        sandbox.furnish();
+        sandbox.create_files();
         sandbox
     }
 
-    fn furnish(&self) {
+    fn create_files(&self) {
         for name in ["home", "project", "bin", "tmp"] {
             fs::create_dir(self.path().join(name)).unwrap();
         }
-        for program in PROGRAMS {
-            symlink(find(program), self.path().join("bin").join(program)).unwrap();
+        for program in PATH_PROGRAMS {
+            symlink(find_program(program), self.path().join("bin").join(program)).unwrap();
         }
-        symlink(Cli::node(&self.clis), self.path().join("bin/node")).unwrap();
-        config::write(&self.home(), &self.project(), &self.model.url());
+        symlink(
+            SandboxCli::node_path(&self.cli_directory),
+            self.path().join("bin/node"),
+        )
+        .unwrap();
+        config::write_config_files(&self.home(), &self.project(), &self.model.url());
         fs::write(self.project().join("README.md"), "# A project\n").unwrap();
-        self.git(&["init", "--quiet", "--initial-branch=main"]);
-        self.git(&["add", "."]);
-        self.git(&["commit", "--quiet", "--message=start"]);
+        self.run_git(&["init", "--quiet", "--initial-branch=main"]);
+        self.run_git(&["add", "."]);
+        self.run_git(&["commit", "--quiet", "--message=start"]);
     }
 
-    fn git(&self, args: &[&str]) {
-        let status = self.program(find("git")).args(args).status().unwrap();
+    fn run_git(&self, args: &[&str]) {
+        let status = self
+            .program_command(find_program("git"))
+            .args(args)
+            .status()
+            .unwrap();
         assert!(status.success(), "git {args:?}");
     }
 
@@ -131,32 +139,36 @@ impl Sandbox {
     }
 
     /// Returns the model stub.
-    pub fn model(&self) -> &Model {
+    pub fn model(&self) -> &ModelStub {
         &self.model
     }
 
     /// Returns the requests to other machines, which the stub received as the proxy.
-    pub fn escapes(&self) -> Vec<ModelRequest> {
+    pub fn external_requests(&self) -> Vec<ModelRequest> {
         let mut requests = self.model.requests();
-        let own = self.model.url();
-        requests
-            .retain(|request| !request.path.starts_with('/') && !request.path.starts_with(&own));
+        let stub_url = self.model.url();
+        requests.retain(|request| {
+            !request.path.starts_with('/') && !request.path.starts_with(&stub_url)
+        });
         requests
     }
 
     /// Returns a command for any program, with the environment of this sandbox and in its own process group.
-    pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
+    pub fn program_command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()
-            .envs(config::environment(&self.model.url()))
+            .envs(config::environment_variables(&self.model.url()))
             .env("PATH", self.path().join("bin"))
             .env("HOME", self.home())
             .env("TMPDIR", self.path().join("tmp"))
             .env("SEGUE_SANDBOX", self.path())
-            .env("OPENCODE_MODELS_PATH", config::models(&self.home()))
+            .env("OPENCODE_MODELS_PATH", config::models_path(&self.home()))
             // All tests share this compile cache, which saves a sixth of Gemini CLI's start time.
-            .env("NODE_COMPILE_CACHE", self.clis.join("compile-cache"))
+            .env(
+                "NODE_COMPILE_CACHE",
+                self.cli_directory.join("compile-cache"),
+            )
             .envs(std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path)))
             .current_dir(self.project())
             .stdin(Stdio::null())
@@ -165,55 +177,59 @@ impl Sandbox {
     }
 
     /// Returns a command for a CLI, without arguments.
-    pub fn command(&self, cli: Cli) -> Command {
-        self.program(cli.program(&self.clis))
+    pub fn cli_command(&self, cli: SandboxCli) -> Command {
+        self.program_command(cli.program_path(&self.cli_directory))
     }
 
-    /// Runs a CLI until it ends, or kills it after [`LIMIT`].
-    pub fn run<A: AsRef<OsStr>>(&self, cli: Cli, args: impl IntoIterator<Item = A>) -> Ran {
-        self.run_within(LIMIT, cli, args)
+    /// Runs a CLI until it ends, or kills it after [`DEFAULT_CLI_TIMEOUT`].
+    pub fn run<A: AsRef<OsStr>>(
+        &self,
+        cli: SandboxCli,
+        args: impl IntoIterator<Item = A>,
+    ) -> CommandOutcome {
+        self.run_within(DEFAULT_CLI_TIMEOUT, cli, args)
     }
 
     /// Runs a CLI until it ends, or kills it after `limit`.
     pub fn run_within<A: AsRef<OsStr>>(
         &self,
         limit: Duration,
-        cli: Cli,
+        cli: SandboxCli,
         args: impl IntoIterator<Item = A>,
-    ) -> Ran {
-        let mut command = self.command(cli);
+    ) -> CommandOutcome {
+        let mut command = self.cli_command(cli);
         command.args(args);
-        Ran::of(command, limit)
+        CommandOutcome::run(command, limit)
     }
 
     /// Starts a CLI as an ACP agent and initialises the connection.
-    pub fn acp(&self, cli: Cli) -> AcpDriver {
-        self.acp_with(cli, |_| {})
+    pub fn start_acp(&self, cli: SandboxCli) -> AcpDriver {
+        self.start_acp_with(cli, |_| {})
     }
 
-    /// Starts a CLI like [`Sandbox::acp`], after `change` has modified the command.
-    pub fn acp_with(&self, cli: Cli, change: impl FnOnce(&mut Command)) -> AcpDriver {
-        let mut command = self.command(cli);
+    /// Starts a CLI like [`Sandbox::start_acp`], after `modify` has modified the command.
+    pub fn start_acp_with(&self, cli: SandboxCli, modify: impl FnOnce(&mut Command)) -> AcpDriver {
+        let mut command = self.cli_command(cli);
         command.args(cli.acp_args());
-        change(&mut command);
+        modify(&mut command);
         AcpDriver::start(command, self.project())
     }
 
     /// Starts `codex app-server` and initialises the connection.
-    pub fn app_server(&self) -> AppServer {
-        let mut command = self.command(Cli::Codex);
+    pub fn start_app_server(&self) -> AppServerDriver {
+        let mut command = self.cli_command(SandboxCli::Codex);
         command.arg("app-server");
-        AppServer::start(command, self.project())
+        AppServerDriver::start(command, self.project())
     }
 
     /// Returns the running processes that were started in this sandbox, each as "pid: command line", regardless of
     /// their parents.
     pub fn processes(&self) -> Vec<String> {
-        processes::described(&self.living())
+        processes::describe_processes(&self.running_pids())
     }
 
-    fn living(&self) -> Vec<u32> {
-        processes::with(&format!("SEGUE_SANDBOX={}", self.path().display()))
+    fn running_pids(&self) -> Vec<u32> {
+        processes::find_by_environment(&format!("SEGUE_SANDBOX={}", self.path().display()))
     }
 }
 
@@ -221,13 +237,15 @@ impl Sandbox {
 /// their own.
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        self.living().into_iter().for_each(processes::kill);
+        self.running_pids()
+            .into_iter()
+            .for_each(processes::kill_by_id);
     }
 }
 
 /// Result of a run.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutcome {
     /// Exit code. `None` if a signal ended the process, as after a timeout.
     pub code: Option<i32>,
     /// Whether the process was killed because of the time limit.
@@ -238,21 +256,21 @@ pub struct Ran {
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutcome {
     /// Runs a command, which must lead a process group, until it ends or the limit has passed. Then kills the group.
-    pub fn of(mut command: Command, limit: Duration) -> Self {
+    pub fn run(mut command: Command, limit: Duration) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let stdout = Collected::new(child.stdout.take().unwrap());
-        let stderr = Collected::new(child.stderr.take().unwrap());
-        let timed_out = !ends_within(&mut child, limit);
+        let stdout = PipeCollector::new(child.stdout.take().unwrap());
+        let stderr = PipeCollector::new(child.stderr.take().unwrap());
+        let timed_out = !wait_for_exit(&mut child, limit);
         kill_group(&child);
         let status = child.wait().unwrap();
         Self {
             code: status.code(),
             timed_out,
-            stdout: stdout.text(),
-            stderr: stderr.text(),
+            stdout: stdout.into_text(),
+            stderr: stderr.into_text(),
         }
     }
 
@@ -263,9 +281,9 @@ impl Ran {
     }
 }
 
-fn ends_within(child: &mut Child, limit: Duration) -> bool {
-    let end = Instant::now() + limit;
-    while Instant::now() < end {
+fn wait_for_exit(child: &mut Child, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    while Instant::now() < deadline {
         if child.try_wait().unwrap().is_some() {
             return true;
         }
@@ -275,19 +293,19 @@ fn ends_within(child: &mut Child, limit: Duration) -> bool {
 }
 
 /// Content of a pipe. A thread reads it, so that the pipe never fills up.
-struct Collected {
+struct PipeCollector {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
 }
 
-impl Collected {
-    fn new(mut from: impl Read + Send + 'static) -> Self {
+impl PipeCollector {
+    fn new(mut pipe: impl Read + Send + 'static) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&bytes);
         let thread = std::thread::spawn(move || {
-            let mut piece = [0; 8192];
-            while let Ok(1..) = from.read(&mut piece).inspect(|count| {
-                shared.lock().unwrap().extend_from_slice(&piece[..*count]);
+            let mut buffer = [0; 8192];
+            while let Ok(1..) = pipe.read(&mut buffer).inspect(|count| {
+                shared.lock().unwrap().extend_from_slice(&buffer[..*count]);
             }) {}
         });
         Self { bytes, thread }
@@ -295,9 +313,9 @@ impl Collected {
 
     /// Waits for the end of the pipe and returns its content. Returns the content so far if a process outside the group
     /// still has the pipe open after three seconds.
-    fn text(self) -> String {
-        let end = Instant::now() + Duration::from_secs(3);
-        while !self.thread.is_finished() && Instant::now() < end {
+    fn into_text(self) -> String {
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while !self.thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         let bytes = self.bytes.lock().unwrap();

@@ -13,15 +13,15 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns};
+use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds};
 use tiktoken_rs::o200k_base_singleton;
 
 /// Length of a message in bytes, about that of a long answer.
 const MESSAGE_BYTES: usize = 4096;
 
 fn main() {
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let start = Instant::now();
     black_box(segue_tokens::count("load it"));
     println!(
@@ -65,14 +65,14 @@ fn measure_row(name: &str, texts: &[String], rounds: usize) -> [String; 4] {
             })
         }),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     let [own_runs, oracle_runs] = contestants;
-    let times = Compared::by_round(&own_runs, &oracle_runs, |own_speed, oracle_speed| own_speed / oracle_speed);
+    let times = BenchmarkComparison::from_rounds(&own_runs, &oracle_runs, |own_speed, oracle_speed| own_speed / oracle_speed);
     [
         name.to_owned(),
         format!("{:.1}", own_runs.median()),
         format!("{:.1}", oracle_runs.median()),
-        times.cell(),
+        times.format_cell(),
     ]
 }
 

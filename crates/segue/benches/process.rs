@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use segue_testkit::benchmark::{
-    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
 };
 
 /// The least that a process can do.
@@ -45,8 +45,8 @@ const PROJECTS: u32 = 50;
 const FILLED_TOGETHER: usize = 256;
 
 fn main() {
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let (many, rounds, chats) = extent.pick((20_000, 300, 50), (100, 2, 2));
     let (small, large, fresh) = (filled_home(LISTED), filled_home(many), home());
     let used = used_home(&large, extent.pick(40, 1));
@@ -66,14 +66,14 @@ fn main() {
             run(&mut segue(&used, &LIST))
         }),
     ];
-    take_turns(&mut quick, rounds);
+    measure_rounds(&mut quick, rounds);
     let mut slow = [
         Contestant::new(NOTHING, || run(&mut nothing())),
         Contestant::new("segue chat hello (rehearsal)", || {
             run(&mut segue(&fresh, &["chat", "hello"]))
         }),
     ];
-    take_turns(&mut slow, chats);
+    measure_rounds(&mut slow, chats);
     print(&quick, &slow);
 }
 
@@ -81,8 +81,8 @@ fn print(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
     let [nothing, version, small, large, used] = quick;
     let [nothing_again, chat] = slow;
     let no_aim = |_: f64, _: f64| String::new();
-    let at_most_10 = |whole: f64, _: f64| verdict("at most 10 ms", whole <= 10.0);
-    let at_most_5_more = |_: f64, more: f64| verdict("at most 5 ms more", more <= 5.0);
+    let at_most_10 = |whole: f64, _: f64| format_verdict("at most 10 ms", whole <= 10.0);
+    let at_most_5_more = |_: f64, more: f64| format_verdict("at most 5 ms more", more <= 5.0);
     print_table(
         "Whole processes, from the call to the end",
         [
@@ -102,10 +102,10 @@ fn print(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
             row(chat, nothing_again, no_aim),
         ],
     );
-    let growth = Compared::by_round(large, small, |large, small| large / small);
+    let growth = BenchmarkComparison::from_rounds(large, small, |large, small| large / small);
     println!(
         "\nThe list of the large store takes {} times as long as that of the small one.",
-        growth.cell()
+        growth.format_cell()
     );
 }
 
@@ -115,12 +115,12 @@ fn row(
     nothing: &Contestant<'_>,
     aim: impl Fn(f64, f64) -> String,
 ) -> [String; 6] {
-    let more = Compared::by_round(contestant, nothing, |one, other| one - other);
+    let more = BenchmarkComparison::from_rounds(contestant, nothing, |one, other| one - other);
     [
         contestant.name.clone(),
-        contestant.figures.len().to_string(),
+        contestant.values.len().to_string(),
         format!("{:.2} ms", contestant.median()),
-        format!("{:.2} ms", quantile(&contestant.figures, 0.9)),
+        format!("{:.2} ms", quantile(&contestant.values, 0.9)),
         format!("{:.2} ms", more.median),
         aim(contestant.median(), more.median),
     ]

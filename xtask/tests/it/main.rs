@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Builds a test program from this source.
-fn build(source: &str, directory: &Path) -> PathBuf {
+fn build_test_program(source: &str, directory: &Path) -> PathBuf {
     let file = directory.join("sample.rs");
     fs::write(&file, source).unwrap();
     let program = directory.join("sample");
@@ -24,7 +24,7 @@ fn build(source: &str, directory: &Path) -> PathBuf {
 }
 
 /// Returns the command that runs the tests of a program.
-fn xtask(program: &Path, args: &[&str]) -> Command {
+fn xtask_command(program: &Path, args: &[&str]) -> Command {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
     xtask.args(["test", "--program"]).arg(program).args(args);
     xtask
@@ -33,16 +33,16 @@ fn xtask(program: &Path, args: &[&str]) -> Command {
 /// Runs a test program with this source. Returns whether the run succeeded, and its output.
 fn run_source(source: &str, args: &[&str]) -> (bool, String) {
     let directory = tempfile::tempdir().unwrap();
-    let program = build(source, directory.path());
-    let output = xtask(&program, args).output().unwrap();
+    let program = build_test_program(source, directory.path());
+    let output = xtask_command(&program, args).output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     (output.status.success(), printed)
 }
 
 /// Returns a number of seconds, about an hour, that no other process on this machine sleeps.
 fn unique_seconds() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    static CALL_COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = CALL_COUNT.fetch_add(1, Ordering::Relaxed);
     format!("3600.{}{count}", std::process::id())
 }
 
@@ -56,7 +56,7 @@ fn wait_until(condition: impl Fn() -> bool) {
 }
 
 /// Returns `true` if a running process has this argument.
-fn runs(argument: &str) -> bool {
+fn is_running(argument: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     lines.any(|line| {
@@ -111,7 +111,7 @@ fn tests_that_do_not_end_are_named_and_ended_and_the_run_fails() {
         printed.contains("0 passed, 3 failed, 0 skipped"),
         "{printed}"
     );
-    assert!(!runs(&seconds));
+    assert!(!is_running(&seconds));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_test_that_leaves_a_process_fails_and_the_process_is_ended() {
     let line = "FAILED: sample leaves passed, but left processes running";
     assert!(printed.contains(line), "{printed}");
     assert!(printed.contains(&format!("sleep {seconds}\n")), "{printed}");
-    assert!(!runs(&seconds));
+    assert!(!is_running(&seconds));
 }
 
 #[test]
@@ -144,20 +144,20 @@ fn a_signal_to_the_group_of_the_runner_ends_its_tests() {
         }
     "#;
     let directory = tempfile::tempdir().unwrap();
-    let program = build(&source.replace("SECONDS", &seconds), directory.path());
-    let mut runner = xtask(&program, &[]);
+    let program = build_test_program(&source.replace("SECONDS", &seconds), directory.path());
+    let mut runner = xtask_command(&program, &[]);
     let mut runner = runner
         .process_group(0)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    wait_until(|| runs(&seconds));
+    wait_until(|| is_running(&seconds));
 
     let group = Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap();
     kill_process_group(group, Signal::TERM).unwrap();
 
     assert!(!runner.wait().unwrap().success());
-    wait_until(|| !runs(&seconds));
+    wait_until(|| !is_running(&seconds));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_test_that_loses_its_guard_fails_and_is_ended() {
         printed.contains("1 passed, 1 failed, 0 skipped"),
         "{printed}"
     );
-    assert!(!runs(&seconds));
+    assert!(!is_running(&seconds));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn tests_that_exit_early_or_write_without_end_fail() {
 }
 
 #[test]
-fn a_run_counts_tests_that_pass_fail_and_are_left_out() {
+fn a_run_counts_tests_that_pass_fail_and_are_skipped() {
     let source = r#"
         #[test]
         fn passes() {}
@@ -257,7 +257,7 @@ fn a_run_counts_tests_that_pass_fail_and_are_left_out() {
 fn a_run_without_tests_fails_and_gives_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let source = "#[test] #[ignore] fn needs_a_cli() {}";
-    let program = build(source, directory.path());
+    let program = build_test_program(source, directory.path());
     for (args, reason) in [
         (
             &["other", "word"][..],
@@ -268,7 +268,7 @@ fn a_run_without_tests_fails_and_gives_the_reason() {
             "--quick leaves out all 1 tests that match `needs`",
         ),
     ] {
-        let output = xtask(&program, args).output().unwrap();
+        let output = xtask_command(&program, args).output().unwrap();
         let printed = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success());
         assert_eq!(printed, format!("error: {reason}\n"));

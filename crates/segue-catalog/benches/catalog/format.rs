@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use segue_catalog::{ClaudeReader, CodexReader, SessionLocation, GeminiReader, OpencodeReader, Reader};
-use segue_testkit::corpus::{Age, Session, Texts, claude, codex, gemini};
+use segue_testkit::corpus::{CorpusFormat, CorpusSession, CorpusTexts, claude, codex, gemini};
 use tempfile::TempDir;
 
 use crate::{directory, opencode, transcripts};
@@ -17,7 +17,7 @@ pub(crate) struct Format {
     pub(crate) reader: fn(&Path) -> Box<dyn Reader>,
     /// Function that writes session number N of a home, with at least a given number of bytes, and returns the number
     /// of its turns.
-    pub(crate) write: fn(&Path, u64, u64, &Texts) -> u64,
+    pub(crate) write: fn(&Path, u64, u64, &CorpusTexts) -> u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,31 +35,31 @@ pub(crate) const FORMATS: &[Format] = &[
         name: "claude",
         shape: Shape::Lines,
         reader: |home| Box::new(ClaudeReader::new(home)),
-        write: |home, number, bytes, texts| claude::write(home, &new(number, bytes), texts).turns,
+        write: |home, number, bytes, texts| claude::write_session(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "codex",
         shape: Shape::Lines,
         reader: |home| Box::new(CodexReader::new(home)),
-        write: |home, number, bytes, texts| codex::write(home, &new(number, bytes), texts).turns,
+        write: |home, number, bytes, texts| codex::write_session(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "codex-legacy",
         shape: Shape::Lines,
         reader: |home| Box::new(CodexReader::new(home)),
-        write: |home, number, bytes, texts| codex::write(home, &old(number, bytes), texts).turns,
+        write: |home, number, bytes, texts| codex::write_session(home, &old(number, bytes), texts).turns,
     },
     Format {
         name: "gemini",
         shape: Shape::Lines,
         reader: |home| Box::new(GeminiReader::new(home)),
-        write: |home, number, bytes, texts| gemini::write(home, &new(number, bytes), texts).turns,
+        write: |home, number, bytes, texts| gemini::write_session(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "gemini-json",
         shape: Shape::Document,
         reader: |home| Box::new(GeminiReader::new(home)),
-        write: |home, number, bytes, texts| gemini::write(home, &old(number, bytes), texts).turns,
+        write: |home, number, bytes, texts| gemini::write_session(home, &old(number, bytes), texts).turns,
     },
     Format {
         name: "opencode",
@@ -70,14 +70,14 @@ pub(crate) const FORMATS: &[Format] = &[
 ];
 
 /// Creates a session as the newest version writes it.
-fn new(number: u64, bytes: u64) -> Session {
-    Session::of_bytes(number, bytes)
+fn new(number: u64, bytes: u64) -> CorpusSession {
+    CorpusSession::with_min_bytes(number, bytes)
 }
 
 /// Creates a session as a version of the year before wrote it.
-fn old(number: u64, bytes: u64) -> Session {
-    Session {
-        age: Age::Old,
+fn old(number: u64, bytes: u64) -> CorpusSession {
+    CorpusSession {
+        format: CorpusFormat::Legacy,
         ..new(number, bytes)
     }
 }
@@ -86,7 +86,7 @@ impl Format {
     /// Creates a home with one session of at least this many bytes.
     pub(crate) fn large(&self, bytes: u64) -> TempDir {
         let home = directory();
-        let turns = (self.write)(home.path(), 1, bytes, &Texts::default());
+        let turns = (self.write)(home.path(), 1, bytes, &CorpusTexts::default());
         let (reader, found) = self.only(home.path());
         // A reader that misses turns would be fast for the wrong reason.
         assert_eq!(

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use segue_catalog::{Catalog, SessionLocation, IdHint, NativeSessionKind, Reader};
-use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
-use segue_testkit::corpus::{Texts, mixed};
+use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
+use segue_testkit::corpus::{CorpusTexts, splitmix64};
 
 use crate::format::{Format, Shape};
 use crate::{directory, opencode};
@@ -19,7 +19,7 @@ const SESSIONS: u64 = 3000;
 /// Number of bytes of each end of a file that the baseline reads.
 const LOOK: usize = 4 << 10;
 
-pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
+pub(crate) fn compare(extent: BenchmarkMode, formats: &[&Format]) {
     let (sessions, rounds) = extent.pick((SESSIONS, 21), (20, 2));
     let rows: Vec<_> = formats
         .iter()
@@ -44,10 +44,10 @@ pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
 
 fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 9] {
     let home = directory();
-    let texts = Texts::default();
+    let texts = CorpusTexts::default();
     for session in 0..sessions {
         // Most sessions are short, some are long.
-        let bytes = mixed(session) % (400 << 10);
+        let bytes = splitmix64(session) % (400 << 10);
         (format.write)(home.path(), session, bytes, &texts);
     }
     let reader = (format.reader)(home.path());
@@ -60,9 +60,9 @@ fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 9] {
         Contestant::new("heads", || timed(|| heads(reader.as_ref(), sessions))),
         Contestant::new("list", || timed(|| list(&catalog, sessions))),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     let [open, find, heads, list] = &contestants;
-    let ratio = Compared::by_round(heads, open, |heads, open| heads / open);
+    let ratio = BenchmarkComparison::from_rounds(heads, open, |heads, open| heads / open);
     let ms = |contestant: &Contestant<'_>| format!("{:.1} ms", contestant.median());
     #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
     let each = heads.median() * 1e3 / sessions as f64;
@@ -73,9 +73,9 @@ fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 9] {
         ms(find),
         ms(heads),
         format!("{each:.1} µs"),
-        ratio.cell(),
+        ratio.format_cell(),
         ms(list),
-        verdict(&format!("at most {AIM} ms"), list.median() <= AIM),
+        format_verdict(&format!("at most {AIM} ms"), list.median() <= AIM),
     ]
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use segue_catalog::{SessionLocation, Reader};
-use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
+use segue_testkit::benchmark::{BenchmarkMode, print_table, quantile, format_verdict};
 
 use crate::format::{FORMATS, Format};
 use crate::transcripts::{records, turns};
@@ -35,7 +35,7 @@ fn recent(reader: &dyn Reader, found: &SessionLocation) -> u64 {
     turns.len() as u64
 }
 
-pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
+pub(crate) fn compare(extent: BenchmarkMode, formats: &[&Format]) {
     let megabytes = extent.pick(1000, 4);
     let mut rows = Vec::new();
     for format in formats {
@@ -51,7 +51,7 @@ pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
     );
 }
 
-fn row(extent: Extent, format: &Format, home: &Path, reading: &str) -> [String; 5] {
+fn row(extent: BenchmarkMode, format: &Format, home: &Path, reading: &str) -> [String; 5] {
     let rounds = match reading {
         "the last 20 turns" => extent.pick("21", "2"),
         _ => "1",
@@ -68,11 +68,11 @@ fn row(extent: Extent, format: &Format, home: &Path, reading: &str) -> [String; 
     let mut aims = Vec::new();
     if reading != "nothing" {
         let aim = format!("at most {AIM_MEMORY} MB");
-        aims.push(verdict(&aim, peak <= AIM_MEMORY));
+        aims.push(format_verdict(&aim, peak <= AIM_MEMORY));
     }
     if reading == "the last 20 turns" {
         let aim = format!("at most {AIM_RECENT} ms");
-        aims.push(verdict(&aim, median <= AIM_RECENT));
+        aims.push(format_verdict(&aim, median <= AIM_RECENT));
     }
     [
         format.name.to_owned(),

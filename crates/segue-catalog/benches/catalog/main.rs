@@ -21,7 +21,7 @@ mod transcripts;
 use tempfile::TempDir;
 
 use format::{FORMATS, Format};
-use segue_testkit::benchmark::Extent;
+use segue_testkit::benchmark::BenchmarkMode;
 
 const PARTS: [&str; 3] = ["heads", "transcripts", "large"];
 
@@ -34,8 +34,8 @@ fn main() {
         large::child(rest);
         return;
     }
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let formats: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     let formats = chosen(&formats, &args);
     let formats: Vec<&Format> = FORMATS

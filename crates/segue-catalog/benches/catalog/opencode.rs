@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use segue_testkit::corpus::{Texts, mixed, uuid};
+use segue_testkit::corpus::{CorpusTexts, splitmix64, uuid};
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS session (id text PRIMARY KEY, parent_id text, directory text, title text,
@@ -20,7 +20,7 @@ pub(crate) fn open(path: &Path) -> Connection {
     Connection::open(path).unwrap()
 }
 
-pub(crate) fn write(home: &Path, session: u64, bytes: u64, texts: &Texts) -> u64 {
+pub(crate) fn write(home: &Path, session: u64, bytes: u64, texts: &CorpusTexts) -> u64 {
     let path: PathBuf = home.join("opencode.db");
     let connection = open(&path);
     let quick = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;";
@@ -49,7 +49,7 @@ pub(crate) fn write(home: &Path, session: u64, bytes: u64, texts: &Texts) -> u64
 
 struct Rows<'a> {
     connection: &'a Connection,
-    texts: &'a Texts,
+    texts: &'a CorpusTexts,
     id: String,
     begin: u64,
     session: u64,
@@ -104,13 +104,13 @@ impl Rows<'_> {
             r#"{{"role":"user","time":{{"created":{at}}},"agent":"build","model":{{"providerID":"openai","modelID":"gpt-5.5"}},"summary":{{"diffs":[]}}}}"#
         ));
         self.part(&format!(r#"{{"type":"text","text":"{prompt}"}}"#));
-        for _ in 0..=mixed(turn) % 8 {
+        for _ in 0..=splitmix64(turn) % 8 {
             self.tool_call();
         }
         self.answer("stop");
         let answer = self
             .texts
-            .answer(self.parts, 400 + mixed(self.parts) % 1200);
+            .answer(self.parts, 400 + splitmix64(self.parts) % 1200);
         self.part(&format!(
             r#"{{"type":"text","text":"{answer}","time":{{"start":{at},"end":{at}}}}}"#
         ));
@@ -128,7 +128,7 @@ impl Rows<'_> {
     fn tool_call(&mut self) {
         self.answer("tool-calls");
         let (n, at) = (self.session + self.parts, self.begin);
-        let listing = self.texts.listing(n, 1000 + mixed(n) % 19_000);
+        let listing = self.texts.listing(n, 1000 + splitmix64(n) % 19_000);
         let thought = self.texts.thought(n);
         self.part(&format!(
             r#"{{"type":"reasoning","text":"{thought}","time":{{"start":{at},"end":{at}}}}}"#

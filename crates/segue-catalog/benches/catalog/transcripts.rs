@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use segue_catalog::{SessionLocation, Reader, ReadStart, read_outline};
-use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
 
 use crate::format::{Format, Shape};
 use crate::opencode;
@@ -14,7 +14,7 @@ use crate::opencode;
 /// Target throughput in MB per second.
 const AIM: f64 = 300.0;
 
-pub(crate) fn compare(extent: Extent, formats: &[&Format], megabytes: Option<u64>) {
+pub(crate) fn compare(extent: BenchmarkMode, formats: &[&Format], megabytes: Option<u64>) {
     let (default, rounds) = extent.pick((256, 7), (2, 2));
     let megabytes = megabytes.unwrap_or(default);
     let rows: Vec<_> = formats
@@ -53,9 +53,9 @@ fn row(format: &Format, bytes: u64, rounds: usize) -> [String; 8] {
         Contestant::new("records", || rate(&|| records(reader.as_ref(), &found))),
         Contestant::new("outline", || rate(&|| turns(reader.as_ref(), &found))),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     let [lines, values, records, outline] = &contestants;
-    let to = |other| Compared::by_round(records, other, |records, other| records / other).cell();
+    let to = |other| BenchmarkComparison::from_rounds(records, other, |records, other| records / other).format_cell();
     let cell = |contestant: &Contestant<'_>| format!("{:.0}", contestant.median());
     let slower = records.median().min(outline.median());
     [
@@ -66,7 +66,7 @@ fn row(format: &Format, bytes: u64, rounds: usize) -> [String; 8] {
         cell(outline),
         to(lines),
         to(values),
-        verdict(&format!("at least {AIM}"), slower >= AIM),
+        format_verdict(&format!("at least {AIM}"), slower >= AIM),
     ]
 }
 

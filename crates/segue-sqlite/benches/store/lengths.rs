@@ -10,7 +10,7 @@ use crate::conversation::BenchSession;
 use crate::rewrite::{JsonChatFile, SyncMode};
 use crate::{create_temp_directory, build_runtime, message_text};
 use segue_testkit::benchmark::{
-    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
 };
 
 /// Number of the message that is measured in a short session.
@@ -19,7 +19,7 @@ const SHORT_SESSION_MESSAGES: u32 = 10;
 /// Number of messages that are appended per round; the result of the round is their median time.
 const APPENDS_PER_ROUND: u32 = 10;
 
-pub(crate) fn compare_lengths(extent: Extent) {
+pub(crate) fn compare_lengths(extent: BenchmarkMode) {
     let (rounds, long) = extent.pick((20, 10_000), (2, 100));
     let directory = create_temp_directory();
     let window = u32::try_from(rounds).unwrap() * APPENDS_PER_ROUND;
@@ -43,20 +43,20 @@ pub(crate) fn compare_lengths(extent: Extent) {
             measure_rewrite(&long_file, SyncMode::Unsynced, 1)
         }),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     print_comparison(&contestants, rounds, long);
 }
 
 fn print_comparison(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
     let store_baseline = &contestants[1];
     let row = |short: &Contestant<'_>, long: &Contestant<'_>, format_goal: fn(f64) -> String| {
-        let growth = Compared::by_round(long, short, |long, short| long / short);
-        let to_store = Compared::by_round(long, store_baseline, |file, store| file / store);
+        let growth = BenchmarkComparison::from_rounds(long, short, |long, short| long / short);
+        let to_store = BenchmarkComparison::from_rounds(long, store_baseline, |file, store| file / store);
         [
             short.name.clone(),
             format_micros(short.median()),
             format_micros(long.median()),
-            growth.cell(),
+            growth.format_cell(),
             format!("{:.1}", to_store.median),
             format_goal(growth.median),
         ]
@@ -82,7 +82,7 @@ fn print_comparison(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32)
         ],
         &[
             row(short_store, long_store, |growth| {
-                verdict("at most 1.2", growth <= 1.2)
+                format_verdict("at most 1.2", growth <= 1.2)
             }),
             row(short_synced, long_synced, |_| String::new()),
             row(short_unsynced, long_unsynced, |_| String::new()),

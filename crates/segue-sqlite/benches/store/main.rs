@@ -21,14 +21,14 @@ mod rewrite;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use segue_testkit::benchmark::Extent;
+use segue_testkit::benchmark::BenchmarkMode;
 
 /// Length of a message, about that of a short answer.
 const MESSAGE_BYTES: usize = 1024;
 
 fn main() {
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let sqlite = rusqlite::version();
     println!("each message has {MESSAGE_BYTES} bytes of text; SQLite {sqlite}");
     rates::compare_rates(extent);

@@ -9,7 +9,7 @@ use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Project, Title};
 use segue_sqlite::SqliteStore;
 use segue_store::{SessionFilter, NewSession, PageRequest, Store};
-use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
 use tokio::runtime::Runtime;
 
 use crate::{create_temp_directory, build_runtime};
@@ -17,7 +17,7 @@ use crate::{create_temp_directory, build_runtime};
 /// Number of sessions per feature.
 const SESSIONS_PER_FEATURE: u32 = 10;
 
-pub(crate) fn compare_purpose_queries(extent: Extent) {
+pub(crate) fn compare_purpose_queries(extent: BenchmarkMode) {
     let (large, rounds) = extent.pick((20_000, 21), (200, 2));
     let directory = create_temp_directory();
     let small_store = FeatureStore::new(200, &directory.path().join("small"));
@@ -32,16 +32,16 @@ pub(crate) fn compare_purpose_queries(extent: Extent) {
             codex(&large_store)
         }),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     let [small, ..] = &contestants;
     let rows = contestants.each_ref().map(|contestant| {
-        let ratio = Compared::by_round(contestant, small, |value, baseline| value / baseline);
+        let ratio = BenchmarkComparison::from_rounds(contestant, small, |value, baseline| value / baseline);
         let time = contestant.median();
         [
             contestant.name.clone(),
             format!("{:.0} µs", time * 1e6),
-            ratio.cell(),
-            verdict("at most 2 ms", time <= 0.002),
+            ratio.format_cell(),
+            format_verdict("at most 2 ms", time <= 0.002),
         ]
     });
     print_table(

@@ -10,12 +10,12 @@ use tokio::runtime::Runtime;
 use crate::conversation::BenchSession;
 use crate::raw::RawLog;
 use crate::{MESSAGE_BYTES, create_temp_directory, build_runtime, message_text};
-use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
 
 /// Number of writers that share the store in the measurement of group commit.
 const WRITER_COUNT: u32 = 8;
 
-pub(crate) fn compare_rates(extent: Extent) {
+pub(crate) fn compare_rates(extent: BenchmarkMode) {
     let (rounds, appends) = extent.pick((21, 1000), (2, 16));
     let directory = create_temp_directory();
     let text = message_text();
@@ -36,20 +36,20 @@ pub(crate) fn compare_rates(extent: Extent) {
             together.measure_rate(appends)
         }),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     print_comparison(&contestants, rounds, appends);
 }
 
 fn print_comparison(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u32) {
     let [growing, allocated, alone, together] = contestants;
     let row = |contestant: &Contestant<'_>, format_goal: fn(f64) -> String| {
-        let ratio = Compared::by_round(contestant, growing, |value, baseline| value / baseline);
+        let ratio = BenchmarkComparison::from_rounds(contestant, growing, |value, baseline| value / baseline);
         let rate = contestant.median();
         [
             contestant.name.clone(),
             format!("{rate:.0}"),
             format!("{:.0} µs", 1e6 / rate),
-            ratio.cell(),
+            ratio.format_cell(),
             format_goal(ratio.median),
         ]
     };
@@ -67,8 +67,8 @@ fn print_comparison(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u
         &[
             row(growing, |_| String::new()),
             row(allocated, |_| String::new()),
-            row(alone, |ratio| verdict("at least 0.5", ratio >= 0.5)),
-            row(together, |ratio| verdict("more than 1", ratio > 1.0)),
+            row(alone, |ratio| format_verdict("at least 0.5", ratio >= 0.5)),
+            row(together, |ratio| format_verdict("more than 1", ratio > 1.0)),
         ],
     );
 }

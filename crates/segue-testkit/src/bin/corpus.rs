@@ -19,10 +19,10 @@ usage: corpus DIRECTORY [--sessions N] [--seed N]
   --seed       another seed gives other sessions of the same make";
 
 fn main() -> ExitCode {
-    let (directory, corpus) = match wanted() {
-        Ok(wanted) => wanted,
-        Err(complaint) => {
-            eprintln!("error: {complaint}\n{USAGE}");
+    let (directory, corpus) = match parse_args() {
+        Ok(parsed) => parsed,
+        Err(message) => {
+            eprintln!("error: {message}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn wanted() -> Result<(PathBuf, Corpus), String> {
+fn parse_args() -> Result<(PathBuf, Corpus), String> {
     let mut corpus = Corpus {
         sessions: 3000,
         seed: 1,
@@ -46,7 +46,7 @@ fn wanted() -> Result<(PathBuf, Corpus), String> {
     let mut directory = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        let place = match arg.as_str() {
+        let setting = match arg.as_str() {
             "--sessions" => &mut corpus.sessions,
             "--seed" => &mut corpus.seed,
             _ if arg.starts_with('-') => return Err(format!("unknown option {arg}")),
@@ -56,13 +56,13 @@ fn wanted() -> Result<(PathBuf, Corpus), String> {
             }
         };
         let value = args.next().ok_or(format!("{arg} needs a number"))?;
-        *place = value.parse().map_err(|error| format!("{value}: {error}"))?;
+        *setting = value.parse().map_err(|error| format!("{value}: {error}"))?;
     }
     let directory = directory.ok_or("which directory?")?;
-    let empty = directory
+    let is_empty = directory
         .read_dir()
         .is_ok_and(|mut entries| entries.next().is_none());
-    if directory.exists() && !empty {
+    if directory.exists() && !is_empty {
         return Err(format!("{} is not an empty directory", directory.display()));
     }
     Ok((directory, corpus))

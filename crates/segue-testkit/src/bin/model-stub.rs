@@ -9,7 +9,7 @@
 use std::fs::{self, File};
 use std::process::ExitCode;
 
-use segue_testkit::model::{Model, Script};
+use segue_testkit::model::{ModelStub, Script};
 
 const USAGE: &str = "\
 usage: model-stub [--port N] [--script FILE.json] [--log FILE.jsonl]
@@ -19,40 +19,40 @@ usage: model-stub [--port N] [--script FILE.json] [--log FILE.jsonl]
   --log      a line of JSON for each request";
 
 fn main() -> ExitCode {
-    match start() {
+    match start_model() {
         Ok(model) => {
             println!("{}", model.url());
             loop {
                 std::thread::park();
             }
         }
-        Err(complaint) => {
-            eprintln!("error: {complaint}\n{USAGE}");
+        Err(message) => {
+            eprintln!("error: {message}\n{USAGE}");
             ExitCode::from(2)
         }
     }
 }
 
-fn start() -> Result<Model, String> {
+fn start_model() -> Result<ModelStub, String> {
     let (mut port, mut script, mut log) = (0, Script::new(), None);
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let value = args.next().ok_or(format!("{name} needs a value"))?;
         match name.as_str() {
             "--port" => port = value.parse().map_err(|error| format!("{value}: {error}"))?,
-            "--script" => script = read(&value)?,
-            "--log" => log = Some(create(&value)?),
+            "--script" => script = read_script(&value)?,
+            "--log" => log = Some(create_log(&value)?),
             _ => return Err(format!("unknown option {name}")),
         }
     }
-    Ok(Model::start_at(port, script, log))
+    Ok(ModelStub::start_on_port(port, script, log))
 }
 
-fn read(path: &str) -> Result<Script, String> {
+fn read_script(path: &str) -> Result<Script, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
 }
 
-fn create(path: &str) -> Result<File, String> {
+fn create_log(path: &str) -> Result<File, String> {
     File::create(path).map_err(|error| format!("{path}: {error}"))
 }

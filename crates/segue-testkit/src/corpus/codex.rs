@@ -3,150 +3,150 @@
 use std::fs;
 use std::path::Path;
 
-use super::Counts;
-use super::file_writer::Written;
-use super::session::{Age, Session, uuid};
-use super::texts::Texts;
+use super::CorpusCounts;
+use super::file_writer::CorpusFileWriter;
+use super::session::{CorpusFormat, CorpusSession, uuid};
+use super::texts::CorpusTexts;
 
 /// Writes a session into a home directory of Codex. A new session has the format of 0.166, with numbered records and
 /// complete items as events; an old one has the format of 0.137 and earlier.
-pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
-    let (at, id) = (session.time(0), session.id());
+pub fn write_session(home: &Path, session: &CorpusSession, texts: &CorpusTexts) -> CorpusCounts {
+    let (at, id) = (session.record_time(0), session.id());
     let directory = home.join("sessions").join(at[..10].replace('-', "/"));
     fs::create_dir_all(&directory).unwrap();
     let name = format!("rollout-{}-{id}.jsonl", at[..19].replace(':', "-"));
-    let mut file = File {
-        out: Written::create(&directory.join(name)),
+    let mut writer = CodexCorpusWriter {
+        out: CorpusFileWriter::create(&directory.join(name)),
         texts,
         session: *session,
         id,
-        turn: String::new(),
+        turn_id: String::new(),
         ordinal: 0,
-        messages: 0,
+        message_count: 0,
     };
-    file.beginning();
+    writer.write_beginning();
     let mut turns = 0;
-    while session.goes_on(turns, file.out.bytes) {
-        file.turn(turns);
+    while session.needs_another_turn(turns, writer.out.written_bytes) {
+        writer.write_turn(turns);
         turns += 1;
     }
-    let bytes = file.out.finish(session.modified(file.ordinal));
-    Counts {
+    let bytes = writer.out.finish(session.modified_time(writer.ordinal));
+    CorpusCounts {
         sessions: 1,
         turns,
-        messages: file.messages,
+        messages: writer.message_count,
         bytes,
     }
 }
 
-struct File<'a> {
-    out: Written,
-    texts: &'a Texts,
-    session: Session,
+struct CodexCorpusWriter<'a> {
+    out: CorpusFileWriter,
+    texts: &'a CorpusTexts,
+    session: CorpusSession,
     id: String,
     /// Id of the current turn.
-    turn: String,
+    turn_id: String,
     ordinal: u64,
-    messages: u64,
+    message_count: u64,
 }
 
-impl File<'_> {
-    fn record(&mut self, kind: &str, payload: &str) {
-        let (at, ordinal) = (self.session.time(self.ordinal), self.ordinal);
-        let ordinal = match self.session.age {
-            Age::New => format!(r#""ordinal":{ordinal},"#),
-            Age::Old => String::new(),
+impl CodexCorpusWriter<'_> {
+    fn write_record(&mut self, kind: &str, payload: &str) {
+        let (at, ordinal) = (self.session.record_time(self.ordinal), self.ordinal);
+        let ordinal = match self.session.format {
+            CorpusFormat::Current => format!(r#""ordinal":{ordinal},"#),
+            CorpusFormat::Legacy => String::new(),
         };
-        self.out.line(format_args!(
+        self.out.write_line(format_args!(
             r#"{{"timestamp":"{at}",{ordinal}"type":"{kind}","payload":{{{payload}}}}}"#
         ));
         self.ordinal += 1;
     }
 
     /// Writes an item of the conversation with the model.
-    fn item(&mut self, item: &str) {
-        let about = if item.contains("<environment_context>") {
+    fn write_item(&mut self, fields: &str) {
+        let metadata = if fields.contains("<environment_context>") {
             r#","content_item_kinds":["environments.environment_context"],"content_item_metadata":[{"provenance":{"type":"harness","hook":false}}]"#
-        } else if item.contains(r#""role":"user""#) {
+        } else if fields.contains(r#""role":"user""#) {
             r#","content_item_kinds":["user.text"],"content_item_metadata":[{"provenance":{"type":"user"}}]"#
         } else {
             ""
         };
-        let more = match self.session.age {
-            Age::New => format!(
-                r#","internal_chat_message_metadata_passthrough":{{"turn_id":"{}","create_time":1794792514.360485{about}}}"#,
-                self.turn
+        let extra_fields = match self.session.format {
+            CorpusFormat::Current => format!(
+                r#","internal_chat_message_metadata_passthrough":{{"turn_id":"{}","create_time":1794792514.360485{metadata}}}"#,
+                self.turn_id
             ),
-            Age::Old => String::new(),
+            CorpusFormat::Legacy => String::new(),
         };
-        self.record("response_item", &format!("{item}{more}"));
+        self.write_record("response_item", &format!("{fields}{extra_fields}"));
     }
 
-    /// Writes the event that repeats an item for the screen. New versions write `item`; old versions write `message`,
+    /// Writes the event that repeats an item for the screen. New versions write `item_fields`; old versions write `message`,
     /// or no event if `message` is empty.
-    fn event(&mut self, item: &str, message: &str) {
-        let payload = match self.session.age {
-            Age::New => format!(
-                r#""type":"item_completed","thread_id":"{}","turn_id":"{}","item":{{{item}}},"started_at_ms":1794792514361,"completed_at_ms":1794792514361"#,
-                self.id, self.turn
+    fn write_event(&mut self, item_fields: &str, message: &str) {
+        let payload = match self.session.format {
+            CorpusFormat::Current => format!(
+                r#""type":"item_completed","thread_id":"{}","turn_id":"{}","item":{{{item_fields}}},"started_at_ms":1794792514361,"completed_at_ms":1794792514361"#,
+                self.id, self.turn_id
             ),
-            Age::Old if message.is_empty() => return,
-            Age::Old => message.to_owned(),
+            CorpusFormat::Legacy if message.is_empty() => return,
+            CorpusFormat::Legacy => message.to_owned(),
         };
-        self.record("event_msg", &payload);
+        self.write_record("event_msg", &payload);
     }
 
-    fn beginning(&mut self) {
-        let (id, at) = (&self.id, self.session.time(0));
+    fn write_beginning(&mut self) {
+        let (id, at) = (&self.id, self.session.record_time(0));
         let (cwd, branch) = (self.session.cwd(), self.session.branch());
-        let (mode, version, told) = match self.session.age {
-            Age::New => (r#""history_mode":"paginated","#, "0.166.0", 21_600),
-            Age::Old => ("", "0.137.0", 8000),
+        let (mode, version, instruction_length) = match self.session.format {
+            CorpusFormat::Current => (r#""history_mode":"paginated","#, "0.166.0", 21_600),
+            CorpusFormat::Legacy => ("", "0.137.0", 8000),
         };
-        let instructions = self.texts.instructions_of(told);
+        let instructions = self.texts.instructions_prefix(instruction_length);
         let payload = format!(
             r#""session_id":"{id}","id":"{id}","timestamp":"{at}","cwd":"{cwd}","originator":"codex_exec","cli_version":"{version}","source":"exec","thread_source":"user","model_provider":"openai","base_instructions":{{"text":"{instructions}"}},{mode}"git":{{"commit_hash":"d6812e23cdac5780aaf8b84ab359f7d2a4dc4141","branch":"{branch}"}}"#
         );
-        self.record("session_meta", &payload);
-        self.begin_turn(0);
-        let skills = self.texts.instructions_of(match self.session.age {
-            Age::New => 4500,
-            Age::Old => 1000,
+        self.write_record("session_meta", &payload);
+        self.write_turn_start(0);
+        let skills = self.texts.instructions_prefix(match self.session.format {
+            CorpusFormat::Current => 4500,
+            CorpusFormat::Legacy => 1000,
         });
-        self.item(&format!(
+        self.write_item(&format!(
             r#""type":"message","role":"developer","content":[{{"type":"input_text","text":"<skills_instructions>\n{skills}\n</skills_instructions>"}}]"#
         ));
-        let place = self.texts.instructions_of(400);
-        self.item(&format!(
-            r#""type":"message","role":"user","content":[{{"type":"input_text","text":"<environment_context>\n{place}\n</environment_context>"}}]"#
+        let environment = self.texts.instructions_prefix(400);
+        self.write_item(&format!(
+            r#""type":"message","role":"user","content":[{{"type":"input_text","text":"<environment_context>\n{environment}\n</environment_context>"}}]"#
         ));
-        if self.session.age == Age::New {
-            self.record("world_state", &format!(
+        if self.session.format == CorpusFormat::Current {
+            self.write_record("world_state", &format!(
                 r#""full":true,"state":{{"agents_md":{{}},"host_skills":{{"body":"{skills}","includeInstructions":true}}}}"#
             ));
         }
     }
 
-    fn begin_turn(&mut self, turn: u64) {
-        self.turn = uuid(self.session.number, (1 << 40) + turn);
-        let id = self.turn.clone();
-        self.record("event_msg", &format!(
+    fn write_turn_start(&mut self, turn: u64) {
+        self.turn_id = uuid(self.session.number, (1 << 40) + turn);
+        let id = self.turn_id.clone();
+        self.write_record("event_msg", &format!(
             r#""type":"task_started","turn_id":"{id}","started_at":1794792514,"model_context_window":258400,"collaboration_mode_kind":"default""#
         ));
-        self.record("turn_context", &format!(
+        self.write_record("turn_context", &format!(
             r#""turn_id":"{id}","cwd":"/src/app","approval_policy":"never","approvals_reviewer":"user","sandbox_policy":{{"type":"danger-full-access"}},"model":"gpt-5.5","collaboration_mode":{{"mode":"default","settings":{{"model":"gpt-5.5","reasoning_effort":null,"developer_instructions":null}}}},"summary":"none""#
         ));
     }
 
-    fn turn(&mut self, turn: u64) {
+    fn write_turn(&mut self, turn: u64) {
         if turn > 0 {
-            self.begin_turn(turn);
+            self.write_turn_start(turn);
         }
         let prompt = self.texts.prompt(self.session.seed(self.ordinal));
-        self.item(&format!(
+        self.write_item(&format!(
             r#""type":"message","role":"user","content":[{{"type":"input_text","text":"{prompt}"}}]"#
         ));
-        self.event(
+        self.write_event(
             &format!(
                 r#""type":"UserMessage","id":"u{turn}","content":[{{"type":"text","text":"{prompt}","text_elements":[]}}]"#
             ),
@@ -154,77 +154,77 @@ impl File<'_> {
                 r#""type":"user_message","message":"{prompt}","images":[],"local_images":[],"text_elements":[]"#
             ),
         );
-        for _ in 0..self.session.calls(turn) {
-            self.tool_call();
+        for _ in 0..self.session.call_count(turn) {
+            self.write_tool_call();
         }
         let n = self.ordinal;
         let answer = self
             .texts
             .answer(self.session.seed(n), self.session.answer_length(n));
-        self.messages += 2;
-        self.event(
+        self.message_count += 2;
+        self.write_event(
             &format!(
                 r#""type":"AgentMessage","id":"msg_{n}","content":[{{"type":"Text","text":"{answer}"}}]"#
             ),
             &format!(r#""type":"agent_message","message":"{answer}","phase":null"#),
         );
-        self.item(&format!(
+        self.write_item(&format!(
             r#""type":"message","status":"completed","id":"msg_{n}","role":"assistant","content":[{{"type":"output_text","text":"{answer}","annotations":[]}}]"#
         ));
-        self.tokens();
-        let id = &self.turn;
+        self.write_token_counts();
+        let id = &self.turn_id;
         let payload = format!(
             r#""type":"task_complete","turn_id":"{id}","last_agent_message":"{answer}","completed_at":1794792514,"duration_ms":241"#
         );
-        self.record("event_msg", &payload);
+        self.write_record("event_msg", &payload);
     }
 
-    fn tool_call(&mut self) {
+    fn write_tool_call(&mut self) {
         let n = self.session.seed(self.ordinal);
         let length = self.session.output_length(self.ordinal);
-        if self.session.thinks(self.ordinal) {
-            self.thought(n);
+        if self.session.has_thought(self.ordinal) {
+            self.write_thought(n);
         }
         let (path, listing) = (self.texts.path(n), self.texts.listing(n, length));
-        self.item(&format!(
+        self.write_item(&format!(
             r#""type":"function_call","id":"fc_{n}","name":"exec_command","arguments":"{{\"cmd\":\"sed -n 1,200p {path}\"}}","call_id":"call_{n}""#
         ));
-        self.event(
+        self.write_event(
             &format!(
                 r#""type":"CommandExecution","id":"call_{n}","process_id":"94269","command":["/bin/bash","-lc","sed -n 1,200p {path}"],"cwd":"file:///src/app","source":"unified_exec_startup","status":"completed","aggregated_output":"{listing}","exit_code":0,"duration":{{"secs":0,"nanos":4939}}"#
             ),
             "",
         );
-        self.item(&format!(
+        self.write_item(&format!(
             r#""type":"function_call_output","call_id":"call_{n}","output":"Chunk ID: 7b21d1\nWall time: 0.0000 seconds\nProcess exited with code 0\nOutput:\n{listing}""#
         ));
-        self.tokens();
-        self.messages += 2;
+        self.write_token_counts();
+        self.message_count += 2;
     }
 
-    fn thought(&mut self, n: u64) {
+    fn write_thought(&mut self, n: u64) {
         let (thought, blob) = (self.texts.thought(n), self.texts.blob(n));
-        self.event(
+        self.write_event(
             &format!(
                 r#""type":"Reasoning","id":"rs_{n}","summary_text":["{thought}"],"raw_content":[]"#
             ),
             &format!(r#""type":"agent_reasoning","text":"{thought}""#),
         );
-        self.item(&format!(
+        self.write_item(&format!(
             r#""type":"reasoning","id":"rs_{n}","summary":[{{"type":"summary_text","text":"{thought}"}}],"content":null,"encrypted_content":"{blob}""#
         ));
     }
 
-    fn tokens(&mut self) {
+    fn write_token_counts(&mut self) {
         let usage = r#"{"input_tokens":10100,"cached_input_tokens":9000,"cache_write_input_tokens":0,"output_tokens":420,"reasoning_output_tokens":50,"total_tokens":10520}"#;
-        if self.session.age == Age::New {
-            let (id, turn) = (&self.id, &self.turn);
+        if self.session.format == CorpusFormat::Current {
+            let (id, turn) = (&self.id, &self.turn_id);
             let payload = format!(
                 r#""thread_id":"{id}","turn_id":"{turn}","session_id":"{id}","usage":{usage},"turn_token_usage":{usage},"thread_token_usage":{usage}"#
             );
-            self.record("token_usage_record", &payload);
+            self.write_record("token_usage_record", &payload);
         }
-        self.record("event_msg", &format!(
+        self.write_record("event_msg", &format!(
             r#""type":"token_count","info":{{"total_token_usage":{usage},"last_token_usage":{usage},"model_context_window":258400}},"rate_limits":{{"limit_id":"codex","limit_name":null,"primary":null,"secondary":null,"credits":null}}"#
         ));
     }

@@ -8,87 +8,87 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Counts;
-use super::file_writer::Written;
-use super::session::{Age, Session, uuid};
-use super::texts::Texts;
+use super::CorpusCounts;
+use super::file_writer::CorpusFileWriter;
+use super::session::{CorpusFormat, CorpusSession, uuid};
+use super::texts::CorpusTexts;
 
 /// Number of turns after which the session of a log is resumed.
-const RESUMED_AFTER: u64 = 4;
+const TURNS_BEFORE_RESUME: u64 = 4;
 
 /// Writes a session into a home directory of Gemini CLI.
-pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
-    let file = File {
+pub fn write_session(home: &Path, session: &CorpusSession, texts: &CorpusTexts) -> CorpusCounts {
+    let writer = GeminiCorpusWriter {
         session: *session,
         texts,
-        step: 0,
-        messages: 0,
+        record_count: 0,
+        message_count: 0,
     };
-    match session.age {
-        Age::New => file.log(&path(home, session, "jsonl")),
-        Age::Old => file.document(&path(home, session, "json")),
+    match session.format {
+        CorpusFormat::Current => writer.write_log(&create_session_path(home, session, "jsonl")),
+        CorpusFormat::Legacy => writer.write_document(&create_session_path(home, session, "json")),
     }
 }
 
 /// Returns the file of a session, and creates its directory with the file that names the project.
-fn path(home: &Path, session: &Session, extension: &str) -> PathBuf {
+fn create_session_path(home: &Path, session: &CorpusSession, extension: &str) -> PathBuf {
     let directory = home.join(format!("tmp/app-{}", session.project));
     fs::create_dir_all(directory.join("chats")).unwrap();
     fs::write(directory.join(".project_root"), session.cwd()).unwrap();
-    let at = session.time(0)[..16].replace(':', "-");
+    let at = session.record_time(0)[..16].replace(':', "-");
     let id = &session.id()[..8];
     directory.join(format!("chats/session-{at}-{id}.{extension}"))
 }
 
 /// A message, and the earlier state of it that precedes it in the log.
-struct Said {
-    before: Option<String>,
+struct GeminiCorpusMessage {
+    earlier_state: Option<String>,
     message: String,
 }
 
-struct File<'a> {
-    session: Session,
-    texts: &'a Texts,
+struct GeminiCorpusWriter<'a> {
+    session: CorpusSession,
+    texts: &'a CorpusTexts,
     /// Number of messages so far.
-    step: u64,
-    /// Number of messages in the sense of [`Counts`]. The log stores a thought and the call after it as one message.
-    messages: u64,
+    record_count: u64,
+    /// Number of messages in the sense of [`CorpusCounts`]. The log stores a thought and the call after it as one message.
+    message_count: u64,
 }
 
-impl File<'_> {
-    fn log(mut self, path: &Path) -> Counts {
-        let mut out = Written::create(path);
-        let (id, at) = (self.session.id(), self.session.time(0));
-        let (context, project) = (self.context(), self.session.project);
-        let begin = |out: &mut Written| {
-            out.line(format_args!(
+impl GeminiCorpusWriter<'_> {
+    fn write_log(mut self, path: &Path) -> CorpusCounts {
+        let mut out = CorpusFileWriter::create(path);
+        let (id, at) = (self.session.id(), self.session.record_time(0));
+        let (context, project) = (self.context_message(), self.session.project);
+        let write_header = |out: &mut CorpusFileWriter| {
+            out.write_line(format_args!(
                 r#"{{"sessionId":"{id}","projectHash":"{project:064x}","startTime":"{at}","lastUpdated":"{at}","kind":"main"}}"#
             ));
-            out.line(format_args!(
+            out.write_line(format_args!(
                 r#"{{"$set":{{"messages":[{context}],"lastUpdated":"{at}"}}}}"#
             ));
         };
-        begin(&mut out);
+        write_header(&mut out);
         let mut history = vec![context.clone()];
         let mut turn = 0;
-        while self.session.goes_on(turn, out.bytes) {
-            if turn == RESUMED_AFTER {
-                begin(&mut out);
-                out.line(format_args!(r#"{{"$set":{{"sessionId":"{id}"}}}}"#));
+        while self.session.needs_another_turn(turn, out.written_bytes) {
+            if turn == TURNS_BEFORE_RESUME {
+                write_header(&mut out);
+                out.write_line(format_args!(r#"{{"$set":{{"sessionId":"{id}"}}}}"#));
                 let messages = history.join(",");
-                out.line(format_args!(
+                out.write_line(format_args!(
                     r#"{{"$set":{{"messages":[{messages}],"lastUpdated":"{at}"}}}}"#
                 ));
             }
-            for said in self.turn(turn) {
-                if let Some(before) = &said.before {
-                    out.line(format_args!("{before}"));
-                    self.updated(&mut out);
+            for message in self.build_turn(turn) {
+                if let Some(earlier_state) = &message.earlier_state {
+                    out.write_line(format_args!("{earlier_state}"));
+                    self.write_update_time(&mut out);
                 }
-                out.line(format_args!("{}", said.message));
-                self.updated(&mut out);
-                if turn < RESUMED_AFTER {
-                    history.push(said.message);
+                out.write_line(format_args!("{}", message.message));
+                self.write_update_time(&mut out);
+                if turn < TURNS_BEFORE_RESUME {
+                    history.push(message.message);
                 }
             }
             turn += 1;
@@ -96,112 +96,113 @@ impl File<'_> {
         self.finish(out, turn)
     }
 
-    fn document(mut self, path: &Path) -> Counts {
-        let mut out = Written::create(path);
-        let (id, at) = (self.session.id(), self.session.time(0));
-        out.text(format_args!(
+    fn write_document(mut self, path: &Path) -> CorpusCounts {
+        let mut out = CorpusFileWriter::create(path);
+        let (id, at) = (self.session.id(), self.session.record_time(0));
+        out.write_text(format_args!(
             "{{\n  \"sessionId\": \"{id}\",\n  \"projectHash\": \"{:064x}\",\n  \"startTime\": \"{at}\",\n  \"lastUpdated\": \"{at}\",\n  \"messages\": [\n    ",
             self.session.project
         ));
-        out.text(format_args!("{}", indented(&self.context())));
+        out.write_text(format_args!("{}", indent_message(&self.context_message())));
         let mut turn = 0;
-        while self.session.goes_on(turn, out.bytes) {
-            for said in self.turn(turn) {
-                out.text(format_args!(",\n    {}", indented(&said.message)));
+        while self.session.needs_another_turn(turn, out.written_bytes) {
+            for message in self.build_turn(turn) {
+                out.write_text(format_args!(",\n    {}", indent_message(&message.message)));
             }
             turn += 1;
         }
-        out.text(format_args!("\n  ]\n}}"));
+        out.write_text(format_args!("\n  ]\n}}"));
         self.finish(out, turn)
     }
 
-    fn finish(self, out: Written, turns: u64) -> Counts {
-        Counts {
+    fn finish(self, out: CorpusFileWriter, turns: u64) -> CorpusCounts {
+        CorpusCounts {
             sessions: 1,
             turns,
-            messages: self.messages,
-            bytes: out.finish(self.session.modified(self.step)),
+            messages: self.message_count,
+            bytes: out.finish(self.session.modified_time(self.record_count)),
         }
     }
 
     /// Returns the first message of every session, which the user did not write.
-    fn context(&self) -> String {
-        let at = self.session.time(0);
+    fn context_message(&self) -> String {
+        let at = self.session.record_time(0);
         let text = self.texts.thought(self.session.number);
         format!(
             r#"{{"id":"d04923d38bb0f6017037e74183378ef4","timestamp":"{at}","type":"user","content":[{{"text":"<session_context>\n{text}\n</session_context>"}}]}}"#
         )
     }
 
-    fn updated(&self, out: &mut Written) {
-        let at = self.session.time(self.step);
-        out.line(format_args!(r#"{{"$set":{{"lastUpdated":"{at}"}}}}"#));
+    fn write_update_time(&self, out: &mut CorpusFileWriter) {
+        let at = self.session.record_time(self.record_count);
+        out.write_line(format_args!(r#"{{"$set":{{"lastUpdated":"{at}"}}}}"#));
     }
 
     /// Creates all messages of a turn.
-    fn turn(&mut self, turn: u64) -> Vec<Said> {
-        let prompt = self.texts.prompt(self.session.seed(self.step));
-        let mut all = vec![self.say(
+    fn build_turn(&mut self, turn: u64) -> Vec<GeminiCorpusMessage> {
+        let prompt = self.texts.prompt(self.session.seed(self.record_count));
+        let mut turn_messages = vec![self.build_message(
             None,
             &format!(r#""type":"user","content":[{{"text":"{prompt}"}}]"#),
         )];
-        for _ in 0..self.session.calls(turn) {
-            all.extend(self.tool_call());
+        for _ in 0..self.session.call_count(turn) {
+            turn_messages.extend(self.build_tool_call());
         }
         let (n, length) = (
-            self.session.seed(self.step),
-            self.session.answer_length(self.step),
+            self.session.seed(self.record_count),
+            self.session.answer_length(self.record_count),
         );
         let answer = self.texts.answer(n, length);
-        all.push(self.say(
+        turn_messages.push(self.build_message(
             None,
-            &format!(r#""type":"gemini","content":"{answer}","thoughts":[],{TOKENS}"#),
+            &format!(r#""type":"gemini","content":"{answer}","thoughts":[],{TOKEN_FIELDS}"#),
         ));
-        self.messages += 2;
-        all
+        self.message_count += 2;
+        turn_messages
     }
 
-    fn say(&mut self, before: Option<&str>, what: &str) -> Said {
-        self.step += 1;
-        let id = uuid(self.session.number, self.step);
-        let at = self.session.time(self.step);
-        let whole = |what: &str| format!(r#"{{"id":"{id}","timestamp":"{at}",{what}}}"#);
-        Said {
-            before: before.map(whole),
-            message: whole(what),
+    fn build_message(&mut self, earlier_fields: Option<&str>, fields: &str) -> GeminiCorpusMessage {
+        self.record_count += 1;
+        let id = uuid(self.session.number, self.record_count);
+        let at = self.session.record_time(self.record_count);
+        let render = |fields: &str| format!(r#"{{"id":"{id}","timestamp":"{at}",{fields}}}"#);
+        GeminiCorpusMessage {
+            earlier_state: earlier_fields.map(render),
+            message: render(fields),
         }
     }
 
-    fn tool_call(&mut self) -> [Said; 2] {
-        let n = self.session.seed(self.step);
-        let length = self.session.output_length(self.step);
+    fn build_tool_call(&mut self) -> [GeminiCorpusMessage; 2] {
+        let n = self.session.seed(self.record_count);
+        let length = self.session.output_length(self.record_count);
         let (path, listing) = (self.texts.path(n), self.texts.listing(n, length));
         let mut thoughts = String::new();
-        if self.session.thinks(self.step) {
+        if self.session.has_thought(self.record_count) {
             thoughts = format!(
                 r#"{{"subject":"Looking","description":"{}","timestamp":"2026-11-16T01:35:02.498Z"}}"#,
                 self.texts.thought(n)
             );
         }
-        let before = format!(r#""type":"gemini","content":"","thoughts":[{thoughts}],{TOKENS}"#);
+        let earlier_fields =
+            format!(r#""type":"gemini","content":"","thoughts":[{thoughts}],{TOKEN_FIELDS}"#);
         let response = format!(
             r#"{{"functionResponse":{{"id":"read_file__{n}","name":"read_file","response":{{"output":"{listing}"}}}}}}"#
         );
-        let with_tools = format!(
-            r#"{before},"toolCalls":[{{"id":"read_file__{n}","name":"read_file","args":{{"file_path":"{path}"}},"result":[{response}],"status":"success","timestamp":"2026-11-16T01:35:02.550Z","resultDisplay":"{listing}","description":"{path}","displayName":"ReadFile","renderOutputAsMarkdown":true}}]"#
+        let fields_with_tools = format!(
+            r#"{earlier_fields},"toolCalls":[{{"id":"read_file__{n}","name":"read_file","args":{{"file_path":"{path}"}},"result":[{response}],"status":"success","timestamp":"2026-11-16T01:35:02.550Z","resultDisplay":"{listing}","description":"{path}","displayName":"ReadFile","renderOutputAsMarkdown":true}}]"#
         );
-        self.messages += 2;
+        self.message_count += 2;
         [
-            self.say(Some(&before), &with_tools),
-            self.say(None, &format!(r#""type":"user","content":[{response}]"#)),
+            self.build_message(Some(&earlier_fields), &fields_with_tools),
+            self.build_message(None, &format!(r#""type":"user","content":[{response}]"#)),
         ]
     }
 }
 
-const TOKENS: &str = r#""tokens":{"input":10100,"output":420,"cached":9000,"thoughts":50,"tool":0,"total":10570},"model":"gemini-2.5-pro""#;
+const TOKEN_FIELDS: &str = r#""tokens":{"input":10100,"output":420,"cached":9000,"thoughts":50,"tool":0,"total":10570},"model":"gemini-2.5-pro""#;
 
 /// Indents a message for its position in the document.
-fn indented(message: &str) -> String {
+fn indent_message(message: &str) -> String {
     let message: Value = serde_json::from_str(message).unwrap();
     let message = serde_json::to_string_pretty(&message).unwrap();
     message.replace('\n', "\n    ")

@@ -4,22 +4,22 @@ use std::ops::AddAssign;
 use std::path::Path;
 use std::thread;
 
-use super::prng::Draw;
-use super::session::{Age, Extent, Session};
-use super::texts::Texts;
+use super::prng::Prng;
+use super::session::{CorpusFormat, CorpusSession, CorpusSize};
+use super::texts::CorpusTexts;
 use super::{claude, codex, gemini};
 
 /// Latest start time of a session: 15 November 2026.
-const NOW: i64 = 1_794_700_000;
+const LATEST_START_SECONDS: i64 = 1_794_700_000;
 
 /// Period of the sessions, in seconds.
-const YEAR: f64 = 365.0 * 24.0 * 3600.0;
+const PERIOD_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
 
-/// Fraction of the year, counted back from [`NOW`], in which sessions have the format of the newest versions.
-const NEW: f64 = 0.05;
+/// Fraction of the year, counted back from [`LATEST_START_SECONDS`], in which sessions have the format of the newest versions.
+const CURRENT_FORMAT_FRACTION: f64 = 0.05;
 
 /// Number of projects. The first projects have most of the sessions.
-const PROJECTS: f64 = 60.0;
+const PROJECT_COUNT: f64 = 60.0;
 
 /// Specification of the sessions to write.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct Corpus {
 
 /// Amount of written data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CorpusCounts {
     /// Number of sessions, which is the number of files.
     pub sessions: u64,
     /// Number of turns.
@@ -43,7 +43,7 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-impl AddAssign for Counts {
+impl AddAssign for CorpusCounts {
     fn add_assign(&mut self, other: Self) {
         self.sessions += other.sessions;
         self.turns += other.turns;
@@ -52,40 +52,49 @@ impl AddAssign for Counts {
     }
 }
 
-type Write = fn(&Path, &Session, &Texts) -> Counts;
+type WriteSessionFn = fn(&Path, &CorpusSession, &CorpusTexts) -> CorpusCounts;
 
 impl Corpus {
     /// Writes `.claude`, `.codex` and `.gemini` into a directory. Returns the counts of each.
-    pub fn write(&self, directory: &Path) -> [(&'static str, Counts); 3] {
+    pub fn write(&self, directory: &Path) -> [(&'static str, CorpusCounts); 3] {
         let (half, third) = (self.sessions / 2, self.sessions / 3);
-        let kinds: [(&str, Write, u64); 3] = [
-            (".claude", claude::write, half),
-            (".codex", codex::write, third),
-            (".gemini", gemini::write, self.sessions - half - third),
+        let homes: [(&str, WriteSessionFn, u64); 3] = [
+            (".claude", claude::write_session, half),
+            (".codex", codex::write_session, third),
+            (
+                ".gemini",
+                gemini::write_session,
+                self.sessions - half - third,
+            ),
         ];
-        let texts = Texts::default();
+        let texts = CorpusTexts::default();
         let mut first = self.seed * 1_000_000;
-        kinds.map(|(name, write, count)| {
+        homes.map(|(name, write_session, count)| {
             let home = directory.join(name);
             let numbers = first..first + count;
             first += count;
-            (name, write_all(&home, write, numbers, &texts))
+            (name, write_sessions(&home, write_session, numbers, &texts))
         })
     }
 }
 
 /// Writes the sessions with these numbers, in parallel on all cores.
-fn write_all(home: &Path, write: Write, numbers: std::ops::Range<u64>, texts: &Texts) -> Counts {
+fn write_sessions(
+    home: &Path,
+    write_session: WriteSessionFn,
+    numbers: std::ops::Range<u64>,
+    texts: &CorpusTexts,
+) -> CorpusCounts {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let mut counts = Counts::default();
+    let mut counts = CorpusCounts::default();
     thread::scope(|scope| {
         let threads: Vec<_> = (0..cores)
             .map(|core| {
-                let own = numbers.clone().skip(core).step_by(cores);
+                let core_numbers = numbers.clone().skip(core).step_by(cores);
                 scope.spawn(move || {
-                    let mut counts = Counts::default();
-                    for number in own {
-                        counts += write(home, &session(number), texts);
+                    let mut counts = CorpusCounts::default();
+                    for number in core_numbers {
+                        counts += write_session(home, &generate_session(number), texts);
                     }
                     counts
                 })
@@ -99,20 +108,27 @@ fn write_all(home: &Path, write: Write, numbers: std::ops::Range<u64>, texts: &T
 }
 
 /// Returns a session with realistic properties: many are short and few are very long, spread over the year.
-fn session(number: u64) -> Session {
-    let mut draw = Draw::new(number);
-    let ago = draw.share();
+fn generate_session(number: u64) -> CorpusSession {
+    let mut prng = Prng::new(number);
+    let age_fraction = prng.next_fraction();
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "less than a year, less than all projects"
     )]
-    let (seconds, project) = ((ago * YEAR) as i64, PROJECTS.powf(draw.share()) as u64);
-    Session {
+    let (seconds, project) = (
+        (age_fraction * PERIOD_SECONDS) as i64,
+        PROJECT_COUNT.powf(prng.next_fraction()) as u64,
+    );
+    CorpusSession {
         number,
         project,
-        begins_at: NOW - seconds,
-        age: if ago < NEW { Age::New } else { Age::Old },
-        extent: Extent::Turns(draw.spread(7.3, 2.7, 400)),
+        started_at: LATEST_START_SECONDS - seconds,
+        format: if age_fraction < CURRENT_FORMAT_FRACTION {
+            CorpusFormat::Current
+        } else {
+            CorpusFormat::Legacy
+        },
+        size: CorpusSize::Turns(prng.next_log_normal(7.3, 2.7, 400)),
     }
 }

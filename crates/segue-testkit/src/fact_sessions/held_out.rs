@@ -5,7 +5,7 @@
 //! Markdown blocks stand between empty lines, as agents write them. Both names of a fact are on one line.
 
 /// Purpose of the work, by the user.
-pub(super) const GOALS: &[&str] = &[
+pub(super) const GOALS_BY_USER: &[&str] = &[
     "Goal for this week: get {A} shipping with {B} behind a feature flag.",
     "What I ultimately want is a {A} that boots from {B} within a couple of seconds, on the small board.",
     "We need to port the {A} firmware to {B} before the old chips run out.",
@@ -33,7 +33,7 @@ pub(super) const GOALS: &[&str] = &[
 ];
 
 /// Lasting rules for the agent, by the user.
-pub(super) const DIRECTIVES: &[&str] = &[
+pub(super) const DIRECTIVES_BY_USER: &[&str] = &[
     "You should always run {A} prior to committing anything under {B}.",
     "Never push to {A} without asking me, {B} deploys from it automatically.",
     "please don't pull any more crates into {A}, {B} is the only one legal signed off on",

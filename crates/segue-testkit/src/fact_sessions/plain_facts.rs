@@ -1,7 +1,7 @@
 //! Facts in plain words, which the developers of the checkpoint extractor used from the start.
 
 /// Purpose of the work, by the user.
-pub(super) const GOALS: &[&str] = &[
+pub(super) const GOALS_BY_USER: &[&str] = &[
     "The goal is to move {A} over to {B} without any downtime.",
     "We are building {A}, a small service that feeds {B}.",
     "What I want in the end is that {A} can be used without {B}.",
@@ -9,7 +9,7 @@ pub(super) const GOALS: &[&str] = &[
 ];
 
 /// Lasting rules for the agent, by the user.
-pub(super) const DIRECTIVES: &[&str] = &[
+pub(super) const DIRECTIVES_BY_USER: &[&str] = &[
     "Never change anything in {A} without updating {B} as well.",
     "From now on, always run {A} before you touch {B}.",
     "Do not add new dependencies to {A}; {B} has to be enough.",

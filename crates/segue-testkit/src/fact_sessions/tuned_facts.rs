@@ -2,7 +2,7 @@
 //! measurement.
 
 /// Purpose of the work, by the user.
-pub(super) const GOALS: &[&str] = &[
+pub(super) const GOALS_BY_USER: &[&str] = &[
     "So here's the deal: customers on {A} keep losing their drafts and by Friday I'd like {B} to be able to bring them back.",
     "we're moving everything off {A} and onto {B}, that's the whole story really",
     "Hi! I've inherited {A} from a colleague who left. I'd love to get it to a state where {B} can be shipped from it without tears.",
@@ -26,7 +26,7 @@ pub(super) const GOALS: &[&str] = &[
 ];
 
 /// Lasting rules for the agent, by the user.
-pub(super) const DIRECTIVES: &[&str] = &[
+pub(super) const DIRECTIVES_BY_USER: &[&str] = &[
     "Hands off {A}, by the way, the {B} team gets really upset when somebody else edits it.",
     "Whenever you touch {A}, run {B} afterwards, would you?",
     "I'm allergic to new dependencies. If {A} can't do it then write it yourself, but {B} stays out of this repo.",

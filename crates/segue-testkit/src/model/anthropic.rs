@@ -2,41 +2,41 @@
 
 use serde_json::{Value, json};
 
-use super::frame::Frame;
-use super::reply::Answer;
-use super::script::{Failure, Usage};
+use super::frame::SseFrame;
+use super::reply::StubAnswer;
+use super::script::{StubFailure, StubUsage};
 
 /// Encodes the answer as a single response.
-pub(crate) fn whole(answer: &Answer) -> Value {
-    let mut message = head(answer);
-    message["content"] = blocks(answer).into();
+pub(crate) fn encode_response(answer: &StubAnswer) -> Value {
+    let mut message = message_header(answer);
+    message["content"] = content_blocks(answer).into();
     message["stop_reason"] = stop_reason(answer).into();
-    message["usage"] = usage(&answer.usage);
+    message["usage"] = encode_usage(&answer.usage);
     message
 }
 
 /// Encodes the answer as a stream.
-pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
-    let mut start = head(answer);
-    start["usage"] = usage(&answer.usage);
+pub(crate) fn encode_stream(answer: &StubAnswer) -> Vec<SseFrame> {
+    let mut start = message_header(answer);
+    start["usage"] = encode_usage(&answer.usage);
     start["usage"]["output_tokens"] = json!(1);
     let mut events = vec![
         json!({"type": "message_start", "message": start}),
         json!({"type": "ping"}),
     ];
-    for (index, block) in blocks(answer).iter().enumerate() {
+    for (index, block) in content_blocks(answer).iter().enumerate() {
         events.extend(block_events(index, block, answer));
     }
     events.push(json!({
         "type": "message_delta",
         "delta": {"stop_reason": stop_reason(answer), "stop_sequence": null},
-        "usage": usage(&answer.usage),
+        "usage": encode_usage(&answer.usage),
     }));
     events.push(json!({"type": "message_stop"}));
-    events.iter().map(Frame::named).collect()
+    events.iter().map(SseFrame::from_named_data).collect()
 }
 
-fn head(answer: &Answer) -> Value {
+fn message_header(answer: &StubAnswer) -> Value {
     json!({
         "id": format!("msg_stub_{:06}", answer.number),
         "type": "message",
@@ -48,9 +48,9 @@ fn head(answer: &Answer) -> Value {
     })
 }
 
-fn blocks(answer: &Answer) -> Vec<Value> {
+fn content_blocks(answer: &StubAnswer) -> Vec<Value> {
     let mut blocks = Vec::new();
-    if let Some(thoughts) = &answer.think {
+    if let Some(thoughts) = &answer.thoughts {
         blocks.push(json!({"type": "thinking", "thinking": thoughts, "signature": "c3R1Yg=="}));
     }
     if !answer.text.is_empty() {
@@ -63,7 +63,7 @@ fn blocks(answer: &Answer) -> Vec<Value> {
     blocks
 }
 
-fn block_events(index: usize, block: &Value, answer: &Answer) -> Vec<Value> {
+fn block_events(index: usize, block: &Value, answer: &StubAnswer) -> Vec<Value> {
     let (empty, deltas) = match block["type"].as_str().unwrap_or_default() {
         "thinking" => (
             json!({"type": "thinking", "thinking": "", "signature": ""}),
@@ -75,9 +75,9 @@ fn block_events(index: usize, block: &Value, answer: &Answer) -> Vec<Value> {
         "text" => (
             json!({"type": "text", "text": ""}),
             answer
-                .pieces()
+                .text_chunks()
                 .iter()
-                .map(|piece| json!({"type": "text_delta", "text": piece}))
+                .map(|chunk| json!({"type": "text_delta", "text": chunk}))
                 .collect(),
         ),
         _ => (
@@ -93,7 +93,7 @@ fn block_events(index: usize, block: &Value, answer: &Answer) -> Vec<Value> {
     [start].into_iter().chain(deltas).chain([stop]).collect()
 }
 
-fn stop_reason(answer: &Answer) -> &'static str {
+fn stop_reason(answer: &StubAnswer) -> &'static str {
     if answer.calls.is_empty() {
         "end_turn"
     } else {
@@ -101,7 +101,7 @@ fn stop_reason(answer: &Answer) -> &'static str {
     }
 }
 
-fn usage(usage: &Usage) -> Value {
+fn encode_usage(usage: &StubUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
@@ -112,29 +112,29 @@ fn usage(usage: &Usage) -> Value {
 }
 
 /// Returns the status and the body of a failure.
-pub(crate) fn failure(failure: Failure) -> (u16, Value) {
+pub(crate) fn encode_failure(failure: StubFailure) -> (u16, Value) {
     let (status, kind, message) = match failure {
-        Failure::RateLimit { .. } => (
+        StubFailure::RateLimit { .. } => (
             429,
             "rate_limit_error",
             "This request would exceed your account's rate limit. Please try again later.",
         ),
-        Failure::Unauthorized => (401, "authentication_error", "invalid x-api-key"),
-        Failure::BadRequest => (400, "invalid_request_error", "stub: the request is bad"),
-        Failure::TooLong => (
+        StubFailure::Unauthorized => (401, "authentication_error", "invalid x-api-key"),
+        StubFailure::BadRequest => (400, "invalid_request_error", "stub: the request is bad"),
+        StubFailure::PromptTooLong => (
             400,
             "invalid_request_error",
             "prompt is too long: 1250000 tokens > 1000000 maximum",
         ),
-        Failure::Server | Failure::Stall | Failure::Cut => {
+        StubFailure::ServerError | StubFailure::Stall | StubFailure::Cut => {
             (500, "api_error", "Internal server error")
         }
     };
-    (status, error(kind, message))
+    (status, error_body(kind, message))
 }
 
 /// Creates an error body.
-pub(crate) fn error(kind: &str, message: &str) -> Value {
+pub(crate) fn error_body(kind: &str, message: &str) -> Value {
     json!({
         "type": "error",
         "error": {"type": kind, "message": message},

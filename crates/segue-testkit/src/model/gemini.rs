@@ -2,56 +2,56 @@
 
 use serde_json::{Value, json};
 
-use super::frame::Frame;
-use super::reply::Answer;
-use super::script::{Failure, Usage};
+use super::frame::SseFrame;
+use super::reply::StubAnswer;
+use super::script::{StubFailure, StubUsage};
 
 /// Encodes the answer as a single response.
-pub(crate) fn whole(answer: &Answer) -> Value {
+pub(crate) fn encode_response(answer: &StubAnswer) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({"text": answer.text}));
-    let parts = thoughts(answer)
+    let parts = thought_part(answer)
         .into_iter()
         .chain(text)
-        .chain(calls(answer));
-    last(answer, &parts.collect::<Vec<_>>())
+        .chain(call_parts(answer));
+    final_chunk(answer, &parts.collect::<Vec<_>>())
 }
 
 /// Encodes the answer as a stream.
-pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
+pub(crate) fn encode_stream(answer: &StubAnswer) -> Vec<SseFrame> {
     let texts = answer
-        .pieces()
+        .text_chunks()
         .into_iter()
         .map(|text| json!({"text": text}));
-    let parts = thoughts(answer).into_iter().chain(texts);
-    let mut chunks: Vec<Value> = parts.map(|part| chunk(answer, &[part])).collect();
+    let parts = thought_part(answer).into_iter().chain(texts);
+    let mut chunks: Vec<Value> = parts.map(|part| response_chunk(answer, &[part])).collect();
     if !answer.calls.is_empty() {
-        chunks.push(chunk(answer, &calls(answer)));
+        chunks.push(response_chunk(answer, &call_parts(answer)));
     }
-    chunks.push(last(answer, &[json!({"text": ""})]));
-    let mut frames: Vec<Frame> = chunks.iter().map(Frame::plain).collect();
-    if let Some(end) = frames.last_mut() {
-        end.text = false;
+    chunks.push(final_chunk(answer, &[json!({"text": ""})]));
+    let mut frames: Vec<SseFrame> = chunks.iter().map(SseFrame::from_unnamed_data).collect();
+    if let Some(last_frame) = frames.last_mut() {
+        last_frame.has_text = false;
     }
     frames
 }
 
-fn thoughts(answer: &Answer) -> Option<Value> {
-    let text = answer.think.as_ref()?;
+fn thought_part(answer: &StubAnswer) -> Option<Value> {
+    let text = answer.thoughts.as_ref()?;
     Some(json!({"text": text, "thought": true}))
 }
 
-fn calls(answer: &Answer) -> Vec<Value> {
-    let part = |(number, call): &(u64, super::tools::Placed)| {
+fn call_parts(answer: &StubAnswer) -> Vec<Value> {
+    let to_part = |(number, call): &(u64, super::tools::StubToolCall)| {
         let id = format!("call_stub_{number:06}");
         json!({
             "functionCall": {"id": id, "name": call.name, "args": call.input},
             "thoughtSignature": "c3R1Yg==",
         })
     };
-    answer.calls.iter().map(part).collect()
+    answer.calls.iter().map(to_part).collect()
 }
 
-fn chunk(answer: &Answer, parts: &[Value]) -> Value {
+fn response_chunk(answer: &StubAnswer, parts: &[Value]) -> Value {
     json!({
         "candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}],
         "modelVersion": answer.model,
@@ -59,14 +59,14 @@ fn chunk(answer: &Answer, parts: &[Value]) -> Value {
     })
 }
 
-fn last(answer: &Answer, parts: &[Value]) -> Value {
-    let mut chunk = chunk(answer, parts);
+fn final_chunk(answer: &StubAnswer, parts: &[Value]) -> Value {
+    let mut chunk = response_chunk(answer, parts);
     chunk["candidates"][0]["finishReason"] = json!("STOP");
-    chunk["usageMetadata"] = usage(&answer.usage);
+    chunk["usageMetadata"] = encode_usage(&answer.usage);
     chunk
 }
 
-fn usage(usage: &Usage) -> Value {
+fn encode_usage(usage: &StubUsage) -> Value {
     json!({
         "promptTokenCount": usage.input,
         "cachedContentTokenCount": usage.cache_read,
@@ -77,10 +77,10 @@ fn usage(usage: &Usage) -> Value {
 }
 
 /// Returns the status and the body of a failure.
-pub(crate) fn failure(failure: Failure) -> (u16, Value) {
+pub(crate) fn encode_failure(failure: StubFailure) -> (u16, Value) {
     match failure {
-        Failure::RateLimit { retry_after } => {
-            let mut body = error(
+        StubFailure::RateLimit { retry_after } => {
+            let mut body = error_body(
                 429,
                 "RESOURCE_EXHAUSTED",
                 "Resource has been exhausted (e.g. check quota).",
@@ -91,34 +91,34 @@ pub(crate) fn failure(failure: Failure) -> (u16, Value) {
             }]);
             (429, body)
         }
-        Failure::Unauthorized => (
+        StubFailure::Unauthorized => (
             401,
-            error(
+            error_body(
                 401,
                 "UNAUTHENTICATED",
                 "Request had invalid authentication credentials.",
             ),
         ),
-        Failure::BadRequest => (
+        StubFailure::BadRequest => (
             400,
-            error(400, "INVALID_ARGUMENT", "stub: the request is bad"),
+            error_body(400, "INVALID_ARGUMENT", "stub: the request is bad"),
         ),
-        Failure::TooLong => (
+        StubFailure::PromptTooLong => (
             400,
-            error(
+            error_body(
                 400,
                 "INVALID_ARGUMENT",
                 "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576).",
             ),
         ),
-        Failure::Server | Failure::Stall | Failure::Cut => (
+        StubFailure::ServerError | StubFailure::Stall | StubFailure::Cut => (
             500,
-            error(500, "INTERNAL", "An internal error has occurred."),
+            error_body(500, "INTERNAL", "An internal error has occurred."),
         ),
     }
 }
 
 /// Creates an error body.
-pub(crate) fn error(code: u16, status: &str, message: &str) -> Value {
+pub(crate) fn error_body(code: u16, status: &str, message: &str) -> Value {
     json!({"error": {"code": code, "message": message, "status": status}})
 }

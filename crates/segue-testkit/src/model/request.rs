@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::side_requests::Side;
+use super::side_requests::SideRequestKind;
 use super::tools;
-use super::transcript::{self, Seen};
+use super::transcript::{self, TranscriptEntry};
 
 /// API format of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dialect {
+pub enum ApiFormat {
     /// Anthropic Messages.
     Anthropic,
     /// `OpenAI` Responses.
@@ -27,7 +27,8 @@ pub enum Dialect {
 #[derive(Debug, Clone, Serialize)]
 pub struct ModelRequest {
     /// API format of the request.
-    pub dialect: Dialect,
+    #[serde(rename = "dialect")]
+    pub api_format: ApiFormat,
     /// HTTP method, usually `POST`.
     pub method: String,
     /// Path with the query.
@@ -41,60 +42,66 @@ pub struct ModelRequest {
     /// Whether the client requested a streamed answer.
     pub streaming: bool,
     /// Kind of side request, which the CLI sends for its own purposes. `None` for a request of the user's turn.
-    pub side: Option<Side>,
+    #[serde(rename = "side")]
+    pub side_request: Option<SideRequestKind>,
     /// HTTP status of the answer; 200 for an answer that stalls or is cut.
     pub status: u16,
 }
 
 impl ModelRequest {
     /// Returns the conversation in the request.
-    pub fn seen(&self) -> Vec<Seen> {
-        transcript::conversation(self.dialect, &self.body)
+    pub fn transcript(&self) -> Vec<TranscriptEntry> {
+        transcript::parse_transcript(self.api_format, &self.body)
     }
 
     /// Returns the user's prompts, oldest first, without the texts that the CLI injects as user messages.
     pub fn prompts(&self) -> Vec<String> {
-        let user = |piece| match piece {
-            Seen::User(text) => Some(text),
+        let user = |entry| match entry {
+            TranscriptEntry::User(text) => Some(text),
             _ => None,
         };
-        self.seen().into_iter().filter_map(user).collect()
+        self.transcript().into_iter().filter_map(user).collect()
     }
 
     /// Returns the tool results, oldest first.
-    pub fn results(&self) -> Vec<String> {
-        let result = |piece| match piece {
-            Seen::Result(text) => Some(text),
+    pub fn tool_results(&self) -> Vec<String> {
+        let result = |entry| match entry {
+            TranscriptEntry::Result(text) => Some(text),
             _ => None,
         };
-        self.seen().into_iter().filter_map(result).collect()
+        self.transcript().into_iter().filter_map(result).collect()
     }
 
     /// Returns `true` if any part of the conversation contains `text`, including the instructions.
     pub fn contains(&self, text: &str) -> bool {
-        self.seen().iter().any(|piece| match piece {
-            Seen::System(shown)
-            | Seen::User(shown)
-            | Seen::Injected(shown)
-            | Seen::Assistant(shown)
-            | Seen::Thought(shown)
-            | Seen::Result(shown) => shown.contains(text),
-            Seen::Call { name, input } => name.contains(text) || holds(input, text),
+        self.transcript().iter().any(|entry| match entry {
+            TranscriptEntry::System(content)
+            | TranscriptEntry::User(content)
+            | TranscriptEntry::Injected(content)
+            | TranscriptEntry::Assistant(content)
+            | TranscriptEntry::Thought(content)
+            | TranscriptEntry::Result(content) => content.contains(text),
+            TranscriptEntry::Call { name, input } => {
+                name.contains(text) || value_contains(input, text)
+            }
         })
     }
 
     /// Returns the names of the offered tools.
-    pub fn tools(&self) -> Vec<String> {
-        let offered = tools::offered(self.dialect, &self.body);
-        offered.into_iter().map(|tool| tool.full_name()).collect()
+    pub fn tool_names(&self) -> Vec<String> {
+        let offered_tools = tools::parse_offered_tools(self.api_format, &self.body);
+        offered_tools
+            .into_iter()
+            .map(|tool| tool.full_name())
+            .collect()
     }
 }
 
-fn holds(value: &Value, text: &str) -> bool {
+fn value_contains(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string.contains(text),
-        Value::Array(items) => items.iter().any(|item| holds(item, text)),
-        Value::Object(fields) => fields.values().any(|field| holds(field, text)),
-        other => other.to_string().contains(text),
+        Value::Array(items) => items.iter().any(|item| value_contains(item, text)),
+        Value::Object(fields) => fields.values().any(|field| value_contains(field, text)),
+        scalar => scalar.to_string().contains(text),
     }
 }

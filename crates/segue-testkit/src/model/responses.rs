@@ -2,52 +2,52 @@
 
 use serde_json::{Value, json};
 
-use super::frame::Frame;
-use super::reply::Answer;
-use super::script::{Failure, Usage};
-use super::tools::{Form, Placed};
+use super::frame::SseFrame;
+use super::reply::StubAnswer;
+use super::script::{StubFailure, StubUsage};
+use super::tools::{StubToolCall, ToolInputFormat};
 
 /// Encodes the answer as a single response.
-pub(crate) fn whole(answer: &Answer) -> Value {
-    response(answer, "completed", &items(answer))
+pub(crate) fn encode_response(answer: &StubAnswer) -> Value {
+    build_response(answer, "completed", &output_items(answer))
 }
 
 /// Encodes the answer as a stream.
-pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
-    let items = items(answer);
-    let begun = response(answer, "in_progress", &[]);
+pub(crate) fn encode_stream(answer: &StubAnswer) -> Vec<SseFrame> {
+    let items = output_items(answer);
+    let in_progress = build_response(answer, "in_progress", &[]);
     let mut events = vec![
-        json!({"type": "response.created", "response": begun}),
-        json!({"type": "response.in_progress", "response": begun}),
+        json!({"type": "response.created", "response": in_progress}),
+        json!({"type": "response.in_progress", "response": in_progress}),
     ];
     for (index, item) in items.iter().enumerate() {
         events.extend(item_events(index, item, answer));
     }
-    let done = response(answer, "completed", &items);
-    events.push(json!({"type": "response.completed", "response": done}));
+    let completed = build_response(answer, "completed", &items);
+    events.push(json!({"type": "response.completed", "response": completed}));
     for (number, event) in events.iter_mut().enumerate() {
         event["sequence_number"] = number.into();
     }
-    events.iter().map(Frame::named).collect()
+    events.iter().map(SseFrame::from_named_data).collect()
 }
 
 /// Encodes a failure that this API reports in the stream instead of by an HTTP status.
-pub(crate) fn failed_stream(answer: &Answer, failure: Failure) -> Vec<Frame> {
-    let (_, body) = self::failure(failure);
-    let mut response = response(answer, "failed", &[]);
+pub(crate) fn encode_failed_stream(answer: &StubAnswer, failure: StubFailure) -> Vec<SseFrame> {
+    let (_, body) = self::encode_failure(failure);
+    let mut response = build_response(answer, "failed", &[]);
     let error = &body["error"];
     response["error"] = json!({"code": error["code"], "message": error["message"]});
     [
-        json!({"type": "response.created", "response": self::response(answer, "in_progress", &[])}),
+        json!({"type": "response.created", "response": self::build_response(answer, "in_progress", &[])}),
         json!({"type": "response.failed", "response": response}),
     ]
     .iter()
-    .map(Frame::named)
+    .map(SseFrame::from_named_data)
     .collect()
 }
 
-fn response(answer: &Answer, status: &str, items: &[Value]) -> Value {
-    let done = status == "completed";
+fn build_response(answer: &StubAnswer, status: &str, items: &[Value]) -> Value {
+    let is_completed = status == "completed";
     json!({
         "id": format!("resp_stub_{:06}", answer.number),
         "object": "response",
@@ -56,14 +56,14 @@ fn response(answer: &Answer, status: &str, items: &[Value]) -> Value {
         "model": answer.model,
         "output": items,
         "error": null,
-        "usage": if done { usage(&answer.usage) } else { Value::Null },
+        "usage": if is_completed { encode_usage(&answer.usage) } else { Value::Null },
     })
 }
 
-fn items(answer: &Answer) -> Vec<Value> {
+fn output_items(answer: &StubAnswer) -> Vec<Value> {
     let number = answer.number;
     let mut items = Vec::new();
-    if let Some(thoughts) = &answer.think {
+    if let Some(thoughts) = &answer.thoughts {
         items.push(json!({
             "type": "reasoning",
             "id": format!("rs_stub_{number:06}"),
@@ -89,22 +89,22 @@ fn items(answer: &Answer) -> Vec<Value> {
     items
 }
 
-fn call_item(number: u64, call: &Placed) -> Value {
+fn call_item(number: u64, call: &StubToolCall) -> Value {
     let mut item = json!({
         "status": "completed",
         "call_id": format!("call_stub_{number:06}"),
         "name": call.name,
     });
-    if let Some(space) = &call.namespace {
-        item["namespace"] = json!(space);
+    if let Some(namespace) = &call.namespace {
+        item["namespace"] = json!(namespace);
     }
-    match call.form {
-        Form::Arguments => {
+    match call.input_format {
+        ToolInputFormat::Arguments => {
             item["type"] = json!("function_call");
             item["id"] = json!(format!("fc_stub_{number:06}"));
             item["arguments"] = json!(call.input.to_string());
         }
-        Form::Text => {
+        ToolInputFormat::Text => {
             item["type"] = json!("custom_tool_call");
             item["id"] = json!(format!("ctc_stub_{number:06}"));
             let text = call.input.as_str().map(str::to_owned);
@@ -114,24 +114,24 @@ fn call_item(number: u64, call: &Placed) -> Value {
     item
 }
 
-fn item_events(index: usize, item: &Value, answer: &Answer) -> Vec<Value> {
-    let mut bare = item.clone();
-    bare["status"] = json!("in_progress");
+fn item_events(index: usize, item: &Value, answer: &StubAnswer) -> Vec<Value> {
+    let mut initial_item = item.clone();
+    initial_item["status"] = json!("in_progress");
     let mut events = match item["type"].as_str().unwrap_or_default() {
         "reasoning" => {
-            bare["summary"] = json!([]);
+            initial_item["summary"] = json!([]);
             thought_events(&item["summary"][0])
         }
         "message" => {
-            bare["content"] = json!([]);
+            initial_item["content"] = json!([]);
             text_events(&item["content"][0], answer)
         }
         "function_call" => {
-            bare["arguments"] = json!("");
+            initial_item["arguments"] = json!("");
             input_events("function_call_arguments", "arguments", &item["arguments"])
         }
         _ => {
-            bare["input"] = json!("");
+            initial_item["input"] = json!("");
             input_events("custom_tool_call_input", "input", &item["input"])
         }
     };
@@ -139,7 +139,8 @@ fn item_events(index: usize, item: &Value, answer: &Answer) -> Vec<Value> {
         event["output_index"] = index.into();
         event["item_id"] = item["id"].clone();
     }
-    let added = json!({"type": "response.output_item.added", "output_index": index, "item": bare});
+    let added =
+        json!({"type": "response.output_item.added", "output_index": index, "item": initial_item});
     let done = json!({"type": "response.output_item.done", "output_index": index, "item": item});
     [added].into_iter().chain(events).chain([done]).collect()
 }
@@ -155,12 +156,12 @@ fn thought_events(part: &Value) -> Vec<Value> {
     ]
 }
 
-fn text_events(part: &Value, answer: &Answer) -> Vec<Value> {
+fn text_events(part: &Value, answer: &StubAnswer) -> Vec<Value> {
     let empty = json!({"type": "output_text", "text": "", "annotations": []});
     let start = json!({"type": "response.content_part.added", "content_index": 0, "part": empty});
-    let pieces = answer.pieces();
-    let deltas = pieces.iter().map(
-        |piece| json!({"type": "response.output_text.delta", "content_index": 0, "delta": piece}),
+    let chunks = answer.text_chunks();
+    let deltas = chunks.iter().map(
+        |chunk| json!({"type": "response.output_text.delta", "content_index": 0, "delta": chunk}),
     );
     let text =
         json!({"type": "response.output_text.done", "content_index": 0, "text": part["text"]});
@@ -181,7 +182,7 @@ fn input_events(kind: &str, field: &str, input: &Value) -> Vec<Value> {
     ]
 }
 
-fn usage(usage: &Usage) -> Value {
+fn encode_usage(usage: &StubUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cache_read},
@@ -192,43 +193,43 @@ fn usage(usage: &Usage) -> Value {
 }
 
 /// Returns the status and the body of a failure.
-pub(crate) fn failure(failure: Failure) -> (u16, Value) {
+pub(crate) fn encode_failure(failure: StubFailure) -> (u16, Value) {
     let (status, kind, code, message) = match failure {
-        Failure::RateLimit { .. } => (
+        StubFailure::RateLimit { .. } => (
             429,
             "rate_limit_error",
             "rate_limit_exceeded",
             "Rate limit reached for requests. Please try again later.",
         ),
-        Failure::Unauthorized => (
+        StubFailure::Unauthorized => (
             401,
             "invalid_request_error",
             "invalid_api_key",
             "Incorrect API key provided.",
         ),
-        Failure::BadRequest => (
+        StubFailure::BadRequest => (
             400,
             "invalid_request_error",
             "invalid_value",
             "stub: the request is bad",
         ),
-        Failure::TooLong => (
+        StubFailure::PromptTooLong => (
             400,
             "invalid_request_error",
             "context_length_exceeded",
             "Your input exceeds the context window of this model. Please adjust your input and try again.",
         ),
-        Failure::Server | Failure::Stall | Failure::Cut => (
+        StubFailure::ServerError | StubFailure::Stall | StubFailure::Cut => (
             500,
             "server_error",
             "server_error",
             "The server had an error while processing your request.",
         ),
     };
-    (status, error(kind, code, message))
+    (status, error_body(kind, code, message))
 }
 
 /// Creates an error body.
-pub(crate) fn error(kind: &str, code: &str, message: &str) -> Value {
+pub(crate) fn error_body(kind: &str, code: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

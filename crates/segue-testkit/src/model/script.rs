@@ -15,7 +15,7 @@ use serde_json::Value;
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
     /// Rules, in the order in which they are tried.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ScriptRule>,
     /// Answer to a CLI's request for a summary of a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -27,9 +27,10 @@ pub struct Script {
 /// Replies to a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct ScriptRule {
     /// Text that the prompt must contain.
-    pub on: String,
+    #[serde(rename = "on")]
+    pub prompt_text: String,
     /// Replies, one per round.
     pub steps: Vec<Reply>,
 }
@@ -42,9 +43,9 @@ impl Script {
 
     /// Adds the replies to prompts that contain `prompt`. The first matching rule applies.
     #[must_use]
-    pub fn on(mut self, prompt: &str, steps: impl IntoIterator<Item = Reply>) -> Self {
-        self.rules.push(Rule {
-            on: prompt.to_owned(),
+    pub fn with_rule(mut self, prompt: &str, steps: impl IntoIterator<Item = Reply>) -> Self {
+        self.rules.push(ScriptRule {
+            prompt_text: prompt.to_owned(),
             steps: steps.into_iter().collect(),
         });
         self
@@ -52,14 +53,14 @@ impl Script {
 
     /// Sets the summary of conversations.
     #[must_use]
-    pub fn summary(mut self, text: &str) -> Self {
+    pub fn with_summary(mut self, text: &str) -> Self {
         self.summary = Some(text.to_owned());
         self
     }
 
     /// Sets the title of conversations.
     #[must_use]
-    pub fn title(mut self, text: &str) -> Self {
+    pub fn with_title(mut self, text: &str) -> Self {
         self.title = Some(text.to_owned());
         self
     }
@@ -71,30 +72,33 @@ impl Script {
 pub struct Reply {
     /// Thoughts before the text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<String>,
+    #[serde(rename = "think")]
+    pub thoughts: Option<String>,
     /// Text, which is streamed in several chunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Tool calls after the text, all in the same round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<Call>,
+    pub calls: Vec<ScriptedCall>,
     /// Reported tokens.
-    pub usage: Usage,
+    pub usage: StubUsage,
     /// Milliseconds before the answer begins.
     pub delay_ms: u64,
     /// Milliseconds before each event of a streamed answer.
     pub pace_ms: u64,
     /// Failure that replaces the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fail: Option<Failure>,
+    #[serde(rename = "fail")]
+    pub failure: Option<StubFailure>,
     /// Number of failures before the reply is sent. `None` if every request fails.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub times: Option<u32>,
+    #[serde(rename = "times")]
+    pub failure_count: Option<u32>,
 }
 
 impl Reply {
     /// Creates a reply with text.
-    pub fn say(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         Self {
             text: Some(text.to_owned()),
             ..Self::default()
@@ -102,76 +106,76 @@ impl Reply {
     }
 
     /// Creates a reply that consists of a tool call only.
-    pub fn calling(call: Call) -> Self {
-        Self::default().call(call)
+    pub fn from_call(call: ScriptedCall) -> Self {
+        Self::default().with_call(call)
     }
 
     /// Creates a reply that always fails.
-    pub fn fail(failure: Failure) -> Self {
-        Self::default().failing(failure)
+    pub fn from_failure(failure: StubFailure) -> Self {
+        Self::default().with_failure(failure)
     }
 
     /// Adds thoughts before the text.
     #[must_use]
-    pub fn think(mut self, thoughts: &str) -> Self {
-        self.think = Some(thoughts.to_owned());
+    pub fn with_thoughts(mut self, thoughts: &str) -> Self {
+        self.thoughts = Some(thoughts.to_owned());
         self
     }
 
     /// Adds a tool call.
     #[must_use]
-    pub fn call(mut self, call: Call) -> Self {
+    pub fn with_call(mut self, call: ScriptedCall) -> Self {
         self.calls.push(call);
         self
     }
 
     /// Sets the reported tokens.
     #[must_use]
-    pub fn usage(mut self, usage: Usage) -> Self {
+    pub fn with_usage(mut self, usage: StubUsage) -> Self {
         self.usage = usage;
         self
     }
 
     /// Sets the delay before the answer begins.
     #[must_use]
-    pub fn delay(mut self, time: Duration) -> Self {
-        self.delay_ms = millis(time);
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.delay_ms = to_millis(delay);
         self
     }
 
     /// Sets the delay before each event of a streamed answer.
     #[must_use]
-    pub fn pace(mut self, time: Duration) -> Self {
-        self.pace_ms = millis(time);
+    pub fn with_pace(mut self, pace: Duration) -> Self {
+        self.pace_ms = to_millis(pace);
         self
     }
 
     /// Makes the reply always fail. If the failure is a cut or a stall, the answer begins with the text of the reply
     /// and does not finish.
     #[must_use]
-    pub fn failing(mut self, failure: Failure) -> Self {
-        self.fail = Some(failure);
-        self.times = None;
+    pub fn with_failure(mut self, failure: StubFailure) -> Self {
+        self.failure = Some(failure);
+        self.failure_count = None;
         self
     }
 
-    /// Makes the reply fail `times` times before it is sent.
+    /// Makes the reply fail `count` times before it is sent.
     #[must_use]
-    pub fn failing_times(mut self, failure: Failure, times: u32) -> Self {
-        self.fail = Some(failure);
-        self.times = Some(times);
+    pub fn with_failures(mut self, failure: StubFailure, count: u32) -> Self {
+        self.failure = Some(failure);
+        self.failure_count = Some(count);
         self
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+fn to_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A tool call. `Shell`, `Read` and `Write` are adapted to the tools that the request offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Call {
+pub enum ScriptedCall {
     /// Command line to run.
     Shell(String),
     /// File to read. Absolute paths work with all tools.
@@ -192,7 +196,7 @@ pub enum Call {
     },
 }
 
-impl Call {
+impl ScriptedCall {
     /// Creates a call that runs a command line.
     pub fn shell(command: &str) -> Self {
         Self::Shell(command.to_owned())
@@ -223,7 +227,7 @@ impl Call {
 /// Token counts that the APIs report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct StubUsage {
     /// Tokens sent. For `OpenAI` and Gemini they include the tokens read from the cache, for Anthropic they do not.
     pub input: u64,
     /// Tokens received. For `OpenAI` they include thoughts, for Gemini they do not, and Anthropic does not report
@@ -238,7 +242,7 @@ pub struct Usage {
 }
 
 /// Default values are all different and not zero, so that a test detects a mix-up.
-impl Default for Usage {
+impl Default for StubUsage {
     fn default() -> Self {
         Self {
             input: 101,
@@ -253,7 +257,7 @@ impl Default for Usage {
 /// Failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Failure {
+pub enum StubFailure {
     /// Status 429, with the time to wait before a retry.
     RateLimit {
         /// Time to wait, in seconds.
@@ -262,11 +266,13 @@ pub enum Failure {
     /// Status 401.
     Unauthorized,
     /// Status 500.
-    Server,
+    #[serde(rename = "server")]
+    ServerError,
     /// Status 400.
     BadRequest,
     /// Conversation too long for the model, reported as the API does it.
-    TooLong,
+    #[serde(rename = "too_long")]
+    PromptTooLong,
     /// Answer that begins and then sends no more data until the stub stops or ten minutes have passed.
     Stall,
     /// Answer that begins and then loses its connection.

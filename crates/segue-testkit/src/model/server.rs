@@ -14,91 +14,92 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use super::frame::{self, Frame};
-use super::record::Record;
-use super::reply::{self, Answer};
-use super::request::{Dialect, ModelRequest};
+use super::frame::{self, SseFrame};
+use super::record::StubState;
+use super::reply::{self, StubAnswer};
+use super::request::{ApiFormat, ModelRequest};
 use super::route::{self, Route};
-use super::script::{Failure, Reply};
+use super::script::{Reply, StubFailure};
 use super::side_requests;
 use super::transcript;
 use super::{anthropic, gemini, responses};
 
 /// Maximum duration of a stalled answer, so that a test that does not end the stall still finishes.
-const STALL: Duration = Duration::from_mins(10);
+const MAX_STALL_DURATION: Duration = Duration::from_mins(10);
 
 /// Creates a router that sends all paths to one handler, because requests with unknown paths are recorded too.
-pub(crate) fn router(record: Arc<Record>) -> Router {
-    Router::new().fallback(handle).with_state(record)
+pub(crate) fn build_router(state: Arc<StubState>) -> Router {
+    Router::new().fallback(handle_request).with_state(state)
 }
 
-async fn handle(
-    State(record): State<Arc<Record>>,
+async fn handle_request(
+    State(state): State<Arc<StubState>>,
     request: Request,
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await;
     let body = serde_json::from_slice(&body.unwrap_or_default()).unwrap_or(Value::Null);
     let path = parts.uri.to_string();
-    let route = route::of(parts.method.as_str(), &path);
-    let request = recorded(parts.method.as_str(), path, &parts.headers, body, route);
+    let route = route::parse_route(parts.method.as_str(), &path);
+    let request = parse_request(parts.method.as_str(), path, &parts.headers, body, route);
     Ok(match route {
-        Route::Generate(_) => generate(&record, request).await,
-        Route::Count(_) | Route::Models | Route::Compact | Route::Missing => {
-            let (status, body) = route::plain(route, &request, record.script());
-            record.add(request, status);
-            whole(status, &body)
+        Route::Generation(_) => generate_response(&state, request).await,
+        Route::TokenCount(_) | Route::ModelList | Route::Compaction | Route::Unknown => {
+            let (status, body) = route::unscripted_response(route, &request, state.script());
+            state.record_request(request, status);
+            json_response(status, &body)
         }
     })
 }
 
-fn recorded(
+fn parse_request(
     method: &str,
     path: String,
     headers: &HeaderMap,
     body: Value,
     route: Route,
 ) -> ModelRequest {
-    let dialect = route.dialect();
-    let seen = transcript::conversation(dialect, &body);
-    let text = |(name, value): (&header::HeaderName, &header::HeaderValue)| {
+    let api_format = route.api_format();
+    let entries = transcript::parse_transcript(api_format, &body);
+    let to_pair = |(name, value): (&header::HeaderName, &header::HeaderValue)| {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
         (name.to_string(), value)
     };
     ModelRequest {
-        dialect,
+        api_format,
         method: method.to_owned(),
         model: body["model"]
             .as_str()
-            .or_else(|| route::model_in_path(&path))
+            .or_else(|| route::find_model_in_path(&path))
             .map(str::to_owned),
         streaming: body["stream"] == true || path.contains(":streamGenerateContent"),
-        side: side_requests::of(dialect, &body, &seen),
-        headers: headers.iter().map(text).collect::<BTreeMap<_, _>>(),
+        side_request: side_requests::classify_side_request(api_format, &body, &entries),
+        headers: headers.iter().map(to_pair).collect::<BTreeMap<_, _>>(),
         path,
         body,
         status: 0,
     }
 }
 
-async fn generate(record: &Record, request: ModelRequest) -> Response {
-    let chosen = reply::choose(record.script(), &request);
-    let failure = record.failure(&chosen);
-    let mut reply = chosen.reply;
-    if matches!(failure, Some(Failure::Stall | Failure::Cut)) && reply.text.is_none() {
+async fn generate_response(state: &StubState, request: ModelRequest) -> Response {
+    let selected = reply::select_reply(state.script(), &request);
+    let failure = state.take_failure(&selected);
+    let mut reply = selected.reply;
+    if matches!(failure, Some(StubFailure::Stall | StubFailure::Cut)) && reply.text.is_none() {
         reply.text = Some("This is never said to its end.".to_owned());
     }
-    let answer = Answer::new(&reply, &request, || record.number());
-    let (dialect, streaming) = (request.dialect, request.streaming);
-    let refusal = failure.and_then(|failure| refusal(dialect, streaming, failure));
-    record.add(
+    let answer = StubAnswer::new(&reply, &request, || state.take_number());
+    let (api_format, streaming) = (request.api_format, request.streaming);
+    let http_failure =
+        failure.and_then(|failure| encode_http_failure(api_format, streaming, failure));
+    state.record_request(
         request,
-        refusal.as_ref().map_or(200, |(status, ..)| *status),
+        http_failure.as_ref().map_or(200, |(status, ..)| *status),
     );
     tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;
-    match (refusal, failure) {
+    match (http_failure, failure) {
         (Some((status, body, retry_after)), _) => {
-            let mut response = whole(status, &body);
+            let mut response = json_response(status, &body);
             if let Some(seconds) = retry_after {
                 response
                     .headers_mut()
@@ -106,114 +107,129 @@ async fn generate(record: &Record, request: ModelRequest) -> Response {
             }
             response
         }
-        (None, Some(failure)) => unfinished(dialect, streaming, &answer, failure, &reply),
-        (None, None) if streaming => streamed(frames(dialect, &answer), &reply, End::Whole),
-        (None, None) => whole(200, &body(dialect, &answer)),
+        (None, Some(failure)) => {
+            unfinished_response(api_format, streaming, &answer, failure, &reply)
+        }
+        (None, None) if streaming => stream_response(
+            encode_frames(api_format, &answer),
+            &reply,
+            StreamEnd::Complete,
+        ),
+        (None, None) => json_response(200, &encode_body(api_format, &answer)),
     }
 }
 
 /// Returns the status, the body and the retry delay of a failure that is reported by an HTTP status. `None` if the
 /// failure occurs within the answer.
-fn refusal(
-    dialect: Dialect,
+fn encode_http_failure(
+    api_format: ApiFormat,
     streaming: bool,
-    failure: Failure,
+    failure: StubFailure,
 ) -> Option<(u16, Value, Option<u64>)> {
-    let in_stream = failure == Failure::TooLong && dialect == Dialect::Responses && streaming;
-    if in_stream || matches!(failure, Failure::Stall | Failure::Cut) {
+    let is_in_stream =
+        failure == StubFailure::PromptTooLong && api_format == ApiFormat::Responses && streaming;
+    if is_in_stream || matches!(failure, StubFailure::Stall | StubFailure::Cut) {
         return None;
     }
-    let (status, body) = match dialect {
-        Dialect::Anthropic => anthropic::failure(failure),
-        Dialect::Responses => responses::failure(failure),
-        Dialect::Gemini | Dialect::Unknown => gemini::failure(failure),
+    let (status, body) = match api_format {
+        ApiFormat::Anthropic => anthropic::encode_failure(failure),
+        ApiFormat::Responses => responses::encode_failure(failure),
+        ApiFormat::Gemini | ApiFormat::Unknown => gemini::encode_failure(failure),
     };
     let retry_after = match failure {
-        Failure::RateLimit { retry_after } => Some(retry_after),
+        StubFailure::RateLimit { retry_after } => Some(retry_after),
         _ => None,
     };
     Some((status, body, retry_after))
 }
 
-fn frames(dialect: Dialect, answer: &Answer) -> Vec<Frame> {
-    match dialect {
-        Dialect::Anthropic => anthropic::stream(answer),
-        Dialect::Responses => responses::stream(answer),
-        Dialect::Gemini | Dialect::Unknown => gemini::stream(answer),
+fn encode_frames(api_format: ApiFormat, answer: &StubAnswer) -> Vec<SseFrame> {
+    match api_format {
+        ApiFormat::Anthropic => anthropic::encode_stream(answer),
+        ApiFormat::Responses => responses::encode_stream(answer),
+        ApiFormat::Gemini | ApiFormat::Unknown => gemini::encode_stream(answer),
     }
 }
 
-fn body(dialect: Dialect, answer: &Answer) -> Value {
-    match dialect {
-        Dialect::Anthropic => anthropic::whole(answer),
-        Dialect::Responses => responses::whole(answer),
-        Dialect::Gemini | Dialect::Unknown => gemini::whole(answer),
+fn encode_body(api_format: ApiFormat, answer: &StubAnswer) -> Value {
+    match api_format {
+        ApiFormat::Anthropic => anthropic::encode_response(answer),
+        ApiFormat::Responses => responses::encode_response(answer),
+        ApiFormat::Gemini | ApiFormat::Unknown => gemini::encode_response(answer),
     }
 }
 
 /// End of a streamed answer.
 #[derive(Clone, Copy)]
-enum End {
-    Whole,
+enum StreamEnd {
+    Complete,
     Cut,
     Stall,
 }
 
 /// Creates an answer that begins and does not finish.
-fn unfinished(
-    dialect: Dialect,
+fn unfinished_response(
+    api_format: ApiFormat,
     streaming: bool,
-    answer: &Answer,
-    failure: Failure,
+    answer: &StubAnswer,
+    failure: StubFailure,
     reply: &Reply,
 ) -> Response {
     let end = match failure {
-        Failure::Stall => End::Stall,
-        Failure::Cut => End::Cut,
-        _ => return streamed(responses::failed_stream(answer, failure), reply, End::Whole),
+        StubFailure::Stall => StreamEnd::Stall,
+        StubFailure::Cut => StreamEnd::Cut,
+        _ => {
+            return stream_response(
+                responses::encode_failed_stream(answer, failure),
+                reply,
+                StreamEnd::Complete,
+            );
+        }
     };
-    let begun = if streaming {
-        frame::beginning(frames(dialect, answer))
+    let sent_frames = if streaming {
+        frame::truncate_in_text(encode_frames(api_format, answer))
     } else {
         Vec::new()
     };
-    streamed(begun, reply, end)
+    stream_response(sent_frames, reply, end)
 }
 
-fn streamed(frames: Vec<Frame>, reply: &Reply, end: End) -> Response {
+fn stream_response(frames: Vec<SseFrame>, reply: &Reply, end: StreamEnd) -> Response {
     let pace = Duration::from_millis(reply.pace_ms);
-    let wires: Vec<String> = frames.into_iter().map(|frame| frame.wire).collect();
-    let state = (wires.into_iter(), end);
-    let body = stream::unfold(state, move |(mut wires, end)| async move {
-        if let Some(wire) = wires.next() {
+    let encoded_frames: Vec<String> = frames.into_iter().map(|frame| frame.encoded).collect();
+    let state = (encoded_frames.into_iter(), end);
+    let body = stream::unfold(state, move |(mut encoded_frames, end)| async move {
+        if let Some(encoded) = encoded_frames.next() {
             tokio::time::sleep(pace).await;
-            return Some((Ok(Bytes::from(wire)), (wires, end)));
+            return Some((Ok(Bytes::from(encoded)), (encoded_frames, end)));
         }
         match end {
-            End::Whole => return None,
-            End::Stall => tokio::time::sleep(STALL).await,
+            StreamEnd::Complete => return None,
+            StreamEnd::Stall => tokio::time::sleep(MAX_STALL_DURATION).await,
             // The events so far must arrive before the connection closes.
-            End::Cut => tokio::time::sleep(Duration::from_millis(50)).await,
+            StreamEnd::Cut => tokio::time::sleep(Duration::from_millis(50)).await,
         }
-        let cut = io::Error::other("the script cuts the answer here");
-        Some((Err(cut), (wires, End::Whole)))
+        let error = io::Error::other("the script cuts the answer here");
+        Some((Err(error), (encoded_frames, StreamEnd::Complete)))
     });
-    response(200, "text/event-stream", Body::from_stream(body))
+    build_response(200, "text/event-stream", Body::from_stream(body))
 }
 
-fn whole(status: u16, body: &Value) -> Response {
-    response(status, "application/json", Body::from(body.to_string()))
+fn json_response(status: u16, body: &Value) -> Response {
+    build_response(status, "application/json", Body::from(body.to_string()))
 }
 
-fn response(status: u16, kind: &'static str, body: Body) -> Response {
+fn build_response(status: u16, content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let kind = header::HeaderValue::from_static(kind);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let content_type = header::HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
     response
 }
 
 /// Creates the error body for an unknown path.
-pub(crate) fn missing(path: &str) -> Value {
+pub(crate) fn not_found_body(path: &str) -> Value {
     json!({"error": {"code": 404, "message": format!("the stub has no {path}"), "status": "NOT_FOUND"}})
 }

@@ -7,15 +7,15 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::request::Dialect;
+use super::request::ApiFormat;
 use super::script::Script;
 use super::tools;
-use super::transcript::{self, Seen};
+use super::transcript::{self, TranscriptEntry};
 
 /// Purpose of a side request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum SideRequestKind {
     /// Object of a given schema.
     Object,
     /// Title, or a one-line description of the session.
@@ -29,7 +29,7 @@ pub enum Side {
 }
 
 /// Phrases that identify a request for a summary, in lower case.
-const SUMMARIES: &[&str] = &[
+const SUMMARY_PHRASES: &[&str] = &[
     "context checkpoint compaction",
     "your task is to create a detailed summary of the conversation",
     "your task is to create a detailed summary of the recent",
@@ -39,7 +39,7 @@ const SUMMARIES: &[&str] = &[
     "create a new anchored summary",
 ];
 /// Phrases that identify a request for a title, in lower case.
-const TITLES: &[&str] = &[
+const TITLE_PHRASES: &[&str] = &[
     "title generator",
     "generate a concise title",
     "generate a title",
@@ -51,92 +51,109 @@ const TITLES: &[&str] = &[
 ];
 
 /// Returns the purpose of a side request. `None` if the request belongs to the user's turn.
-pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> {
-    if schema(dialect, body).is_some() {
-        return Some(Side::Object);
+pub(crate) fn classify_side_request(
+    api_format: ApiFormat,
+    body: &Value,
+    entries: &[TranscriptEntry],
+) -> Option<SideRequestKind> {
+    if find_schema(api_format, body).is_some() {
+        return Some(SideRequestKind::Object);
     }
     if body["max_tokens"] == 1 {
-        return Some(Side::Probe);
+        return Some(SideRequestKind::Probe);
     }
-    let prompt = transcript::last_prompt(seen)
+    let prompt = transcript::find_last_prompt(entries)
         .unwrap_or_default()
         .to_lowercase();
     if prompt.starts_with("[suggestion mode") {
-        return Some(Side::Suggestion);
+        return Some(SideRequestKind::Suggestion);
     }
     // A summary that segue requests is a turn, although the request offers no tools.
     if prompt.starts_with("[a summary for segue]") {
         return None;
     }
-    let mentioned = |text: &str, known: &[&str]| known.iter().any(|known| text.contains(known));
-    if mentioned(&prompt, SUMMARIES) {
-        return Some(Side::Summary);
+    let mentions_any =
+        |text: &str, phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    if mentions_any(&prompt, SUMMARY_PHRASES) {
+        return Some(SideRequestKind::Summary);
     }
-    if !tools::offered(dialect, body).is_empty() {
+    if !tools::parse_offered_tools(api_format, body).is_empty() {
         return None;
     }
-    let instructions = seen.iter().filter_map(|piece| match piece {
-        Seen::System(text) => Some(text.to_lowercase()),
+    let instructions = entries.iter().filter_map(|entry| match entry {
+        TranscriptEntry::System(text) => Some(text.to_lowercase()),
         _ => None,
     });
-    let all: Vec<String> = instructions.chain([prompt]).collect();
-    if all.iter().any(|text| mentioned(text, SUMMARIES)) {
-        return Some(Side::Summary);
+    let searched_texts: Vec<String> = instructions.chain([prompt]).collect();
+    if searched_texts
+        .iter()
+        .any(|text| mentions_any(text, SUMMARY_PHRASES))
+    {
+        return Some(SideRequestKind::Summary);
     }
-    let title = all.iter().any(|text| mentioned(text, TITLES));
-    title.then_some(Side::Title)
+    let is_title_request = searched_texts
+        .iter()
+        .any(|text| mentions_any(text, TITLE_PHRASES));
+    is_title_request.then_some(SideRequestKind::Title)
 }
 
 /// Returns the answer to a side request.
-pub(crate) fn answer(side: Side, dialect: Dialect, body: &Value, script: &Script) -> String {
-    match side {
-        Side::Object => schema(dialect, body)
-            .map_or(Value::Null, |schema| example("", schema))
+pub(crate) fn answer_side_request(
+    kind: SideRequestKind,
+    api_format: ApiFormat,
+    body: &Value,
+    script: &Script,
+) -> String {
+    match kind {
+        SideRequestKind::Object => find_schema(api_format, body)
+            .map_or(Value::Null, |schema| example_value("", schema))
             .to_string(),
-        Side::Title => script.title.clone().unwrap_or("Stub title".to_owned()),
-        Side::Summary => summary(dialect, script),
-        Side::Probe => "ok".to_owned(),
-        Side::Suggestion => "go on".to_owned(),
+        SideRequestKind::Title => script.title.clone().unwrap_or("Stub title".to_owned()),
+        SideRequestKind::Summary => render_summary(api_format, script),
+        SideRequestKind::Probe => "ok".to_owned(),
+        SideRequestKind::Suggestion => "go on".to_owned(),
     }
 }
 
 /// Returns the summary, in the tags that Claude Code and Gemini CLI expect.
-fn summary(dialect: Dialect, script: &Script) -> String {
+fn render_summary(api_format: ApiFormat, script: &Script) -> String {
     let text = script.summary.as_deref().unwrap_or("Stub summary.");
-    match dialect {
-        Dialect::Anthropic => format!("<summary>{text}</summary>"),
-        Dialect::Gemini => format!("<state_snapshot>{text}</state_snapshot>"),
-        Dialect::Responses | Dialect::Unknown => text.to_owned(),
+    match api_format {
+        ApiFormat::Anthropic => format!("<summary>{text}</summary>"),
+        ApiFormat::Gemini => format!("<state_snapshot>{text}</state_snapshot>"),
+        ApiFormat::Responses | ApiFormat::Unknown => text.to_owned(),
     }
 }
 
 /// Returns the schema that the answer must match, if the request contains one.
-fn schema(dialect: Dialect, body: &Value) -> Option<&Value> {
-    let place = match dialect {
-        Dialect::Anthropic => body.pointer("/output_config/format/schema"),
-        Dialect::Responses => body.pointer("/text/format/schema"),
-        Dialect::Gemini => body
+fn find_schema(api_format: ApiFormat, body: &Value) -> Option<&Value> {
+    let candidate = match api_format {
+        ApiFormat::Anthropic => body.pointer("/output_config/format/schema"),
+        ApiFormat::Responses => body.pointer("/text/format/schema"),
+        ApiFormat::Gemini => body
             .pointer("/generationConfig/responseJsonSchema")
             .or(body.pointer("/generationConfig/responseSchema")),
-        Dialect::Unknown => None,
+        ApiFormat::Unknown => None,
     };
-    place.filter(|schema| schema.is_object())
+    candidate.filter(|schema| schema.is_object())
 }
 
 /// Returns the simplest value that matches a schema. If the schema lists choices, a permissive one such as `allow` is
 /// preferred, so that the CLI proceeds.
-pub(crate) fn example(name: &str, schema: &Value) -> Value {
-    const KIND: [&str; 4] = ["allow", "approve", "low", "flash"];
+pub(crate) fn example_value(name: &str, schema: &Value) -> Value {
+    const PERMISSIVE_CHOICES: [&str; 4] = ["allow", "approve", "low", "flash"];
     if let Some(choices) = schema["enum"].as_array() {
-        let kind = choices
-            .iter()
-            .find(|choice| choice.as_str().is_some_and(|text| KIND.contains(&text)));
-        return kind.or(choices.first()).cloned().unwrap_or_default();
+        let preferred = choices.iter().find(|choice| {
+            choice
+                .as_str()
+                .is_some_and(|text| PERMISSIVE_CHOICES.contains(&text))
+        });
+        return preferred.or(choices.first()).cloned().unwrap_or_default();
     }
-    let kind = schema["type"].as_str();
-    let kind = kind.or_else(|| schema["type"][0].as_str());
-    match kind.unwrap_or_default().to_lowercase().as_str() {
-        "object" => object(schema),
+    let type_name = schema["type"].as_str();
+    let type_name = type_name.or_else(|| schema["type"][0].as_str());
+    match type_name.unwrap_or_default().to_lowercase().as_str() {
+        "object" => example_object(schema),
         "array" => json!([]),
         "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
         "boolean" => json!(false),
@@ -145,10 +162,10 @@ pub(crate) fn example(name: &str, schema: &Value) -> Value {
     }
 }
 
-fn object(schema: &Value) -> Value {
+fn example_object(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let filled: Map<String, Value> = properties
-        .map(|(name, schema)| (name.clone(), example(name, schema)))
+    let fields: Map<String, Value> = properties
+        .map(|(name, schema)| (name.clone(), example_value(name, schema)))
         .collect();
-    Value::Object(filled)
+    Value::Object(fields)
 }

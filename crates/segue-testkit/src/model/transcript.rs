@@ -3,12 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::request::Dialect;
+use super::request::ApiFormat;
 
 /// Part of the conversation that the model received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Seen {
+pub enum TranscriptEntry {
     /// Instructions: system prompts and developer messages.
     System(String),
     /// Prompt of the user.
@@ -31,7 +31,7 @@ pub enum Seen {
 }
 
 /// Prefixes of the texts that a CLI injects as user messages.
-const INJECTED: &[&str] = &[
+const INJECTED_PREFIXES: &[&str] = &[
     "<system-reminder>",
     "<session_context>",
     "<environment_context>",
@@ -56,181 +56,195 @@ const INJECTED: &[&str] = &[
 ];
 
 /// Returns the conversation in the body of a request, in order.
-pub(crate) fn conversation(dialect: Dialect, body: &Value) -> Vec<Seen> {
-    match dialect {
-        Dialect::Anthropic => anthropic(body),
-        Dialect::Responses => responses(body),
-        Dialect::Gemini => gemini(body),
-        Dialect::Unknown => Vec::new(),
+pub(crate) fn parse_transcript(api_format: ApiFormat, body: &Value) -> Vec<TranscriptEntry> {
+    match api_format {
+        ApiFormat::Anthropic => parse_anthropic(body),
+        ApiFormat::Responses => parse_responses(body),
+        ApiFormat::Gemini => parse_gemini(body),
+        ApiFormat::Unknown => Vec::new(),
     }
 }
 
 /// Returns the last prompt that the user wrote.
-pub(crate) fn last_prompt(seen: &[Seen]) -> Option<&str> {
-    seen.iter().rev().find_map(|piece| match piece {
-        Seen::User(text) => Some(text.as_str()),
+pub(crate) fn find_last_prompt(entries: &[TranscriptEntry]) -> Option<&str> {
+    entries.iter().rev().find_map(|entry| match entry {
+        TranscriptEntry::User(text) => Some(text.as_str()),
         _ => None,
     })
 }
 
 /// Counts the rounds of tool calls since the last prompt that the user wrote.
-pub(crate) fn rounds(seen: &[Seen]) -> usize {
-    let start = seen
+pub(crate) fn count_tool_rounds(entries: &[TranscriptEntry]) -> usize {
+    let start = entries
         .iter()
-        .rposition(|piece| matches!(piece, Seen::User(_)));
+        .rposition(|entry| matches!(entry, TranscriptEntry::User(_)));
     let mut rounds = 0;
-    let mut calling = false;
-    for piece in seen.iter().skip(start.unwrap_or(0)) {
-        match piece {
-            Seen::Call { .. } if !calling => {
+    let mut is_in_round = false;
+    for entry in entries.iter().skip(start.unwrap_or(0)) {
+        match entry {
+            TranscriptEntry::Call { .. } if !is_in_round => {
                 rounds += 1;
-                calling = true;
+                is_in_round = true;
             }
-            Seen::Result(_) => calling = false,
+            TranscriptEntry::Result(_) => is_in_round = false,
             _ => {}
         }
     }
     rounds
 }
 
-fn user(text: &str) -> Seen {
-    let start = text.trim_start();
-    if INJECTED.iter().any(|known| start.starts_with(known)) {
-        Seen::Injected(text.to_owned())
+fn parse_user_text(text: &str) -> TranscriptEntry {
+    let trimmed = text.trim_start();
+    if INJECTED_PREFIXES
+        .iter()
+        .any(|prefix| trimmed.starts_with(prefix))
+    {
+        TranscriptEntry::Injected(text.to_owned())
     } else {
-        Seen::User(text.to_owned())
+        TranscriptEntry::User(text.to_owned())
     }
 }
 
-fn anthropic(body: &Value) -> Vec<Seen> {
-    let mut seen: Vec<Seen> = texts(&body["system"])
+fn parse_anthropic(body: &Value) -> Vec<TranscriptEntry> {
+    let mut entries: Vec<TranscriptEntry> = collect_texts(&body["system"])
         .into_iter()
-        .map(Seen::System)
+        .map(TranscriptEntry::System)
         .collect();
-    for message in list(&body["messages"]) {
+    for message in as_list(&body["messages"]) {
         let role = message["role"].as_str().unwrap_or_default();
         if let Some(text) = message["content"].as_str() {
-            seen.push(by_role(role, text));
+            entries.push(entry_for_role(role, text));
         }
-        for block in list(&message["content"]) {
-            seen.extend(anthropic_block(role, block));
+        for block in as_list(&message["content"]) {
+            entries.extend(parse_anthropic_block(role, block));
         }
     }
-    seen
+    entries
 }
 
-fn anthropic_block(role: &str, block: &Value) -> Option<Seen> {
+fn parse_anthropic_block(role: &str, block: &Value) -> Option<TranscriptEntry> {
     match block["type"].as_str()? {
-        "text" => Some(by_role(role, block["text"].as_str()?)),
-        "thinking" => Some(Seen::Thought(block["thinking"].as_str()?.to_owned())),
-        "tool_use" => Some(Seen::Call {
+        "text" => Some(entry_for_role(role, block["text"].as_str()?)),
+        "thinking" => Some(TranscriptEntry::Thought(
+            block["thinking"].as_str()?.to_owned(),
+        )),
+        "tool_use" => Some(TranscriptEntry::Call {
             name: block["name"].as_str()?.to_owned(),
             input: block["input"].clone(),
         }),
-        "tool_result" => Some(Seen::Result(texts(&block["content"]).join("\n"))),
+        "tool_result" => Some(TranscriptEntry::Result(
+            collect_texts(&block["content"]).join("\n"),
+        )),
         _ => None,
     }
 }
 
-fn by_role(role: &str, text: &str) -> Seen {
+fn entry_for_role(role: &str, text: &str) -> TranscriptEntry {
     match role {
-        "user" => user(text),
-        "system" | "developer" => Seen::System(text.to_owned()),
-        _ => Seen::Assistant(text.to_owned()),
+        "user" => parse_user_text(text),
+        "system" | "developer" => TranscriptEntry::System(text.to_owned()),
+        _ => TranscriptEntry::Assistant(text.to_owned()),
     }
 }
 
-fn responses(body: &Value) -> Vec<Seen> {
-    let mut seen: Vec<Seen> = texts(&body["instructions"])
+fn parse_responses(body: &Value) -> Vec<TranscriptEntry> {
+    let mut entries: Vec<TranscriptEntry> = collect_texts(&body["instructions"])
         .into_iter()
-        .map(Seen::System)
+        .map(TranscriptEntry::System)
         .collect();
     if let Some(text) = body["input"].as_str() {
-        seen.push(user(text));
+        entries.push(parse_user_text(text));
     }
-    for item in list(&body["input"]) {
-        seen.extend(responses_item(item));
+    for item in as_list(&body["input"]) {
+        entries.extend(parse_responses_item(item));
     }
-    seen
+    entries
 }
 
-fn responses_item(item: &Value) -> Vec<Seen> {
+fn parse_responses_item(item: &Value) -> Vec<TranscriptEntry> {
     let kind = item["type"].as_str().unwrap_or("message");
     if kind == "message" {
         let role = item["role"].as_str().unwrap_or_default();
-        let texts = texts(&item["content"]);
-        return texts.iter().map(|text| by_role(role, text)).collect();
+        let texts = collect_texts(&item["content"]);
+        return texts
+            .iter()
+            .map(|text| entry_for_role(role, text))
+            .collect();
     }
     if kind == "reasoning" {
-        return vec![Seen::Thought(texts(&item["summary"]).join("\n"))];
+        return vec![TranscriptEntry::Thought(
+            collect_texts(&item["summary"]).join("\n"),
+        )];
     }
     if kind.ends_with("_call_output") {
-        return vec![Seen::Result(texts(&item["output"]).join("\n"))];
+        return vec![TranscriptEntry::Result(
+            collect_texts(&item["output"]).join("\n"),
+        )];
     }
     if kind.ends_with("_call") {
-        return vec![responses_call(item)];
+        return vec![parse_responses_call(item)];
     }
     Vec::new()
 }
 
-fn responses_call(item: &Value) -> Seen {
+fn parse_responses_call(item: &Value) -> TranscriptEntry {
     let name = item["name"].as_str().unwrap_or_default();
     let name = match item["namespace"].as_str() {
-        Some(space) => format!("{space}__{name}"),
+        Some(namespace) => format!("{namespace}__{name}"),
         None => name.to_owned(),
     };
     let arguments = item["arguments"].as_str().unwrap_or_default();
     let input = serde_json::from_str(arguments).unwrap_or_else(|_| item["input"].clone());
-    Seen::Call { name, input }
+    TranscriptEntry::Call { name, input }
 }
 
-fn gemini(body: &Value) -> Vec<Seen> {
-    let parts = list(&body["systemInstruction"]["parts"]).iter();
-    let mut seen: Vec<Seen> = parts
-        .filter_map(|part| Some(Seen::System(part["text"].as_str()?.to_owned())))
+fn parse_gemini(body: &Value) -> Vec<TranscriptEntry> {
+    let parts = as_list(&body["systemInstruction"]["parts"]).iter();
+    let mut entries: Vec<TranscriptEntry> = parts
+        .filter_map(|part| Some(TranscriptEntry::System(part["text"].as_str()?.to_owned())))
         .collect();
-    for content in list(&body["contents"]) {
+    for content in as_list(&body["contents"]) {
         let role = content["role"].as_str().unwrap_or("user");
-        for part in list(&content["parts"]) {
-            seen.extend(gemini_part(role, part));
+        for part in as_list(&content["parts"]) {
+            entries.extend(parse_gemini_part(role, part));
         }
     }
-    seen
+    entries
 }
 
-fn gemini_part(role: &str, part: &Value) -> Option<Seen> {
+fn parse_gemini_part(role: &str, part: &Value) -> Option<TranscriptEntry> {
     if let Some(call) = part.get("functionCall") {
-        return Some(Seen::Call {
+        return Some(TranscriptEntry::Call {
             name: call["name"].as_str()?.to_owned(),
             input: call["args"].clone(),
         });
     }
-    if let Some(answer) = part.get("functionResponse") {
-        let response = &answer["response"];
+    if let Some(function_response) = part.get("functionResponse") {
+        let response = &function_response["response"];
         let text = response["output"].as_str().or(response["error"].as_str());
-        return Some(Seen::Result(
+        return Some(TranscriptEntry::Result(
             text.map_or_else(|| response.to_string(), str::to_owned),
         ));
     }
     let text = part["text"].as_str()?;
     Some(match part["thought"].as_bool() {
-        Some(true) => Seen::Thought(text.to_owned()),
-        _ => by_role(role, text),
+        Some(true) => TranscriptEntry::Thought(text.to_owned()),
+        _ => entry_for_role(role, text),
     })
 }
 
 /// Returns the texts in a string, or in a list of strings and of blocks with a `text` field.
-fn texts(value: &Value) -> Vec<String> {
+fn collect_texts(value: &Value) -> Vec<String> {
     if let Some(text) = value.as_str() {
         return vec![text.to_owned()];
     }
-    list(value)
+    as_list(value)
         .iter()
         .filter_map(|block| block.as_str().or(block["text"].as_str()))
         .map(str::to_owned)
         .collect()
 }
 
-fn list(value: &Value) -> &[Value] {
+fn as_list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

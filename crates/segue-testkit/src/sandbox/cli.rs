@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// A real CLI, or an ACP adapter for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cli {
+pub enum SandboxCli {
     /// Gemini CLI, which supports ACP itself.
     Gemini,
     /// Claude Code.
@@ -19,9 +19,9 @@ pub enum Cli {
     Opencode,
 }
 
-impl Cli {
+impl SandboxCli {
     /// CLIs that support ACP.
-    pub const ACP: [Self; 4] = [
+    pub const ACP_CLIS: [Self; 4] = [
         Self::Gemini,
         Self::ClaudeAcp,
         Self::CodexAcp,
@@ -51,12 +51,12 @@ impl Cli {
     }
 
     /// Returns the path of the program in an installation.
-    pub fn program(self, clis: &Path) -> PathBuf {
-        clis.join("node_modules/.bin").join(self.name())
+    pub fn program_path(self, cli_directory: &Path) -> PathBuf {
+        cli_directory.join("node_modules/.bin").join(self.name())
     }
 
     /// Returns the path of the node that runs all CLIs.
-    pub(crate) fn node(clis: &Path) -> PathBuf {
-        clis.join("node_modules/node/bin/node")
+    pub(crate) fn node_path(cli_directory: &Path) -> PathBuf {
+        cli_directory.join("node_modules/node/bin/node")
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 /// Returns the environment variables of all CLIs, except those that depend on the path of the sandbox.
-pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
+pub(crate) fn environment_variables(url: &str) -> Vec<(&'static str, String)> {
     let mut variables = vec![
         ("ANTHROPIC_BASE_URL", url.to_owned()),
         ("GOOGLE_GEMINI_BASE_URL", url.to_owned()),
@@ -60,31 +60,37 @@ pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
 }
 
 /// Writes the configuration files of all CLIs.
-pub(crate) fn write(home: &Path, project: &Path, url: &str) {
-    file(
+pub(crate) fn write_config_files(home: &Path, project: &Path, url: &str) {
+    write_file(
         &home.join(".gitconfig"),
         "[user]\n\tname = Stub\n\temail = stub@localhost\n",
     );
-    file(&home.join(".gemini/settings.json"), &gemini());
-    file(&home.join(".codex/config.toml"), &codex(project, url));
-    file(&home.join(".config/opencode/opencode.json"), &opencode(url));
-    file(&models(home), "{}");
+    write_file(&home.join(".gemini/settings.json"), &gemini_settings());
+    write_file(
+        &home.join(".codex/config.toml"),
+        &codex_config(project, url),
+    );
+    write_file(
+        &home.join(".config/opencode/opencode.json"),
+        &opencode_config(url),
+    );
+    write_file(&models_path(home), "{}");
 }
 
 /// Returns the file from which opencode reads its list of models. It is empty, because the configuration defines the
 /// stub's model.
-pub(crate) fn models(home: &Path) -> PathBuf {
+pub(crate) fn models_path(home: &Path) -> PathBuf {
     home.join(".config/opencode/models.json")
 }
 
-fn file(path: &Path, text: &str) {
+fn write_file(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
 /// Returns the settings of Gemini CLI. They name a model, because `auto` queries another model first, and disable
 /// session retention, because it deletes resumed sessions (PROVIDERS.md §2).
-fn gemini() -> String {
+fn gemini_settings() -> String {
     json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "privacy": {"usageStatisticsEnabled": false},
@@ -102,7 +108,7 @@ fn gemini() -> String {
 
 /// Returns the configuration of Codex. It disables Codex's own sandbox, because that needs privileges that a container
 /// may lack, and the home is already isolated.
-fn codex(project: &Path, url: &str) -> String {
+fn codex_config(project: &Path, url: &str) -> String {
     format!(
         r#"model = "gpt-5.5"
 model_provider = "stub"
@@ -139,7 +145,7 @@ trust_level = "trusted"
 
 /// Returns the configuration of opencode. It uses the Anthropic provider, which is part of the program, because
 /// opencode would download any other.
-fn opencode(url: &str) -> String {
+fn opencode_config(url: &str) -> String {
     let model = json!({
         "name": "Stub",
         "tool_call": true,

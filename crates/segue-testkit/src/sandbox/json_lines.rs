@@ -24,48 +24,48 @@ pub struct RpcError {
 
 /// Message format: with or without `"jsonrpc": "2.0"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Envelope {
+pub(crate) enum RpcEnvelope {
     JsonRpc,
-    Bare,
+    Unversioned,
 }
 
 /// A message of the program that is not a response.
 #[derive(Debug, Clone)]
-pub(crate) enum Spoken {
+pub(crate) enum ProgramMessage {
     /// Request, which needs a response.
-    Asked {
+    Request {
         id: Value,
         method: String,
         params: Value,
     },
     /// Notification.
-    Told { method: String, params: Value },
+    Notification { method: String, params: Value },
 }
 
 /// A connection to a running program. Dropping it kills the program's process group.
-pub(crate) struct Wire {
+pub(crate) struct JsonLineConnection {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Receiver<Value>,
-    errors: Arc<Mutex<String>>,
-    envelope: Envelope,
-    next: u64,
+    messages: Receiver<Value>,
+    stderr: Arc<Mutex<String>>,
+    envelope: RpcEnvelope,
+    last_id: u64,
 }
 
-impl Wire {
+impl JsonLineConnection {
     /// Starts a command, which must lead a process group.
-    pub(crate) fn start(mut command: Command, envelope: Envelope) -> Self {
+    pub(crate) fn start(mut command: Command, envelope: RpcEnvelope) -> Self {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (sender, lines) = channel();
+        let (sender, messages) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || read(stdout, &sender));
-        let errors = Arc::new(Mutex::new(String::new()));
+        std::thread::spawn(move || read_messages(stdout, &sender));
+        let stderr_text = Arc::new(Mutex::new(String::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        let shared = Arc::clone(&errors);
+        let shared = Arc::clone(&stderr_text);
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 *shared.lock().unwrap() += &(line + "\n");
@@ -74,34 +74,34 @@ impl Wire {
         Self {
             stdin: child.stdin.take(),
             child,
-            lines,
-            errors,
+            messages,
+            stderr: stderr_text,
             envelope,
-            next: 0,
+            last_id: 0,
         }
     }
 
     /// Returns the standard error output so far.
-    pub(crate) fn errors(&self) -> String {
-        self.errors.lock().unwrap().clone()
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
     }
 
     /// Sends a request and returns its id.
-    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> u64 {
-        self.next += 1;
-        let id = self.next;
+    pub(crate) fn send_request(&mut self, method: &str, params: &Value) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
         self.send(json!({"id": id, "method": method, "params": params}));
         id
     }
 
     /// Sends a notification.
-    pub(crate) fn tell(&mut self, method: &str, params: &Value) {
+    pub(crate) fn send_notification(&mut self, method: &str, params: &Value) {
         self.send(json!({"method": method, "params": params}));
     }
 
     /// Sends the response to a request of the program.
-    pub(crate) fn answer(&mut self, id: &Value, answer: Result<Value, RpcError>) {
-        self.send(match answer {
+    pub(crate) fn send_response(&mut self, id: &Value, response: Result<Value, RpcError>) {
+        self.send(match response {
             Ok(result) => json!({"id": id, "result": result}),
             Err(error) => {
                 json!({"id": id, "error": {"code": error.code, "message": error.message}})
@@ -110,98 +110,98 @@ impl Wire {
     }
 
     fn send(&mut self, mut message: Value) {
-        if self.envelope == Envelope::JsonRpc {
+        if self.envelope == RpcEnvelope::JsonRpc {
             message["jsonrpc"] = json!("2.0");
         }
         let stdin = self.stdin.as_mut().expect("standard input was closed");
-        let sent = writeln!(stdin, "{message}").and_then(|()| stdin.flush());
-        if let Err(error) = sent {
-            panic!("cannot send {message}: {error}\n{}", self.errors());
+        let write_result = writeln!(stdin, "{message}").and_then(|()| stdin.flush());
+        if let Err(error) = write_result {
+            panic!("cannot send {message}: {error}\n{}", self.stderr());
         }
     }
 
-    /// Waits for the response to request `id`. Calls `heard` with this connection for each earlier request or
+    /// Waits for the response to request `request_id`. Calls `handle_message` with this connection for each earlier request or
     /// notification.
-    pub(crate) fn wait(
+    pub(crate) fn wait_for_response(
         &mut self,
-        id: u64,
-        limit: Duration,
-        mut heard: impl FnMut(&mut Self, Spoken),
+        request_id: u64,
+        timeout: Duration,
+        mut handle_message: impl FnMut(&mut Self, ProgramMessage),
     ) -> Result<Value, RpcError> {
-        let end = Instant::now() + limit;
+        let deadline = Instant::now() + timeout;
         loop {
-            let message = self.receive(end);
+            let message = self.receive(deadline);
             if message.get("method").is_some() {
-                heard(self, spoken(message));
-            } else if message["id"] == id {
-                return answered(message);
+                handle_message(self, parse_program_message(message));
+            } else if message["id"] == request_id {
+                return parse_response(message);
             }
         }
     }
 
-    /// Waits for a request or notification for which `wanted` returns a value, and returns that value.
-    pub(crate) fn listen<T>(
+    /// Waits for a request or notification for which `handle_message` returns a value, and returns that value.
+    pub(crate) fn wait_for_message<T>(
         &mut self,
-        limit: Duration,
-        mut wanted: impl FnMut(&mut Self, Spoken) -> Option<T>,
+        timeout: Duration,
+        mut handle_message: impl FnMut(&mut Self, ProgramMessage) -> Option<T>,
     ) -> T {
-        let end = Instant::now() + limit;
+        let deadline = Instant::now() + timeout;
         loop {
-            let message = self.receive(end);
+            let message = self.receive(deadline);
             if message.get("method").is_some()
-                && let Some(found) = wanted(self, spoken(message))
+                && let Some(value) = handle_message(self, parse_program_message(message))
             {
-                return found;
+                return value;
             }
         }
     }
 
-    fn receive(&self, end: Instant) -> Value {
-        let left = end.saturating_duration_since(Instant::now());
-        match self.lines.recv_timeout(left) {
+    fn receive(&self, deadline: Instant) -> Value {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        match self.messages.recv_timeout(remaining) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => panic!("no answer in time\n{}", self.errors()),
-            Err(RecvTimeoutError::Disconnected) => panic!("it went away\n{}", self.errors()),
+            Err(RecvTimeoutError::Timeout) => panic!("no answer in time\n{}", self.stderr()),
+            Err(RecvTimeoutError::Disconnected) => panic!("it went away\n{}", self.stderr()),
         }
     }
 
     /// Closes the program's standard input. Returns `true` if the program ended within the limit.
     pub(crate) fn close(mut self, limit: Duration) -> bool {
         drop(self.stdin.take());
-        super::ends_within(&mut self.child, limit)
+        super::wait_for_exit(&mut self.child, limit)
     }
 
     /// Returns the id of the process.
-    pub(crate) fn id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.child.id()
     }
 }
 
-fn read(from: impl BufRead, to: &Sender<Value>) {
-    for line in from.lines().map_while(Result::ok) {
+fn read_messages(output: impl BufRead, sender: &Sender<Value>) {
+    for line in output.lines().map_while(Result::ok) {
         // Some programs print other text on standard output; lines that are not JSON are ignored.
         if let Ok(message) = serde_json::from_str::<Value>(&line)
-            && to.send(message).is_err()
+            && sender.send(message).is_err()
         {
             return;
         }
     }
 }
 
-fn spoken(mut message: Value) -> Spoken {
+fn parse_program_message(mut message: Value) -> ProgramMessage {
     let method = message["method"].as_str().unwrap_or_default().to_owned();
     let params = message["params"].take();
     match message.get("id") {
-        Some(id) => Spoken::Asked {
+        Some(id) => ProgramMessage::Request {
             id: id.clone(),
             method,
             params,
         },
-        None => Spoken::Told { method, params },
+        None => ProgramMessage::Notification { method, params },
     }
 }
 
-fn answered(mut message: Value) -> Result<Value, RpcError> {
+fn parse_response(mut message: Value) -> Result<Value, RpcError> {
     match message.get_mut("error").map(Value::take) {
         None | Some(Value::Null) => Ok(message["result"].take()),
         Some(mut error) => Err(RpcError {
@@ -212,7 +212,7 @@ fn answered(mut message: Value) -> Result<Value, RpcError> {
     }
 }
 
-impl Drop for Wire {
+impl Drop for JsonLineConnection {
     fn drop(&mut self) {
         kill_group(&self.child);
         // The process was killed, so it ends. `drop` cannot report an error.

@@ -1,28 +1,28 @@
 //! Selection of the answer to a request.
 
-use segue_testkit::model::{Call, Model, Reply, Script, Seen};
+use segue_testkit::model::{ModelStub, Reply, Script, ScriptedCall, TranscriptEntry};
 use serde_json::{Value, json};
 
-use crate::http::{ask, post};
-use crate::{ALL, Asked};
+use crate::http::{post, send_prompt};
+use crate::{ALL_APIS, TestApi};
 
-fn text(asked: Asked, answer: &Value) -> &str {
-    let place = match asked {
-        Asked::Anthropic => "/content/0/text",
-        Asked::Responses => "/output/0/content/0/text",
-        Asked::Gemini => "/candidates/0/content/parts/0/text",
+fn answer_text(api: TestApi, answer: &Value) -> &str {
+    let pointer = match api {
+        TestApi::Anthropic => "/content/0/text",
+        TestApi::Responses => "/output/0/content/0/text",
+        TestApi::Gemini => "/candidates/0/content/parts/0/text",
     };
     answer
-        .pointer(place)
+        .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
 /// Creates a request with two prompts, the second of which was followed by a round of two tool calls.
-fn later(asked: Asked) -> (String, Value) {
-    let (path, mut body) = asked.request("", false);
-    let (field, messages) = match asked {
-        Asked::Anthropic => (
+fn build_tool_round_request(api: TestApi) -> (String, Value) {
+    let (path, mut body) = api.build_request("", false);
+    let (field, messages) = match api {
+        TestApi::Anthropic => (
             "messages",
             json!([
                 {"role": "user", "content": "first"},
@@ -43,7 +43,7 @@ fn later(asked: Asked) -> (String, Value) {
                 ]},
             ]),
         ),
-        Asked::Responses => (
+        TestApi::Responses => (
             "input",
             json!([
                 {"role": "user", "content": "first"},
@@ -59,7 +59,7 @@ fn later(asked: Asked) -> (String, Value) {
                 {"type": "function_call_output", "call_id": "b", "output": "/here"},
             ]),
         ),
-        Asked::Gemini => (
+        TestApi::Gemini => (
             "contents",
             json!([
                 {"role": "user", "parts": [{"text": "first"}]},
@@ -83,11 +83,11 @@ fn later(asked: Asked) -> (String, Value) {
 }
 
 /// Repeats the tool calls at the end of a conversation, with their results.
-fn another_round(asked: Asked, mut body: Value) -> Value {
-    let (field, length) = match asked {
-        Asked::Anthropic => ("messages", 2),
-        Asked::Responses => ("input", 4),
-        Asked::Gemini => ("contents", 2),
+fn repeat_tool_round(api: TestApi, mut body: Value) -> Value {
+    let (field, length) = match api {
+        TestApi::Anthropic => ("messages", 2),
+        TestApi::Responses => ("input", 4),
+        TestApi::Gemini => ("contents", 2),
     };
     let messages = body[field].as_array_mut().unwrap();
     let round = messages.split_off(messages.len() - length);
@@ -97,64 +97,71 @@ fn another_round(asked: Asked, mut body: Value) -> Value {
 
 #[test]
 fn without_a_rule_the_prompt_is_repeated() {
-    let model = Model::start(Script::new().on("else", [Reply::say("no")]));
-    for asked in ALL {
-        let answer = ask(&model, asked, "hello there", false).json();
-        assert_eq!(text(asked, &answer), "You said: hello there");
+    let model = ModelStub::start(Script::new().with_rule("else", [Reply::from_text("no")]));
+    for api in ALL_APIS {
+        let answer = send_prompt(&model, api, "hello there", false).json();
+        assert_eq!(answer_text(api, &answer), "You said: hello there");
     }
 }
 
 #[test]
-fn the_step_is_found_by_the_rounds_since_the_last_prompt() {
-    let steps = ["zero", "one", "two"].map(Reply::say);
-    let model = Model::start(Script::new().on("second", steps));
-    for asked in ALL {
-        let answer = ask(&model, asked, "a second thing", false).json();
-        assert_eq!(text(asked, &answer), "zero", "{asked:?}");
-        let (path, body) = later(asked);
+fn the_rounds_since_the_last_prompt_select_the_step() {
+    let steps = ["zero", "one", "two"].map(Reply::from_text);
+    let model = ModelStub::start(Script::new().with_rule("second", steps));
+    for api in ALL_APIS {
+        let answer = send_prompt(&model, api, "a second thing", false).json();
+        assert_eq!(answer_text(api, &answer), "zero", "{api:?}");
+        let (path, body) = build_tool_round_request(api);
         let answer = post(&model, &path, &body).json();
-        assert_eq!(text(asked, &answer), "one", "{asked:?}");
-        let answer = post(&model, &path, &another_round(asked, body)).json();
-        assert_eq!(text(asked, &answer), "two", "{asked:?}");
+        assert_eq!(answer_text(api, &answer), "one", "{api:?}");
+        let answer = post(&model, &path, &repeat_tool_round(api, body)).json();
+        assert_eq!(answer_text(api, &answer), "two", "{api:?}");
     }
 }
 
 #[test]
-fn past_the_last_step_it_is_done() {
-    let steps = [Reply::calling(Call::shell("ls"))];
-    let model = Model::start(Script::new().on("second", steps));
-    for asked in ALL {
-        let (path, body) = later(asked);
+fn the_stub_answers_done_after_the_last_step() {
+    let steps = [Reply::from_call(ScriptedCall::shell("ls"))];
+    let model = ModelStub::start(Script::new().with_rule("second", steps));
+    for api in ALL_APIS {
+        let (path, body) = build_tool_round_request(api);
         let answer = post(&model, &path, &body).json();
-        assert_eq!(text(asked, &answer), "Done.", "{asked:?}");
+        assert_eq!(answer_text(api, &answer), "Done.", "{api:?}");
     }
 }
 
 #[test]
-fn what_the_model_saw_is_the_same_in_every_dialect() {
-    let model = Model::start(Script::new());
-    for asked in ALL {
-        let (path, body) = later(asked);
+fn the_transcript_is_the_same_in_every_api_format() {
+    let model = ModelStub::start(Script::new());
+    for api in ALL_APIS {
+        let (path, body) = build_tool_round_request(api);
         post(&model, &path, &body);
         let request = model.requests().pop().unwrap();
-        assert_eq!(request.prompts(), ["first", "second"], "{asked:?}");
-        assert_eq!(request.results(), ["file", "/here"], "{asked:?}");
+        assert_eq!(request.prompts(), ["first", "second"], "{api:?}");
+        assert_eq!(request.tool_results(), ["file", "/here"], "{api:?}");
         assert!(request.contains("it rains") && request.contains("pwd") && request.contains("hm"));
         assert!(!request.contains("it snows"));
-        let seen = request.seen();
-        assert_eq!(seen[1], Seen::Assistant("answer".to_owned()), "{asked:?}");
-        assert!(matches!(seen[2], Seen::Injected(_)), "{asked:?}");
-        let called = seen.iter().filter_map(|piece| match piece {
-            Seen::Call { input, .. } => input["command"].as_str(),
+        let entries = request.transcript();
+        assert_eq!(
+            entries[1],
+            TranscriptEntry::Assistant("answer".to_owned()),
+            "{api:?}"
+        );
+        assert!(
+            matches!(entries[2], TranscriptEntry::Injected(_)),
+            "{api:?}"
+        );
+        let commands = entries.iter().filter_map(|entry| match entry {
+            TranscriptEntry::Call { input, .. } => input["command"].as_str(),
             _ => None,
         });
-        assert_eq!(called.collect::<Vec<_>>(), ["ls", "pwd"], "{asked:?}");
+        assert_eq!(commands.collect::<Vec<_>>(), ["ls", "pwd"], "{api:?}");
     }
 }
 
 #[test]
-fn a_script_can_be_written_as_json() {
-    let script: Script = serde_json::from_value(json!({
+fn a_script_can_be_parsed_from_json() {
+    let parsed: Script = serde_json::from_value(json!({
         "rules": [{"on": "go", "steps": [
             {"think": "hm", "text": "I go.", "calls": [{"shell": "ls"}, {"write": {"path": "/a", "content": "b"}}]},
             {"fail": {"rate_limit": {"retry_after": 2}}, "times": 3},
@@ -163,19 +170,19 @@ fn a_script_can_be_written_as_json() {
         "title": "A title",
     }))
     .unwrap();
-    let built = Script::new().title("A title").on(
+    let built = Script::new().with_title("A title").with_rule(
         "go",
         [
-            Reply::say("I go.")
-                .think("hm")
-                .call(Call::shell("ls"))
-                .call(Call::write("/a", "b")),
-            Reply::default().failing_times(
-                segue_testkit::model::Failure::RateLimit { retry_after: 2 },
+            Reply::from_text("I go.")
+                .with_thoughts("hm")
+                .with_call(ScriptedCall::shell("ls"))
+                .with_call(ScriptedCall::write("/a", "b")),
+            Reply::default().with_failures(
+                segue_testkit::model::StubFailure::RateLimit { retry_after: 2 },
                 3,
             ),
-            Reply::fail(segue_testkit::model::Failure::Cut),
+            Reply::from_failure(segue_testkit::model::StubFailure::Cut),
         ],
     );
-    assert_eq!(script, built);
+    assert_eq!(parsed, built);
 }

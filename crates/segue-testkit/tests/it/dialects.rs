@@ -1,30 +1,30 @@
 //! Answers in the format of each API.
 
-use segue_testkit::model::{Call, Dialect, Model, Reply, Script, Usage};
+use segue_testkit::model::{ApiFormat, ModelStub, Reply, Script, ScriptedCall, StubUsage};
 use serde_json::{Value, json};
 
-use crate::http::{ask, get, post};
-use crate::{ALL, Asked};
+use crate::http::{get, post, send_prompt};
+use crate::{ALL_APIS, TestApi};
 
 fn script() -> Script {
-    let usage = Usage {
+    let usage = StubUsage {
         input: 1000,
         output: 200,
         thoughts: 30,
         cache_read: 4,
         cache_write: 5,
     };
-    let reply = Reply::say("one two three four five")
-        .think("hm")
-        .call(Call::shell("ls"))
-        .usage(usage);
-    Script::new().on("go", [reply])
+    let reply = Reply::from_text("one two three four five")
+        .with_thoughts("hm")
+        .with_call(ScriptedCall::shell("ls"))
+        .with_usage(usage);
+    Script::new().with_rule("go", [reply])
 }
 
 #[test]
-fn anthropic_whole() {
-    let model = Model::start(script());
-    let mut message = ask(&model, Asked::Anthropic, "go", false).json();
+fn anthropic_answers_arrive_in_one_response() {
+    let model = ModelStub::start(script());
+    let mut message = send_prompt(&model, TestApi::Anthropic, "go", false).json();
     let usage = message["usage"].take();
     assert_eq!(
         message["content"],
@@ -42,34 +42,34 @@ fn anthropic_whole() {
 }
 
 #[test]
-fn anthropic_streamed() {
-    let model = Model::start(script());
-    let got = ask(&model, Asked::Anthropic, "go", true);
-    let events = got.events();
-    let joined = |kind: &str, field: &str| -> String {
+fn anthropic_answers_arrive_as_a_stream() {
+    let model = ModelStub::start(script());
+    let response = send_prompt(&model, TestApi::Anthropic, "go", true);
+    let events = response.events();
+    let join_deltas = |kind: &str, field: &str| -> String {
         let deltas = events.iter().map(|event| &event["delta"]);
         let deltas = deltas.filter(|delta| delta["type"] == kind);
         deltas.map(|delta| delta[field].as_str().unwrap()).collect()
     };
-    assert_eq!(joined("text_delta", "text"), "one two three four five");
-    assert_eq!(joined("thinking_delta", "thinking"), "hm");
+    assert_eq!(join_deltas("text_delta", "text"), "one two three four five");
+    assert_eq!(join_deltas("thinking_delta", "thinking"), "hm");
     assert_eq!(
-        joined("input_json_delta", "partial_json"),
+        join_deltas("input_json_delta", "partial_json"),
         r#"{"command":"ls"}"#
     );
-    let texts = got.body.matches("text_delta").count();
-    assert!(texts > 1, "streamed in one piece");
+    let text_delta_count = response.body.matches("text_delta").count();
+    assert!(text_delta_count > 1, "streamed in one piece");
     assert_eq!(events[0]["type"], "message_start");
     let end = &events[events.len() - 2];
     assert_eq!(end["delta"]["stop_reason"], "tool_use");
     assert_eq!(end["usage"]["output_tokens"], 200);
-    assert!(got.whole);
+    assert!(response.is_complete);
 }
 
 #[test]
-fn responses_whole() {
-    let model = Model::start(script());
-    let response = ask(&model, Asked::Responses, "go", false).json();
+fn responses_answers_arrive_in_one_response() {
+    let model = ModelStub::start(script());
+    let response = send_prompt(&model, TestApi::Responses, "go", false).json();
     let kinds: Vec<&Value> = response["output"]
         .as_array()
         .unwrap()
@@ -91,10 +91,10 @@ fn responses_whole() {
 }
 
 #[test]
-fn responses_streamed() {
-    let model = Model::start(script());
-    let got = ask(&model, Asked::Responses, "go", true);
-    let events = got.events();
+fn responses_answers_arrive_as_a_stream() {
+    let model = ModelStub::start(script());
+    let stream = send_prompt(&model, TestApi::Responses, "go", true);
+    let events = stream.events();
     let deltas: Vec<&str> = events
         .iter()
         .filter(|event| event["type"] == "response.output_text.delta")
@@ -102,20 +102,20 @@ fn responses_streamed() {
         .collect();
     assert!(deltas.len() > 1, "streamed in one piece");
     assert_eq!(deltas.concat(), "one two three four five");
-    let done = events.last().unwrap();
-    assert_eq!(done["type"], "response.completed");
-    let whole = ask(&model, Asked::Responses, "go", false).json();
-    assert_eq!(done["response"]["usage"], whole["usage"]);
+    let completed = events.last().unwrap();
+    assert_eq!(completed["type"], "response.completed");
+    let unstreamed = send_prompt(&model, TestApi::Responses, "go", false).json();
+    assert_eq!(completed["response"]["usage"], unstreamed["usage"]);
     assert_ne!(
-        done["response"]["id"], whole["id"],
+        completed["response"]["id"], unstreamed["id"],
         "ids are unique within a stub"
     );
 }
 
 #[test]
-fn gemini_whole() {
-    let model = Model::start(script());
-    let answer = ask(&model, Asked::Gemini, "go", false).json();
+fn gemini_answers_arrive_in_one_response() {
+    let model = ModelStub::start(script());
+    let answer = send_prompt(&model, TestApi::Gemini, "go", false).json();
     let parts = &answer["candidates"][0]["content"]["parts"];
     assert_eq!(parts[0], json!({"text": "hm", "thought": true}));
     assert_eq!(parts[1], json!({"text": "one two three four five"}));
@@ -128,9 +128,9 @@ fn gemini_whole() {
 }
 
 #[test]
-fn gemini_streamed() {
-    let model = Model::start(script());
-    let events = ask(&model, Asked::Gemini, "go", true).events();
+fn gemini_answers_arrive_as_a_stream() {
+    let model = ModelStub::start(script());
+    let events = send_prompt(&model, TestApi::Gemini, "go", true).events();
     let parts: Vec<&Value> = events
         .iter()
         .flat_map(|event| {
@@ -152,8 +152,8 @@ fn gemini_streamed() {
 }
 
 #[test]
-fn counts_and_lists() {
-    let model = Model::start(Script::new());
+fn the_stub_counts_tokens_and_lists_models() {
+    let model = ModelStub::start(Script::new());
     let count = post(
         &model,
         "/v1/messages/count_tokens",
@@ -166,45 +166,46 @@ fn counts_and_lists() {
     assert_eq!(models["data"][0]["id"], "stub-model");
     let models = get(&model, "/v1beta/models").json();
     assert_eq!(models["models"][0]["name"], "models/gemini-2.5-flash");
-    assert_eq!(model.turns().len(), 0);
+    assert_eq!(model.turn_requests().len(), 0);
 }
 
 #[test]
-fn what_nobody_knows_is_refused_and_remembered() {
-    let model = Model::start(Script::new());
-    let got = post(&model, "/v2/else?x=1", &json!({"a": 1}));
-    assert_eq!(got.status, 404);
+fn an_unknown_path_is_refused_and_recorded() {
+    let model = ModelStub::start(Script::new());
+    let response = post(&model, "/v2/else?x=1", &json!({"a": 1}));
+    assert_eq!(response.status, 404);
     assert_eq!(
-        got.json()["error"]["message"],
+        response.json()["error"]["message"],
         "the stub has no /v2/else?x=1"
     );
     let requests = model.requests();
     assert_eq!(requests[0].path, "/v2/else?x=1");
     assert_eq!(
-        (requests[0].dialect, requests[0].status),
-        (Dialect::Unknown, 404)
+        (requests[0].api_format, requests[0].status),
+        (ApiFormat::Unknown, 404)
     );
     assert_eq!(requests[0].body, json!({"a": 1}));
 }
 
 #[test]
-fn requests_are_remembered_as_they_were() {
-    let model = Model::start(Script::new());
-    for (asked, dialect) in
-        ALL.into_iter()
-            .zip([Dialect::Anthropic, Dialect::Responses, Dialect::Gemini])
-    {
-        ask(&model, asked, "remember me", true);
+fn requests_are_recorded_unchanged() {
+    let model = ModelStub::start(Script::new());
+    for (api, api_format) in ALL_APIS.into_iter().zip([
+        ApiFormat::Anthropic,
+        ApiFormat::Responses,
+        ApiFormat::Gemini,
+    ]) {
+        send_prompt(&model, api, "remember me", true);
         let request = model.requests().pop().unwrap();
-        assert_eq!(request.dialect, dialect);
+        assert_eq!(request.api_format, api_format);
         assert_eq!((request.method.as_str(), request.status), ("POST", 200));
         assert_eq!(request.model.as_deref(), Some("m"));
         assert_eq!(request.headers["x-api-key"], "dummy");
         assert_eq!(
             (request.path, request.body),
-            asked.request("remember me", true)
+            api.build_request("remember me", true)
         );
         assert!(request.streaming);
     }
-    assert_eq!(model.turns().len(), 3);
+    assert_eq!(model.turn_requests().len(), 3);
 }

@@ -2,31 +2,37 @@
 
 use std::time::Duration;
 
-use segue_testkit::model::{Failure, Model, Reply, Script};
+use segue_testkit::model::{ModelStub, Reply, Script, StubFailure};
 use serde_json::{Value, json};
 
-use crate::http::{ask, send};
-use crate::{ALL, Asked};
+use crate::http::{send_prompt, send_request};
+use crate::{ALL_APIS, TestApi};
 
-fn failing(failure: Failure) -> Model {
-    Model::start(Script::new().on("go", [Reply::say("one two three four").failing(failure)]))
+fn start_failing_stub(failure: StubFailure) -> ModelStub {
+    ModelStub::start(Script::new().with_rule(
+        "go",
+        [Reply::from_text("one two three four").with_failure(failure)],
+    ))
 }
 
 #[test]
 fn statuses_are_the_same_streamed_or_not() {
     let cases = [
-        (Failure::RateLimit { retry_after: 7 }, 429),
-        (Failure::Unauthorized, 401),
-        (Failure::Server, 500),
-        (Failure::BadRequest, 400),
+        (StubFailure::RateLimit { retry_after: 7 }, 429),
+        (StubFailure::Unauthorized, 401),
+        (StubFailure::ServerError, 500),
+        (StubFailure::BadRequest, 400),
     ];
     for (failure, status) in cases {
-        let model = failing(failure);
-        for asked in ALL {
+        let model = start_failing_stub(failure);
+        for api in ALL_APIS {
             for streaming in [true, false] {
-                let got = ask(&model, asked, "go", streaming);
-                assert_eq!(got.status, status, "{asked:?} {failure:?}");
-                assert!(got.json()["error"]["message"].is_string(), "{got:?}");
+                let response = send_prompt(&model, api, "go", streaming);
+                assert_eq!(response.status, status, "{api:?} {failure:?}");
+                assert!(
+                    response.json()["error"]["message"].is_string(),
+                    "{response:?}"
+                );
             }
         }
         assert!(
@@ -39,46 +45,48 @@ fn statuses_are_the_same_streamed_or_not() {
 }
 
 #[test]
-fn errors_have_the_shape_of_their_dialect() {
-    let model = failing(Failure::Unauthorized);
-    let error = ask(&model, Asked::Anthropic, "go", true).json();
+fn errors_have_the_shape_of_their_api_format() {
+    let model = start_failing_stub(StubFailure::Unauthorized);
+    let error = send_prompt(&model, TestApi::Anthropic, "go", true).json();
     assert_eq!(error["type"], "error");
     assert_eq!(error["error"]["type"], "authentication_error");
-    let error = ask(&model, Asked::Responses, "go", true).json();
+    let error = send_prompt(&model, TestApi::Responses, "go", true).json();
     assert_eq!(error["error"]["code"], "invalid_api_key");
-    let error = ask(&model, Asked::Gemini, "go", true).json();
+    let error = send_prompt(&model, TestApi::Gemini, "go", true).json();
     assert_eq!(error["error"]["status"], "UNAUTHENTICATED");
 }
 
 #[test]
-fn a_rate_limit_says_when_to_come_back() {
-    let model = failing(Failure::RateLimit { retry_after: 7 });
-    for asked in ALL {
-        let got = ask(&model, asked, "go", true);
-        assert!(got.head.contains("retry-after: 7"), "{got:?}");
+fn a_rate_limit_reports_the_retry_delay() {
+    let model = start_failing_stub(StubFailure::RateLimit { retry_after: 7 });
+    for api in ALL_APIS {
+        let response = send_prompt(&model, api, "go", true);
+        assert!(response.head.contains("retry-after: 7"), "{response:?}");
     }
-    let error = ask(&model, Asked::Gemini, "go", true).json();
+    let error = send_prompt(&model, TestApi::Gemini, "go", true).json();
     assert_eq!(error["error"]["details"][0]["retryDelay"], "7s");
 }
 
 #[test]
-fn too_long_is_said_in_the_words_of_the_dialect() {
-    let model = failing(Failure::TooLong);
-    let got = ask(&model, Asked::Anthropic, "go", true);
-    assert_eq!(got.status, 400);
-    assert!(got.body.contains("prompt is too long"), "{got:?}");
-    let got = ask(&model, Asked::Gemini, "go", true);
-    assert_eq!(got.status, 400);
+fn a_prompt_that_is_too_long_fails_with_the_message_of_the_api() {
+    let model = start_failing_stub(StubFailure::PromptTooLong);
+    let response = send_prompt(&model, TestApi::Anthropic, "go", true);
+    assert_eq!(response.status, 400);
+    assert!(response.body.contains("prompt is too long"), "{response:?}");
+    let response = send_prompt(&model, TestApi::Gemini, "go", true);
+    assert_eq!(response.status, 400);
     assert!(
-        got.body.contains("exceeds the maximum number of tokens"),
-        "{got:?}"
+        response
+            .body
+            .contains("exceeds the maximum number of tokens"),
+        "{response:?}"
     );
-    let got = ask(&model, Asked::Responses, "go", false);
-    assert_eq!(got.status, 400);
-    assert_eq!(got.json()["error"]["code"], "context_length_exceeded");
-    let got = ask(&model, Asked::Responses, "go", true);
-    assert_eq!(got.status, 200);
-    let failed = got.events().pop().unwrap();
+    let response = send_prompt(&model, TestApi::Responses, "go", false);
+    assert_eq!(response.status, 400);
+    assert_eq!(response.json()["error"]["code"], "context_length_exceeded");
+    let response = send_prompt(&model, TestApi::Responses, "go", true);
+    assert_eq!(response.status, 200);
+    let failed = response.events().pop().unwrap();
     assert_eq!(failed["type"], "response.failed");
     assert_eq!(
         failed["response"]["error"]["code"],
@@ -87,53 +95,53 @@ fn too_long_is_said_in_the_words_of_the_dialect() {
 }
 
 /// Asserts that the body contains the beginning of the text, but not its end and not the end of the answer.
-fn assert_begun(asked: Asked, body: &str) {
+fn assert_text_is_truncated(api: TestApi, body: &str) {
     assert!(
         body.contains("one") && !body.contains("four"),
-        "{asked:?} {body}"
+        "{api:?} {body}"
     );
     let ends = ["message_stop", "response.completed", "finishReason"];
-    assert!(
-        ends.iter().all(|end| !body.contains(end)),
-        "{asked:?} {body}"
-    );
+    assert!(ends.iter().all(|end| !body.contains(end)), "{api:?} {body}");
 }
 
 #[test]
-fn a_cut_comes_behind_the_beginning_of_the_text() {
-    let model = failing(Failure::Cut);
-    for asked in ALL {
-        let got = ask(&model, asked, "go", true);
-        assert!(!got.whole, "{asked:?} {got:?}");
-        assert_begun(asked, &got.body);
-        let got = ask(&model, asked, "go", false);
-        assert!(!got.whole && got.body.is_empty(), "{asked:?} {got:?}");
+fn a_cut_follows_the_beginning_of_the_text() {
+    let model = start_failing_stub(StubFailure::Cut);
+    for api in ALL_APIS {
+        let response = send_prompt(&model, api, "go", true);
+        assert!(!response.is_complete, "{api:?} {response:?}");
+        assert_text_is_truncated(api, &response.body);
+        let response = send_prompt(&model, api, "go", false);
+        assert!(
+            !response.is_complete && response.body.is_empty(),
+            "{api:?} {response:?}"
+        );
     }
 }
 
 #[test]
 fn a_stall_lasts_until_the_stub_ends() {
-    let model = failing(Failure::Stall);
-    for asked in ALL {
-        let (path, body) = asked.request("go", true);
-        let patience = Duration::from_millis(300);
-        let got = send(&model, "POST", &path, &body.to_string(), patience);
-        assert!(!got.whole, "{asked:?} {got:?}");
-        assert_begun(asked, &got.body);
+    let model = start_failing_stub(StubFailure::Stall);
+    for api in ALL_APIS {
+        let (path, body) = api.build_request("go", true);
+        let read_timeout = Duration::from_millis(300);
+        let response = send_request(&model, "POST", &path, &body.to_string(), read_timeout);
+        assert!(!response.is_complete, "{api:?} {response:?}");
+        assert_text_is_truncated(api, &response.body);
     }
     // Dropping the stub would take ten minutes if it waited for the stalled answers.
     drop(model);
 }
 
 #[test]
-fn a_failure_with_a_count_is_over_after_it() {
-    let reply = Reply::say("at last").failing_times(Failure::Server, 2);
-    let model = Model::start(Script::new().on("go", [reply]));
+fn a_counted_failure_ends_after_its_count() {
+    let reply = Reply::from_text("at last").with_failures(StubFailure::ServerError, 2);
+    let model = ModelStub::start(Script::new().with_rule("go", [reply]));
     let statuses: Vec<u16> = (0..4)
-        .map(|_| ask(&model, Asked::Anthropic, "go", false).status)
+        .map(|_| send_prompt(&model, TestApi::Anthropic, "go", false).status)
         .collect();
     assert_eq!(statuses, [500, 500, 200, 200]);
-    let answer: Value = ask(&model, Asked::Anthropic, "go", false).json();
+    let answer: Value = send_prompt(&model, TestApi::Anthropic, "go", false).json();
     assert_eq!(
         answer["content"],
         json!([{"type": "text", "text": "at last"}])

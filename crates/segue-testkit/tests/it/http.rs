@@ -4,22 +4,22 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use segue_testkit::model::Model;
+use segue_testkit::model::ModelStub;
 use serde_json::Value;
 
-use crate::Asked;
+use crate::TestApi;
 
 /// Response of the stub.
 #[derive(Debug)]
-pub(crate) struct Got {
+pub(crate) struct StubResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
     /// Whether the body was received completely.
-    pub(crate) whole: bool,
+    pub(crate) is_complete: bool,
 }
 
-impl Got {
+impl StubResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
@@ -34,13 +34,18 @@ impl Got {
 }
 
 /// Sends a prompt in the format of one API.
-pub(crate) fn ask(model: &Model, asked: Asked, prompt: &str, streaming: bool) -> Got {
-    let (path, body) = asked.request(prompt, streaming);
+pub(crate) fn send_prompt(
+    model: &ModelStub,
+    api: TestApi,
+    prompt: &str,
+    streaming: bool,
+) -> StubResponse {
+    let (path, body) = api.build_request(prompt, streaming);
     post(model, &path, &body)
 }
 
-pub(crate) fn post(model: &Model, path: &str, body: &Value) -> Got {
-    send(
+pub(crate) fn post(model: &ModelStub, path: &str, body: &Value) -> StubResponse {
+    send_request(
         model,
         "POST",
         path,
@@ -49,16 +54,22 @@ pub(crate) fn post(model: &Model, path: &str, body: &Value) -> Got {
     )
 }
 
-pub(crate) fn get(model: &Model, path: &str) -> Got {
-    send(model, "GET", path, "", Duration::from_secs(20))
+pub(crate) fn get(model: &ModelStub, path: &str) -> StubResponse {
+    send_request(model, "GET", path, "", Duration::from_secs(20))
 }
 
-/// Sends a request and reads until the connection ends, or until no data arrives for `patience`.
-pub(crate) fn send(model: &Model, method: &str, path: &str, body: &str, patience: Duration) -> Got {
+/// Sends a request and reads until the connection ends, or until no data arrives for `read_timeout`.
+pub(crate) fn send_request(
+    model: &ModelStub,
+    method: &str,
+    path: &str,
+    body: &str,
+    read_timeout: Duration,
+) -> StubResponse {
     let url = model.url();
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(patience)).unwrap();
+    stream.set_read_timeout(Some(read_timeout)).unwrap();
     let length = body.len();
     write!(
         stream,
@@ -68,35 +79,35 @@ pub(crate) fn send(model: &Model, method: &str, path: &str, body: &str, patience
     let mut bytes = Vec::new();
     // A cut or stalled connection is a result that tests check, not an error.
     let _ = stream.read_to_end(&mut bytes);
-    got(&String::from_utf8(bytes).unwrap())
+    parse_response(&String::from_utf8(bytes).unwrap())
 }
 
-fn got(text: &str) -> Got {
-    let (head, rest) = text.split_once("\r\n\r\n").unwrap();
+fn parse_response(text: &str) -> StubResponse {
+    let (head, raw_body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let head = head.to_lowercase();
-    let (body, whole) = if head.contains("transfer-encoding: chunked") {
-        dechunked(rest)
+    let (body, is_complete) = if head.contains("transfer-encoding: chunked") {
+        decode_chunked(raw_body)
     } else {
-        (rest.to_owned(), true)
+        (raw_body.to_owned(), true)
     };
-    Got {
+    StubResponse {
         status,
         head,
         body,
-        whole,
+        is_complete,
     }
 }
 
-fn dechunked(mut rest: &str) -> (String, bool) {
+fn decode_chunked(mut remaining: &str) -> (String, bool) {
     let mut body = String::new();
-    while let Some((size, more)) = rest.split_once("\r\n") {
+    while let Some((size, after_size)) = remaining.split_once("\r\n") {
         let size = usize::from_str_radix(size, 16).unwrap();
         if size == 0 {
             return (body, true);
         }
-        body += &more[..size];
-        rest = &more[size + 2..];
+        body += &after_size[..size];
+        remaining = &after_size[size + 2..];
     }
     (body, false)
 }

@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 
 /// The three APIs of the stub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum TestApi {
     Anthropic,
     Responses,
     Gemini,
 }
 
-const ALL: [Asked; 3] = [Asked::Anthropic, Asked::Responses, Asked::Gemini];
+const ALL_APIS: [TestApi; 3] = [TestApi::Anthropic, TestApi::Responses, TestApi::Gemini];
 
-impl Asked {
+impl TestApi {
     /// Returns the path and the body of a request with one prompt and a shell tool.
-    fn request(self, prompt: &str, streaming: bool) -> (String, Value) {
+    fn build_request(self, prompt: &str, streaming: bool) -> (String, Value) {
         let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
         match self {
             Self::Anthropic => (

@@ -1,36 +1,45 @@
 //! Adaptation of calls to the offered tools.
 
-use segue_testkit::model::{Call, Model, Reply, Script};
+use segue_testkit::model::{ModelStub, Reply, Script, ScriptedCall};
 use serde_json::{Value, json};
 
-use crate::Asked;
+use crate::TestApi;
 use crate::http::post;
 
 /// Returns the first output item of the answer to a request with these tools.
-fn called(call: Call, tools: Value) -> Value {
-    let model = Model::start(Script::new().on("go", [Reply::calling(call)]));
-    let (path, mut body) = Asked::Responses.request("go", false);
+fn first_output_item(call: ScriptedCall, tools: Value) -> Value {
+    let model = ModelStub::start(Script::new().with_rule("go", [Reply::from_call(call)]));
+    let (path, mut body) = TestApi::Responses.build_request("go", false);
     body["tools"] = tools;
     post(&model, &path, &body).json()["output"][0].take()
 }
 
-fn function(name: &str, schema: &Value) -> Value {
+fn function_tool_list(name: &str, schema: &Value) -> Value {
     json!([{"type": "function", "name": name, "parameters": schema}])
 }
 
 #[test]
-fn a_command_takes_the_shape_of_the_shell() {
+fn a_command_fits_the_arguments_of_the_shell_tool() {
     let schema = json!({"properties": {"cmd": {"type": "string"}}});
-    let item = called(Call::shell("ls"), function("exec_command", &schema));
+    let item = first_output_item(
+        ScriptedCall::shell("ls"),
+        function_tool_list("exec_command", &schema),
+    );
     assert_eq!(item["arguments"], r#"{"cmd":"ls"}"#);
     let schema = json!({"properties": {"command": {"type": "array"}}});
-    let item = called(Call::shell("ls"), function("shell", &schema));
+    let item = first_output_item(
+        ScriptedCall::shell("ls"),
+        function_tool_list("shell", &schema),
+    );
     assert_eq!(item["arguments"], r#"{"command":["bash","-lc","ls"]}"#);
     let schema = json!({
         "properties": {"command": {"type": "string"}, "description": {"type": "string"}},
         "required": ["command", "description"],
     });
-    let item = called(Call::shell("ls"), function("bash", &schema));
+    let item = first_output_item(
+        ScriptedCall::shell("ls"),
+        function_tool_list("bash", &schema),
+    );
     assert_eq!(
         item["arguments"],
         r#"{"command":"ls","description":"stub"}"#
@@ -38,16 +47,22 @@ fn a_command_takes_the_shape_of_the_shell() {
 }
 
 #[test]
-fn files_are_read_and_written_by_whatever_can() {
+fn files_are_read_and_written_by_any_suitable_tool() {
     let schema = json!({"properties": {"filePath": {"type": "string"}}});
-    let item = called(Call::read("/a"), function("read", &schema));
+    let item = first_output_item(
+        ScriptedCall::read("/a"),
+        function_tool_list("read", &schema),
+    );
     assert_eq!(item["arguments"], r#"{"filePath":"/a"}"#);
-    let item = called(Call::write("/a", "b"), function("write", &schema));
+    let item = first_output_item(
+        ScriptedCall::write("/a", "b"),
+        function_tool_list("write", &schema),
+    );
     let arguments: Value = serde_json::from_str(item["arguments"].as_str().unwrap()).unwrap();
     assert_eq!(arguments, json!({"content": "b", "filePath": "/a"}));
 
     let patch = json!([{"type": "custom", "name": "apply_patch"}]);
-    let item = called(Call::write("/a", "b\nc\n"), patch);
+    let item = first_output_item(ScriptedCall::write("/a", "b\nc\n"), patch);
     assert_eq!(item["type"], "custom_tool_call");
     assert_eq!(
         item["input"],
@@ -55,14 +70,17 @@ fn files_are_read_and_written_by_whatever_can() {
     );
 
     let schema = json!({"properties": {"cmd": {"type": "string"}}});
-    let item = called(Call::read("/it's"), function("exec_command", &schema));
+    let item = first_output_item(
+        ScriptedCall::read("/it's"),
+        function_tool_list("exec_command", &schema),
+    );
     assert_eq!(item["arguments"], r#"{"cmd":"cat '/it'\\''s'"}"#);
 }
 
 #[test]
-fn a_tool_in_a_namespace_is_called_there() {
+fn a_tool_in_a_namespace_is_called_with_its_namespace() {
     let tools = json!([{"type": "namespace", "name": "mcp__lab", "tools": [{"type": "function", "name": "ping"}]}]);
-    let item = called(Call::tool("mcp__lab__ping", json!({"x": 1})), tools);
+    let item = first_output_item(ScriptedCall::tool("mcp__lab__ping", json!({"x": 1})), tools);
     assert_eq!(
         (&item["namespace"], &item["name"]),
         (&json!("mcp__lab"), &json!("ping"))
@@ -70,13 +88,13 @@ fn a_tool_in_a_namespace_is_called_there() {
 }
 
 #[test]
-fn what_is_not_on_offer_is_said() {
-    let item = called(Call::tool("fly", json!({})), json!([]));
+fn a_call_of_a_missing_tool_becomes_text() {
+    let item = first_output_item(ScriptedCall::tool("fly", json!({})), json!([]));
     assert_eq!(
         item["content"][0]["text"],
         "[the request offers no tool fly]"
     );
-    let item = called(Call::shell("ls"), json!([]));
+    let item = first_output_item(ScriptedCall::shell("ls"), json!([]));
     assert_eq!(
         item["content"][0]["text"],
         "[the request offers no tool for a shell]"

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
+use segue_testkit::benchmark::{BenchmarkMode, print_table, quantile, format_verdict};
 
 use crate::home::{ALL, BOTH_READ, Home, Written};
 use crate::peers::{Peers, agentsview_command};
@@ -34,7 +34,7 @@ struct Indexer<'a> {
 }
 
 /// Returns the home that agentsview is done with, for further questions: it takes minutes.
-pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) -> Option<Home> {
+pub(crate) fn measure(extent: BenchmarkMode, corpus: &Written, peers: &Peers) -> Option<Home> {
     let many = corpus.of(ALL).sessions > MANY;
     let rounds = extent.pick(if many { 3 } else { 5 }, 1);
     let mut indexers = indexers(corpus, peers, rounds);
@@ -163,13 +163,13 @@ impl Indexer<'_> {
         let mut aims = Vec::new();
         if self.name == SEGUE {
             if let Some(ratio) = ratio {
-                aims.push(verdict(
+                aims.push(format_verdict(
                     &format!("at most {AIM_TIME} of their time"),
                     ratio <= AIM_TIME,
                 ));
             }
-            aims.push(verdict(&format!("at most {AIM_PEAK} MB"), peak <= AIM_PEAK));
-            aims.push(verdict(&format!("at most {AIM_SIZE} %"), size <= AIM_SIZE));
+            aims.push(format_verdict(&format!("at most {AIM_PEAK} MB"), peak <= AIM_PEAK));
+            aims.push(format_verdict(&format!("at most {AIM_SIZE} %"), size <= AIM_SIZE));
         }
         [
             self.name.to_owned(),

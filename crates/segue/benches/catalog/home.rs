@@ -6,14 +6,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use segue_testkit::corpus::{Corpus, Counts};
+use segue_testkit::corpus::{Corpus, CorpusCounts};
 use tempfile::TempDir;
 
 /// A corpus on the disk.
 pub(crate) struct Written {
     directory: TempDir,
     /// What was written for each agent, by the name of its home.
-    pub(crate) counts: [(&'static str, Counts); 3],
+    pub(crate) counts: [(&'static str, CorpusCounts); 3],
 }
 
 /// The agents whose sessions both segue and fast-resume read.
@@ -29,8 +29,8 @@ impl Written {
     }
 
     /// How much there is of these agents.
-    pub(crate) fn of(&self, agents: &[&str]) -> Counts {
-        let mut all = Counts::default();
+    pub(crate) fn of(&self, agents: &[&str]) -> CorpusCounts {
+        let mut all = CorpusCounts::default();
         for (name, counts) in self.counts {
             if agents.contains(&name) {
                 all += counts;
@@ -69,7 +69,7 @@ impl Written {
 
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts {
+        let CorpusCounts {
             sessions,
             turns,
             messages,

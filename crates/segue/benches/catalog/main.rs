@@ -19,7 +19,7 @@ mod picker;
 mod ran;
 mod whole;
 
-use segue_testkit::benchmark::Extent;
+use segue_testkit::benchmark::BenchmarkMode;
 
 use home::Written;
 use peers::Peers;
@@ -27,8 +27,8 @@ use peers::Peers;
 const PARTS: [&str; 3] = ["cold", "whole", "picker"];
 
 fn main() {
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let named = |name: &str| std::env::args().any(|arg| arg == name);
     let all = !PARTS.iter().any(|part| named(part));
     let wanted = |part| all || named(part);

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use segue_testkit::benchmark::{Contestant, Extent, print_table, quantile, take_turns, verdict};
+use segue_testkit::benchmark::{Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict};
 
 use crate::home::{ALL, Home, Written};
 
@@ -25,13 +25,13 @@ const SIZE: Winsize = Winsize {
 
 const ESCAPE: char = '\u{1b}';
 
-pub(crate) fn measure(extent: Extent, corpus: &Written) {
+pub(crate) fn measure(extent: BenchmarkMode, corpus: &Written) {
     let home = corpus.home(ALL);
     let built = home.segue(&["index", "refresh"]).status().unwrap();
     assert!(built.success());
     let sessions = corpus.of(ALL).sessions;
     let mut all = [Contestant::new("segue", || first_paint(&home))];
-    take_turns(&mut all, extent.pick(31, 2));
+    measure_rounds(&mut all, extent.pick(31, 2));
     let [picker] = &all;
     print_table(
         "The picker, from the call to its first screen",
@@ -39,10 +39,10 @@ pub(crate) fn measure(extent: Extent, corpus: &Written) {
         &[[
             picker.name.clone(),
             sessions.to_string(),
-            picker.figures.len().to_string(),
+            picker.values.len().to_string(),
             format!("{:.1} ms", picker.median()),
-            format!("{:.1} ms", quantile(&picker.figures, 0.95)),
-            verdict(&format!("at most {AIM} ms"), picker.median() <= AIM),
+            format!("{:.1} ms", quantile(&picker.values, 0.95)),
+            format_verdict(&format!("at most {AIM} ms"), picker.median() <= AIM),
         ]],
     );
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use segue_testkit::benchmark::{
-    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
 };
-use segue_testkit::corpus::Texts;
+use segue_testkit::corpus::CorpusTexts;
 
 use crate::home::{BOTH_READ, Home, Written};
 use crate::peers::{Peers, Server, agentsview_command};
@@ -18,7 +18,7 @@ const AIM_FRESH: f64 = 0.3;
 
 /// Words to search for, by how frequent they are.
 fn questions() -> [(&'static str, String); 4] {
-    let texts = Texts::default();
+    let texts = CorpusTexts::default();
     let plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
     let from = |rank| (rank..).map(|rank| texts.vocabulary().word(rank));
     let word = |rank| from(rank).find(plain).unwrap().to_owned();
@@ -40,7 +40,7 @@ struct Ready<'a> {
 }
 
 /// `synced` is a home in which agentsview has its index already.
-pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers, synced: Option<Home>) {
+pub(crate) fn measure(extent: BenchmarkMode, corpus: &Written, peers: &Peers, synced: Option<Home>) {
     let ready = Ready::new(corpus, peers, synced);
     ready.check();
     let rounds = extent.pick(31, 2);
@@ -155,8 +155,8 @@ impl<'a> Ready<'a> {
         }
         // They are slow, and only there for a picture.
         let mut others = self.others(words);
-        take_turns(&mut all, rounds);
-        take_turns(&mut others, rounds.min(11));
+        measure_rounds(&mut all, rounds);
+        measure_rounds(&mut others, rounds.min(11));
         let aims = [AIM_STALE, AIM_FRESH];
         let mut rows = Vec::new();
         for (n, contestant) in all.iter().enumerate() {
@@ -185,7 +185,7 @@ impl<'a> Ready<'a> {
                 milliseconds(&mut home.command(program, &["--list", "--limit", "20", "number"]))
             }));
         }
-        take_turns(&mut all, rounds);
+        measure_rounds(&mut all, rounds);
         let mut rows = Vec::new();
         for (n, contestant) in all.iter().enumerate() {
             rows.push(row(
@@ -205,18 +205,18 @@ fn done(mut command: Command) {
 /// A contestant beside another one, if that is what it is measured by.
 fn row(contestant: &Contestant<'_>, other: Option<(&Contestant<'_>, f64)>) -> [String; 6] {
     let ratio = other.map(|(other, aim)| {
-        let ratio = Compared::by_round(contestant, other, |own, their| own / their);
+        let ratio = BenchmarkComparison::from_rounds(contestant, other, |own, their| own / their);
         (
-            ratio.cell(),
-            verdict(&format!("at most {aim}"), ratio.median <= aim),
+            ratio.format_cell(),
+            format_verdict(&format!("at most {aim}"), ratio.median <= aim),
         )
     });
     let (ratio, aim) = ratio.unwrap_or_default();
     [
         contestant.name.clone(),
-        contestant.figures.len().to_string(),
+        contestant.values.len().to_string(),
         format!("{:.1} ms", contestant.median()),
-        format!("{:.1} ms", quantile(&contestant.figures, 0.95)),
+        format!("{:.1} ms", quantile(&contestant.values, 0.95)),
         ratio,
         aim,
     ]

@@ -12,7 +12,7 @@ use segue_core::session::{Message, Part, Project, Role, Session, Title, TurnStat
 use segue_engine::{Engine, Environment};
 use segue_sqlite::SqliteStore;
 use segue_store::{AdoptedSession, AdoptedTurn, LeaseRequest, NewLeg, NewSession, Store, NativeUpdate};
-use segue_testkit::fact_sessions::{self, Did, Planted};
+use segue_testkit::fact_sessions::{self, PlantedAction, PlantedSession};
 
 /// A session to be made, and the budget that it is ten times as large as.
 #[derive(Debug, Clone, Copy)]
@@ -23,15 +23,15 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    pub(crate) fn planted(self) -> Planted {
+    pub(crate) fn planted(self) -> PlantedSession {
         // Four bytes a token or less, and a fifth more to be on the safe side.
         let bytes = usize::try_from(self.budget).unwrap() * 10 * 4 * 6 / 5;
-        fact_sessions::planted_in(crate::prose(), self.turns, bytes / self.turns, self.seed)
+        fact_sessions::build_planted_session(crate::prose(), self.turns, bytes / self.turns, self.seed)
     }
 }
 
 /// What was said in it, each message counted.
-pub(crate) fn told(session: &Planted) -> Vec<BriefTurn> {
+pub(crate) fn told(session: &PlantedSession) -> Vec<BriefTurn> {
     let turns = session.turns.iter().zip(1..);
     turns
         .map(|(turn, n)| BriefTurn {
@@ -47,13 +47,13 @@ pub(crate) fn tokens(turns: &[BriefTurn]) -> u64 {
     messages.filter_map(|message| message.tokens).sum()
 }
 
-fn messages(turn: &fact_sessions::Turn) -> Vec<Message> {
+fn messages(turn: &fact_sessions::PlantedTurn) -> Vec<Message> {
     let at = at();
     let mut messages = vec![Message::from_text(Role::User, turn.prompt.clone(), at)];
-    for (nth, did) in turn.did.iter().enumerate() {
+    for (nth, did) in turn.actions.iter().enumerate() {
         match did {
-            Did::Said(text) => messages.push(Message::from_text(Role::Assistant, text.clone(), at)),
-            Did::Called {
+            PlantedAction::Message(text) => messages.push(Message::from_text(Role::Assistant, text.clone(), at)),
+            PlantedAction::ToolCall {
                 tool,
                 args,
                 output,

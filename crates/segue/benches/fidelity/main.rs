@@ -22,7 +22,7 @@ mod score;
 mod speed;
 mod told;
 
-use segue_testkit::benchmark::Extent;
+use segue_testkit::benchmark::BenchmarkMode;
 use segue_testkit::fact_sessions::Prose;
 use tempfile::TempDir;
 
@@ -48,10 +48,10 @@ fn prose() -> Prose {
 fn main() {
     let extent = if named("--quick") {
         println!("one short session, one CLI");
-        Extent::Glance
+        BenchmarkMode::Smoke
     } else {
-        let extent = Extent::from_args();
-        extent.announce();
+        let extent = BenchmarkMode::from_args();
+        extent.print_smoke_warning();
         extent
     };
     println!("free prose: {:?}", prose());

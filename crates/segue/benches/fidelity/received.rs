@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use segue_core::brief::BriefTurn;
 use segue_core::id::SessionId;
-use segue_testkit::benchmark::Extent;
-use segue_testkit::fact_sessions::Planted;
-use segue_testkit::model::{Failure, ModelRequest, Reply, Script, Seen};
-use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+use segue_testkit::benchmark::BenchmarkMode;
+use segue_testkit::fact_sessions::PlantedSession;
+use segue_testkit::model::{StubFailure, ModelRequest, Reply, Script, TranscriptEntry};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
 
 use crate::long::{self, Size};
 use crate::score::{Score, print};
@@ -26,24 +26,24 @@ const AFTERWARDS: &str = "Please go on where you were cut off.";
 struct Way {
     provider: &'static str,
     transport: &'static str,
-    cli: Cli,
+    cli: SandboxCli,
 }
 
 const WAYS: [Way; 3] = [
     Way {
         provider: "claude",
         transport: "stream-json",
-        cli: Cli::Claude,
+        cli: SandboxCli::Claude,
     },
     Way {
         provider: "codex",
         transport: "app-server",
-        cli: Cli::Codex,
+        cli: SandboxCli::Codex,
     },
     Way {
         provider: "gemini",
         transport: "acp",
-        cli: Cli::Gemini,
+        cli: SandboxCli::Gemini,
     },
 ];
 
@@ -61,7 +61,7 @@ enum Fate {
 /// A session that is put into the store of each sandbox.
 struct Long {
     size: Size,
-    session: Planted,
+    session: PlantedSession,
     turns: Vec<BriefTurn>,
 }
 
@@ -76,7 +76,7 @@ impl Long {
     }
 }
 
-pub(crate) fn measure(extent: Extent) {
+pub(crate) fn measure(extent: BenchmarkMode) {
     let ways = &WAYS[..extent.pick(WAYS.len(), 1)];
     let sizes: Vec<Size> = extent.pick(vec![SIZES[0], SIZES[5]], vec![SIZES[0]]);
     let sessions: Vec<Long> = sizes.into_iter().map(Long::new).collect();
@@ -123,11 +123,11 @@ fn next(way: Way) -> Way {
 /// The last request that a model is asked, once all that should happen has happened.
 fn received(way: Way, long: &Long, fate: Fate) -> ModelRequest {
     let (ask, size) = (long.session.last_request.as_str(), long.size);
-    let mut script = Script::new().on(AFTERWARDS, [Reply::say("I do.")]);
+    let mut script = Script::new().with_rule(AFTERWARDS, [Reply::from_text("I do.")]);
     if matches!(fate, Fate::Killed) {
-        script = script.on(ask, [Reply::say("I begin").failing(Failure::Stall)]);
+        script = script.with_rule(ask, [Reply::from_text("I begin").with_failure(StubFailure::Stall)]);
     }
-    let sandbox = Sandbox::new(script.on("", [Reply::say("Done.")]));
+    let sandbox = Sandbox::new(script.with_rule("", [Reply::from_text("Done.")]));
     let times = match fate {
         Fate::Compacted(times) => times,
         Fate::HandedOver | Fate::Killed => 10,
@@ -136,7 +136,7 @@ fn received(way: Way, long: &Long, fate: Fate) -> ModelRequest {
     let id = id.as_str();
     let resumed = ["chat", "-p", way.provider, "--json", "--resume", id];
     let run = |args: &[&str]| {
-        let ran = Ran::of(segue(&sandbox, size, args), LIMIT);
+        let ran = CommandOutcome::run(segue(&sandbox, size, args), LIMIT);
         assert_eq!(ran.code, Some(0), "{way:?} {fate:?}: {ran:#?}");
     };
     match fate {
@@ -153,7 +153,7 @@ fn received(way: Way, long: &Long, fate: Fate) -> ModelRequest {
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = command.spawn().unwrap();
             assert!(
-                sandbox.model().wait_for_turns(1, LIMIT),
+                sandbox.model().wait_for_turn_requests(1, LIMIT),
                 "{way:?} asks nobody"
             );
             // As by SIGKILL from anybody.
@@ -162,7 +162,7 @@ fn received(way: Way, long: &Long, fate: Fate) -> ModelRequest {
             run(&[&resumed[..], &[AFTERWARDS]].concat());
         }
     }
-    sandbox.model().turns().pop().unwrap()
+    sandbox.model().turn_requests().pop().unwrap()
 }
 
 /// Puts a session into the store of a sandbox.
@@ -184,10 +184,10 @@ fn put(sandbox: &Sandbox, way: Way, long: &Long, times: usize) -> SessionId {
 fn segue(sandbox: &Sandbox, size: Size, args: &[&str]) -> Command {
     let config = sandbox.home().join("segue.toml");
     fs::write(&config, format!("budget = {}\n", size.budget)).unwrap();
-    let mut command = sandbox.program(SEGUE);
+    let mut command = sandbox.program_command(SEGUE);
     for way in WAYS {
         let named = |name: &str| format!("SEGUE_{}_{name}", way.provider.to_uppercase());
-        command.env(named("PATH"), sandbox.command(way.cli).get_program());
+        command.env(named("PATH"), sandbox.cli_command(way.cli).get_program());
         command.env(named("TRANSPORTS"), way.transport);
     }
     command
@@ -199,12 +199,12 @@ fn segue(sandbox: &Sandbox, size: Size, args: &[&str]) -> Command {
 
 /// What a request says of the conversation, without what the CLI tells its model by itself; and how long that is.
 fn said(request: &ModelRequest) -> (String, u64) {
-    let pieces = request.seen().into_iter().filter_map(|piece| match piece {
-        Seen::User(text) | Seen::Assistant(text) | Seen::Thought(text) | Seen::Result(text) => {
+    let pieces = request.transcript().into_iter().filter_map(|piece| match piece {
+        TranscriptEntry::User(text) | TranscriptEntry::Assistant(text) | TranscriptEntry::Thought(text) | TranscriptEntry::Result(text) => {
             Some(text)
         }
-        Seen::Call { input, .. } => Some(input.to_string()),
-        Seen::System(_) | Seen::Injected(_) => None,
+        TranscriptEntry::Call { input, .. } => Some(input.to_string()),
+        TranscriptEntry::System(_) | TranscriptEntry::Injected(_) => None,
     });
     let text = pieces.collect::<Vec<String>>().join("\n");
     let tokens = segue_tokens::count(&text);

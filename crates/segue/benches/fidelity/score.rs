@@ -1,7 +1,7 @@
 //! Which facts are in a text, by kind.
 
 use segue_testkit::benchmark::print_table;
-use segue_testkit::fact_sessions::{Kind, Planted};
+use segue_testkit::fact_sessions::{FactKind, PlantedSession};
 
 /// How many of how many facts were found, over some texts, and how large those were.
 #[derive(Debug, Clone, Default)]
@@ -37,13 +37,13 @@ impl Part {
 
 impl Score {
     /// Looks for the facts of a session in a text.
-    pub(crate) fn add(&mut self, session: &Planted, text: &str, tokens: u64) {
+    pub(crate) fn add(&mut self, session: &PlantedSession, text: &str, tokens: u64) {
         for fact in &session.facts {
             let found = fact.is_in(text);
-            let kind = Kind::ALL.iter().position(|kind| *kind == fact.kind);
+            let kind = FactKind::ALL.iter().position(|kind| *kind == fact.kind);
             self.of[kind.unwrap()].add(found);
             self.all.add(found);
-            if fact.free {
+            if fact.is_free_prose {
                 self.free.add(found);
             }
         }
@@ -52,8 +52,8 @@ impl Score {
     }
 
     /// Whether at least so many percent of the facts of a kind were found.
-    pub(crate) fn has(&self, kind: Kind, percent: u32) -> bool {
-        let kind = Kind::ALL.iter().position(|known| *known == kind);
+    pub(crate) fn has(&self, kind: FactKind, percent: u32) -> bool {
+        let kind = FactKind::ALL.iter().position(|known| *known == kind);
         self.of[kind.unwrap()].tenths() >= percent * 10
     }
 
@@ -70,7 +70,7 @@ impl Score {
 
 /// Prints a row for each name.
 pub(crate) fn print(title: &str, rows: &[(String, Score)]) {
-    let kinds = Kind::ALL.map(Kind::name);
+    let kinds = FactKind::ALL.map(FactKind::name);
     let [goal, directive, decision, file, attempt, pending, last] = kinds;
     let head = [
         "",

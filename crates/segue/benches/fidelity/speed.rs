@@ -7,18 +7,18 @@ use segue_core::session::{Message, Role};
 use segue_engine::MessageAuthor;
 use segue_store::{LeaseRequest, Store};
 use segue_testkit::benchmark::{
-    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
 };
 
 use crate::home;
 use crate::long::{self, Size};
 
-pub(crate) fn measure(extent: Extent) {
+pub(crate) fn measure(extent: BenchmarkMode) {
     compaction(extent);
     added(extent);
 }
 
-fn compaction(extent: Extent) {
+fn compaction(extent: BenchmarkMode) {
     let size = Size {
         turns: extent.pick(2_000, 50),
         budget: 100_000,
@@ -59,7 +59,7 @@ fn compaction(extent: Extent) {
             aim,
         ]
     };
-    let aim = verdict("at most 100 ms", quantile(&alone, 0.5) <= 100.0);
+    let aim = format_verdict("at most 100 ms", quantile(&alone, 0.5) <= 100.0);
     print_table(
         "A compaction without a model",
         ["", "turns", "tokens", "median", "90 of 100 within", "aim"],
@@ -74,7 +74,7 @@ fn compaction(extent: Extent) {
     );
 }
 
-fn added(extent: Extent) {
+fn added(extent: BenchmarkMode) {
     let size = Size {
         turns: extent.pick(1_255, 50),
         budget: 100_000,
@@ -121,9 +121,9 @@ fn added(extent: Extent) {
         Contestant::new("the store's append", append),
         Contestant::new("segue adds a message", add),
     ];
-    take_turns(&mut contestants, extent.pick(200, 2));
+    measure_rounds(&mut contestants, extent.pick(200, 2));
     let [bare, whole] = &contestants;
-    let more = Compared::by_round(whole, bare, |whole, bare| whole - bare);
+    let more = BenchmarkComparison::from_rounds(whole, bare, |whole, bare| whole - bare);
     let row = |contestant: &Contestant<'_>, more: String, aim: String| {
         [
             contestant.name.clone(),
@@ -140,8 +140,8 @@ fn added(extent: Extent) {
             row(bare, String::new(), String::new()),
             row(
                 whole,
-                more.cell(),
-                verdict("at most 2 ms", more.median <= 2.0),
+                more.format_cell(),
+                format_verdict("at most 2 ms", more.median <= 2.0),
             ),
         ],
     );

@@ -2,8 +2,8 @@
 
 use segue_core::session::SessionStatus;
 use segue_engine::Conversation;
-use segue_testkit::benchmark::{Extent, verdict};
-use segue_testkit::fact_sessions::Kind;
+use segue_testkit::benchmark::{BenchmarkMode, format_verdict};
+use segue_testkit::fact_sessions::FactKind;
 
 use crate::long::{self, Size};
 use crate::score::{Score, print};
@@ -48,7 +48,7 @@ pub(crate) const SIZES: [Size; 7] = [
     },
 ];
 
-pub(crate) fn measure(extent: Extent) {
+pub(crate) fn measure(extent: BenchmarkMode) {
     let sizes = &SIZES[..extent.pick(SIZES.len(), 1)];
     let mut ours = CHAINS.map(|times| (format!("segue, {times} compaction(s)"), Score::default()));
     let mut theirs: Vec<(String, Score)> = Vec::new();
@@ -80,10 +80,10 @@ pub(crate) fn measure(extent: Extent) {
         &rows,
     );
     let kinds = [
-        Kind::Directive,
-        Kind::File,
-        Kind::LastRequest,
-        Kind::Pending,
+        FactKind::Directive,
+        FactKind::File,
+        FactKind::LastRequest,
+        FactKind::Pending,
     ];
     println!();
     for (aim, reached) in [
@@ -101,7 +101,7 @@ pub(crate) fn measure(extent: Extent) {
             theirs.iter().all(|(_, other)| last.is_ahead_of(other)),
         ),
     ] {
-        println!("{}", verdict(aim, reached));
+        println!("{}", format_verdict(aim, reached));
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Instant;
 use jiff::Timestamp;
 use segue_agents::{AgentHost, LeashCommand, SystemFns, ProviderSettings, codex_provider, rehearsal_agent};
 use segue_testkit::benchmark::{
-    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
 };
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 
 use crate::bare::Bare;
 use crate::driven::Driven;
@@ -24,7 +24,7 @@ const WORDS: &str = "the parser fails because a bracket is missing in line seven
 /// How many turns come before the first that counts.
 const WARM_UP: usize = 3;
 
-pub(crate) fn measure(extent: Extent) {
+pub(crate) fn measure(extent: BenchmarkMode) {
     let mut rows = rehearse(extent.pick(200, 2));
     if std::env::var_os("SEGUE_CLIS").is_some() {
         rows.extend(ask_codex(extent.pick(100, 2)));
@@ -70,7 +70,7 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
         "You said: why does the parser fail?",
     );
     let sandbox = Sandbox::new(Script::new());
-    let command = sandbox.command(Cli::Codex);
+    let command = sandbox.cli_command(SandboxCli::Codex);
     let host = AgentHost {
         leash: clean_leash(&command),
         version: "0.0.0",
@@ -87,12 +87,12 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
         home: sandbox.home().join(".codex"),
         ..ProviderSettings::default()
     };
-    let mut bare = sandbox.app_server();
+    let mut bare = sandbox.start_app_server();
     let thread = bare.start_thread();
     let mut driven = Driven::start(Arc::new(codex_provider(&settings, &host)), &sandbox.project());
     let ask = || {
         let start = Instant::now();
-        let turned = bare.turn(&thread, prompt);
+        let turned = bare.run_turn(&thread, prompt);
         let took = start.elapsed();
         assert_eq!(turned.messages(), [answer]);
         took.as_secs_f64() * 1e3
@@ -131,22 +131,22 @@ fn compare(
         Contestant::new(format!("{agent}, bare client"), bare),
         Contestant::new(format!("{agent}, segue"), driven),
     ];
-    take_turns(&mut contestants, turns);
+    measure_rounds(&mut contestants, turns);
     let [bare, driven] = &contestants;
-    let added = Compared::by_round(driven, bare, |driven, bare| driven - bare);
+    let added = BenchmarkComparison::from_rounds(driven, bare, |driven, bare| driven - bare);
     let row = |contestant: &Contestant<'_>, added: String, aim: String| {
         [
             contestant.name.clone(),
-            contestant.figures.len().to_string(),
+            contestant.values.len().to_string(),
             format!("{:.2} ms", contestant.median()),
-            format!("{:.2} ms", quantile(&contestant.figures, 0.9)),
+            format!("{:.2} ms", quantile(&contestant.values, 0.9)),
             added,
             aim,
         ]
     };
-    let aim = verdict("at most 2 ms", added.median <= 2.0);
+    let aim = format_verdict("at most 2 ms", added.median <= 2.0);
     vec![
         row(bare, String::new(), String::new()),
-        row(driven, added.cell(), aim),
+        row(driven, added.format_cell(), aim),
     ]
 }

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Instant;
 
 use segue_acp::{Client, ClientEvent, SessionOptions};
-use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-pub(crate) fn measure(extent: Extent) {
+pub(crate) fn measure(extent: BenchmarkMode) {
     let rounds = extent.pick(21, 2);
     let kinds = [
         (
@@ -51,16 +51,16 @@ fn row(name: &str, many: usize, update: fn(usize) -> Value, rounds: usize) -> [S
         Contestant::new("values", || rate(many, || bare.read())),
         Contestant::new("client", || rate(many, || client.read())),
     ];
-    take_turns(&mut contestants, rounds);
+    measure_rounds(&mut contestants, rounds);
     let [bare, client] = &contestants;
-    let ratio = Compared::by_round(client, bare, |client, bare| client / bare);
+    let ratio = BenchmarkComparison::from_rounds(client, bare, |client, bare| client / bare);
     [
         name.to_owned(),
         bytes.to_string(),
         format!("{:.0}", bare.median()),
         format!("{:.0}", client.median()),
-        ratio.cell(),
-        verdict("at least 0.5", ratio.median >= 0.5),
+        ratio.format_cell(),
+        format_verdict("at least 0.5", ratio.median >= 0.5),
     ]
 }
 

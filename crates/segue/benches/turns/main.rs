@@ -17,15 +17,15 @@ mod driven;
 mod events;
 mod memory;
 
-use segue_testkit::benchmark::Extent;
+use segue_testkit::benchmark::BenchmarkMode;
 use tempfile::TempDir;
 
 /// The binary as built; it is the rehearsal agent and the leash, too.
 const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 
 fn main() {
-    let extent = Extent::from_args();
-    extent.announce();
+    let extent = BenchmarkMode::from_args();
+    extent.print_smoke_warning();
     let named = |name: &str| std::env::args().any(|arg| arg == name);
     let all = !["added", "memory", "events"].iter().any(|name| named(name));
     if all || named("added") {

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use segue_testkit::benchmark::{Extent, print_table, verdict};
+use segue_testkit::benchmark::{BenchmarkMode, print_table, format_verdict};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ struct Ran {
     took: Duration,
 }
 
-pub(crate) fn measure(extent: Extent) {
+pub(crate) fn measure(extent: BenchmarkMode) {
     let long = extent.pick(100, 3);
     let rows = [
         row("--events", 1, true),
@@ -40,7 +40,7 @@ fn row(form: &str, megabytes: u64, has_aim: bool) -> [String; 5] {
     let Ran { peak_kib, took } = run(&mut segue(&home, &["chat", form, &prompt]));
     check(&home, megabytes);
     let tenths = peak_kib * 1024 / 100_000;
-    let aim = verdict("at most 64 MB", peak_kib * 1024 <= 64_000_000);
+    let aim = format_verdict("at most 64 MB", peak_kib * 1024 <= 64_000_000);
     [
         format!("segue chat {form}"),
         megabytes.to_string(),

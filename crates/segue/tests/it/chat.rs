@@ -2,32 +2,32 @@
 
 use insta::assert_snapshot;
 
-use crate::{count_sessions, world};
+use crate::{count_sessions, new_test_home};
 
 #[test]
-fn a_first_turn_streams_the_answer_and_says_who_gave_it() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "hello there"]), @"
+fn a_first_turn_streams_the_answer_and_reports_the_chosen_agent() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "hello there"]), @"
     You said: hello there
     This is where our conversation begins.
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     --- exit 0
     ");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn the_next_turn_goes_on_where_the_last_one_stopped() {
-    let world = world();
-    let first = world.json(["chat", "--json", "the password is swordfish"]);
+fn the_next_turn_resumes_the_native_session() {
+    let home = new_test_home();
+    let first = home.run_segue_json(["chat", "--json", "the password is swordfish"]);
     let id = first["session_id"].as_str().unwrap();
-    assert_snapshot!(world.segue(["chat", "--resume", id, "what was it?"]), @"
+    assert_snapshot!(home.run_segue(["chat", "--resume", id, "what was it?"]), @"
     You said: what was it?
     This is turn 2 of our conversation; before this you said: the password is swordfish
     --- exit 0
     ");
-    let third = world.json(["chat", "--json", "--continue", "and now?"]);
+    let third = home.run_segue_json(["chat", "--json", "--continue", "and now?"]);
     assert_eq!(third["session_id"], id);
     assert_eq!(
         (third["turn"].as_u64(), third["leg"].as_u64()),
@@ -37,19 +37,19 @@ fn the_next_turn_goes_on_where_the_last_one_stopped() {
 }
 
 #[test]
-fn the_json_of_a_turn_has_its_documented_shape() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "--json", "rehearse: think hm; tool; say all done"]), @r#"
+fn the_json_of_a_turn_has_the_documented_shape() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "--json", "rehearse: think hm; tool; say all done"]), @r#"
     {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other was found on this machine"],"error":null}
     --- exit 0
     "#);
 }
 
 #[test]
-fn events_come_one_a_line_and_end_with_the_result() {
-    let world = world();
+fn events_are_printed_one_per_line_and_end_with_the_result() {
+    let home = new_test_home();
     let script = "rehearse: think hm; unknown; ask; say done";
-    assert_snapshot!(world.segue(["chat", "--events", "--permissions", "allow-edits", script]), @r#"
+    assert_snapshot!(home.run_segue(["chat", "--events", "--permissions", "allow-edits", script]), @r#"
     {"event":"began","session_id":"[SESSION]","turn":1}
     {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"}
     {"event":"opened","provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh"}
@@ -74,16 +74,16 @@ fn events_come_one_a_line_and_end_with_the_result() {
 }
 
 #[test]
-fn a_prompt_comes_from_standard_input() {
-    let world = world();
-    let output = world.segue_with_input(["chat", "-"], "-rf is how it starts\nand more".as_bytes());
+fn a_prompt_is_read_from_standard_input() {
+    let home = new_test_home();
+    let output = home.run_segue_with_input(["chat", "-"], "-rf is how it starts\nand more".as_bytes());
     assert!(
         output
             .stdout
             .starts_with("You said: -rf is how it starts\n"),
         "{output}"
     );
-    let output = world.segue_with_input(["chat"], b"no dash needed");
+    let output = home.run_segue_with_input(["chat"], b"no dash needed");
     assert!(
         output.stdout.starts_with("You said: no dash needed\n"),
         "{output}"
@@ -91,38 +91,38 @@ fn a_prompt_comes_from_standard_input() {
 }
 
 #[test]
-fn a_prompt_that_can_not_be_sent_is_refused_and_changes_nothing() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", ""]), @"
+fn an_invalid_prompt_is_refused_and_creates_no_session() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", ""]), @"
     --- stderr
     error: the prompt is empty
     hint: write in it what you want to say
     --- exit 2
     ");
-    assert_snapshot!(world.segue_with_input(["chat", "-"], b" \n"), @"
+    assert_snapshot!(home.run_segue_with_input(["chat", "-"], b" \n"), @"
     --- stderr
     error: the prompt is empty
     hint: standard input held nothing; pipe the prompt, or write it as an argument
     --- exit 2
     ");
-    assert_snapshot!(world.segue_with_input(["chat", "-"], b"a\0b"), @"
+    assert_snapshot!(home.run_segue_with_input(["chat", "-"], b"a\0b"), @"
     --- stderr
     error: the prompt contains a NUL character, which no agent can take
     --- exit 2
     ");
-    assert_snapshot!(world.segue_with_input(["chat", "-"], b"\xff\xfe"), @"
+    assert_snapshot!(home.run_segue_with_input(["chat", "-"], b"\xff\xfe"), @"
     --- stderr
     error: standard input is not valid UTF-8 (at byte 0); nothing was sent
     hint: `iconv -f LATIN1 -t UTF-8` makes it so; or name the file in the prompt
     --- exit 2
     ");
-    assert_eq!(count_sessions(&world), 0);
+    assert_eq!(count_sessions(&home), 0);
 }
 
 #[test]
 fn resume_and_continue_exclude_each_other() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--continue", "hi"]), @"
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--continue", "hi"]), @"
     --- stderr
     error: the argument '--resume <ID>' cannot be used with '--continue'
 
@@ -134,9 +134,9 @@ fn resume_and_continue_exclude_each_other() {
 }
 
 #[test]
-fn continuing_without_a_session_starts_one_and_says_so() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "--continue", "hi"]), @"
+fn continuing_without_a_session_starts_one_and_reports_it() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "--continue", "hi"]), @"
     You said: hi
     This is where our conversation begins.
     --- stderr
@@ -144,47 +144,47 @@ fn continuing_without_a_session_starts_one_and_says_so() {
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]).code.unwrap(), @"0");
+    assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hi"]).code.unwrap(), @"0");
 }
 
 #[test]
-fn notices_in_the_same_pipe_begin_on_a_line_of_their_own() {
-    let world = world();
-    let both = format!(
+fn notices_in_a_shared_pipe_begin_on_their_own_line() {
+    let home = new_test_home();
+    let script = format!(
         "exec {} chat --permissions deny 'rehearse: say no end; ask; say so' 2>&1",
         env!("CARGO_BIN_EXE_segue")
     );
-    let output = world.program("sh").args(["-c", &both]).output().unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("\nsegue: refused"), "{shown}");
+    let output = home.program_command("sh").args(["-c", &script]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\nsegue: refused"), "{text}");
 }
 
 #[test]
-fn resuming_what_is_not_there_starts_nothing() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "--resume", "20200101_000000_aaaa", "hi"]), @r#"
+fn resuming_an_unknown_session_starts_none() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "--resume", "20200101_000000_aaaa", "hi"]), @r#"
     --- stderr
     error: no session matches "[SESSION]"
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
+    assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
     {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","hints":["`segue session list --all` shows every session there is"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 1
     "#);
-    assert_eq!(count_sessions(&world), 0);
+    assert_eq!(count_sessions(&home), 0);
 }
 
 #[test]
 fn an_unknown_provider_is_refused() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "-p", "hal9000", "hi"]), @"
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "-p", "hal9000", "hi"]), @"
     --- stderr
     error: provider hal9000 can't be driven by this segue
     hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["chat", "-p", "../x", "hi"]), @"
+    assert_snapshot!(home.run_segue(["chat", "-p", "../x", "hi"]), @"
     --- stderr
     error: invalid value '../x' for '--provider <NAME>': a provider name may not contain '/'
 
@@ -194,8 +194,8 @@ fn an_unknown_provider_is_refused() {
 }
 
 #[test]
-fn permissions_follow_the_policy() {
-    let world = world();
+fn permission_requests_follow_the_policy() {
+    let home = new_test_home();
     let cases = [
         ("ask", "I was not allowed to edit the notes. "),
         ("allow-reads", "I was not allowed to edit the notes. "),
@@ -204,16 +204,16 @@ fn permissions_follow_the_policy() {
         ("deny", "I was not allowed to edit the notes. "),
     ];
     for (policy, text) in cases {
-        let turn = world.json(["chat", "--json", "--permissions", policy, "rehearse: ask"]);
+        let turn = home.run_segue_json(["chat", "--json", "--permissions", policy, "rehearse: ask"]);
         assert_eq!(turn["text"], text, "{policy}");
         assert_eq!(turn["stop"], "finished");
     }
 }
 
 #[test]
-fn piped_output_carries_no_colour_and_no_progress() {
-    let world = world();
-    let output = world.segue([
+fn piped_output_has_no_colour_and_no_progress() {
+    let home = new_test_home();
+    let output = home.run_segue([
         "chat",
         "rehearse: slow 400ms; say one two; think so; tool; say three",
     ]);
@@ -227,9 +227,9 @@ fn piped_output_carries_no_colour_and_no_progress() {
 }
 
 #[test]
-fn what_an_agent_prints_besides_the_protocol_does_not_stop_it() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "rehearse: garbage; bad-utf8; unknown; say still here"]), @r#"
+fn agent_output_outside_the_protocol_does_not_stop_the_turn() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "rehearse: garbage; bad-utf8; unknown; say still here"]), @r#"
     before � after
     still here
     --- stderr
@@ -237,8 +237,8 @@ fn what_an_agent_prints_besides_the_protocol_does_not_stop_it() {
     segue: the agent printed something that is not the protocol: "this is not a message"
     --- exit 0
     "#);
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    let parts = shown["turns"][0]["messages"].to_string();
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    let parts = transcript["turns"][0]["messages"].to_string();
     assert!(parts.contains("before \u{fffd} after"), "{parts}");
     assert!(
         parts.contains("hologram"),
@@ -247,70 +247,70 @@ fn what_an_agent_prints_besides_the_protocol_does_not_stop_it() {
 }
 
 #[test]
-fn an_answer_that_is_too_long_for_one_piece_is_kept_whole() {
-    let world = world();
-    let events = world
-        .segue(["chat", "--events", "rehearse: stream 3mb"])
+fn an_answer_longer_than_one_chunk_is_stored_completely() {
+    let home = new_test_home();
+    let events = home
+        .run_segue(["chat", "--events", "rehearse: stream 3mb"])
         .stdout;
     let events: Vec<serde_json::Value> = events
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let told: String = events
+    let streamed_text: String = events
         .iter()
         .filter(|event| event["event"] == "text")
         .map(|event| event["text"].as_str().unwrap())
         .collect();
-    assert_eq!(told.len(), 3_000_000);
+    assert_eq!(streamed_text.len(), 3_000_000);
     let result = events.last().unwrap();
     assert_eq!(
         (&result["event"], &result["stop"]),
         (&"result".into(), &"finished".into())
     );
     assert!(result["text"].is_null(), "what was told is not told again");
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    let messages = shown["turns"][0]["messages"].as_array().unwrap();
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    let messages = transcript["turns"][0]["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[1]["complete"], true);
-    assert!(messages[1]["parts"][0]["text"] == told.as_str());
-    let whole = world.json(["chat", "--json", "rehearse: stream 3mb"]);
-    assert!(whole["text"] == told.as_str());
+    assert!(messages[1]["parts"][0]["text"] == streamed_text.as_str());
+    let turn = home.run_segue_json(["chat", "--json", "rehearse: stream 3mb"]);
+    assert!(turn["text"] == streamed_text.as_str());
 }
 
 #[test]
-fn the_agent_may_name_the_session_and_the_user_has_the_last_word() {
-    let world = world();
+fn a_title_by_the_user_overrides_a_title_by_the_agent() {
+    let home = new_test_home();
     let title = || {
-        let list = world.json(["session", "list", "--json"]);
+        let list = home.run_segue_json(["session", "list", "--json"]);
         (list[0]["title"].clone(), list[0]["title_from"].clone())
     };
-    let _ = world.segue(["chat", "rehearse: say hi"]);
+    let _ = home.run_segue(["chat", "rehearse: say hi"]);
     assert_eq!(title(), ("rehearse: say hi".into(), "prompt".into()));
-    let _ = world.segue(["chat", "--continue", "rehearse: title Greetings"]);
+    let _ = home.run_segue(["chat", "--continue", "rehearse: title Greetings"]);
     assert_eq!(title(), ("Greetings".into(), "model".into()));
-    let _ = world.segue(["session", "rename", "latest", "My own name"]);
-    let _ = world.segue(["chat", "--continue", "rehearse: title Something else"]);
+    let _ = home.run_segue(["session", "rename", "latest", "My own name"]);
+    let _ = home.run_segue(["chat", "--continue", "rehearse: title Something else"]);
     assert_eq!(title(), ("My own name".into(), "user".into()));
 }
 
 #[test]
-fn who_misses_a_word_is_told_where_it_is() {
-    let world = world();
-    for (typed, meant) in [("list", "session list"), ("search", "session search")] {
-        let output = world.segue([typed, "milk"]);
+fn a_misplaced_subcommand_gets_a_suggestion() {
+    let home = new_test_home();
+    for (typed, suggestion) in [("list", "session list"), ("search", "session search")] {
+        let output = home.run_segue([typed, "milk"]);
         assert_eq!(output.code, Some(2), "{output}");
-        assert!(output.stderr.contains(&format!("'{meant}'")), "{output}");
+        assert!(output.stderr.contains(&format!("'{suggestion}'")), "{output}");
     }
-    let alone = world.segue::<&str>([]);
-    assert_eq!(alone.code, Some(2), "{alone}");
-    let last = alone.stderr.lines().last().unwrap();
-    assert!(last.contains("needs a terminal"), "{alone}");
+    let no_args_output = home.run_segue::<&str>([]);
+    assert_eq!(no_args_output.code, Some(2), "{no_args_output}");
+    let last_line = no_args_output.stderr.lines().last().unwrap();
+    assert!(last_line.contains("needs a terminal"), "{no_args_output}");
 }
 
 #[test]
-fn help_teaches() {
-    let world = world();
-    assert_snapshot!(world.segue(["--help"]), @r#"
+fn help_shows_commands_examples_and_exit_codes() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["--help"]), @r#"
     The session layer for AI coding agents: sessions that outlive the agent's process.
 
     segue drives an agent, writes down every turn before and while it happens, and goes on where it was
@@ -356,9 +356,9 @@ fn help_teaches() {
 }
 
 #[test]
-fn help_of_a_command_teaches_as_well() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "--help"]), @r#"
+fn help_of_chat_shows_options_and_examples() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "--help"]), @r#"
     Say one thing to an agent and stream its answer
 
     The prompt is on the disk before it is sent, and the answer as it comes. A new session is started
@@ -456,10 +456,10 @@ fn help_of_a_command_teaches_as_well() {
 }
 
 #[test]
-fn completions_are_made_for_each_shell() {
-    let world = world();
+fn completions_are_generated_for_each_shell() {
+    let home = new_test_home();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = world.segue(["completions", shell]);
+        let output = home.run_segue(["completions", shell]);
         assert_eq!(output.code, Some(0));
         assert!(output.stdout.contains("segue"), "{shell}");
     }

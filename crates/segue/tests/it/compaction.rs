@@ -5,107 +5,107 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
-use segue_testkit::{Output, World};
+use segue_testkit::{ProgramOutput, TestHome};
 use serde_json::Value;
 
-use crate::world;
+use crate::new_test_home;
 
-fn chat(world: &World, args: &[&str]) -> String {
-    let said = world.json([&["chat", "--json"], args].concat());
-    said["session_id"].as_str().unwrap().to_owned()
+fn run_chat(home: &TestHome, args: &[&str]) -> String {
+    let turn = home.run_segue_json([&["chat", "--json"], args].concat());
+    turn["session_id"].as_str().unwrap().to_owned()
 }
 
 /// A world whose native sessions hold little.
-fn small() -> World {
-    let world = world();
-    fs::write(world.project().join("segue.toml"), "budget = 4000\n").unwrap();
-    world
+fn home_with_small_budget() -> TestHome {
+    let home = new_test_home();
+    fs::write(home.project().join("segue.toml"), "budget = 4000\n").unwrap();
+    home
 }
 
 /// A session with something to sum up.
-fn talked(world: &World) -> String {
-    let id = chat(world, &["Never push to main. Please build the login form."]);
+fn create_compactable_session(home: &TestHome) -> String {
+    let id = run_chat(home, &["Never push to main. Please build the login form."]);
     let more =
         "rehearse: say I decided to use tokens, because cookies leak. Still to do: the docs.";
-    chat(world, &["--resume", &id, more])
+    run_chat(home, &["--resume", &id, more])
 }
 
-/// Runs `edit` with an editor that does this to its file.
-fn edit(world: &World, id: &str, script: &str) -> Output {
-    let editor = world.path().join("editor");
+/// Runs `edit_checkpoint` with an editor that does this to its file.
+fn edit_checkpoint(home: &TestHome, id: &str, script: &str) -> ProgramOutput {
+    let editor = home.path().join("editor");
     fs::write(&editor, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&editor, fs::Permissions::from_mode(0o700)).unwrap();
-    let mut command = world.command(["session", "checkpoint", id, "edit"]);
+    let mut command = home.segue_command(["session", "checkpoint", id, "edit"]);
     command.env("EDITOR", &editor);
-    Output::from(&command.output().unwrap(), world)
+    ProgramOutput::from_std(&command.output().unwrap(), home)
 }
 
 /// The texts of a checkpoint.
-fn texts(checkpoint: &Value) -> Vec<&str> {
+fn item_texts(checkpoint: &Value) -> Vec<&str> {
     let items = checkpoint["items"].as_array().unwrap();
     let texts = items.iter().map(|item| item["text"].as_str().unwrap());
     texts.collect()
 }
 
 #[test]
-fn what_it_would_come_to_is_shown_and_then_done() {
-    let world = world();
-    let id = talked(&world);
-    let before = world.json(["session", "info", "--json", &id]);
-    let plan = world.json(["session", "compact", &id, "--dry-run", "--json"]);
+fn a_compaction_does_what_its_dry_run_showed() {
+    let home = new_test_home();
+    let id = create_compactable_session(&home);
+    let before = home.run_segue_json(["session", "info", "--json", &id]);
+    let plan = home.run_segue_json(["session", "compact", &id, "--dry-run", "--json"]);
     assert_eq!(plan["dry_run"], true);
     assert_eq!(
         (&plan["version"], &plan["turns"]),
         (&Value::Null, &2.into())
     );
-    assert_eq!(world.json(["session", "info", "--json", &id]), before);
+    assert_eq!(home.run_segue_json(["session", "info", "--json", &id]), before);
 
-    let done = world.json(["session", "compact", "--json"]);
-    assert_eq!((&done["version"], &done["covers"]), (&1.into(), &2.into()));
+    let outcome = home.run_segue_json(["session", "compact", "--json"]);
+    assert_eq!((&outcome["version"], &outcome["covers"]), (&1.into(), &2.into()));
     assert_eq!(
-        done["items"], plan["items"],
+        outcome["items"], plan["items"],
         "what was shown is what is done"
     );
-    assert_snapshot!(world.segue(["session", "compact", &id]), @"
+    assert_snapshot!(home.run_segue(["session", "compact", &id]), @"
     [SESSION]: nothing was said since it was summed up last, no changes made
     --- exit 0
     ");
-    let info = world.json(["session", "info", "--json", &id]);
+    let info = home.run_segue_json(["session", "info", "--json", &id]);
     assert_eq!(info["legs"][0]["ended_why"], "compacted", "{info:#}");
-    let next = world.json(["chat", "--json", "--resume", &id, "go on"]);
+    let next = home.run_segue_json(["chat", "--json", "--resume", &id, "go on"]);
     assert_eq!(next["opened"], "briefed", "{next:#}");
 }
 
 /// What a person writes, so that it is known what it says.
-const WRITTEN: &str = "printf '%s\\n' 'Goal:' '- ship the login form' 'Rules of the user:' \
+const CHECKPOINT_EDITOR_SCRIPT: &str = "printf '%s\\n' 'Goal:' '- ship the login form' 'Rules of the user:' \
     '- [pinned] never push to main' 'Decided:' '- tokens, because cookies leak' 'Done:' '- the form' \
     'Still to do:' '- docs' '- tests' 'Files:' '- src/login.rs: created' 'In the way:' '- the CI is down' > \"$1\"";
 
 #[test]
-fn a_checkpoint_is_readable_at_a_glance() {
-    let world = world();
-    let id = talked(&world);
-    assert_snapshot!(world.segue(["session", "checkpoint", &id]), @"
+fn a_checkpoint_is_shown_with_its_items_grouped_by_kind() {
+    let home = new_test_home();
+    let id = create_compactable_session(&home);
+    assert_snapshot!(home.run_segue(["session", "checkpoint", &id]), @"
     --- stderr
     error: session [SESSION] has no checkpoint yet
     hint: `segue session compact [SESSION]` makes one
     --- exit 1
     ");
-    assert_snapshot!(world.segue(["session", "checkpoint", &id, "list"]), @"
+    assert_snapshot!(home.run_segue(["session", "checkpoint", &id, "list"]), @"
     [SESSION] has no checkpoint yet; `segue session compact [SESSION]` makes one
     --- exit 0
     ");
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    assert_eq!(edit(&world, &id, WRITTEN).code, Some(0));
-    let shown = world.segue(["session", "checkpoint", &id]).to_string();
-    let newest = world.segue(["session", "checkpoint"]).to_string();
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    assert_eq!(edit_checkpoint(&home, &id, CHECKPOINT_EDITOR_SCRIPT).code, Some(0));
+    let text = home.run_segue(["session", "checkpoint", &id]).to_string();
+    let newest = home.run_segue(["session", "checkpoint"]).to_string();
     assert_eq!(
-        newest, shown,
+        newest, text,
         "the newest session is meant if none is named"
     );
     // Which numbers are free depends on what was found in the record.
-    let unnumbered = shown.lines().map(|line| match line.split_at_checked(4) {
-        Some((number, rest)) if number.starts_with("  ") => format!("   N{rest}\n"),
+    let unnumbered = text.lines().map(|line| match line.split_at_checked(4) {
+        Some((number, remainder)) if number.starts_with("  ") => format!("   N{remainder}\n"),
         _ => format!("{line}\n"),
     });
     assert_snapshot!(unnumbered.collect::<String>(), @"
@@ -139,7 +139,7 @@ fn a_checkpoint_is_readable_at_a_glance() {
        N  src/login.rs: created  (turn 2, by you)
     --- exit 0
     ");
-    let earlier = world.segue(["session", "checkpoint", &id, "show", "1"]);
+    let earlier = home.run_segue(["session", "checkpoint", &id, "show", "1"]);
     assert!(
         earlier
             .stdout
@@ -149,39 +149,39 @@ fn a_checkpoint_is_readable_at_a_glance() {
 }
 
 #[test]
-fn versions_are_pinned_compared_and_restored() {
-    let world = world();
-    let id = talked(&world);
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    assert_eq!(edit(&world, &id, WRITTEN).code, Some(0));
-    let checkpoint = |args: &[&str]| world.segue([&["session", "checkpoint", &id], args].concat());
-    let shown = || world.json(["session", "checkpoint", &id, "--json"]);
-    let items = shown()["items"].as_array().unwrap().clone();
+fn items_are_pinned_and_versions_compared_and_restored() {
+    let home = new_test_home();
+    let id = create_compactable_session(&home);
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    assert_eq!(edit_checkpoint(&home, &id, CHECKPOINT_EDITOR_SCRIPT).code, Some(0));
+    let run_checkpoint = |args: &[&str]| home.run_segue([&["session", "checkpoint", &id], args].concat());
+    let checkpoint_json = || home.run_segue_json(["session", "checkpoint", &id, "--json"]);
+    let items = checkpoint_json()["items"].as_array().unwrap().clone();
     let docs = items.iter().find(|item| item["text"] == "docs").unwrap();
     let docs = docs["id"].to_string();
     let pinned = || {
-        let items = shown()["items"].as_array().unwrap().clone();
+        let items = checkpoint_json()["items"].as_array().unwrap().clone();
         let pinned = items.into_iter().filter(|item| item["pinned"] == true);
         pinned.map(|item| item["text"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(checkpoint(&["pin", &docs]).code, Some(0));
+    assert_eq!(run_checkpoint(&["pin", &docs]).code, Some(0));
     assert_eq!(pinned(), ["never push to main", "docs"]);
-    let diff = world.json(["session", "checkpoint", &id, "diff", "2", "3", "--json"]);
+    let diff = home.run_segue_json(["session", "checkpoint", &id, "diff", "2", "3", "--json"]);
     assert_eq!(
         (diff["gone"].as_array(), diff["added"].as_array()),
         (Some(&vec![]), Some(&vec![]))
     );
     assert_eq!(diff["changed"][0]["after"]["text"], "docs");
     assert!(
-        checkpoint(&["diff", "2", "3"])
+        run_checkpoint(&["diff", "2", "3"])
             .stdout
             .starts_with("from checkpoint 2 to 3: 0 gone, 1 changed, 0 added\n- Still to do: docs")
     );
-    assert_eq!(checkpoint(&["unpin", &docs]).code, Some(0));
+    assert_eq!(run_checkpoint(&["unpin", &docs]).code, Some(0));
     assert_eq!(pinned(), ["never push to main"]);
-    assert_eq!(checkpoint(&["restore", "3"]).code, Some(0));
+    assert_eq!(run_checkpoint(&["restore", "3"]).code, Some(0));
     assert_eq!(pinned(), ["never push to main", "docs"]);
-    let list = world.json(["session", "checkpoint", &id, "list", "--json"]);
+    let list = home.run_segue_json(["session", "checkpoint", &id, "list", "--json"]);
     let list: Vec<_> = list
         .as_array()
         .unwrap()
@@ -194,7 +194,7 @@ fn versions_are_pinned_compared_and_restored() {
             )
         })
         .collect();
-    let row = |n, why: &str, place: &str| (n, why.to_owned(), place.to_owned());
+    let row = |n, reason: &str, status: &str| (n, reason.to_owned(), status.to_owned());
     assert_eq!(
         list,
         [
@@ -205,187 +205,187 @@ fn versions_are_pinned_compared_and_restored() {
             row(5, "restored", "in_force"),
         ]
     );
-    let listed = checkpoint(&["list"]);
+    let listed = run_checkpoint(&["list"]);
     assert_eq!(listed.stdout.lines().count(), 7, "{listed}");
     assert!(listed.stdout.contains("\n*  5  1-2 "), "{listed}");
-    assert_snapshot!(checkpoint(&["pin", "999"]), @"
+    assert_snapshot!(run_checkpoint(&["pin", "999"]), @"
     --- stderr
     error: checkpoint 5 has no item 999
     hint: nothing was changed; `segue session checkpoint [SESSION] show --all` lists all items with their numbers
     --- exit 2
     ");
-    assert_snapshot!(checkpoint(&["restore", "9"]), @"
+    assert_snapshot!(run_checkpoint(&["restore", "9"]), @"
     --- stderr
     error: session [SESSION] has no checkpoint 9
     hint: `segue session checkpoint [SESSION] list` shows them
     --- exit 2
     ");
-    assert_eq!(shown()["version"], 5);
+    assert_eq!(checkpoint_json()["version"], 5);
 }
 
 #[test]
-fn a_checkpoint_is_edited_and_what_is_wrong_changes_nothing() {
-    let world = world();
-    let id = talked(&world);
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    let shown = || world.json(["session", "checkpoint", &id, "--json"]);
-    let before = shown();
-    let edited = edit(
-        &world,
+fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
+    let home = new_test_home();
+    let id = create_compactable_session(&home);
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    let checkpoint_json = || home.run_segue_json(["session", "checkpoint", &id, "--json"]);
+    let before = checkpoint_json();
+    let edited = edit_checkpoint(
+        &home,
         &id,
         "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"",
     );
     assert_eq!(edited.code, Some(0), "{edited}");
-    let after = shown();
+    let after = checkpoint_json();
     assert_eq!(
         (&after["version"], &after["why"]),
         (&2.into(), &"edited".into())
     );
-    assert_eq!(texts(&after).len(), texts(&before).len() + 1);
-    assert!(texts(&after).contains(&"ask Ada"), "{after:#}");
-    assert_snapshot!(edit(&world, &id, ":"), @"
+    assert_eq!(item_texts(&after).len(), item_texts(&before).len() + 1);
+    assert!(item_texts(&after).contains(&"ask Ada"), "{after:#}");
+    assert_snapshot!(edit_checkpoint(&home, &id, ":"), @"
     that is so already, no changes made; checkpoint 2 is in force
     --- exit 0
     ");
 
-    let wrong = edit(&world, &id, "printf 'Goals:\\n- [77] what\\n' >> \"$1\"");
-    assert_eq!(wrong.code, Some(2), "{wrong}");
-    assert!(wrong.stderr.contains("\"Goals:\" is neither"), "{wrong}");
-    assert!(wrong.stderr.contains("there is no item 77"), "{wrong}");
-    assert_eq!(shown(), after);
+    let invalid = edit_checkpoint(&home, &id, "printf 'Goals:\\n- [77] what\\n' >> \"$1\"");
+    assert_eq!(invalid.code, Some(2), "{invalid}");
+    assert!(invalid.stderr.contains("\"Goals:\" is neither"), "{invalid}");
+    assert!(invalid.stderr.contains("there is no item 77"), "{invalid}");
+    assert_eq!(checkpoint_json(), after);
     // What was written is not lost by it.
-    let left = world.home().join(format!("edit-{id}-2.txt"));
-    let mode = fs::metadata(&left).unwrap().permissions().mode();
+    let draft = home.segue_home().join(format!("edit-{id}-2.txt"));
+    let mode = fs::metadata(&draft).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it is for nobody else's eyes");
-    let mended = "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
+    let corrected_script = "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
          [ \"$found\" ] || exit 9
          printf 'Goal:\\n- ship\\n' > \"$1\"";
-    let again = edit(&world, &id, mended);
-    assert_eq!(again.code, Some(0), "{again}");
+    let second_edit = edit_checkpoint(&home, &id, corrected_script);
+    assert_eq!(second_edit.code, Some(0), "{second_edit}");
     assert!(
-        again.stderr.contains("going on with what was left in"),
-        "{again}"
+        second_edit.stderr.contains("going on with what was left in"),
+        "{second_edit}"
     );
-    assert!(!left.exists());
-    assert_eq!(texts(&shown()), ["ship"]);
+    assert!(!draft.exists());
+    assert_eq!(item_texts(&checkpoint_json()), ["ship"]);
 
-    let left = world.home().join(format!("edit-{id}-3.txt"));
-    let failed = edit(&world, &id, "echo '- more' >> \"$1\"; exit 3");
+    let draft = home.segue_home().join(format!("edit-{id}-3.txt"));
+    let failed = edit_checkpoint(&home, &id, "echo '- more' >> \"$1\"; exit 3");
     assert_eq!(failed.code, Some(1), "{failed}");
     assert!(failed.stderr.contains("what you wrote is in"), "{failed}");
-    assert!(left.exists());
-    let _ = fs::remove_file(&left);
+    assert!(draft.exists());
+    let _ = fs::remove_file(&draft);
     // Nobody wrote anything: there is nothing to go on with.
-    let failed = edit(&world, &id, "exit 3");
+    let failed = edit_checkpoint(&home, &id, "exit 3");
     assert_eq!(failed.code, Some(1), "{failed}");
     assert!(
         failed.stderr.ends_with("hint: nothing was changed\n"),
         "{failed}"
     );
-    assert!(!left.exists());
+    assert!(!draft.exists());
     // Some editors empty a file by failing: the next one is offered the checkpoint, and not nothing.
-    let emptied = edit(&world, &id, ": > \"$1\"");
+    let emptied = edit_checkpoint(&home, &id, ": > \"$1\"");
     assert_snapshot!(emptied, @"
     --- stderr
     error: nothing is left of it
     hint: nothing was changed; the next `edit` begins anew
     --- exit 2
     ");
-    assert!(!left.exists());
-    let garbled = edit(&world, &id, "printf 'Goal:\\n- sh\\377p\\n' > \"$1\"");
+    assert!(!draft.exists());
+    let garbled = edit_checkpoint(&home, &id, "printf 'Goal:\\n- sh\\377p\\n' > \"$1\"");
     assert_eq!(garbled.code, Some(1), "{garbled}");
     assert!(garbled.stderr.contains("what you wrote is in"), "{garbled}");
-    let _ = fs::remove_file(&left);
-    let mut command = world.command(["session", "checkpoint", &id, "edit"]);
+    let _ = fs::remove_file(&draft);
+    let mut command = home.segue_command(["session", "checkpoint", &id, "edit"]);
     command.env("EDITOR", "/nowhere/editor --wait");
-    let nobody = Output::from(&command.output().unwrap(), &world);
+    let without_editor = ProgramOutput::from_std(&command.output().unwrap(), &home);
     assert!(
-        nobody
+        without_editor
             .stderr
             .contains("set $VISUAL or $EDITOR to an editor"),
-        "{nobody}"
+        "{without_editor}"
     );
-    assert!(!left.exists());
+    assert!(!draft.exists());
 }
 
 #[test]
-fn a_draft_of_an_earlier_version_takes_nothing_from_a_later_one() {
-    let world = world();
-    let id = talked(&world);
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    let written = "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"";
-    let left = edit(&world, &id, &format!("{written}; exit 3"));
-    assert_eq!(left.code, Some(1), "{left}");
-    chat(&world, &["--resume", &id, "Never use tabs in src/form.rs."]);
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    let shown = || world.json(["session", "checkpoint", &id, "--json"]);
-    let before = shown();
-    let edited = edit(&world, &id, ":");
+fn a_draft_of_an_earlier_version_removes_no_item_of_a_later_one() {
+    let home = new_test_home();
+    let id = create_compactable_session(&home);
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    let script = "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"";
+    let failed = edit_checkpoint(&home, &id, &format!("{script}; exit 3"));
+    assert_eq!(failed.code, Some(1), "{failed}");
+    run_chat(&home, &["--resume", &id, "Never use tabs in src/form.rs."]);
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    let checkpoint_json = || home.run_segue_json(["session", "checkpoint", &id, "--json"]);
+    let before = checkpoint_json();
+    let edited = edit_checkpoint(&home, &id, ":");
     assert_eq!(edited.code, Some(0), "{edited}");
     assert!(
         edited.stderr.contains("what is new in checkpoint 2 stays"),
         "{edited}"
     );
-    let after = shown();
-    assert!(texts(&after).contains(&"ask Ada"), "{after:#}");
-    for text in texts(&before) {
-        assert!(texts(&after).contains(&text), "{text}: {after:#}");
+    let after = checkpoint_json();
+    assert!(item_texts(&after).contains(&"ask Ada"), "{after:#}");
+    for text in item_texts(&before) {
+        assert!(item_texts(&after).contains(&text), "{text}: {after:#}");
     }
 }
 
 /// Some words, of about as many tokens.
-fn words(count: usize) -> String {
+fn filler_text(count: usize) -> String {
     "word ".repeat(count)
 }
 
 #[test]
-fn a_budget_is_kept_by_itself_and_one_line_says_so() {
-    let world = small();
-    let id = chat(
-        &world,
+fn an_exceeded_budget_compacts_automatically_and_prints_one_line() {
+    let home = home_with_small_budget();
+    let id = run_chat(
+        &home,
         &["Never push to main. Please build the login form."],
     );
-    let long = format!("rehearse: say {}", words(1_800));
-    let output = world.segue(["chat", "--resume", &id, &long]);
-    let told = output
+    let long = format!("rehearse: say {}", filler_text(1_800));
+    let output = home.run_segue(["chat", "--resume", &id, &long]);
+    let compaction_lines = output
         .stderr
         .lines()
         .filter(|line| line.contains("summed up"));
-    let told: Vec<&str> = told.collect();
-    assert_eq!(told.len(), 1, "{output}");
-    assert!(told[0].starts_with("segue: 2 turn(s) of "), "{told:?}");
-    let next = world.json(["chat", "--json", "--resume", &id, "go on"]);
+    let compaction_lines: Vec<&str> = compaction_lines.collect();
+    assert_eq!(compaction_lines.len(), 1, "{output}");
+    assert!(compaction_lines[0].starts_with("segue: 2 turn(s) of "), "{compaction_lines:?}");
+    let next = home.run_segue_json(["chat", "--json", "--resume", &id, "go on"]);
     assert_eq!(next["opened"], "briefed", "{next:#}");
-    let shown = world.json(["session", "checkpoint", &id, "--json"]);
+    let checkpoint = home.run_segue_json(["session", "checkpoint", &id, "--json"]);
     assert_eq!(
-        (&shown["covers"], &shown["why"]),
+        (&checkpoint["covers"], &checkpoint["why"]),
         (&2.into(), &"budget".into())
     );
-    assert!(shown["total_saved"].as_u64().unwrap() > 1_000, "{shown:#}");
-    assert!(shown["held_tokens"].as_u64() < shown["budget"].as_u64());
+    assert!(checkpoint["total_saved"].as_u64().unwrap() > 1_000, "{checkpoint:#}");
+    assert!(checkpoint["held_tokens"].as_u64() < checkpoint["budget"].as_u64());
 
-    let off = world;
+    let manual_home = home;
     fs::write(
-        off.project().join("segue.toml"),
+        manual_home.project().join("segue.toml"),
         "budget = 4000\n[compaction]\nauto = false\n",
     )
     .unwrap();
-    let id = chat(&off, &[&long]);
-    let list = off.json(["session", "checkpoint", &id, "list", "--json"]);
+    let id = run_chat(&manual_home, &[&long]);
+    let list = manual_home.run_segue_json(["session", "checkpoint", &id, "list", "--json"]);
     assert_eq!(list, serde_json::json!([]));
 }
 
 #[test]
-fn a_conversation_is_compacted_on_the_way() {
-    let world = world();
+fn a_repl_conversation_is_compacted_by_a_command() {
+    let home = new_test_home();
     let typed = b"hello\n/compact\n/compact\n/checkpoint\nand now?\n/compact\n";
-    let output = world.segue_with_input(["repl"], typed);
+    let output = home.run_segue_with_input(["repl"], typed);
     assert_eq!(output.code, Some(0), "{output}");
-    let told = output
+    let report_count = output
         .stdout
         .matches("are summed up in checkpoint 1")
         .count();
-    assert_eq!(told, 1, "{output}");
+    assert_eq!(report_count, 1, "{output}");
     assert!(output.stdout.contains("nothing was said since"), "{output}");
     // What can be done next is said as it is done here.
     assert!(
@@ -407,92 +407,92 @@ fn a_conversation_is_compacted_on_the_way() {
             .contains(": 1 turn(s) and the checkpoint before, "),
         "{output}"
     );
-    let info = world.json(["session", "info", "--json", "latest"]);
+    let info = home.run_segue_json(["session", "info", "--json", "latest"]);
     assert_eq!(info["legs"][0]["ended_why"], "compacted", "{info:#}");
     assert_eq!(info["legs"][1]["turns"]["first"], 2, "{info:#}");
 }
 
 /// What is on record of a session's compactions: its versions, and how many legs ended by one.
-fn on_record(world: &World, id: &str) -> (usize, usize) {
-    let versions = world.json(["session", "checkpoint", id, "list", "--json"]);
-    let info = world.json(["session", "info", "--json", id]);
+fn count_compactions(home: &TestHome, id: &str) -> (usize, usize) {
+    let versions = home.run_segue_json(["session", "checkpoint", id, "list", "--json"]);
+    let info = home.run_segue_json(["session", "info", "--json", id]);
     let legs = info["legs"].as_array().unwrap().iter();
     let ended = legs.filter(|leg| leg["ended_why"] == "compacted").count();
     (versions.as_array().unwrap().len(), ended)
 }
 
 /// How often it is killed, in each way.
-const ROUNDS: u32 = 3;
+const KILL_ROUNDS: u32 = 3;
 
 /// Killed at whatever step, a compaction has happened whole or not at all; the session goes on, within the budget and
 /// with what matters.
 #[test]
-fn a_compaction_that_is_killed_happened_whole_or_not_at_all() {
+fn a_killed_compaction_is_complete_or_absent() {
     let (mut done, mut undone) = (0, 0);
-    let check = |world: &World, id: &str| {
-        let (versions, ended) = on_record(world, id);
+    let check = |home: &TestHome, id: &str| {
+        let (versions, ended) = count_compactions(home, id);
         assert_eq!(
             versions, ended,
             "a version and the end of its leg are one thing"
         );
-        let next = world.json(["chat", "--json", "--resume", id, "go on"]);
+        let next = home.run_segue_json(["chat", "--json", "--resume", id, "go on"]);
         assert_eq!(next["stop"], "finished", "{next:#}");
         assert_ne!(next["opened"], "fresh", "{next:#}");
-        let preview = world.json(["session", "preview", "--json", id]);
+        let preview = home.run_segue_json(["session", "preview", "--json", id]);
         assert_eq!(preview["over_budget"], false);
-        let told = preview["system_prompt"].as_str().unwrap();
-        assert!(told.contains("Never push to main"), "{told}");
-        let (versions, ended) = on_record(world, id);
+        let brief = preview["system_prompt"].as_str().unwrap();
+        assert!(brief.contains("Never push to main"), "{brief}");
+        let (versions, ended) = count_compactions(home, id);
         assert_eq!(versions, ended);
         versions
     };
-    let world = small();
-    let long = format!("rehearse: say {}", words(1_800));
+    let home = home_with_small_budget();
+    let long = format!("rehearse: say {}", filler_text(1_800));
     let steps: [fn(&Value) -> bool; 3] = [
         |event| event["event"] == "text",
         |event| event["event"] == "decision" && event["kind"] == "compacted",
         |event| event["event"] == "ended",
     ];
     // How long a whole one takes here, so that kills are spread over it.
-    let id = talked(&world);
+    let id = create_compactable_session(&home);
     let start = Instant::now();
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    let whole = start.elapsed();
-    for round in 0..ROUNDS {
-        let id = chat(
-            &world,
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    let compaction_time = start.elapsed();
+    for round in 0..KILL_ROUNDS {
+        let id = run_chat(
+            &home,
             &["Never push to main. Please build the login form."],
         );
-        let mut events = world.events(["--resume", &id, &long]);
-        let reached = steps[round as usize % steps.len()];
+        let mut events = home.start_chat(["--resume", &id, &long]);
+        let is_reached = steps[round as usize % steps.len()];
         while let Some(event) = events.next_event() {
-            if reached(&event) {
+            if is_reached(&event) {
                 break;
             }
         }
         std::thread::sleep(Duration::from_millis(u64::from(round) * 2));
         let _ = events.kill();
         // Whatever the kill left undone, the next prompt does.
-        assert_eq!(check(&world, &id), 1, "round {round}");
+        assert_eq!(check(&home, &id), 1, "round {round}");
 
         // The same of one that is asked for.
-        let mut child = world
-            .command(["session", "compact", &id])
+        let mut child = home
+            .segue_command(["session", "compact", &id])
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(whole * (round + 1) / ROUNDS);
+        std::thread::sleep(compaction_time * (round + 1) / KILL_ROUNDS);
         // It may be over by now.
         let _ = child.kill();
         child.wait().unwrap();
-        match on_record(&world, &id).0 {
+        match count_compactions(&home, &id).0 {
             1 => undone += 1,
             _ => done += 1,
         }
-        check(&world, &id);
+        check(&home, &id);
     }
-    crate::say(&format!(
+    crate::print_to_stderr(&format!(
         "killed while compacting: {done} done, {undone} not\n"
     ));
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }

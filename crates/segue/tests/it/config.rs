@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use segue_testkit::{Output, World};
+use segue_testkit::{ProgramOutput, TestHome};
 
-use crate::world;
+use crate::new_test_home;
 
 /// Writes the user's file.
-fn user(world: &World, text: &str) -> PathBuf {
-    let directory = world.path().join(".config/segue");
+fn write_user_config(home: &TestHome, text: &str) -> PathBuf {
+    let directory = home.path().join(".config/segue");
     fs::create_dir_all(&directory).unwrap();
     let file = directory.join("config.toml");
     fs::write(&file, text).unwrap();
@@ -21,37 +21,37 @@ fn user(world: &World, text: &str) -> PathBuf {
 }
 
 /// Writes the project's file.
-fn project(world: &World, text: &str) -> PathBuf {
-    let file = world.project().join("segue.toml");
+fn write_project_config(home: &TestHome, text: &str) -> PathBuf {
+    let file = home.project().join("segue.toml");
     fs::write(&file, text).unwrap();
     file
 }
 
 /// A configured agent that works: segue's own rehearsal agent by another name.
-fn own_agent(world: &World, name: &str) -> String {
+fn rehearsal_agent_config(home: &TestHome, name: &str) -> String {
     let program = env!("CARGO_BIN_EXE_segue");
-    let sessions = world.path().join(name);
+    let sessions = home.path().join(name);
     fs::create_dir_all(&sessions).unwrap();
     let sessions = sessions.to_str().unwrap();
     format!("[acp.{name}]\npath = {program:?}\nargs = [\"rehearsal-agent\", {sessions:?}]\n")
 }
 
 /// Runs segue with some more environment.
-fn segue_with(world: &World, args: &[&str], env: &[(&str, &str)]) -> Output {
-    let output = world.command(args).envs(env.iter().copied()).output();
-    Output::from(&output.unwrap(), world)
+fn run_with_env(home: &TestHome, args: &[&str], env: &[(&str, &str)]) -> ProgramOutput {
+    let output = home.segue_command(args).envs(env.iter().copied()).output();
+    ProgramOutput::from_std(&output.unwrap(), home)
 }
 
 #[test]
-fn what_is_in_force_is_shown_with_its_origin() {
-    let world = world();
-    user(
-        &world,
+fn effective_settings_are_shown_with_their_origin() {
+    let home = new_test_home();
+    write_user_config(
+        &home,
         "permissions = \"allow-reads\"\n\n[claude]\nmodel = \"opus\"\nenv = { API_KEY = \"sk-1\", LANG = \"C\" }\n",
     );
-    project(&world, "prefer = [\"codex\"]\n");
+    write_project_config(&home, "prefer = [\"codex\"]\n");
     let args = ["config", "show", "--origin", "--open-timeout", "5"];
-    let output = segue_with(&world, &args, &[("SEGUE_CODEX_MODEL", "o9")]);
+    let output = run_with_env(&home, &args, &[("SEGUE_CODEX_MODEL", "o9")]);
     assert_snapshot!(output, @r#"
     prefer = ["codex"]  # [WORLD]/project/segue.toml:1
     fallback = []  # default
@@ -79,57 +79,57 @@ fn what_is_in_force_is_shown_with_its_origin() {
     --- exit 0
     "#);
     // Without the remarks too it is TOML that says the same.
-    let shown = segue_with(&world, &["config", "show"], &[]).raw_stdout;
-    let again = world.path().join("again.toml");
-    fs::write(&again, &shown).unwrap();
-    let again = again.to_str().unwrap();
-    let output = segue_with(&world, &["config", "show"], &[("SEGUE_CONFIG", again)]);
-    assert_eq!(output.raw_stdout, shown);
-    let settings = world.json(["config", "show", "--json"]);
+    let config_text = run_with_env(&home, &["config", "show"], &[]).raw_stdout;
+    let copy = home.path().join("again.toml");
+    fs::write(&copy, &config_text).unwrap();
+    let copy = copy.to_str().unwrap();
+    let output = run_with_env(&home, &["config", "show"], &[("SEGUE_CONFIG", copy)]);
+    assert_eq!(output.raw_stdout, config_text);
+    let settings = home.run_segue_json(["config", "show", "--json"]);
     let settings = settings.as_array().unwrap();
-    let find = |key: &str| {
+    let find_setting = |key: &str| {
         settings
             .iter()
             .find(|setting| setting["key"] == key)
             .unwrap()
     };
-    assert_eq!(find("claude.env.API_KEY")["value"], "********");
-    assert_eq!(find("claude.model")["origin"]["line"], 4);
-    assert_eq!(find("timeouts.start")["origin"]["kind"], "default");
+    assert_eq!(find_setting("claude.env.API_KEY")["value"], "********");
+    assert_eq!(find_setting("claude.model")["origin"]["line"], 4);
+    assert_eq!(find_setting("timeouts.start")["origin"]["kind"], "default");
 }
 
 #[test]
-fn the_files_are_named_with_what_became_of_them() {
-    let world = world();
-    assert_snapshot!(world.segue(["config", "path"]), @"
+fn config_path_lists_the_files_with_their_state() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["config", "path"]), @"
     WHOSE    STATE   FILE
     user     absent  [WORLD]/.config/segue/config.toml
     project  absent  [WORLD]/project/segue.toml
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["config", "check"]), @"
+    assert_snapshot!(home.run_segue(["config", "check"]), @"
     --- stderr
     there is no configuration file; `segue config path` tells where one would be
     --- exit 0
     ");
-    user(&world, "prefer = 1");
-    project(&world, "permissions = \"allow-all\"");
-    assert_snapshot!(world.segue(["config", "path"]), @"
+    write_user_config(&home, "prefer = 1");
+    write_project_config(&home, "permissions = \"allow-all\"");
+    assert_snapshot!(home.run_segue(["config", "path"]), @"
     WHOSE    STATE      FILE
     user     broken     [WORLD]/.config/segue/config.toml
     project  untrusted  [WORLD]/project/segue.toml
     --- exit 0
     ");
-    let files = world.json(["config", "path", "--json"]);
+    let files = home.run_segue_json(["config", "path", "--json"]);
     assert_eq!(files[1]["state"], "untrusted");
 }
 
 #[test]
-fn everything_that_is_wrong_is_said() {
-    let world = world();
-    user(&world, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
-    project(&world, "prefer = [\"codex\"]\n");
-    assert_snapshot!(segue_with(&world, &["config", "check"], &[("SEGUE_CLAUDE_TRANSPORTS", "exec")]), @r#"
+fn config_check_reports_every_problem() {
+    let home = new_test_home();
+    write_user_config(&home, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
+    write_project_config(&home, "prefer = [\"codex\"]\n");
+    assert_snapshot!(run_with_env(&home, &["config", "check"], &[("SEGUE_CLAUDE_TRANSPORTS", "exec")]), @r#"
     [WORLD]/project/segue.toml is good
     --- stderr
     error: [WORLD]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
@@ -139,112 +139,112 @@ fn everything_that_is_wrong_is_said() {
     error: environment variable SEGUE_CLAUDE_TRANSPORTS: "exec" is not one of stream-json, acp
     --- exit 2
     "#);
-    assert_snapshot!(world.segue(["config", "check", "segue.toml"]), @"
+    assert_snapshot!(home.run_segue(["config", "check", "segue.toml"]), @"
     [WORLD]/project/segue.toml is good
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["config", "check", "none.toml"]), @"
+    assert_snapshot!(home.run_segue(["config", "check", "none.toml"]), @"
     --- stderr
     error: [WORLD]/project/none.toml: cannot read it: No such file or directory (os error 2)
     --- exit 2
     ");
-    let output = world.segue(["config", "check", "--json"]);
+    let output = home.run_segue(["config", "check", "--json"]);
     let problems: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
     assert_eq!((output.code, &problems[1]["line"]), (Some(2), &3.into()));
 }
 
 #[test]
-fn a_broken_file_stops_chat_and_nothing_else() {
-    let world = world();
-    assert_eq!(world.segue(["chat", "hi"]).code, Some(0));
-    user(&world, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
-    assert_snapshot!(world.segue(["chat", "hi"]), @r#"
+fn an_invalid_configuration_stops_chat_but_no_other_command() {
+    let home = new_test_home();
+    assert_eq!(home.run_segue(["chat", "hi"]).code, Some(0));
+    write_user_config(&home, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
+    assert_snapshot!(home.run_segue(["chat", "hi"]), @r#"
     --- stderr
     error: [WORLD]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
     hint: did you mean "allow-all"?
     hint: 1 more: `segue config check` lists them all
     --- exit 2
     "#);
-    let output = world.segue(["chat", "--json", "hi"]);
+    let output = home.run_segue(["chat", "--json", "hi"]);
     let result: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
     assert_eq!(
         (output.code, &result["error"]["class"]),
         (Some(2), &"usage".into())
     );
-    let readers: [&[&str]; 5] = [
+    let read_commands: [&[&str]; 5] = [
         &["session", "list"],
         &["session", "show", "latest"],
         &["doctor"],
         &["config", "show"],
         &["config", "path"],
     ];
-    for args in readers {
-        let output = world.segue(args);
+    for args in read_commands {
+        let output = home.run_segue(args);
         assert_eq!(output.code, Some(0), "{args:?}: {output}");
-        let told = output
+        let is_reported = output
             .stderr
             .contains("config.toml:1:15: permissions: \"allowall\" is not one of");
-        assert_eq!(told, args != ["config", "path"], "{args:?}: {output}");
+        assert_eq!(is_reported, args != ["config", "path"], "{args:?}: {output}");
         assert!(output.stderr.lines().count() <= 1, "{args:?}: {output}");
     }
     assert_eq!(
-        crate::count_sessions(&world),
+        crate::count_sessions(&home),
         1,
         "bad input changes nothing"
     );
 }
 
 #[test]
-fn a_file_that_was_asked_for_must_be_there() {
-    let world = world();
-    let output = segue_with(&world, &["chat", "hi"], &[("SEGUE_CONFIG", "none.toml")]);
+fn a_requested_configuration_file_must_exist() {
+    let home = new_test_home();
+    let output = run_with_env(&home, &["chat", "hi"], &[("SEGUE_CONFIG", "none.toml")]);
     assert_snapshot!(output, @"
     --- stderr
     error: [WORLD]/project/none.toml: cannot read it: No such file or directory (os error 2)
     --- exit 2
     ");
-    let output = segue_with(&world, &["chat", "hi"], &[("SEGUE_CONFIG", "/dev/null")]);
+    let output = run_with_env(&home, &["chat", "hi"], &[("SEGUE_CONFIG", "/dev/null")]);
     assert_eq!(output.code, Some(0), "{output}");
 }
 
 #[test]
 fn a_configured_agent_is_driven_and_preferred() {
-    let world = world();
-    let agent = own_agent(&world, "mine");
-    user(&world, &agent);
-    let result = world.json(["chat", "--json", "-p", "acp:mine", "hi"]);
+    let home = new_test_home();
+    let agent = rehearsal_agent_config(&home, "mine");
+    write_user_config(&home, &agent);
+    let result = home.run_segue_json(["chat", "--json", "-p", "acp:mine", "hi"]);
     assert_eq!(
         (&result["provider"], &result["stop"]),
         (&"acp:mine".into(), &"finished".into())
     );
-    user(&world, &format!("prefer = [\"rehearsal\"]\n{agent}"));
-    let other = world.path().join("other");
-    fs::create_dir(&other).unwrap();
-    let chat = |world: &World| {
-        let mut command = world.command(["chat", "--json", "hi"]);
-        let output = command.current_dir(&other).output().unwrap();
+    write_user_config(&home, &format!("prefer = [\"rehearsal\"]\n{agent}"));
+    let other_dir = home.path().join("other");
+    fs::create_dir(&other_dir).unwrap();
+    let run_chat = |home: &TestHome| {
+        let mut command = home.segue_command(["chat", "--json", "hi"]);
+        let output = command.current_dir(&other_dir).output().unwrap();
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         result["provider"].clone()
     };
-    assert_eq!(chat(&world), "rehearsal");
-    fs::remove_dir_all(world.home()).unwrap();
-    user(&world, &agent);
-    assert_eq!(chat(&world), "acp:mine", "rehearsal is the last resort");
-    world.assert_nothing_runs();
+    assert_eq!(run_chat(&home), "rehearsal");
+    fs::remove_dir_all(home.segue_home()).unwrap();
+    write_user_config(&home, &agent);
+    assert_eq!(run_chat(&home), "acp:mine", "rehearsal is the last resort");
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_configured_program_that_is_missing_is_named_when_it_is_needed() {
-    let world = world();
-    user(
-        &world,
+fn a_missing_configured_program_is_named_in_the_error() {
+    let home = new_test_home();
+    write_user_config(
+        &home,
         "[acp.lost]\npath = \"/nowhere/agent\"\n[acp.unknown]\npath = \"no-such-agent\"\n",
     );
     for (provider, program) in [
         ("acp:lost", "/nowhere/agent"),
         ("acp:unknown", "no-such-agent"),
     ] {
-        let output = world.segue(["chat", "-p", provider, "hi"]);
+        let output = home.run_segue(["chat", "-p", provider, "hi"]);
         assert_eq!(output.code, Some(3), "{output}");
         assert!(
             output.stderr.contains(&format!("cannot start {program}")),
@@ -254,11 +254,11 @@ fn a_configured_program_that_is_missing_is_named_when_it_is_needed() {
 }
 
 #[test]
-fn a_project_is_trusted_as_it_is_and_no_further() {
-    let world = world();
-    let agent = own_agent(&world, "theirs");
-    let file = project(&world, &agent);
-    let untrusted = world.segue(["chat", "-p", "acp:theirs", "hi"]);
+fn trust_in_a_project_ends_when_its_configuration_changes() {
+    let home = new_test_home();
+    let agent = rehearsal_agent_config(&home, "theirs");
+    let file = write_project_config(&home, &agent);
+    let untrusted = home.run_segue(["chat", "-p", "acp:theirs", "hi"]);
     assert_snapshot!(untrusted, @"
     --- stderr
     segue: segue.toml asks for things that need your trust (acp.theirs); `segue trust` shows them
@@ -266,73 +266,73 @@ fn a_project_is_trusted_as_it_is_and_no_further() {
     hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     --- exit 2
     ");
-    let unasked = world.segue(["trust"]);
-    assert_eq!(unasked.code, Some(2), "{unasked}");
-    assert!(!world.home().join("trusted.json").exists());
-    assert_eq!(world.segue(["trust", "--yes"]).code, Some(0));
-    let mode = fs::metadata(world.home().join("trusted.json"))
+    let unconfirmed = home.run_segue(["trust"]);
+    assert_eq!(unconfirmed.code, Some(2), "{unconfirmed}");
+    assert!(!home.segue_home().join("trusted.json").exists());
+    assert_eq!(home.run_segue(["trust", "--yes"]).code, Some(0));
+    let mode = fs::metadata(home.segue_home().join("trusted.json"))
         .unwrap()
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(
-        world.segue(["chat", "-p", "acp:theirs", "hi"]).code,
+        home.run_segue(["chat", "-p", "acp:theirs", "hi"]).code,
         Some(0)
     );
-    let state = |world: &World| world.json(["trust", "--list", "--json"])[0]["state"].clone();
-    assert_eq!(state(&world), "trusted");
+    let state = |home: &TestHome| home.run_segue_json(["trust", "--list", "--json"])[0]["state"].clone();
+    assert_eq!(state(&home), "trusted");
 
     fs::write(&file, format!("{agent}\n# changed")).unwrap();
     assert_eq!(
-        world.segue(["chat", "-p", "acp:theirs", "hi"]).code,
+        home.run_segue(["chat", "-p", "acp:theirs", "hi"]).code,
         Some(2)
     );
-    assert_eq!(state(&world), "changed");
-    assert_eq!(world.segue(["trust", "--yes"]).code, Some(0));
+    assert_eq!(state(&home), "changed");
+    assert_eq!(home.run_segue(["trust", "--yes"]).code, Some(0));
     assert_eq!(
-        world.segue(["chat", "-p", "acp:theirs", "hi"]).code,
+        home.run_segue(["chat", "-p", "acp:theirs", "hi"]).code,
         Some(0)
     );
 
-    assert_snapshot!(world.segue(["trust"]), @"
+    assert_snapshot!(home.run_segue(["trust"]), @"
     [WORLD]/project/segue.toml is trusted already.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["trust", "--revoke"]), @"
+    assert_snapshot!(home.run_segue(["trust", "--revoke"]), @"
     [WORLD]/project/segue.toml is no longer trusted.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["trust", "--revoke"]), @"
+    assert_snapshot!(home.run_segue(["trust", "--revoke"]), @"
     [WORLD]/project/segue.toml was not trusted.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["trust", "--list"]), @"
+    assert_snapshot!(home.run_segue(["trust", "--list"]), @"
     --- stderr
     no project is trusted
     --- exit 0
     ");
     assert_eq!(
-        world.segue(["chat", "-p", "acp:theirs", "hi"]).code,
+        home.run_segue(["chat", "-p", "acp:theirs", "hi"]).code,
         Some(2)
     );
 }
 
 #[test]
-fn what_a_project_asks_for_is_shown_before_it_is_trusted() {
-    let world = world();
-    assert_snapshot!(world.segue(["trust"]), @"
+fn the_requests_of_a_project_are_shown_before_it_is_trusted() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["trust"]), @"
     --- stderr
     error: there is no segue.toml in [WORLD]/project
     --- exit 1
     ");
-    project(&world, "prefer = [\"gemini\"]\npermissions = \"deny\"\n");
-    assert_snapshot!(world.segue(["trust"]), @"
+    write_project_config(&home, "prefer = [\"gemini\"]\npermissions = \"deny\"\n");
+    assert_snapshot!(home.run_segue(["trust"]), @"
     Nothing in [WORLD]/project/segue.toml needs your trust.
     --- exit 0
     ");
     let text = "permissions = \"allow-all\"\n[claude]\npath = \"./evil\"\nenv = { TOKEN = \"t\" }\n[mcp.x]\ncommand = \"sh\\u001b[2K\\u202e\"\n";
-    project(&world, text);
-    assert_snapshot!(world.segue(["trust", "--yes"]), @r#"
+    write_project_config(&home, text);
+    assert_snapshot!(home.run_segue(["trust", "--yes"]), @r#"
     [WORLD]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
     --- stderr
     [WORLD]/project/segue.toml asks for:
@@ -342,24 +342,24 @@ fn what_a_project_asks_for_is_shown_before_it_is_trusted() {
       mcp.x.command = "sh\U0000001B[2K\U0000202E"  # an MCP server that agents are handed
     --- exit 0
     "#);
-    project(&world, "oops");
-    assert_snapshot!(world.segue(["trust", "--yes"]), @"
+    write_project_config(&home, "oops");
+    assert_snapshot!(home.run_segue(["trust", "--yes"]), @"
     --- stderr
     error: [WORLD]/project/segue.toml:1:5: key with no value, expected `=`, in `oops`
     --- exit 2
     ");
-    let trusted = world.json(["trust", "--list", "--json"]);
+    let trusted = home.run_segue_json(["trust", "--list", "--json"]);
     assert_eq!(trusted.as_array().unwrap().len(), 1);
     assert_eq!(trusted[0]["state"], "changed");
 }
 
 #[test]
-fn a_person_is_asked_and_may_say_no() {
-    let world = world();
-    project(&world, "permissions = \"allow-all\"");
-    let answer = |answer: &str| {
+fn trust_asks_the_user_who_may_decline() {
+    let home = new_test_home();
+    write_project_config(&home, "permissions = \"allow-all\"");
+    let run_trust = |answer: &str| {
         let line = format!("{} trust", env!("CARGO_BIN_EXE_segue"));
-        let mut command = world.program("script");
+        let mut command = home.program_command("script");
         command.args(["-q", "-e", "-c", &line, "/dev/null"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("script is part of every Linux");
@@ -367,44 +367,44 @@ fn a_person_is_asked_and_may_say_no() {
         keys.write_all(answer.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         drop(keys);
-        Output::from(&output, &world)
+        ProgramOutput::from_std(&output, &home)
     };
-    let trusted = || {
-        world
-            .json(["trust", "--list", "--json"])
+    let count_trusted = || {
+        home
+            .run_segue_json(["trust", "--list", "--json"])
             .as_array()
             .unwrap()
             .len()
     };
-    let output = answer("\n");
+    let output = run_trust("\n");
     assert!(
         output.stdout.contains("Trust it, until it changes? [y/N]"),
         "{output}"
     );
-    assert_eq!((output.code, trusted()), (Some(0), 0), "{output}");
-    let output = answer("y\n");
-    assert_eq!((output.code, trusted()), (Some(0), 1), "{output}");
+    assert_eq!((output.code, count_trusted()), (Some(0), 0), "{output}");
+    let output = run_trust("y\n");
+    assert_eq!((output.code, count_trusted()), (Some(0), 1), "{output}");
 }
 
 #[test]
-fn the_example_is_good() {
-    let world = world();
+fn the_example_configuration_is_valid() {
+    let home = new_test_home();
     let example = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../examples/segue.example.toml"
     );
-    let output = world.segue(["config", "check", example]);
+    let output = home.run_segue(["config", "check", example]);
     assert_eq!(output.code, Some(0), "{output}");
     // And with every setting that is switched off switched on.
     let text = fs::read_to_string(example).unwrap();
-    let on = |line: &str| match line.strip_prefix('#') {
+    let enable_setting = |line: &str| match line.strip_prefix('#') {
         Some(setting) if setting.starts_with(|c: char| c == '[' || c.is_alphabetic()) => {
             setting.to_owned()
         }
         _ => line.to_owned(),
     };
-    let all: Vec<String> = text.lines().map(on).collect();
-    fs::write(world.project().join("all.toml"), all.join("\n")).unwrap();
-    let output = world.segue(["config", "check", "all.toml"]);
+    let enabled_lines: Vec<String> = text.lines().map(enable_setting).collect();
+    fs::write(home.project().join("all.toml"), enabled_lines.join("\n")).unwrap();
+    let output = home.run_segue(["config", "check", "all.toml"]);
     assert_eq!(output.code, Some(0), "{output}");
 }

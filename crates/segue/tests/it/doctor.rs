@@ -2,17 +2,17 @@
 
 use insta::assert_snapshot;
 
-use crate::world;
+use crate::new_test_home;
 
 #[test]
-fn a_healthy_machine_is_reported_as_such() {
-    let world = world();
-    let output = world
-        .command(["doctor"])
+fn a_healthy_machine_is_reported_as_healthy() {
+    let home = new_test_home();
+    let output = home
+        .segue_command(["doctor"])
         .env("PATH", "/nowhere")
         .output()
         .unwrap();
-    assert_snapshot!(segue_testkit::Output::from(&output, &world), @"
+    assert_snapshot!(segue_testkit::ProgramOutput::from_std(&output, &home), @"
     segue 0.1.0
 
     store    [WORLD]/home/segue.db (healthy, 0 sessions)
@@ -28,41 +28,41 @@ fn a_healthy_machine_is_reported_as_such() {
     gemini  not found on PATH
     --- exit 0
     ");
-    let output = world
-        .command(["doctor", "--json"])
+    let output = home
+        .segue_command(["doctor", "--json"])
         .env("PATH", "/nowhere")
         .output()
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["store"]["healthy"], true);
-    let rehearsal = provider(&report, "rehearsal");
+    let rehearsal = find_provider(&report, "rehearsal");
     assert_eq!(rehearsal["transports"], serde_json::json!(["acp"]));
     assert_eq!(rehearsal["capabilities"]["resume"], "protocol");
     assert!(rehearsal["capabilities"]["delete"].is_null());
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_agent_on_the_machine_is_found_with_its_version() {
+fn an_installed_agent_is_found_with_its_version() {
     use std::os::unix::fs::PermissionsExt;
-    let world = world();
-    let bin = world.path().join("agents");
+    let home = new_test_home();
+    let bin = home.path().join("agents");
     std::fs::create_dir(&bin).unwrap();
     std::fs::write(bin.join("codex"), "#!/bin/sh\necho 'codex-cli 9.9.9'\n").unwrap();
     std::fs::set_permissions(bin.join("codex"), PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
-    let output = world
-        .command(["doctor", "--json"])
+    let output = home
+        .segue_command(["doctor", "--json"])
         .env("PATH", &path)
         .output()
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let codex = provider(&report, "codex");
+    let codex = find_provider(&report, "codex");
     assert_eq!(codex["version"], "9.9.9", "{codex:#}");
     assert_eq!(codex["path"], bin.join("codex").to_str().unwrap());
     // It is only a name: asked for a turn it goes away at once, and that is what is told.
-    let output = world
-        .command(["chat", "--json", "hi"])
+    let output = home
+        .segue_command(["chat", "--json", "hi"])
         .env("PATH", &path)
         .output()
         .unwrap();
@@ -73,21 +73,21 @@ fn an_agent_on_the_machine_is_found_with_its_version() {
 }
 
 /// What the report says of one agent.
-fn provider<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+fn find_provider<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
     let providers = report["providers"].as_array().unwrap();
     let found = providers.iter().find(|provider| provider["name"] == name);
     found.unwrap_or_else(|| panic!("no {name} in {report:#}"))
 }
 
 #[test]
-fn a_home_whose_name_is_not_text_is_reported_all_the_same() {
+fn a_home_whose_path_is_not_utf8_is_reported() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    let world = world();
-    let home = world.path().join(OsStr::from_bytes(b"odd-\xff"));
-    let output = world
-        .command(["doctor", "--json"])
-        .env("SEGUE_HOME", &home)
+    let home = new_test_home();
+    let segue_home = home.path().join(OsStr::from_bytes(b"odd-\xff"));
+    let output = home
+        .segue_command(["doctor", "--json"])
+        .env("SEGUE_HOME", &segue_home)
         .output()
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -2,14 +2,14 @@
 //! to the agent, the log has been synced since it was written there. (That every single write of the store is synced
 //! before it is acknowledged is shown the same way in `segue-sqlite`.)
 
-use crate::world;
+use crate::new_test_home;
 
 #[test]
-fn the_prompt_is_on_the_disk_before_it_is_sent() {
-    let world = world();
-    let trace = world.path().join("trace");
-    let output = world
-        .program("strace")
+fn a_prompt_is_synced_to_disk_before_it_is_sent() {
+    let home = new_test_home();
+    let trace = home.path().join("trace");
+    let output = home
+        .program_command("strace")
         .args([
             "-f",
             "-y",
@@ -30,36 +30,36 @@ fn the_prompt_is_on_the_disk_before_it_is_sent() {
         String::from_utf8_lossy(&output.stderr)
     );
     let trace = std::fs::read_to_string(trace).unwrap();
-    let mut unsynced = false;
-    let (mut written, mut sent) = (false, false);
+    let mut is_unsynced = false;
+    let (mut is_written, mut is_sent) = (false, false);
     // A call that takes a while is told in two lines, with those of other threads between them.
-    let mut syncing: Option<&str> = None;
+    let mut syncing_thread: Option<&str> = None;
     for line in trace.lines() {
         let thread = line.split(' ').next().unwrap_or_default();
-        let log = line.contains("segue.db-wal>");
-        let begun = log && (line.contains("fdatasync(") || line.contains("fsync("));
-        if begun && line.contains("<unfinished") {
-            syncing = Some(thread);
+        let is_log_line = line.contains("segue.db-wal>");
+        let is_sync_start = is_log_line && (line.contains("fdatasync(") || line.contains("fsync("));
+        if is_sync_start && line.contains("<unfinished") {
+            syncing_thread = Some(thread);
         }
-        let ended = syncing == Some(thread) && line.contains("sync resumed>");
-        let sync = begun || ended;
+        let is_sync_end = syncing_thread == Some(thread) && line.contains("sync resumed>");
+        let is_sync = is_sync_start || is_sync_end;
         // Who is at work in a session goes to the same log at any time, and need not be synced.
-        if log && line.contains("write") && line.contains("precious words") {
-            (written, unsynced) = (true, true);
-        } else if sync && line.contains("= 0") {
-            unsynced = false;
+        if is_log_line && line.contains("write") && line.contains("precious words") {
+            (is_written, is_unsynced) = (true, true);
+        } else if is_sync && line.contains("= 0") {
+            is_unsynced = false;
         } else if line.contains("session/prompt") && line.contains("write(") {
             assert!(
-                !unsynced,
+                !is_unsynced,
                 "the prompt was sent before the log was synced:\n{trace}"
             );
-            sent = true;
+            is_sent = true;
             break;
         }
     }
-    assert!(sent, "the prompt was sent:\n{trace}");
+    assert!(is_sent, "the prompt was sent:\n{trace}");
     assert!(
-        written,
+        is_written,
         "the prompt was written to the log before:\n{trace}"
     );
 }

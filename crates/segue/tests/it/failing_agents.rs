@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::world;
+use crate::new_test_home;
 
 /// Reads events up to the first of this kind.
-fn until(events: &mut segue_testkit::Events, kind: &str) -> Value {
+fn read_until_event(events: &mut segue_testkit::ChatProcess, kind: &str) -> Value {
     loop {
         let event = events
             .next_event()
@@ -22,9 +22,9 @@ fn until(events: &mut segue_testkit::Events, kind: &str) -> Value {
 }
 
 #[test]
-fn an_agent_that_dies_in_the_middle_of_a_turn() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "rehearse: say half an; open-tool; die"]), @r#"
+fn an_agent_that_dies_mid_turn_fails_the_turn_and_can_be_resumed() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "rehearse: say half an; open-tool; die"]), @r#"
     half an
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
@@ -32,7 +32,7 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
-    assert_snapshot!(world.segue(["session", "show", "latest"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "show", "latest"]), @r#"
     rehearse: say half an; open-tool; die
     [SESSION] · rehearsal · 4 message(s), 1 turn(s)
 
@@ -48,16 +48,16 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
       the agent went away before it was done with the prompt (killed by signal 6)
     --- exit 0
     "#);
-    let turn = world.json(["chat", "--json", "--now", "--continue", "are you there?"]);
+    let turn = home.run_segue_json(["chat", "--json", "--now", "--continue", "are you there?"]);
     assert_eq!(turn["stop"], "finished");
     assert_eq!(turn["opened"], "resumed");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_agent_that_answers_with_an_error() {
-    let world = world();
-    assert_snapshot!(world.segue(["chat", "rehearse: say so far; fail the model is on holiday"]), @r#"
+fn an_error_from_the_agent_fails_the_turn_with_its_message() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["chat", "rehearse: say so far; fail the model is on holiday"]), @r#"
     so far
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
@@ -65,25 +65,25 @@ fn an_agent_that_answers_with_an_error() {
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
-    assert_snapshot!(world.segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
+    assert_snapshot!(home.run_segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
     {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","hints":["what was said is kept; go on with: segue chat --resume [SESSION] \"…\""],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 3
     "#);
-    assert_snapshot!(world.segue(["chat", "rehearse: dance"]), @r#"
+    assert_snapshot!(home.run_segue(["chat", "rehearse: dance"]), @r#"
     --- stderr
     segue: using rehearsal, the agent last used in this project
     error: the agent answered the prompt with an error: Invalid params: rehearsal does not know the step "dance"
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_agent_that_closes_its_output_in_the_middle_of_a_line() {
-    let world = world();
+fn an_agent_that_closes_its_output_mid_line_fails_the_turn() {
+    let home = new_test_home();
     let start = Instant::now();
-    assert_snapshot!(world.segue(["chat", "rehearse: say before; half-line"]), @r#"
+    assert_snapshot!(home.run_segue(["chat", "rehearse: say before; half-line"]), @r#"
     before
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
@@ -93,18 +93,18 @@ fn an_agent_that_closes_its_output_in_the_middle_of_a_line() {
     --- exit 3
     "#);
     assert!(start.elapsed() < Duration::from_secs(20));
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_agent_that_never_answers_initialize() {
-    let world = world();
-    let chat = |args: &[&str]| {
-        let mut command = world.command(["chat", "--open-timeout", "0.5"]);
+fn an_agent_that_never_answers_initialize_times_out() {
+    let home = new_test_home();
+    let run_chat = |args: &[&str]| {
+        let mut command = home.segue_command(["chat", "--open-timeout", "0.5"]);
         command.args(args).env("SEGUE_REHEARSAL_FAULT", "silent");
-        segue_testkit::Output::from(&command.output().unwrap(), &world)
+        segue_testkit::ProgramOutput::from_std(&command.output().unwrap(), &home)
     };
-    assert_snapshot!(chat(&["precious words"]), @r#"
+    assert_snapshot!(run_chat(&["precious words"]), @r#"
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: the agent gave no answer to initialize within 0.5 s
@@ -112,7 +112,7 @@ fn an_agent_that_never_answers_initialize() {
     --- exit 3
     "#);
     // What was typed is not lost.
-    assert_snapshot!(world.segue(["session", "show", "latest"]), @"
+    assert_snapshot!(home.run_segue(["session", "show", "latest"]), @"
     precious words
     [SESSION] · rehearsal · 1 message(s), 1 turn(s)
 
@@ -122,20 +122,20 @@ fn an_agent_that_never_answers_initialize() {
       the agent gave no answer to initialize within 0.5 s
     --- exit 0
     ");
-    let turn = world.json(["chat", "--json", "--now", "--continue", "better now?"]);
+    let turn = home.run_segue_json(["chat", "--json", "--now", "--continue", "better now?"]);
     assert_eq!(turn["stop"], "finished");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_agent_that_exits_at_once() {
-    let world = world();
-    let mut command = world.command(["chat", "hi"]);
+fn an_agent_that_exits_at_once_fails_the_turn_and_shows_its_stderr() {
+    let home = new_test_home();
+    let mut command = home.segue_command(["chat", "hi"]);
     let output = command
         .env("SEGUE_REHEARSAL_FAULT", "exit")
         .output()
         .unwrap();
-    assert_snapshot!(segue_testkit::Output::from(&output, &world), @r#"
+    assert_snapshot!(segue_testkit::ProgramOutput::from_std(&output, &home), @r#"
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     rehearsal wrote to its error output:
@@ -144,36 +144,36 @@ fn an_agent_that_exits_at_once() {
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_agent_with_grandchildren_that_ignore_requests_to_end() {
-    let world = world();
-    let turn = world.json([
+fn grandchildren_that_ignore_termination_end_with_the_agent() {
+    let home = new_test_home();
+    let turn = home.run_segue_json([
         "chat",
         "--json",
         "rehearse: grandchild; grandchild; say started",
     ]);
     assert_eq!(turn["stop"], "finished");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
     // The same when the agent dies, and when segue does.
-    let output = world.segue(["chat", "rehearse: grandchild; die"]);
+    let output = home.run_segue(["chat", "rehearse: grandchild; die"]);
     assert!(output.stderr.contains("(killed by signal 6)"), "{output}");
-    world.assert_nothing_runs();
-    let mut events = world.events(["rehearse: grandchild; say started; hang"]);
-    until(&mut events, "text");
-    assert!(world.processes().len() >= 3, "{:?}", world.processes());
+    home.assert_no_processes();
+    let mut events = home.start_chat(["rehearse: grandchild; say started; hang"]);
+    read_until_event(&mut events, "text");
+    assert!(home.processes().len() >= 3, "{:?}", home.processes());
     let _ = events.kill();
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_leash_that_is_killed_ends_the_turn_and_leaves_nothing_behind() {
-    let world = world();
-    let mut events = world.events(["rehearse: say go; hang"]);
-    until(&mut events, "text");
-    let leash = world
+fn a_killed_leash_ends_the_turn_and_leaves_no_process() {
+    let home = new_test_home();
+    let mut events = home.start_chat(["rehearse: say go; hang"]);
+    read_until_event(&mut events, "text");
+    let leash = home
         .processes()
         .into_iter()
         .find(|process| process.contains(" leash --lifeline"))
@@ -181,96 +181,96 @@ fn a_leash_that_is_killed_ends_the_turn_and_leaves_nothing_behind() {
     let pid = leash.split_once(':').unwrap().0.parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
-    let result = until(&mut events, "result");
+    let result = read_until_event(&mut events, "result");
     assert_eq!(
         (&result["stop"], &result["text"]),
         (&"failed".into(), &"go".into())
     );
     assert_eq!(result["error"]["class"], "crashed");
     assert_eq!(events.wait(), Some(3));
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_directory_that_is_gone_is_named() {
-    let world = world();
-    let gone = world.path().join("gone");
-    std::fs::create_dir(&gone).unwrap();
-    let chat = world
-        .command(["chat", "hi"])
-        .current_dir(&gone)
+fn a_missing_session_directory_is_named_in_the_error() {
+    let home = new_test_home();
+    let removed_dir = home.path().join("gone");
+    std::fs::create_dir(&removed_dir).unwrap();
+    let chat = home
+        .segue_command(["chat", "hi"])
+        .current_dir(&removed_dir)
         .output()
         .unwrap();
     assert!(chat.status.success());
-    std::fs::remove_dir(&gone).unwrap();
-    let id = world.json(["session", "list", "--all", "--json"])[0]["id"]
+    std::fs::remove_dir(&removed_dir).unwrap();
+    let id = home.run_segue_json(["session", "list", "--all", "--json"])[0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    assert_snapshot!(world.segue(["chat", "--resume", &id, "hi"]), @"
+    assert_snapshot!(home.run_segue(["chat", "--resume", &id, "hi"]), @"
     --- stderr
     error: the session's directory [WORLD]/gone is not there
     hint: make it again, or branch off into the directory you are in with `segue session fork [SESSION]`
     --- exit 1
     ");
     assert_eq!(
-        world.json(["session", "info", "--json", &id])["session"]["turns"],
+        home.run_segue_json(["session", "info", "--json", &id])["session"]["turns"],
         1
     );
     // A fork goes on where one can be.
-    let fork = world.json(["session", "fork", "--json", &id]);
-    assert_eq!(fork["cwd"], world.project().to_str().unwrap());
+    let fork = home.run_segue_json(["session", "fork", "--json", &id]);
+    assert_eq!(fork["cwd"], home.project().to_str().unwrap());
 }
 
 #[test]
-fn a_message_of_fifty_megabytes() {
-    let world = world();
-    let turn = world.json(["chat", "--json", "rehearse: say first; big 50mb"]);
+fn a_message_of_fifty_megabytes_is_stored_completely() {
+    let home = new_test_home();
+    let turn = home.run_segue_json(["chat", "--json", "rehearse: say first; big 50mb"]);
     let text = turn["text"].as_str().unwrap();
     assert_eq!(text.len(), "first".len() + 50_000_000);
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    let parts = &shown["turns"][0]["messages"][1]["parts"];
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    let parts = &transcript["turns"][0]["messages"][1]["parts"];
     assert_eq!(parts[0]["text"].as_str().unwrap().len(), text.len());
-    let next = world.json(["chat", "--json", "--continue", "go on"]);
+    let next = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
     assert_eq!(next["stop"], "finished");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_interrupt_asks_the_agent_to_stop_and_keeps_what_it_said() {
-    let world = world();
-    let mut events = world.events(["rehearse: say some words; hang"]);
-    until(&mut events, "text");
-    events.signal(Signal::INT);
-    let result = until(&mut events, "result");
+fn an_interrupt_cancels_the_turn_and_saves_the_partial_answer() {
+    let home = new_test_home();
+    let mut events = home.start_chat(["rehearse: say some words; hang"]);
+    read_until_event(&mut events, "text");
+    events.send_signal(Signal::INT);
+    let result = read_until_event(&mut events, "result");
     assert_eq!(
         (&result["stop"], &result["error"]),
         (&"cancelled".into(), &Value::Null)
     );
     assert_eq!(result["text"], "some words");
     assert_eq!(events.wait(), Some(130));
-    let turn = world.json(["chat", "--json", "--continue", "go on"]);
+    let turn = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
     assert_eq!(turn["opened"], "resumed");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn one_request_to_terminate_is_enough() {
-    let world = world();
-    let mut events = world.events(["rehearse: say some words; hang"]);
-    until(&mut events, "text");
-    events.signal(Signal::TERM);
-    assert_eq!(until(&mut events, "result")["stop"], "cancelled");
+fn a_single_sigterm_cancels_the_turn() {
+    let home = new_test_home();
+    let mut events = home.start_chat(["rehearse: say some words; hang"]);
+    read_until_event(&mut events, "text");
+    events.send_signal(Signal::TERM);
+    assert_eq!(read_until_event(&mut events, "result")["stop"], "cancelled");
     assert_eq!(events.wait(), Some(130));
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    assert_eq!(shown["turns"][0]["messages"][1]["complete"], false);
-    world.assert_nothing_runs();
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    assert_eq!(transcript["turns"][0]["messages"][1]["complete"], false);
+    home.assert_no_processes();
 }
 
 #[test]
-fn the_agents_last_words_reach_a_program_as_well() {
-    let world = world();
-    let mut command = world.command(["chat", "--json", "hi"]);
+fn the_stderr_of_a_crashed_agent_is_in_the_json() {
+    let home = new_test_home();
+    let mut command = home.segue_command(["chat", "--json", "hi"]);
     let output = command
         .env("SEGUE_REHEARSAL_FAULT", "exit")
         .output()
@@ -281,40 +281,40 @@ fn the_agents_last_words_reach_a_program_as_well() {
         turn["error"]["stderr"],
         "error: rehearsal: told to exit at once"
     );
-    let shown = world.json(["session", "show", "--json", "latest"]);
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     assert_eq!(
-        shown["turns"][0]["error"]["stderr"],
+        transcript["turns"][0]["error"]["stderr"],
         turn["error"]["stderr"]
     );
 }
 
 #[test]
-fn a_reader_that_does_not_read_holds_no_turn_up() {
-    let world = world();
-    let mut command = world.command(["chat", "rehearse: big 1mb; say done"]);
+fn a_stalled_reader_does_not_delay_the_turn() {
+    let home = new_test_home();
+    let mut command = home.segue_command(["chat", "rehearse: big 1mb; say done"]);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     // The pipe is full and nobody empties it; the turn is over all the same.
     for _ in 0..100 {
-        let list = world.json(["session", "list", "--json"]);
+        let list = home.run_segue_json(["session", "list", "--json"]);
         if list[0]["status"] == "idle" && list[0]["turns"] == 1 {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    assert_eq!(shown["turns"][0]["state"], "finished");
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    assert_eq!(transcript["turns"][0]["state"], "finished");
     // Nor does it keep a process that is told to end.
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn an_interrupt_while_the_agent_starts_ends_it() {
-    let world = world();
-    let mut command = world.command(["chat", "--events", "hi"]);
+fn an_interrupt_during_agent_startup_ends_the_agent() {
+    let home = new_test_home();
+    let mut command = home.segue_command(["chat", "--events", "hi"]);
     command
         .env("SEGUE_REHEARSAL_FAULT", "silent")
         .stdout(Stdio::piped());
@@ -325,14 +325,14 @@ fn an_interrupt_while_the_agent_starts_ends_it() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(
-        world.processes().is_empty(),
+        home.processes().is_empty(),
         "the agent is gone before segue is: {:?}",
-        world.processes()
+        home.processes()
     );
     // The prompt was never sent, and so is no turn; it is not lost either.
-    let shown = world.json(["session", "info", "--json", "latest"]);
-    assert_eq!(shown["session"]["turns"], 0);
-    let log = shown["decisions"].to_string();
+    let info = home.run_segue_json(["session", "info", "--json", "latest"]);
+    assert_eq!(info["session"]["turns"], 0);
+    let log = info["decisions"].to_string();
     assert!(
         log.contains(r#"before the prompt was sent: \"hi\""#),
         "{log}"
@@ -340,47 +340,47 @@ fn an_interrupt_while_the_agent_starts_ends_it() {
 }
 
 #[test]
-fn a_native_session_that_is_gone_is_replaced_by_one_that_knows_the_story() {
-    let world = world();
-    let first = world.json(["chat", "--json", "the password is swordfish"]);
+fn a_missing_native_session_is_replaced_by_a_briefed_one() {
+    let home = new_test_home();
+    let first = home.run_segue_json(["chat", "--json", "the password is swordfish"]);
     let native = first["native_session_id"].as_str().unwrap();
-    std::fs::remove_file(world.home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
-    let turn = world.json(["chat", "--json", "--continue", "what was it?"]);
+    std::fs::remove_file(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+    let turn = home.run_segue_json(["chat", "--json", "--continue", "what was it?"]);
     assert_eq!(
         (&turn["opened"], turn["leg"].as_u64()),
         (&"briefed".into(), Some(2))
     );
     let native = turn["native_session_id"].as_str().unwrap();
-    let told =
-        std::fs::read_to_string(world.home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
-    assert!(told.contains("> the password is swordfish"), "{told}");
+    let native_text =
+        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+    assert!(native_text.contains("> the password is swordfish"), "{native_text}");
     assert_snapshot!(turn["decisions"][1].as_str().unwrap().replace(first["native_session_id"].as_str().unwrap(), "[NATIVE]"), @"started a new native session and told it the story so far: the agent could not go on with its own session (the agent answered session/load with an error: session not found: [NATIVE])");
-    let legs = world.json(["session", "info", "--json", "latest"])["legs"].clone();
+    let legs = home.run_segue_json(["session", "info", "--json", "latest"])["legs"].clone();
     assert_eq!(legs[0]["ended_why"], "lost");
 }
 
 #[test]
-fn an_agent_that_lies_about_what_it_can_do() {
-    let world = world();
-    let chat = |args: &[&str]| {
-        let mut command = world.command(["chat", "--json"]);
+fn an_agent_that_overstates_its_capabilities_gets_a_briefed_session() {
+    let home = new_test_home();
+    let run_chat = |args: &[&str]| {
+        let mut command = home.segue_command(["chat", "--json"]);
         command.args(args).env("SEGUE_REHEARSAL_FAULT", "liar");
         serde_json::from_slice::<serde_json::Value>(&command.output().unwrap().stdout).unwrap()
     };
-    let first = chat(&["the password is swordfish"]);
+    let first = run_chat(&["the password is swordfish"]);
     let id = first["session_id"].as_str().unwrap();
-    let strict = chat(&["--resume", id, "--strict", "what was it?"]);
+    let strict = run_chat(&["--resume", id, "--strict", "what was it?"]);
     assert_eq!(strict["error"]["class"], "session_unknown", "{strict:#}");
-    let second = chat(&["--resume", id, "what was it?"]);
+    let second = run_chat(&["--resume", id, "what was it?"]);
     assert_eq!(
         (&second["opened"], &second["stop"]),
         (&"briefed".into(), &"finished".into()),
         "{second:#}"
     );
-    let why = second["opened_why"].as_str().unwrap();
-    assert!(why.contains("Method not found"), "{why}");
+    let reason = second["opened_why"].as_str().unwrap();
+    assert!(reason.contains("Method not found"), "{reason}");
     // What it can do is what it did, not what it said.
-    let mut doctor = world.command(["doctor", "--json"]);
+    let mut doctor = home.segue_command(["doctor", "--json"]);
     doctor.env("SEGUE_REHEARSAL_FAULT", "liar");
     let doctor = doctor.output().unwrap().stdout;
     let doctor: serde_json::Value = serde_json::from_slice(&doctor).unwrap();
@@ -393,13 +393,13 @@ fn an_agent_that_lies_about_what_it_can_do() {
 }
 
 #[test]
-fn an_agent_that_sends_very_many_updates() {
-    let world = world();
+fn a_turn_with_very_many_updates_has_the_complete_text() {
+    let home = new_test_home();
     let count = std::env::var("SEGUE_UPDATES").map_or(20_000, |count| count.parse().unwrap());
     let words: Vec<String> = (0..count).map(|n: u32| n.to_string()).collect();
     let words = words.join(" ");
     let script = format!("rehearse: garbage; unknown; say {words}; unknown; garbage");
-    let turn = world.segue_with_input(["chat", "--json", "-"], script.as_bytes());
+    let turn = home.run_segue_with_input(["chat", "--json", "-"], script.as_bytes());
     let turn: serde_json::Value = serde_json::from_str(&turn.raw_stdout).unwrap();
     assert_eq!(turn["stop"], "finished");
     assert_eq!(turn["text"].as_str().unwrap().trim(), words.trim());

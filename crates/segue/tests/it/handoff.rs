@@ -2,14 +2,14 @@
 
 use insta::assert_snapshot;
 
-use crate::native::{self, ID};
-use crate::policy::with_second;
-use crate::world;
+use crate::native::{self, NATIVE_ID};
+use crate::policy::home_with_second_agent;
+use crate::new_test_home;
 
 #[test]
-fn another_agent_goes_on_and_is_told_what_was_said() {
-    let world = with_second("[claude]\n");
-    let first = world.json([
+fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
+    let home = home_with_second_agent("[claude]\n");
+    let first = home.run_segue_json([
         "chat",
         "-p",
         "rehearsal",
@@ -17,15 +17,15 @@ fn another_agent_goes_on_and_is_told_what_was_said() {
         "the password is swordfish",
     ]);
     let id = first["session_id"].as_str().unwrap();
-    assert_snapshot!(world.segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
     [SESSION] is with acp:second now, not with rehearsal any more; acp:second is told what was said with the next prompt. Go on with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
     [SESSION] is with acp:second already, no changes made. Go on with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
-    let next = world.json(["chat", "--resume", id, "--json", "what was it?"]);
+    let next = home.run_segue_json(["chat", "--resume", id, "--json", "what was it?"]);
     assert_eq!(
         (&next["provider"], &next["opened"]),
         (&"acp:second".into(), &"briefed".into())
@@ -42,7 +42,7 @@ fn another_agent_goes_on_and_is_told_what_was_said() {
         "--prompt",
         "and now?",
     ];
-    let output = world.segue(prompt);
+    let output = home.run_segue(prompt);
     assert!(
         output
             .stderr
@@ -56,7 +56,7 @@ fn another_agent_goes_on_and_is_told_what_was_said() {
         output.stdout.contains("I was told what was said before"),
         "{output}"
     );
-    let info = world.json(["session", "info", id, "--json"]);
+    let info = home.run_segue_json(["session", "info", id, "--json"]);
     let legs = info["legs"].as_array().unwrap();
     let ends: Vec<_> = legs.iter().map(|leg| &leg["ended_why"]).collect();
     assert_eq!(
@@ -67,34 +67,34 @@ fn another_agent_goes_on_and_is_told_what_was_said() {
             &serde_json::Value::Null
         ]
     );
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn what_can_not_be_handed_over_is_said_and_stays() {
-    let world = with_second("[codex]\npath = \"/nowhere/codex\"\n");
-    let first = world.json(["chat", "-p", "rehearsal", "--json", "hello"]);
+fn an_impossible_handoff_is_refused_and_changes_nothing() {
+    let home = home_with_second_agent("[codex]\npath = \"/nowhere/codex\"\n");
+    let first = home.run_segue_json(["chat", "-p", "rehearsal", "--json", "hello"]);
     let id = first["session_id"].as_str().unwrap();
-    let to = |agent: &str| world.segue(["session", "handoff", id, "-p", agent]);
-    assert_snapshot!(to("claude"), @r"
+    let hand_off_to = |agent: &str| home.run_segue(["session", "handoff", id, "-p", agent]);
+    assert_snapshot!(hand_off_to("claude"), @r"
     --- stderr
     error: claude was not found on this machine
     hint: put `claude` on PATH, or set `path` in [claude] of the configuration
     --- exit 2
     ");
-    assert_snapshot!(to("codex"), @r"
+    assert_snapshot!(hand_off_to("codex"), @r"
     --- stderr
     error: the program of codex is not where it is configured to be
     hint: mend `path` of codex in the configuration; nothing was changed
     --- exit 2
     ");
-    assert_snapshot!(to("nobody"), @r"
+    assert_snapshot!(hand_off_to("nobody"), @r"
     --- stderr
     error: provider nobody can't be driven by this segue
     hint: it drives: codex, acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     --- exit 2
     ");
-    let empty = world.segue([
+    let empty = home.run_segue([
         "session",
         "handoff",
         id,
@@ -104,21 +104,21 @@ fn what_can_not_be_handed_over_is_said_and_stays() {
         " ",
     ]);
     assert_eq!(empty.code, Some(2), "{empty}");
-    let mut events = world.events(["--resume", id, "rehearse: say so far; hang"]);
+    let mut events = home.start_chat(["--resume", id, "rehearse: say so far; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
-    let busy = to("acp:second");
+    let busy = hand_off_to("acp:second");
     assert!(busy.stderr.contains("is in use by process"), "{busy}");
     let _ = events.kill();
-    let info = world.json(["session", "info", id, "--json"]);
+    let info = home.run_segue_json(["session", "info", id, "--json"]);
     assert_eq!(info["session"]["provider"], "rehearsal");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_conversation_is_handed_over_in_its_middle() {
-    let world = with_second("");
+fn a_repl_conversation_is_handed_off_by_a_command() {
+    let home = home_with_second_agent("");
     let lines = "the password is swordfish\n/handoff acp:second\n/handoff acp:second\n/handoff nobody\nwhat was it?\n";
-    let output = world.segue_with_input(["repl", "-p", "rehearsal"], lines.as_bytes());
+    let output = home.run_segue_with_input(["repl", "-p", "rehearsal"], lines.as_bytes());
     assert_snapshot!(output, @r"
     You said: the password is swordfish
     This is where our conversation begins.
@@ -132,20 +132,20 @@ fn a_conversation_is_handed_over_in_its_middle() {
     segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
     --- exit 2
     ");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_native_session_goes_on_with_another_agent_where_its_own_is_not_there() {
-    let world = world();
-    native::put(&world, ID, "project");
-    let named = format!("claude:{ID}");
-    let alone = world.segue(["chat", "--resume", &named, "hi"]);
-    assert_eq!(alone.code, Some(2), "{alone}");
-    let turn = world.json([
+fn a_native_session_without_its_agent_resumes_with_another_agent() {
+    let home = new_test_home();
+    native::write_claude_session(&home, NATIVE_ID, "project");
+    let session_ref = format!("claude:{NATIVE_ID}");
+    let refused = home.run_segue(["chat", "--resume", &session_ref, "hi"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    let turn = home.run_segue_json([
         "chat",
         "--resume",
-        &named,
+        &session_ref,
         "-p",
         "rehearsal",
         "--json",
@@ -154,7 +154,7 @@ fn a_native_session_goes_on_with_another_agent_where_its_own_is_not_there() {
     assert_eq!(turn["provider"], "rehearsal", "{turn:#}");
     assert_eq!(turn["opened"], "briefed", "{turn:#}");
     // It is as old as what was said in it.
-    let info = world.json(["session", "info", "latest", "--json"]);
+    let info = home.run_segue_json(["session", "info", "latest", "--json"]);
     let session = &info["session"];
     let times = ["created_at", "updated_at"].map(|name| session[name].as_str().unwrap());
     assert!(times[0] < times[1] && times[0] < "2026-11", "{session:#}");

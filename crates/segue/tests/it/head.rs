@@ -3,26 +3,26 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-use crate::world;
+use crate::new_test_home;
 
-const ID: &str = "5e11a000-1111-4222-8333-444455556666";
+const NATIVE_ID: &str = "5e11a000-1111-4222-8333-444455556666";
 
 /// A session with this many turns; returns its id.
-fn session(world: &World, turns: usize) -> String {
-    let first = world.json(["chat", "--json", "--new", "turn 1"]);
+fn create_session(home: &TestHome, turns: usize) -> String {
+    let first = home.run_segue_json(["chat", "--json", "--new", "turn 1"]);
     let id = first["session_id"].as_str().unwrap().to_owned();
     for n in 2..=turns {
-        let _ = world.json(["chat", "--json", "--resume", &id, &format!("turn {n}")]);
+        let _ = home.run_segue_json(["chat", "--json", "--resume", &id, &format!("turn {n}")]);
     }
     id
 }
 
 /// A session of Claude Code's own with three turns, of which the last two changed files.
-fn put(world: &World) {
-    let project = world.project();
+fn write_claude_session(home: &TestHome) {
+    let project = home.project();
     let file = |name: &str| project.join(name).display().to_string();
     let call = |id: &str, name: &str, input: Value| {
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
@@ -36,16 +36,16 @@ fn put(world: &World) {
             json!({"type": "tool_result", "tool_use_id": id, "content": "x", "is_error": failed});
         ("user", json!({"role": "user", "content": [block]}))
     };
-    let asks = |text: &str| ("user", json!({"role": "user", "content": text}));
-    let says = |text: &str| {
+    let user_message = |text: &str| ("user", json!({"role": "user", "content": text}));
+    let assistant_message = |text: &str| {
         let block = json!({"type": "text", "text": text});
         let message = json!({"role": "assistant", "content": [block], "stop_reason": "end_turn"});
         ("assistant", message)
     };
-    let said = [
-        asks("look around"),
-        says("I did"),
-        asks("write the notes"),
+    let messages = [
+        user_message("look around"),
+        assistant_message("I did"),
+        user_message("write the notes"),
         call(
             "c1",
             "Write",
@@ -54,37 +54,37 @@ fn put(world: &World) {
         result("c1", false),
         call("c2", "Edit", json!({"file_path": file("broken.rs")})),
         result("c2", true),
-        says("written"),
-        asks("and the rest"),
+        assistant_message("written"),
+        user_message("and the rest"),
         call("c3", "Edit", json!({"file_path": file("notes.md")})),
         result("c3", false),
         call("c4", "Bash", json!({"command": "make"})),
         result("c4", false),
         call("c5", "Edit", json!({"file_path": "/etc/hosts"})),
         result("c5", false),
-        says("done"),
+        assistant_message("done"),
     ];
     let mut lines = Vec::new();
     let mut parent = Value::Null;
-    for (index, (kind, message)) in said.into_iter().enumerate() {
+    for (index, (kind, message)) in messages.into_iter().enumerate() {
         let uuid = format!("00000000-0000-4000-8000-{index:012}");
         let line = json!({
-            "type": kind, "message": message, "uuid": uuid, "parentUuid": parent, "sessionId": ID,
+            "type": kind, "message": message, "uuid": uuid, "parentUuid": parent, "sessionId": NATIVE_ID,
             "cwd": project, "timestamp": format!("2026-01-02T03:04:{index:02}Z"), "isSidechain": false,
         });
         lines.push(format!("{line}\n"));
         parent = uuid.into();
     }
-    let path = world.path().join(".claude/projects/-somewhere");
+    let path = home.path().join(".claude/projects/-somewhere");
     fs::create_dir_all(&path).unwrap();
-    fs::write(path.join(format!("{ID}.jsonl")), lines.concat()).unwrap();
+    fs::write(path.join(format!("{NATIVE_ID}.jsonl")), lines.concat()).unwrap();
 }
 
 #[test]
-fn a_revert_lists_the_files_that_stay_as_they_are() {
-    let world = world();
-    put(&world);
-    assert_snapshot!(world.segue(["session", "revert", ID, "--to", "1", "--dry-run"]), @"
+fn a_revert_lists_the_files_that_the_removed_turns_changed() {
+    let home = new_test_home();
+    write_claude_session(&home);
+    assert_snapshot!(home.run_segue(["session", "revert", NATIVE_ID, "--to", "1", "--dry-run"]), @"
     Would revert to turn 1 and remove 2 turn(s):
       turn 2    write the notes
       turn 3    and the rest
@@ -95,10 +95,10 @@ fn a_revert_lists_the_files_that_stay_as_they_are() {
     Nothing was changed.
     --- exit 0
     ");
-    let list = world.json(["session", "list", "--json"]);
+    let list = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(list[0]["id"], Value::Null, "it was not even taken over");
 
-    assert_snapshot!(world.segue(["session", "revert", ID, "--to", "2"]), @"
+    assert_snapshot!(home.run_segue(["session", "revert", NATIVE_ID, "--to", "2"]), @"
     Reverted to turn 2 (removed 1 turn(s)).
     The files that those turns changed stay as they are:
       edited   notes.md
@@ -109,22 +109,22 @@ fn a_revert_lists_the_files_that_stay_as_they_are() {
     segue: took claude:5e11a000-1111-4222-8333-444455556666 over as session [SESSION], with its 3 turns
     --- exit 0
     ");
-    let plan = ["session", "revert", ID, "--to", "1", "--dry-run", "--json"];
-    assert_snapshot!(world.segue(plan), @r#"
+    let plan = ["session", "revert", NATIVE_ID, "--to", "1", "--dry-run", "--json"];
+    assert_snapshot!(home.run_segue(plan), @r#"
     {"dry_run":true,"turns_before":2,"turns":1,"dropped":[{"n":2,"title":"write the notes"}],"files":[{"path":"notes.md","change":"edited"}],"commands":0}
     --- exit 0
     "#);
-    let done = world.json(["session", "revert", ID, "--to", "1", "--json"]);
+    let outcome = home.run_segue_json(["session", "revert", NATIVE_ID, "--to", "1", "--json"]);
     assert_eq!(
-        (&done["turns"], &done["turns_before"]),
+        (&outcome["turns"], &outcome["turns_before"]),
         (&json!(1), &json!(2))
     );
     assert_eq!(
-        done["files"],
+        outcome["files"],
         json!([{"path": "notes.md", "change": "edited"}])
     );
-    assert_eq!(done["commands"], 0);
-    let undone = world.json(["session", "undo", ID, "--json"]);
+    assert_eq!(outcome["commands"], 0);
+    let undone = home.run_segue_json(["session", "undo", NATIVE_ID, "--json"]);
     assert_eq!(
         (&undone["turns"], &undone["turns_before"]),
         (&json!(2), &json!(1))
@@ -133,25 +133,25 @@ fn a_revert_lists_the_files_that_stay_as_they_are() {
 }
 
 #[test]
-fn what_the_rehearsal_agent_edits_is_listed() {
-    let world = world();
-    let id = session(&world, 1);
+fn an_edit_by_the_rehearsal_agent_is_listed() {
+    let home = new_test_home();
+    let id = create_session(&home, 1);
     let edit = ["--permissions", "allow-edits", "rehearse: ask"];
-    let _ = world.json([&["chat", "--json", "--resume", &id][..], &edit].concat());
+    let _ = home.run_segue_json([&["chat", "--json", "--resume", &id][..], &edit].concat());
     let plan = ["session", "revert", &id, "--to", "1", "--dry-run", "--json"];
     assert_eq!(
-        world.json(plan)["files"],
+        home.run_segue_json(plan)["files"],
         json!([{"path": "notes.txt", "change": "edited"}])
     );
 }
 
 #[test]
-fn an_undo_to_another_turn_of_the_same_number_says_so() {
-    let world = world();
-    let id = session(&world, 2);
-    let _ = world.segue(["session", "revert", &id, "--to", "1"]);
-    let _ = world.json(["chat", "--json", "--resume", &id, "turn 2b"]);
-    let undone = world.segue(["session", "undo", &id]);
+fn an_undo_to_a_different_turn_of_the_same_number_is_reported() {
+    let home = new_test_home();
+    let id = create_session(&home, 2);
+    let _ = home.run_segue(["session", "revert", &id, "--to", "1"]);
+    let _ = home.run_segue_json(["chat", "--json", "--resume", &id, "turn 2b"]);
+    let undone = home.run_segue(["session", "undo", &id]);
     assert!(
         undone
             .stdout
@@ -161,9 +161,9 @@ fn an_undo_to_another_turn_of_the_same_number_says_so() {
 }
 
 #[test]
-fn nothing_is_shown_to_be_changed_by_a_plan_that_cannot_be() {
-    let world = world();
-    let id = session(&world, 2);
+fn a_dry_run_of_an_invalid_revert_is_an_error() {
+    let home = new_test_home();
+    let id = create_session(&home, 2);
     for (to, message) in [
         ("0", "turn 0 does not exist; turns are numbered from 1 to 2"),
         ("-1", "turn -1 does not exist"),
@@ -174,56 +174,56 @@ fn nothing_is_shown_to_be_changed_by_a_plan_that_cannot_be() {
         ),
         ("two", "it is not the number of a turn"),
     ] {
-        let ran = world.segue(["session", "revert", &id, "--to", to, "--dry-run"]);
-        assert_eq!(ran.code, Some(2), "{ran}");
-        assert!(ran.stderr.contains(message), "{ran}");
+        let output = home.run_segue(["session", "revert", &id, "--to", to, "--dry-run"]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(message), "{output}");
     }
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "2", "--dry-run"]), @"
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "2", "--dry-run"]), @"
     Already at turn 2, no changes made.
     --- exit 0
     ");
-    let same = world.json(["session", "revert", &id, "--to", "2", "--json"]);
+    let same = home.run_segue_json(["session", "revert", &id, "--to", "2", "--json"]);
     assert_eq!(
         (&same["turns"], &same["turns_before"]),
         (&json!(2), &json!(2))
     );
-    let moves = &world.json(["session", "info", &id, "--json"])["moves"];
+    let moves = &home.run_segue_json(["session", "info", &id, "--json"])["moves"];
     assert_eq!(moves, &json!([]), "nothing was moved");
 }
 
 #[test]
-fn what_an_undo_leaves_behind_can_be_gone_on_with() {
-    let world = world();
-    let id = session(&world, 3);
+fn turns_detached_by_an_undo_can_be_forked() {
+    let home = new_test_home();
+    let id = create_session(&home, 3);
     let native =
-        world.json(["session", "info", &id, "--json"])["session"]["native_session_id"].clone();
-    let _ = world.segue(["session", "revert", &id, "--to", "1"]);
-    let _ = world.json(["chat", "--json", "--resume", &id, "another way"]);
-    let undone = world.json(["session", "undo", &id, "--json"]);
+        home.run_segue_json(["session", "info", &id, "--json"])["session"]["native_session_id"].clone();
+    let _ = home.run_segue(["session", "revert", &id, "--to", "1"]);
+    let _ = home.run_segue_json(["chat", "--json", "--resume", &id, "another way"]);
+    let undone = home.run_segue_json(["session", "undo", &id, "--json"]);
     assert_eq!(undone["set_aside"], json!({"turns": 1, "by_move": 2}));
     assert_eq!(
         undone["native_session_id"], native,
         "the first native session goes on"
     );
-    let next = world.json(["chat", "--json", "--resume", &id, "turn 4"]);
+    let next = home.run_segue_json(["chat", "--json", "--resume", &id, "turn 4"]);
     assert_eq!(
         (&next["native_session_id"], &next["leg"]),
         (&native, &json!(3))
     );
     assert_eq!(next["opened"], "resumed", "{next:#}");
 
-    let fork = world.json(["session", "fork", &id, "--moved", "2", "--json"]);
+    let fork = home.run_segue_json(["session", "fork", &id, "--moved", "2", "--json"]);
     assert_eq!(fork["forked_from"], json!({"id": id, "turn": 2}));
-    let shown = world.json(["session", "show", "--json", fork["id"].as_str().unwrap()]);
-    let prompt = &shown["turns"][1]["messages"][0]["parts"][0]["text"];
+    let transcript = home.run_segue_json(["session", "show", "--json", fork["id"].as_str().unwrap()]);
+    let prompt = &transcript["turns"][1]["messages"][0]["parts"][0]["text"];
     assert_eq!(prompt, "another way");
-    let info = world.segue(["session", "info", &id]).stdout;
-    let about = |line: &&str| {
+    let info = home.run_segue(["session", "info", &id]).stdout;
+    let is_lineage_line = |line: &&str| {
         ["fork ", "move ", "leg "]
             .iter()
             .any(|name| line.starts_with(name))
     };
-    assert_snapshot!(info.lines().filter(about).collect::<Vec<_>>().join("\n"), @"
+    assert_snapshot!(info.lines().filter(is_lineage_line).collect::<Vec<_>>().join("\n"), @"
     fork      [SESSION] after turn 2: turn 1 ([TIME])
     move 1    revert: turn 3 → turn 1 ([TIME], undone since)
     move 2    undo: turn 2 → turn 3 ([TIME])
@@ -231,7 +231,7 @@ fn what_an_undo_leaves_behind_can_be_gone_on_with() {
     leg 2     rehearsal [NATIVE] (ended: left, the session went to another turn)
     leg 3     rehearsal [NATIVE] turn 4 (active)
     ");
-    let info = world.json(["session", "info", &id, "--json"]);
+    let info = home.run_segue_json(["session", "info", &id, "--json"]);
     assert_eq!(info["forks"][0]["id"], fork["id"]);
     assert_eq!(info["moves"][0]["kind"], "revert");
     assert_eq!(info["moves"][0]["undone"], true);
@@ -241,13 +241,13 @@ fn what_an_undo_leaves_behind_can_be_gone_on_with() {
     );
     assert_eq!(info["legs"][2]["turns"], json!({"first": 4, "last": 4}));
 
-    assert_snapshot!(world.segue(["session", "fork", &id, "--moved", "7"]), @"
+    assert_snapshot!(home.run_segue(["session", "fork", &id, "--moved", "7"]), @"
     --- stderr
     error: there is no move 7; the session was reverted or undone 2 time(s)
     hint: `segue session info` lists the moves with their numbers
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "fork", &id, "--moved", "2", "--at", "3"]), @"
+    assert_snapshot!(home.run_segue(["session", "fork", &id, "--moved", "2", "--at", "3"]), @"
     --- stderr
     error: turn 3 does not exist; turns are numbered from 1 to 2
     --- exit 2
@@ -255,18 +255,18 @@ fn what_an_undo_leaves_behind_can_be_gone_on_with() {
 }
 
 #[test]
-fn a_session_that_is_in_use_stays_where_it_is() {
-    let world = world();
-    let id = session(&world, 2);
-    let mut chat = world.command(["chat", "--resume", &id, "rehearse: hang"]);
+fn a_session_in_use_can_be_forked_but_not_reverted() {
+    let home = new_test_home();
+    let id = create_session(&home, 2);
+    let mut chat = home.segue_command(["chat", "--resume", &id, "rehearse: hang"]);
     let mut chat = chat
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let running =
-        || world.json(["session", "info", &id, "--json"])["session"]["status"] == "running";
-    while !running() {
+    let is_running =
+        || home.run_segue_json(["session", "info", &id, "--json"])["session"]["status"] == "running";
+    while !is_running() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     for args in [
@@ -274,12 +274,12 @@ fn a_session_that_is_in_use_stays_where_it_is() {
         &["revert", &id, "--to", "1", "--dry-run"],
         &["undo", &id],
     ] {
-        let ran = world.segue([&["session"], args].concat());
-        assert_eq!(ran.code, Some(1), "{ran}");
-        assert!(ran.stderr.contains("is in use by process"), "{ran}");
+        let output = home.run_segue([&["session"], args].concat());
+        assert_eq!(output.code, Some(1), "{output}");
+        assert!(output.stderr.contains("is in use by process"), "{output}");
     }
     // A fork takes what has ended.
-    let fork = world.json(["session", "fork", &id, "--json"]);
+    let fork = home.run_segue_json(["session", "fork", &id, "--json"]);
     assert_eq!(fork["turns"], 2);
     chat.kill().unwrap();
     chat.wait().unwrap();

@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use segue_testkit::{Events, World};
+use segue_testkit::{ChatProcess, TestHome};
 use serde_json::Value;
 
-use crate::world;
+use crate::new_test_home;
 
 /// How many turns one session gets before the campaign moves to a new one.
-const TURNS_A_SESSION: usize = 20;
+const MAX_TURNS_PER_SESSION: usize = 20;
 
 /// A step of a turn, and how to tell that it was reached.
-type Step = (&'static str, fn(&Value) -> bool);
+type KillStep = (&'static str, fn(&Value) -> bool);
 
 /// The steps of a turn, each with the event that shows that it was reached.
-const STEPS: [Step; 8] = [
+const KILL_STEPS: [KillStep; 8] = [
     ("before the prompt is written", |_| true),
     ("prompt written", |event| event["event"] == "began"),
     ("agent opened", |event| event["event"] == "opened"),
@@ -37,7 +37,7 @@ const STEPS: [Step; 8] = [
     ("turn ended", |event| event["event"] == "ended"),
 ];
 
-fn setting(name: &str, default: u64) -> u64 {
+fn read_env_number(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
         .and_then(|text| text.parse().ok())
@@ -45,10 +45,10 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// A small source of chance that can be repeated.
-struct Dice(u64);
+struct KillTestRng(u64);
 
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+impl KillTestRng {
+    fn next_below(&mut self, limit: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -59,81 +59,81 @@ impl Dice {
 
 /// What one run told before it was killed.
 #[derive(Default)]
-struct Told {
+struct ObservedRun {
     turn: Option<u64>,
-    session: Option<String>,
-    opened: Option<String>,
-    saved: Option<u64>,
-    words: BTreeMap<u64, String>,
-    ended: bool,
+    session_id: Option<String>,
+    open_mode: Option<String>,
+    last_saved_message: Option<u64>,
+    message_texts: BTreeMap<u64, String>,
+    has_ended: bool,
 }
 
-impl Told {
-    fn hear(&mut self, event: &Value) {
+impl ObservedRun {
+    fn record_event(&mut self, event: &Value) {
         match event["event"].as_str().unwrap() {
             "began" => {
                 self.turn = event["turn"].as_u64();
-                self.session = event["session_id"].as_str().map(str::to_owned);
+                self.session_id = event["session_id"].as_str().map(str::to_owned);
             }
-            "opened" => self.opened = event["opened"].as_str().map(str::to_owned),
+            "opened" => self.open_mode = event["opened"].as_str().map(str::to_owned),
             "text" | "thought" => {
                 let message = event["message"].as_u64().unwrap();
-                self.words
+                self.message_texts
                     .entry(message)
                     .or_default()
                     .push_str(event["text"].as_str().unwrap());
             }
-            "saved" => self.saved = self.saved.max(event["message"].as_u64()),
-            "ended" => self.ended = true,
+            "saved" => self.last_saved_message = self.last_saved_message.max(event["message"].as_u64()),
+            "ended" => self.has_ended = true,
             _ => {}
         }
     }
 }
 
 /// One session under attack, and what is known of it.
-struct Victim {
+struct KilledSession {
     id: Option<String>,
     /// Its turns as they were when they had ended; they may never change again.
-    turns: Vec<Value>,
+    ended_turns: Vec<Value>,
 }
 
 /// Runs a turn and kills it a moment after a step was reached.
-fn attack(world: &World, victim: &Victim, step: usize, dice: &mut Dice, prompt: &str) -> Told {
+fn run_and_kill(home: &TestHome, session: &KilledSession, step: usize, rng: &mut KillTestRng, prompt: &str) -> ObservedRun {
     let mut args = vec![];
-    if let Some(id) = &victim.id {
+    if let Some(id) = &session.id {
         args.extend(["--resume".to_owned(), id.clone()]);
     }
     args.push(prompt.to_owned());
-    let mut events: Events = world.events(args);
-    let mut told = Told::default();
-    let reached = STEPS[step].1;
+    let mut events: ChatProcess = home.start_chat(args);
+    let mut observed = ObservedRun::default();
+    let is_reached = KILL_STEPS[step].1;
     if step == 0 {
-        std::thread::sleep(Duration::from_micros(dice.below(40_000)));
+        std::thread::sleep(Duration::from_micros(rng.next_below(40_000)));
     } else {
         while let Some(event) = events.next_event() {
-            told.hear(&event);
-            if reached(&event) {
+            observed.record_event(&event);
+            if is_reached(&event) {
                 break;
             }
         }
-        std::thread::sleep(Duration::from_micros(dice.below(6_000)));
+        std::thread::sleep(Duration::from_micros(rng.next_below(6_000)));
     }
     for event in events.kill() {
-        told.hear(&event);
+        observed.record_event(&event);
     }
-    told
+    observed
 }
 
 /// Compares the store with what was told; returns the turns.
-fn check(world: &World, victim: &mut Victim, told: &Told, prompt: &str) {
-    victim.id = told.session.clone().or(victim.id.take());
-    let Some(id) = &victim.id else { return };
-    let shown = world.json(["session", "show", "--json", id]);
-    let turns = shown["turns"].as_array().unwrap();
-    let before = victim.turns.len();
+fn assert_store_contains(home: &TestHome, session: &mut KilledSession, observed: &ObservedRun, prompt: &str) {
+    session.id = observed.session_id.clone().or(session.id.take());
+    let Some(id) = &session.id else { return };
+    let transcript = home.run_segue_json(["session", "show", "--json", id]);
+    let turns = transcript["turns"].as_array().unwrap();
+    let before = session.ended_turns.len();
     assert_eq!(
         &turns[..before],
-        victim.turns,
+        session.ended_turns,
         "turns that had ended are as they were"
     );
     assert!(
@@ -143,7 +143,7 @@ fn check(world: &World, victim: &mut Victim, told: &Told, prompt: &str) {
     for (turn, n) in turns.iter().zip(1u64..) {
         assert_eq!(turn["n"], n, "turns are numbered without a gap");
     }
-    if let Some(n) = told.turn {
+    if let Some(n) = observed.turn {
         assert_eq!(
             turns.len() as u64,
             n,
@@ -158,22 +158,22 @@ fn check(world: &World, victim: &mut Victim, told: &Told, prompt: &str) {
         messages[0]["parts"][0]["text"], prompt,
         "the prompt is there to the byte"
     );
-    if let Some(saved) = told.saved {
+    if let Some(saved) = observed.last_saved_message {
         assert!(
             messages.len() as u64 > saved,
             "message {saved} was told to be on the disk: {messages:?}"
         );
-        for (number, words) in told.words.iter().filter(|(number, _)| **number <= saved) {
+        for (number, text) in observed.message_texts.iter().filter(|(number, _)| **number <= saved) {
             let message = &messages[usize::try_from(*number).unwrap()];
             assert_eq!(message["complete"], true);
             assert_eq!(
                 message["parts"][0]["text"],
-                words.as_str(),
+                text.as_str(),
                 "message {number} is whole"
             );
         }
     }
-    if told.ended {
+    if observed.has_ended {
         assert_eq!(turn["state"], "finished");
     } else {
         let state = turn["state"].as_str().unwrap();
@@ -182,25 +182,25 @@ fn check(world: &World, victim: &mut Victim, told: &Told, prompt: &str) {
 }
 
 /// Goes on in the session, which closes the turn that was cut off, and remembers how its turns look now.
-fn go_on(world: &World, victim: &mut Victim) {
-    let Some(id) = &victim.id else { return };
-    let turn = world.json(["chat", "--json", "--resume", id, "go on"]);
+fn resume_session(home: &TestHome, session: &mut KilledSession) {
+    let Some(id) = &session.id else { return };
+    let turn = home.run_segue_json(["chat", "--json", "--resume", id, "go on"]);
     assert_eq!(turn["stop"], "finished", "{turn}");
     assert_ne!(
         turn["opened"], "fresh",
         "an agent that goes on is never blank: {turn}"
     );
-    let shown = world.json(["session", "show", "--json", id]);
-    victim.turns.clone_from(shown["turns"].as_array().unwrap());
-    for turn in &victim.turns {
+    let transcript = home.run_segue_json(["session", "show", "--json", id]);
+    session.ended_turns.clone_from(transcript["turns"].as_array().unwrap());
+    for turn in &session.ended_turns {
         assert_ne!(turn["state"], "running", "what was cut off is closed");
         assert_calls_are_answered(turn);
     }
 }
 
 /// A session comes with its first prompt, or not at all.
-fn assert_no_session_is_empty(world: &World) {
-    let all = world.json(["session", "list", "--all", "--limit", "0", "--json"]);
+fn assert_no_session_is_empty(home: &TestHome) {
+    let all = home.run_segue_json(["session", "list", "--all", "--limit", "0", "--json"]);
     for session in all.as_array().unwrap() {
         assert!(
             session["turns"].as_u64() >= Some(1),
@@ -215,154 +215,154 @@ fn assert_calls_are_answered(turn: &Value) {
         .unwrap()
         .iter()
         .flat_map(|message| message["parts"].as_array().unwrap());
-    let mut open: Vec<&Value> = Vec::new();
+    let mut open_calls: Vec<&Value> = Vec::new();
     for part in parts {
         if part["type"] == "function_call" {
-            open.push(&part["id"]);
+            open_calls.push(&part["id"]);
         } else if part["type"] == "function_response" {
-            open.retain(|id| **id != part["call_id"]);
+            open_calls.retain(|id| **id != part["call_id"]);
         }
     }
     assert!(
-        open.is_empty(),
-        "calls without an answer: {open:?} in {turn}"
+        open_calls.is_empty(),
+        "calls without an answer: {open_calls:?} in {turn}"
     );
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_by_a_kill() {
-    let world = world();
-    let kills = usize::try_from(setting("SEGUE_KILLS", 64)).unwrap();
-    let seed = setting("SEGUE_SEED", 7);
-    let mut dice = Dice(seed);
-    let mut counts = [0; STEPS.len()];
-    let mut told_states = [0; 3];
-    let mut victim = Victim {
+fn acknowledged_writes_survive_a_kill() {
+    let home = new_test_home();
+    let kills = usize::try_from(read_env_number("SEGUE_KILLS", 64)).unwrap();
+    let seed = read_env_number("SEGUE_SEED", 7);
+    let mut rng = KillTestRng(seed);
+    let mut kills_per_step = [0; KILL_STEPS.len()];
+    let mut progress_counts = [0; 3];
+    let mut session = KilledSession {
         id: None,
-        turns: Vec::new(),
+        ended_turns: Vec::new(),
     };
     for n in 0..kills {
-        if victim.turns.len() >= TURNS_A_SESSION {
-            victim = Victim {
+        if session.ended_turns.len() >= MAX_TURNS_PER_SESSION {
+            session = KilledSession {
                 id: None,
-                turns: Vec::new(),
+                ended_turns: Vec::new(),
             };
         }
-        let step = n % STEPS.len();
+        let step = n % KILL_STEPS.len();
         let prompt = format!(
             "rehearse: slow 1ms; think a thought; say kill {n} one two three; tool; say four five; ask"
         );
-        let told = attack(&world, &victim, step, &mut dice, &prompt);
-        counts[step] += 1;
-        told_states[usize::from(told.turn.is_some()) + usize::from(told.ended)] += 1;
-        check(&world, &mut victim, &told, &prompt);
-        assert_no_session_is_empty(&world);
-        go_on(&world, &mut victim);
+        let observed = run_and_kill(&home, &session, step, &mut rng, &prompt);
+        kills_per_step[step] += 1;
+        progress_counts[usize::from(observed.turn.is_some()) + usize::from(observed.has_ended)] += 1;
+        assert_store_contains(&home, &mut session, &observed, &prompt);
+        assert_no_session_is_empty(&home);
+        resume_session(&home, &mut session);
     }
     let mut report = format!("{kills} kills, seed {seed}:\n");
-    for ((name, _), count) in STEPS.iter().zip(counts) {
+    for ((name, _), count) in KILL_STEPS.iter().zip(kills_per_step) {
         writeln!(report, "  {count:>4}  {name}").unwrap();
     }
-    let [unwritten, cut, ended] = told_states;
+    let [unwritten, cut, ended] = progress_counts;
     let before = "before the prompt was told to be on the disk";
     writeln!(
         report,
         "  killed {before}: {unwritten}, in mid-turn: {cut}, after its end: {ended}"
     )
     .unwrap();
-    crate::say(&report);
-    world.assert_nothing_runs();
+    crate::print_to_stderr(&report);
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_store_survives_a_kill_while_it_is_made() {
-    let mut dice = Dice(setting("SEGUE_SEED", 7));
-    for _ in 0..setting("SEGUE_KILLS", 64) / 4 {
-        let world = world();
-        let events = world.events(["first words"]);
-        std::thread::sleep(Duration::from_micros(dice.below(25_000)));
+fn a_store_survives_a_kill_during_its_creation() {
+    let mut rng = KillTestRng(read_env_number("SEGUE_SEED", 7));
+    for _ in 0..read_env_number("SEGUE_KILLS", 64) / 4 {
+        let home = new_test_home();
+        let events = home.start_chat(["first words"]);
+        std::thread::sleep(Duration::from_micros(rng.next_below(25_000)));
         let _ = events.kill();
-        assert_no_session_is_empty(&world);
-        let turn = world.json(["chat", "--json", "--continue", "go on"]);
+        assert_no_session_is_empty(&home);
+        let turn = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
         assert_eq!(turn["stop"], "finished", "{turn}");
     }
 }
 
 #[test]
-fn words_that_were_streamed_a_second_ago_survive_a_kill() {
-    let world = world();
+fn text_streamed_over_a_second_ago_survives_a_kill() {
+    let home = new_test_home();
     let words = (0..60)
         .map(|n| format!("w{n}"))
         .collect::<Vec<_>>()
         .join(" ");
-    let mut events = world.events([format!("rehearse: slow 60ms; say {words}")]);
+    let mut events = home.start_chat([format!("rehearse: slow 60ms; say {words}")]);
     let start = Instant::now();
-    let mut heard: Vec<(Instant, String)> = Vec::new();
+    let mut received: Vec<(Instant, String)> = Vec::new();
     while start.elapsed() < Duration::from_millis(2500) {
         let event = events.next_event().unwrap();
         if event["event"] == "text" {
-            heard.push((Instant::now(), event["text"].as_str().unwrap().to_owned()));
+            received.push((Instant::now(), event["text"].as_str().unwrap().to_owned()));
         }
     }
-    let killed = Instant::now();
+    let killed_at = Instant::now();
     let _ = events.kill();
-    let due: String = heard
+    let expected: String = received
         .into_iter()
-        .filter(|(at, _)| killed - *at > Duration::from_secs(1))
-        .map(|(_, words)| words)
+        .filter(|(at, _)| killed_at - *at > Duration::from_secs(1))
+        .map(|(_, text)| text)
         .collect();
-    assert!(due.len() > 20, "{due}");
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    let message = &shown["turns"][0]["messages"][1];
+    assert!(expected.len() > 20, "{expected}");
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    let message = &transcript["turns"][0]["messages"][1];
     assert_eq!(
-        (&shown["turns"][0]["state"], &message["complete"]),
+        (&transcript["turns"][0]["state"], &message["complete"]),
         (&"interrupted".into(), &false.into())
     );
-    let kept = message["parts"][0]["text"].as_str().unwrap();
-    assert!(kept.starts_with(&due), "kept {kept:?}, due {due:?}");
+    let stored = message["parts"][0]["text"].as_str().unwrap();
+    assert!(stored.starts_with(&expected), "kept {stored:?}, due {expected:?}");
     // It is shown as cut off, also after the session was opened again.
-    let _ = world.json(["chat", "--json", "--continue", "go on"]);
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    assert_eq!(shown["turns"][0]["state"], "interrupted");
-    assert_eq!(shown["turns"][0]["messages"][1]["parts"][0]["text"], kept);
-    world.assert_nothing_runs();
+    let _ = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    assert_eq!(transcript["turns"][0]["state"], "interrupted");
+    assert_eq!(transcript["turns"][0]["messages"][1]["parts"][0]["text"], stored);
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_session_taken_over_leaves_nothing_of_its_former_agent() {
-    let world = world();
-    let mut events = world.events(["rehearse: grandchild; say started; hang"]);
+fn a_lease_takeover_ends_the_former_agent() {
+    let home = new_test_home();
+    let mut events = home.start_chat(["rehearse: grandchild; say started; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
     let _ = events.kill();
     // At once, while the leash is still waiting for the grandchild to end by itself.
-    let turn = world.json(["chat", "--json", "--continue", "go on"]);
+    let turn = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
     assert_eq!(turn["opened"], "resumed");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
 fn a_prompt_is_never_sent_twice() {
-    let world = world();
-    let mut events = world.events(["rehearse: say once; hang"]);
+    let home = new_test_home();
+    let mut events = home.start_chat(["rehearse: say once; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
     let _ = events.kill();
-    let output = world.segue(["chat", "--continue", "and now?"]);
+    let output = home.run_segue(["chat", "--continue", "and now?"]);
     assert!(
         output.stderr.contains(
             "turn 1 was interrupted: its prompt may have reached the agent and is not sent again"
         ),
         "{output}"
     );
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    let native = shown["session"]["native_session_id"].as_str().unwrap();
-    let heard =
-        std::fs::read_to_string(world.home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
-    let prompts = heard
+    let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
+    let native = transcript["session"]["native_session_id"].as_str().unwrap();
+    let native_text =
+        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+    let prompts = native_text
         .lines()
         .filter(|line| line.starts_with("{\"type\":\"user\""));
     assert_eq!(
         prompts.filter(|line| line.contains("say once")).count(),
         1,
-        "{heard}"
+        "{native_text}"
     );
 }

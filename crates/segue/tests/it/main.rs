@@ -42,20 +42,20 @@ mod writers;
 
 use std::io::Write;
 
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
 /// A fresh world for the binary under test.
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_segue"))
+fn new_test_home() -> TestHome {
+    TestHome::new(env!("CARGO_BIN_EXE_segue"))
 }
 
 /// How many sessions a world has in all.
-fn count_sessions(world: &World) -> usize {
-    let list = world.json(["session", "list", "--all", "--json"]);
+fn count_sessions(home: &TestHome) -> usize {
+    let list = home.run_segue_json(["session", "list", "--all", "--json"]);
     list.as_array().unwrap().len()
 }
 
 /// Says something that is to be seen also when the test passes.
-fn say(text: &str) {
+fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-use crate::recall::{NATIVE, put_native, title};
-use crate::world;
+use crate::recall::{NATIVE_ID, write_claude_session, title_and_source};
+use crate::new_test_home;
 
 /// What a client of the newest protocol says with every request, instead of a handshake.
 fn inline_metadata() -> Value {
@@ -21,16 +21,16 @@ fn inline_metadata() -> Value {
 }
 
 /// A server, and a client without any library.
-pub(crate) struct Server {
+pub(crate) struct McpTestServer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    asked: u64,
+    request_count: u64,
 }
 
-impl Server {
-    fn start(world: &World, args: &[&str]) -> Self {
-        let mut command = world.command(["mcp"]);
+impl McpTestServer {
+    fn start(home: &TestHome, args: &[&str]) -> Self {
+        let mut command = home.segue_command(["mcp"]);
         let mut child = command
             .args(args)
             .stdin(Stdio::piped())
@@ -42,14 +42,14 @@ impl Server {
             input: child.stdin.take().unwrap(),
             output: BufReader::new(child.stdout.take().unwrap()),
             child,
-            asked: 0,
+            request_count: 0,
         }
     }
 
     /// A server that has shaken hands.
-    pub(crate) fn open(world: &World, args: &[&str]) -> Self {
-        let mut server = Self::start(world, args);
-        server.shake("2025-11-25");
+    pub(crate) fn start_initialized(home: &TestHome, args: &[&str]) -> Self {
+        let mut server = Self::start(home, args);
+        server.initialize("2025-11-25");
         server
     }
 
@@ -65,9 +65,9 @@ impl Server {
     }
 
     /// Asks, and returns the answer to it.
-    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
-        self.asked += 1;
-        let id = self.asked;
+    pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
+        self.request_count += 1;
+        let id = self.request_count;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(&request.to_string());
         let answer = self.receive();
@@ -75,20 +75,20 @@ impl Server {
         answer
     }
 
-    fn shake(&mut self, version: &str) -> Value {
+    fn initialize(&mut self, version: &str) -> Value {
         let params = json!({
             "protocolVersion": version,
             "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}
         });
-        let answer = self.ask("initialize", &params);
+        let answer = self.request("initialize", &params);
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         answer["result"].clone()
     }
 
     /// Calls a tool: what it says, or what it says is wrong.
-    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Result<String, String> {
-        let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
+    pub(crate) fn call_tool(&mut self, tool: &str, arguments: &Value) -> Result<String, String> {
+        let answer = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
         let result = &answer["result"];
         let text = result["content"][0]["text"].as_str();
         let text = text.unwrap_or_else(|| panic!("{answer}")).to_owned();
@@ -100,7 +100,7 @@ impl Server {
     }
 
     /// Closes its input; returns the exit code.
-    pub(crate) fn end(self) -> Option<i32> {
+    pub(crate) fn shut_down(self) -> Option<i32> {
         let Self {
             mut child,
             input,
@@ -109,24 +109,24 @@ impl Server {
         } = self;
         drop(input);
         let code = child.wait().unwrap().code();
-        let mut rest = String::new();
-        assert_eq!(output.read_line(&mut rest).unwrap(), 0, "{rest:?}");
+        let mut remaining_output = String::new();
+        assert_eq!(output.read_line(&mut remaining_output).unwrap(), 0, "{remaining_output:?}");
         code
     }
 }
 
 /// Says something to the rehearsal agent; returns the session.
-pub(crate) fn chat(world: &World, args: &[&str]) -> String {
+pub(crate) fn run_chat(home: &TestHome, args: &[&str]) -> String {
     let mut all = vec!["chat", "--json"];
     all.extend(args);
-    let said = world.json(all);
-    said["session_id"].as_str().unwrap().to_owned()
+    let turn = home.run_segue_json(all);
+    turn["session_id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn every_version_of_the_protocol_is_answered() {
-    let world = world();
-    for (asked, agreed) in [
+fn every_protocol_version_is_negotiated() {
+    let home = new_test_home();
+    for (requested, agreed) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
@@ -135,51 +135,51 @@ fn every_version_of_the_protocol_is_answered() {
         ("2026-07-28", "2025-11-25"),
         ("2031-01-01", "2025-11-25"),
     ] {
-        let mut server = Server::start(&world, &[]);
-        let result = server.shake(asked);
-        assert_eq!(result["protocolVersion"], agreed, "{asked}");
+        let mut server = McpTestServer::start(&home, &[]);
+        let result = server.initialize(requested);
+        assert_eq!(result["protocolVersion"], agreed, "{requested}");
         assert_eq!(result["serverInfo"]["name"], "segue");
         assert_eq!(result["capabilities"], json!({"tools": {}}));
-        let tools = server.ask("tools/list", &json!({}))["result"]["tools"].clone();
+        let tools = server.request("tools/list", &json!({}))["result"]["tools"].clone();
         assert_eq!(tools.as_array().unwrap().len(), 3, "{tools}");
-        assert_eq!(server.end(), Some(0));
+        assert_eq!(server.shut_down(), Some(0));
     }
 }
 
 #[test]
-fn an_agent_may_look_what_there_is_before_it_decides() {
-    let world = world();
+fn a_client_may_discover_the_server_before_the_handshake() {
+    let home = new_test_home();
     let meta = json!({"_meta": inline_metadata()});
     // It stays with the newest version, which has no handshake.
-    let mut server = Server::start(&world, &[]);
-    let found = server.ask("server/discover", &meta)["result"].clone();
-    let versions = found["supportedVersions"].as_array().unwrap();
-    assert!(versions.contains(&json!("2026-07-28")), "{found}");
-    let tools = server.ask("tools/list", &meta)["result"].clone();
+    let mut server = McpTestServer::start(&home, &[]);
+    let discovery = server.request("server/discover", &meta)["result"].clone();
+    let versions = discovery["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")), "{discovery}");
+    let tools = server.request("tools/list", &meta)["result"].clone();
     assert_eq!(tools["resultType"], "complete", "{tools}");
     let call =
         json!({"name": "session_search", "arguments": {"query": "x"}, "_meta": inline_metadata()});
-    let answer = server.ask("tools/call", &call);
+    let answer = server.request("tools/call", &call);
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.shut_down(), Some(0));
     // It goes on with a handshake after all.
-    let mut server = Server::start(&world, &[]);
-    server.ask("server/discover", &meta);
-    assert_eq!(server.shake("2025-06-18")["protocolVersion"], "2025-06-18");
-    assert_eq!(server.end(), Some(0));
+    let mut server = McpTestServer::start(&home, &[]);
+    server.request("server/discover", &meta);
+    assert_eq!(server.initialize("2025-06-18")["protocolVersion"], "2025-06-18");
+    assert_eq!(server.shut_down(), Some(0));
     // It asks without saying what it is.
-    let mut server = Server::start(&world, &[]);
-    assert!(server.ask("server/discover", &json!({}))["error"].is_object());
-    assert_eq!(server.shake("2025-11-25")["protocolVersion"], "2025-11-25");
-    assert_eq!(server.end(), Some(0));
+    let mut server = McpTestServer::start(&home, &[]);
+    assert!(server.request("server/discover", &json!({}))["error"].is_object());
+    assert_eq!(server.initialize("2025-11-25")["protocolVersion"], "2025-11-25");
+    assert_eq!(server.shut_down(), Some(0));
 }
 
 #[test]
-fn the_tools_are_described() {
-    let world = world();
-    let mut server = Server::open(&world, &[]);
-    let tools = server.ask("tools/list", &json!({}))["result"]["tools"].clone();
-    let brief: Vec<Value> = tools
+fn the_tool_list_has_schemas_and_annotations() {
+    let home = new_test_home();
+    let mut server = McpTestServer::start_initialized(&home, &[]);
+    let tools = server.request("tools/list", &json!({}))["result"]["tools"].clone();
+    let summaries: Vec<Value> = tools
         .as_array()
         .unwrap()
         .iter()
@@ -194,7 +194,7 @@ fn the_tools_are_described() {
             ])
         })
         .collect();
-    let mut lines: Vec<String> = brief.iter().map(Value::to_string).collect();
+    let mut lines: Vec<String> = summaries.iter().map(Value::to_string).collect();
     lines.sort();
     assert_eq!(lines.len(), 3);
     assert!(lines[0].contains("session_describe") && lines[0].contains("false,false"));
@@ -205,26 +205,26 @@ fn the_tools_are_described() {
 }
 
 #[test]
-fn what_there_is_not_is_told_and_the_server_goes_on() {
-    let world = world();
-    let mut server = Server::open(&world, &[]);
+fn an_unknown_request_is_an_error_and_the_server_continues() {
+    let home = new_test_home();
+    let mut server = McpTestServer::start_initialized(&home, &[]);
     let code = |answer: Value| answer["error"]["code"].clone();
-    assert_eq!(code(server.ask("resources/nonsense", &json!({}))), -32601);
+    assert_eq!(code(server.request("resources/nonsense", &json!({}))), -32601);
     let nameless = json!({"arguments": {}});
-    assert_eq!(code(server.ask("tools/call", &nameless)), -32602);
-    let unknown = server.ask("tools/call", &json!({"name": "session_delete"}));
+    assert_eq!(code(server.request("tools/call", &nameless)), -32602);
+    let unknown = server.request("tools/call", &json!({"name": "session_delete"}));
     assert_eq!(code(unknown.clone()), -32602);
     let message = unknown["error"]["message"].as_str().unwrap();
     assert!(message.contains("session_describe"), "{message}");
-    assert!(server.ask("ping", &json!({}))["result"].is_object());
-    assert_eq!(server.end(), Some(0));
+    assert!(server.request("ping", &json!({}))["result"].is_object());
+    assert_eq!(server.shut_down(), Some(0));
 }
 
 #[test]
-fn garbage_does_not_end_it() {
-    let world = world();
-    let id = chat(&world, &["hello"]);
-    let mut server = Server::start(&world, &["--session", &id]);
+fn garbage_input_does_not_end_the_server() {
+    let home = new_test_home();
+    let id = run_chat(&home, &["hello"]);
+    let mut server = McpTestServer::start(&home, &["--session", &id]);
     let garbage = [
         "no json",
         "",
@@ -238,13 +238,13 @@ fn garbage_does_not_end_it() {
         server.send(line);
     }
     server.input.write_all(b"\xff\xfe\n").unwrap();
-    server.shake("2025-11-25");
+    server.initialize("2025-11-25");
     for line in garbage {
         server.send(line);
     }
-    let described = server.call("session_describe", &json!({"description": "Still there"}));
+    let reply = server.call_tool("session_describe", &json!({"description": "Still there"}));
     assert_eq!(
-        described.unwrap(),
+        reply.unwrap(),
         "The session is now called \"Still there\"."
     );
     // What is JSON and no message may be answered, without saying to whom; what comes next is.
@@ -255,93 +255,93 @@ fn garbage_does_not_end_it() {
         answer = server.receive();
     }
     assert_eq!(answer["id"], "next", "{answer}");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.shut_down(), Some(0));
 }
 
 #[test]
-fn a_session_that_is_not_there_is_refused_at_the_start() {
-    let world = world();
-    put_native(&world, "project");
-    assert_snapshot!(world.segue(["mcp", "--session", "20200101_000000_aaaa"]), @r#"
+fn an_unknown_session_is_refused_at_startup() {
+    let home = new_test_home();
+    write_claude_session(&home, "project");
+    assert_snapshot!(home.run_segue(["mcp", "--session", "20200101_000000_aaaa"]), @r#"
     --- stderr
     error: no session matches "[SESSION]"
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(world.segue(["mcp", "--session", NATIVE]), @r#"
+    assert_snapshot!(home.run_segue(["mcp", "--session", NATIVE_ID]), @r#"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, and none of segue's yet
     hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` makes it one of segue's
     --- exit 1
     "#);
-    assert_eq!(world.segue(["mcp", "--session", "../x"]).code, Some(2));
-    let id = chat(&world, &["one"]);
-    chat(&world, &["two"]);
-    assert_eq!(world.segue(["mcp", "--session", &id[..8]]).code, Some(2));
+    assert_eq!(home.run_segue(["mcp", "--session", "../x"]).code, Some(2));
+    let id = run_chat(&home, &["one"]);
+    run_chat(&home, &["two"]);
+    assert_eq!(home.run_segue(["mcp", "--session", &id[..8]]).code, Some(2));
 }
 
 /// The store is not touched before a tool is called, and a call that fails is not the last.
 #[test]
-fn the_store_is_opened_when_it_is_needed() {
-    let world = world();
-    fs::write(world.home(), "a file where the directory should be").unwrap();
-    let mut server = Server::open(&world, &[]);
-    assert!(server.ask("tools/list", &json!({}))["result"].is_object());
-    let failed = server.call("session_search", &json!({"query": "x"}));
+fn the_store_is_opened_on_the_first_tool_call() {
+    let home = new_test_home();
+    fs::write(home.segue_home(), "a file where the directory should be").unwrap();
+    let mut server = McpTestServer::start_initialized(&home, &[]);
+    assert!(server.request("tools/list", &json!({}))["result"].is_object());
+    let failed = server.call_tool("session_search", &json!({"query": "x"}));
     assert!(failed.is_err(), "{failed:?}");
-    fs::remove_file(world.home()).unwrap();
-    let found = server.call("session_search", &json!({"query": "x"}));
+    fs::remove_file(home.segue_home()).unwrap();
+    let found = server.call_tool("session_search", &json!({"query": "x"}));
     assert_eq!(found.unwrap(), "Nothing was found.\n");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.shut_down(), Some(0));
 }
 
 #[test]
-fn the_end_of_the_input_is_the_end() {
-    let world = world();
+fn the_server_ends_with_its_input() {
+    let home = new_test_home();
     // Before the handshake, in the middle of a line, after it.
-    assert_eq!(world.segue(["mcp"]).code, Some(0));
+    assert_eq!(home.run_segue(["mcp"]).code, Some(0));
     assert_eq!(
-        world.segue_with_input(["mcp"], b"{\"jsonrpc\"").code,
+        home.run_segue_with_input(["mcp"], b"{\"jsonrpc\"").code,
         Some(0)
     );
-    assert_eq!(Server::open(&world, &[]).end(), Some(0));
-    world.assert_nothing_runs();
+    assert_eq!(McpTestServer::start_initialized(&home, &[]).shut_down(), Some(0));
+    home.assert_no_processes();
 }
 
 /// What was asked before the end of the input is answered after it.
 #[test]
-fn a_file_of_questions_is_answered() {
-    let world = world();
-    let id = chat(&world, &["hello"]);
+fn requests_before_the_end_of_input_are_answered() {
+    let home = new_test_home();
+    let id = run_chat(&home, &["hello"]);
     let call = |id: u32, tool: &str| {
         let params = json!({"name": tool, "arguments": {}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
-    let shake = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
-    let input = format!("{shake}\n{}\n", call(2, "session_history"));
-    let output = world.segue_with_input(["mcp", "--session", &id], input.as_bytes());
+    let handshake = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let input = format!("{handshake}\n{}\n", call(2, "session_history"));
+    let output = home.run_segue_with_input(["mcp", "--session", &id], input.as_bytes());
     assert_eq!(output.code, Some(0));
     assert_eq!(output.stdout.lines().count(), 2, "{output}");
     assert!(output.stdout.contains("hello"), "{output}");
 }
 
 #[test]
-fn a_hundred_calls_in_a_row() {
-    let world = world();
-    let id = chat(&world, &["hello"]);
-    let mut server = Server::open(&world, &["--session", &id]);
+fn a_hundred_calls_in_a_row_are_answered() {
+    let home = new_test_home();
+    let id = run_chat(&home, &["hello"]);
+    let mut server = McpTestServer::start_initialized(&home, &["--session", &id]);
     for n in 0..100 {
         let answer = match n % 3 {
-            0 => server.call(
+            0 => server.call_tool(
                 "session_describe",
                 &json!({"description": format!("Title {n}")}),
             ),
-            1 => server.call("session_history", &json!({})),
-            _ => server.call("session_search", &json!({"query": "hello"})),
+            1 => server.call_tool("session_history", &json!({})),
+            _ => server.call_tool("session_search", &json!({"query": "hello"})),
         };
         assert!(answer.is_ok(), "{n}: {answer:?}");
     }
-    assert_eq!(title(&world, &id).0, "Title 99");
+    assert_eq!(title_and_source(&home, &id).0, "Title 99");
     // Side by side, too.
     for n in 1000..1050 {
         let params = json!({"name": "session_history", "arguments": {}});
@@ -353,6 +353,6 @@ fn a_hundred_calls_in_a_row() {
         .collect();
     answered.sort_unstable();
     assert_eq!(answered, (1000..1050).collect::<Vec<_>>());
-    assert_eq!(server.end(), Some(0));
-    world.assert_nothing_runs();
+    assert_eq!(server.shut_down(), Some(0));
+    home.assert_no_processes();
 }

@@ -5,35 +5,35 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
-use crate::world;
+use crate::new_test_home;
 
-const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
-pub(crate) const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+const CLAUDE_SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
+pub(crate) const NATIVE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 /// Puts a session of Claude Code's into the world, as if it had been made in `directory`.
-pub(crate) fn put(world: &World, id: &str, directory: &str) -> PathBuf {
-    let cwd = world.path().join(directory);
-    let path = world
+pub(crate) fn write_claude_session(home: &TestHome, id: &str, directory: &str) -> PathBuf {
+    let cwd = home.path().join(directory);
+    let path = home
         .path()
         .join(".claude/projects/-somewhere")
         .join(format!("{id}.jsonl"));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let text = SAMPLE
-        .replace(ID, id)
+    let text = CLAUDE_SAMPLE
+        .replace(NATIVE_ID, id)
         .replace("\"/w\"", &format!("{:?}", cwd.display().to_string()));
     fs::write(&path, text).unwrap();
     path
 }
 
 #[test]
-fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
-    let world = world();
-    put(&world, ID, "project");
-    put(&world, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
-    let _ = world.segue(["chat", "hello"]);
-    let list = world.segue(["session", "list"]);
+fn a_list_shows_native_sessions_of_the_project_next_to_segues_own() {
+    let home = new_test_home();
+    write_claude_session(&home, NATIVE_ID, "project");
+    write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
+    let _ = home.run_segue(["chat", "hello"]);
+    let list = home.run_segue(["session", "list"]);
     let rows: Vec<&str> = list.stdout.lines().collect();
     assert_eq!(rows.len(), 3, "{list}");
     assert!(
@@ -48,7 +48,7 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
 
     let count = |args: &[&str]| {
         let all = [&["session", "list", "--json"], args].concat();
-        world.json(all).as_array().unwrap().len()
+        home.run_segue_json(all).as_array().unwrap().len()
     };
     assert_eq!(count(&[]), 2);
     assert_eq!(count(&["--all"]), 3);
@@ -58,14 +58,14 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
     assert_eq!(count(&["--all", "-p", "claude", "-p", "rehearsal"]), 3);
     assert_eq!(count(&["--all", "-p", "claude,claude"]), 2);
     assert_eq!(count(&["--all", "-p", "claude,rehearsal", "-n", "1"]), 1);
-    let unknown = world.segue(["session", "list", "-p", "claude,nobody"]);
+    let unknown = home.run_segue(["session", "list", "-p", "claude,nobody"]);
     assert_eq!(unknown.code, Some(2), "{unknown}");
     assert_eq!(count(&["--all", "--since", "1d"]), 1);
     assert_eq!(count(&["--all", "--limit", "2"]), 2);
     assert_eq!(count(&["--feature", "pay"]), 0);
-    let entry = &world.json(["session", "list", "--json", "-p", "claude"])[0];
+    let entry = &home.run_segue_json(["session", "list", "--json", "-p", "claude"])[0];
     assert_eq!(entry["id"], serde_json::Value::Null);
-    assert_eq!(entry["native_session_id"], ID);
+    assert_eq!(entry["native_session_id"], NATIVE_ID);
     assert_eq!(entry["title"], "Shopping");
     assert_eq!(entry["title_from"], "user");
     assert_eq!(entry["turns"], 3);
@@ -75,9 +75,9 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
 
 #[test]
 fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
-    let world = world();
-    put(&world, ID, "project");
-    assert_snapshot!(world.segue(["session", "show", "0b5e"]), @r#"
+    let home = new_test_home();
+    write_claude_session(&home, NATIVE_ID, "project");
+    assert_snapshot!(home.run_segue(["session", "show", "0b5e"]), @r#"
     Shopping
     0b5e4c3a-1111-4222-8333-444455556666 · kept by claude
 
@@ -107,32 +107,32 @@ fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
       And in the cellar?
     --- exit 0
     "#);
-    let _ = world.segue(["session", "list"]);
-    let whole = world.segue(["session", "show", "--json", ID]).stdout;
+    let _ = home.run_segue(["session", "list"]);
+    let expected = home.run_segue(["session", "show", "--json", NATIVE_ID]).stdout;
     for name in ["1", "latest", "claude:0b5e", "0b5e4c3a-1111"] {
         assert_eq!(
-            world.segue(["session", "show", "--json", name]).stdout,
-            whole,
+            home.run_segue(["session", "show", "--json", name]).stdout,
+            expected,
             "{name}"
         );
     }
-    let last = world.json(["session", "show", "--json", "--last", "1", "1"]);
+    let last = home.run_segue_json(["session", "show", "--json", "--last", "1", "1"]);
     assert_eq!(last["turns"].as_array().unwrap().len(), 1);
     assert_eq!(last["turns"][0]["n"], 3);
     assert_eq!(last["turns"][0]["state"], "cancelled");
     assert_eq!(last["skipped"]["malformed"], 0);
-    let last = world.json(["session", "show", "--json", "--last", "0", "1"]);
+    let last = home.run_segue_json(["session", "show", "--json", "--last", "0", "1"]);
     assert_eq!(last["turns"], serde_json::json!([]));
 }
 
 #[test]
-fn a_native_session_tells_about_itself() {
-    let world = world();
-    let path = put(&world, ID, "project");
+fn session_info_describes_a_native_session() {
+    let home = new_test_home();
+    let path = write_claude_session(&home, NATIVE_ID, "project");
     let mut text = fs::read_to_string(&path).unwrap();
     text.push_str("not json\n{\"type\":\"user\"");
     fs::write(&path, text).unwrap();
-    let mut info = world.segue(["session", "info", "0b5e"]);
+    let mut info = home.run_segue(["session", "info", "0b5e"]);
     info.stdout = info
         .stdout
         .lines()
@@ -154,7 +154,7 @@ fn a_native_session_tells_about_itself() {
     segue: not read: 1 line(s) that make no sense; the last line, which is cut off or still being written
     --- exit 0
     ");
-    let info = world.json(["session", "info", "--json", "0b5e"]);
+    let info = home.run_segue_json(["session", "info", "--json", "0b5e"]);
     assert_eq!(info["session"]["turns"], 3);
     assert_eq!(info["session"]["total_tokens"], 284);
     assert_eq!(info["native"]["skipped"]["malformed"], 1);
@@ -163,12 +163,12 @@ fn a_native_session_tells_about_itself() {
 }
 
 #[test]
-fn what_is_ambiguous_unknown_or_not_ours_is_said() {
-    let world = world();
-    put(&world, ID, "project");
-    put(&world, "0b5e4c3a-9999-4222-8333-444455556666", "project");
+fn an_ambiguous_unknown_or_unadopted_session_is_an_error() {
+    let home = new_test_home();
+    write_claude_session(&home, NATIVE_ID, "project");
+    write_claude_session(&home, "0b5e4c3a-9999-4222-8333-444455556666", "project");
     for text in ["0b5e", "claude:"] {
-        let output = world.segue(["session", "show", text]);
+        let output = home.run_segue(["session", "show", text]);
         assert_eq!(output.code, Some(2), "{output}");
         let lines: Vec<&str> = output.stderr.lines().collect();
         let first = format!("error: {text:?} matches 2 sessions");
@@ -180,19 +180,19 @@ fn what_is_ambiguous_unknown_or_not_ours_is_said() {
         }
         assert_eq!(lines.len(), 4, "{output}");
     }
-    assert_snapshot!(world.segue(["session", "info", "0b5f"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "info", "0b5f"]), @r#"
     --- stderr
     error: no session matches "0b5f"
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(world.segue(["session", "undo", ID]), @r#"
+    assert_snapshot!(home.run_segue(["session", "undo", NATIVE_ID]), @r#"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, and none of segue's yet
     hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` makes it one of segue's
     --- exit 1
     "#);
-    assert_snapshot!(world.segue(["session", "show", "../../etc/passwd"]), @"
+    assert_snapshot!(home.run_segue(["session", "show", "../../etc/passwd"]), @"
     --- stderr
     error: invalid value '../../etc/passwd' for '<ID>': a session id may not contain '/'
 
@@ -202,50 +202,50 @@ fn what_is_ambiguous_unknown_or_not_ours_is_said() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_and_the_rest_is_listed() {
-    let world = world();
-    put(&world, ID, "project");
-    let other = put(&world, "aaaaaaaa-1111-4222-8333-444455556666", "project");
-    fs::set_permissions(&other, fs::Permissions::from_mode(0o000)).unwrap();
-    fs::create_dir(world.home()).unwrap();
-    fs::set_permissions(world.home(), fs::Permissions::from_mode(0o777)).unwrap();
-    let list = crate::failing_disks::as_nobody(&world, &["session", "list"]);
+fn an_unreadable_session_is_reported_and_the_others_are_listed() {
+    let home = new_test_home();
+    write_claude_session(&home, NATIVE_ID, "project");
+    let unreadable = write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "project");
+    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
+    fs::create_dir(home.segue_home()).unwrap();
+    fs::set_permissions(home.segue_home(), fs::Permissions::from_mode(0o777)).unwrap();
+    let list = crate::failing_disks::run_unprivileged(&home, &["session", "list"]);
     assert!(list.stdout.contains("0b5e4c3a"), "{list}");
     assert!(
         list.stderr.contains("some of claude's sessions are missing here: cannot read [WORLD]/.claude/projects/-somewhere/aaaaaaaa-1111-4222-8333-444455556666.jsonl: Permission denied"),
         "{list}"
     );
     assert_eq!(list.code, Some(0));
-    let shown = crate::failing_disks::as_nobody(&world, &["session", "show", "aaaaaaaa"]);
+    let output = crate::failing_disks::run_unprivileged(&home, &["session", "show", "aaaaaaaa"]);
     assert!(
-        shown.stderr.contains("cannot read") && shown.code == Some(1),
-        "{shown}"
+        output.stderr.contains("cannot read") && output.code == Some(1),
+        "{output}"
     );
-    let shown = crate::failing_disks::as_nobody(&world, &["session", "show", "bbbbbbbb"]);
-    assert!(shown.stderr.contains("no session matches"), "{shown}");
+    let output = crate::failing_disks::run_unprivileged(&home, &["session", "show", "bbbbbbbb"]);
+    assert!(output.stderr.contains("no session matches"), "{output}");
 }
 
 #[test]
-fn a_number_means_what_the_last_list_here_showed() {
-    let world = world();
-    let path = put(&world, ID, "project");
-    put(&world, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
-    fs::create_dir(world.path().join("elsewhere")).unwrap();
-    let _ = world.segue(["session", "list"]);
-    let mut elsewhere = world.command(["session", "show", "1"]);
-    elsewhere.current_dir(world.path().join("elsewhere"));
-    let shown = elsewhere.output().unwrap();
-    assert_eq!(shown.status.code(), Some(2));
+fn a_number_refers_to_the_last_list_of_the_project() {
+    let home = new_test_home();
+    let path = write_claude_session(&home, NATIVE_ID, "project");
+    write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
+    fs::create_dir(home.path().join("elsewhere")).unwrap();
+    let _ = home.run_segue(["session", "list"]);
+    let mut command = home.segue_command(["session", "show", "1"]);
+    command.current_dir(home.path().join("elsewhere"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
     // A number is never the beginning of an id.
-    assert_eq!(world.segue(["session", "show", "0"]).code, Some(2));
+    assert_eq!(home.run_segue(["session", "show", "0"]).code, Some(2));
     fs::remove_file(path).unwrap();
-    assert_snapshot!(world.segue(["session", "show", "1"]), @"
+    assert_snapshot!(home.run_segue(["session", "show", "1"]), @"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 was in the last list, and is not there any more
     hint: `segue session list` shows what is there
     --- exit 1
     ");
-    let all = world.segue(["session", "list", "--all"]).stdout;
+    let all = home.run_segue(["session", "list", "--all"]).stdout;
     assert!(
         all.contains(
             "UPDATED       DIRECTORY    TITLE
@@ -260,7 +260,7 @@ fn a_number_means_what_the_last_list_here_showed() {
         ),
         "{all}"
     );
-    assert_snapshot!(world.segue(["session", "list", "-p", "codx"]), @"
+    assert_snapshot!(home.run_segue(["session", "list", "-p", "codx"]), @"
     --- stderr
     error: nobody here is called codx
     hint: there are: claude, codex, gemini, opencode, rehearsal
@@ -268,10 +268,10 @@ fn a_number_means_what_the_last_list_here_showed() {
     ");
     // A mistake is no list; one of nothing is one.
     assert_eq!(
-        world.segue(["session", "list", "-p", "codex"]).code,
+        home.run_segue(["session", "list", "-p", "codex"]).code,
         Some(0)
     );
-    assert_snapshot!(world.segue(["session", "show", "1"]), @"
+    assert_snapshot!(home.run_segue(["session", "show", "1"]), @"
     --- stderr
     error: there is no number 1 in the last list of this project
     hint: `segue session list` shows one
@@ -280,52 +280,52 @@ fn a_number_means_what_the_last_list_here_showed() {
 }
 
 #[test]
-fn long_answers_of_tools_are_cut_unless_asked_for() {
-    let world = world();
-    let path = put(&world, ID, "project");
+fn long_tool_results_are_truncated_unless_full_is_requested() {
+    let home = new_test_home();
+    let path = write_claude_session(&home, NATIVE_ID, "project");
     let text = fs::read_to_string(&path).unwrap();
     let long = (1..=30)
         .map(|n| format!("line {n}"))
         .collect::<Vec<_>>()
         .join("\\n");
     fs::write(&path, text.replace("buy milk", &long)).unwrap();
-    let shown = world.segue(["session", "show", "0b5e"]).stdout;
+    let transcript = home.run_segue(["session", "show", "0b5e"]).stdout;
     assert!(
-        shown.contains("  line 10\n  … 20 more lines (--full shows them)\n"),
-        "{shown}"
+        transcript.contains("  line 10\n  … 20 more lines (--full shows them)\n"),
+        "{transcript}"
     );
-    let shown = world.segue(["session", "show", "--full", "0b5e"]).stdout;
-    assert!(shown.contains("  line 30\n"), "{shown}");
+    let transcript = home.run_segue(["session", "show", "--full", "0b5e"]).stdout;
+    assert!(transcript.contains("  line 30\n"), "{transcript}");
 }
 
 #[test]
-fn a_stray_file_is_no_reason_to_complain_or_to_start_gemini() {
-    let world = world();
-    let chats = world.path().join(".gemini/tmp/project/chats");
+fn a_stray_file_neither_causes_a_warning_nor_starts_gemini() {
+    let home = new_test_home();
+    let chats = home.path().join(".gemini/tmp/project/chats");
     fs::create_dir_all(&chats).unwrap();
     fs::write(
         chats.join("session-2026-01-02T03-04-0b5e4c3a.jsonl"),
         "junk\n",
     )
     .unwrap();
-    let gemini = world.path().join("bin/gemini");
+    let gemini = home.path().join("bin/gemini");
     fs::write(&gemini, "#!/bin/sh\necho started > \"$HOME/started\"\n").unwrap();
     fs::set_permissions(&gemini, fs::Permissions::from_mode(0o755)).unwrap();
-    let list = world.segue(["session", "list", "--ask", "-p", "gemini"]);
+    let list = home.run_segue(["session", "list", "--ask", "-p", "gemini"]);
     assert_eq!(
         (list.stderr.as_str(), list.code),
         ("no sessions match\n", Some(0))
     );
-    assert!(!world.path().join("started").exists());
+    assert!(!home.path().join("started").exists());
 }
 
 #[test]
-fn gemini_is_asked_only_when_its_files_cannot_be_read_and_a_person_says_so() {
-    let world = world();
-    fs::create_dir_all(world.path().join(".gemini")).unwrap();
+fn gemini_is_started_only_if_its_files_are_unreadable_and_the_user_requests_it() {
+    let home = new_test_home();
+    fs::create_dir_all(home.path().join(".gemini")).unwrap();
     // Not a directory, so nothing can be read there.
-    fs::write(world.path().join(".gemini/tmp"), "").unwrap();
-    let gemini = world.path().join("bin/gemini");
+    fs::write(home.path().join(".gemini/tmp"), "").unwrap();
+    let gemini = home.path().join("bin/gemini");
     fs::write(
         &gemini,
         "#!/bin/sh\necho\necho 'Available sessions for this project (2):'\n\
@@ -335,14 +335,14 @@ fn gemini_is_asked_only_when_its_files_cannot_be_read_and_a_person_says_so() {
     )
     .unwrap();
     fs::set_permissions(&gemini, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_snapshot!(world.segue(["session", "list"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "list"]), @r#"
     --- stderr
     segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
     segue: add --ask to have Gemini CLI list them itself, which starts it and calls the model
     no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "list", "--ask"]), @"
+    assert_snapshot!(home.run_segue(["session", "list", "--ask"]), @"
     #  ID             AGENT   TURNS  UPDATED     TITLE
     1  aaaaaaaa-1111  gemini  -      just now    hello
     2  0b5e4c3a-1111  gemini  -      2 days ago  fix the (old) parser
@@ -352,10 +352,10 @@ fn gemini_is_asked_only_when_its_files_cannot_be_read_and_a_person_says_so() {
     segue: 1 line(s) of its answer make no sense
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "list", "-p", "claude"]), @"
+    assert_snapshot!(home.run_segue(["session", "list", "-p", "claude"]), @"
     --- stderr
     no sessions match
     --- exit 0
     ");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }

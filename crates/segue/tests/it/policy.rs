@@ -4,124 +4,124 @@ use std::fs;
 
 use insta::assert_snapshot;
 use rustix::process::Signal;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::Value;
 
-use crate::{count_sessions, world};
+use crate::{count_sessions, new_test_home};
 
 /// The user's file, with a second agent that is called `acp:second`.
-pub(crate) fn with_second(settings: &str) -> World {
-    let world = world();
-    let directory = world.path().join(".config/segue");
+pub(crate) fn home_with_second_agent(settings: &str) -> TestHome {
+    let home = new_test_home();
+    let directory = home.path().join(".config/segue");
     fs::create_dir_all(&directory).unwrap();
-    let (program, home) = (env!("CARGO_BIN_EXE_segue"), world.path().join("second"));
+    let (program, agent_dir) = (env!("CARGO_BIN_EXE_segue"), home.path().join("second"));
     let text = format!(
         "{settings}\n[acp.second]\npath = {program:?}\nargs = [\"rehearsal-agent\", \"{}\"]\n",
-        home.display()
+        agent_dir.display()
     );
     fs::write(directory.join("config.toml"), text).unwrap();
-    world
+    home
 }
 
 #[test]
-fn a_session_that_fails_again_and_again_is_stopped() {
-    let world = with_second("backoff_seconds = 0\nfallback = [\"acp:second\"]");
-    let fail = || {
-        world.segue([
+fn a_session_is_blocked_after_repeated_failures() {
+    let home = home_with_second_agent("backoff_seconds = 0\nfallback = [\"acp:second\"]");
+    let fail_turn = || {
+        home.run_segue([
             "chat",
             "--resume",
             "latest",
             "rehearse: fail the kettle is cold",
         ])
     };
-    let _ = world.segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
-    assert_eq!((fail().code, fail().code), (Some(3), Some(3)));
-    let info = world.json(["session", "info", "latest", "--json"]);
+    let _ = home.run_segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
+    assert_eq!((fail_turn().code, fail_turn().code), (Some(3), Some(3)));
+    let info = home.run_segue_json(["session", "info", "latest", "--json"]);
     assert_eq!(info["standings"][0]["failures"], 2);
     assert_eq!(info["legs"][0]["consecutive_failures"], 2);
-    assert_snapshot!(fail(), @r#"
+    assert_snapshot!(fail_turn(), @r#"
     --- stderr
     segue: 3 failures in a row: the native session is over; the next prompt opens a new one, which is told the story so far
     error: the agent answered the prompt with an error: the kettle is cold
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
-    let fourth = fail();
+    let fourth = fail_turn();
     assert!(
         fourth.stderr.contains(
             "told it the story so far: the last native session failed too often in a row"
         ),
         "{fourth}"
     );
-    fail();
-    let sixth = fail();
+    fail_turn();
+    let sixth = fail_turn();
     assert!(sixth.stderr.contains("no other is opened"), "{sixth}");
-    assert_snapshot!(fail(), @r#"
+    assert_snapshot!(fail_turn(), @r#"
     --- stderr
     error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
     hint: have another agent go on: segue session handoff [SESSION] -p acp:second
     hint: try it once more: segue chat --resume [SESSION] --anyway "…"; --new begins another session
     --- exit 4
     "#);
-    assert_snapshot!(world.segue_with_input(["repl", "--resume", "latest"], b"hello?\n"), @"
+    assert_snapshot!(home.run_segue_with_input(["repl", "--resume", "latest"], b"hello?\n"), @"
     --- stderr
     error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
     hint: have another agent go on: /handoff acp:second
     hint: try it once more: /quit, then segue repl --resume [SESSION] --anyway; /new begins another session
     --- exit 4
     ");
-    let turns = || world.json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
-    assert_eq!(turns(), 7);
-    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"
+    let count_turns = || home.run_segue_json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
+    assert_eq!(count_turns(), 7);
+    assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"
     {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","hints":["have another agent go on: segue session handoff [SESSION] -p acp:second","try it once more: segue chat --resume [SESSION] --anyway \"…\"; --new begins another session"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 4
     "#);
     assert_eq!(
-        turns(),
+        count_turns(),
         7,
         "nothing is written down of what is not let through"
     );
 
-    let anyway = world.json(["chat", "--resume", "latest", "--anyway", "--json", "hello?"]);
+    let forced = home.run_segue_json(["chat", "--resume", "latest", "--anyway", "--json", "hello?"]);
     assert_eq!(
-        (&anyway["stop"], &anyway["leg"]),
+        (&forced["stop"], &forced["leg"]),
         (&"finished".into(), &3.into())
     );
-    let after = world.json(["chat", "--resume", "latest", "--json", "and now?"]);
+    let after = home.run_segue_json(["chat", "--resume", "latest", "--json", "and now?"]);
     assert_eq!(
         (&after["opened"], &after["leg"]),
         (&"resumed".into(), &3.into())
     );
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn after_a_failure_a_prompt_waits_and_can_be_stopped_or_hurried() {
-    let world = with_second("backoff_seconds = 50");
-    let _ = world.segue([
+fn a_prompt_after_a_failure_waits_and_can_be_cancelled_or_sent_now() {
+    let home = home_with_second_agent("backoff_seconds = 50");
+    let _ = home.run_segue([
         "chat",
         "-p",
         "rehearsal",
         "rehearse: fail the kettle is cold",
     ]);
-    let mut events = world.events(["--resume", "latest", "hello?"]);
-    let waits = loop {
+    let mut events = home.start_chat(["--resume", "latest", "hello?"]);
+    let wait_event = loop {
         let event = events.next_event().unwrap();
         if event["kind"] == "backed_off" {
             break event;
         }
     };
-    let text = waits["text"].as_str().unwrap();
+    let text = wait_event["text"].as_str().unwrap();
     assert!(
         text.starts_with("waiting ") && text.ends_with(": its last turn failed"),
         "{text}"
     );
-    events.signal(Signal::INT);
+    events.send_signal(Signal::INT);
     assert_eq!(events.wait(), Some(130));
-    let shown = world.json(["session", "show", "latest", "--json"]);
-    assert_eq!(shown["turns"].as_array().unwrap().len(), 1, "{shown:#}");
+    let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
+    assert_eq!(transcript["turns"].as_array().unwrap().len(), 1, "{transcript:#}");
 
-    let _ = world.segue([
+    let _ = home.run_segue([
         "chat",
         "--now",
         "--resume",
@@ -129,31 +129,31 @@ fn after_a_failure_a_prompt_waits_and_can_be_stopped_or_hurried() {
         "rehearse: fail again",
     ]);
     // Too long to be waited for.
-    assert_snapshot!(world.segue(["chat", "--resume", "latest", "hello?"]), @r"
+    assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "hello?"]), @r"
     --- stderr
     error: rehearsal is not asked before [TIME] UTC: its last turn failed
     hint: have another agent go on: segue session handoff [SESSION] -p NAME
     hint: --now asks it all the same
     --- exit 4
     ");
-    let refused = world.segue(["chat", "--resume", "latest", "--json", "hello?"]);
+    let refused = home.run_segue(["chat", "--resume", "latest", "--json", "hello?"]);
     let refused: Value = serde_json::from_str(&refused.stdout).unwrap();
     assert_eq!(refused["error"]["class"], "policy");
     assert!(refused["error"]["retry_at"].is_string(), "{refused}");
     assert!(refused["provider"].is_string(), "{refused}");
     assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 2);
     // Another session is none the worse for it.
-    let other = world.json(["chat", "--new", "-p", "rehearsal", "--json", "hello?"]);
-    assert_eq!(other["decisions"], serde_json::json!([]));
+    let other_turn = home.run_segue_json(["chat", "--new", "-p", "rehearsal", "--json", "hello?"]);
+    assert_eq!(other_turn["decisions"], serde_json::json!([]));
 }
 
-const SPENT: &str = "rehearse: fail Your quota will reset after 2h52m39s";
+const EXHAUSTED_QUOTA_PROMPT: &str = "rehearse: fail Your quota will reset after 2h52m39s";
 
 #[test]
-fn a_spent_quota_hands_the_prompt_over_and_is_remembered() {
-    let world = with_second("fallback = [\"rehearsal\", \"acp:second\"]");
-    let _ = world.segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
-    let output = world.segue(["chat", "--resume", "latest", SPENT]);
+fn an_exhausted_quota_hands_off_the_prompt_and_starts_a_cooldown() {
+    let home = home_with_second_agent("fallback = [\"rehearsal\", \"acp:second\"]");
+    let _ = home.run_segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
+    let output = home.run_segue(["chat", "--resume", "latest", EXHAUSTED_QUOTA_PROMPT]);
     // The other one plays the same script.
     assert_snapshot!(output, @r#"
     --- stderr
@@ -163,17 +163,17 @@ fn a_spent_quota_hands_the_prompt_over_and_is_remembered() {
     hint: it can be tried again at [TIME] UTC, then go on with: segue chat --resume [SESSION] "…"; or have another agent go on: segue session handoff [SESSION] -p NAME
     --- exit 4
     "#);
-    let sessions = count_sessions(&world);
-    assert_snapshot!(world.segue(["chat", "--new", "-p", "rehearsal", "hello?"]), @r"
+    let sessions = count_sessions(&home);
+    assert_snapshot!(home.run_segue(["chat", "--new", "-p", "rehearsal", "hello?"]), @r"
     --- stderr
     error: rehearsal is not asked before [TIME] UTC: the quota is spent
     hint: ask another agent: -p NAME
     hint: --now asks it all the same
     --- exit 4
     ");
-    assert_eq!(count_sessions(&world), sessions, "nothing is made");
+    assert_eq!(count_sessions(&home), sessions, "nothing is made");
     // One that is asked all the same and answers is awake again.
-    let now = world.json([
+    let forced = home.run_segue_json([
         "chat",
         "--new",
         "-p",
@@ -182,8 +182,8 @@ fn a_spent_quota_hands_the_prompt_over_and_is_remembered() {
         "--json",
         "hello?",
     ]);
-    assert_eq!(now["stop"], "finished");
-    let next = world.json([
+    assert_eq!(forced["stop"], "finished");
+    let next = home.run_segue_json([
         "chat",
         "--resume",
         "latest",
@@ -193,18 +193,18 @@ fn a_spent_quota_hands_the_prompt_over_and_is_remembered() {
         "and you?",
     ]);
     assert_eq!(next["provider"], "rehearsal");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_project_sends_no_conversation_elsewhere_by_itself() {
-    let world = with_second("");
+fn an_untrusted_project_cannot_configure_a_fallback_agent() {
+    let home = home_with_second_agent("");
     fs::write(
-        world.project().join("segue.toml"),
+        home.project().join("segue.toml"),
         "fallback = [\"acp:second\"]",
     )
     .unwrap();
-    let output = world.segue(["chat", "-p", "rehearsal", SPENT]);
+    let output = home.run_segue(["chat", "-p", "rehearsal", EXHAUSTED_QUOTA_PROMPT]);
     assert!(
         output.stderr.contains("need your trust (fallback)"),
         "{output}"

@@ -8,31 +8,31 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use segue_testkit::{Output, World};
+use segue_testkit::{ProgramOutput, TestHome};
 
-use crate::{count_sessions, world};
+use crate::{count_sessions, new_test_home};
 
 /// What `segue repl` says to these lines.
-fn repl(world: &World, lines: &[&str]) -> Output {
-    repl_with(world, &["repl"], lines)
+fn run_repl(home: &TestHome, lines: &[&str]) -> ProgramOutput {
+    run_repl_with_args(home, &["repl"], lines)
 }
 
-fn repl_with(world: &World, args: &[&str], lines: &[&str]) -> Output {
+fn run_repl_with_args(home: &TestHome, args: &[&str], lines: &[&str]) -> ProgramOutput {
     let mut input = lines.join("\n");
     input.push('\n');
-    world.segue_with_input(args, input.as_bytes())
+    home.run_segue_with_input(args, input.as_bytes())
 }
 
 /// A session to begin with; its id.
-fn session(world: &World, prompt: &str) -> String {
-    let turn = world.json(["chat", "--json", "--new", prompt]);
+fn create_session(home: &TestHome, prompt: &str) -> String {
+    let turn = home.run_segue_json(["chat", "--json", "--new", prompt]);
     turn["session_id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn every_line_is_a_turn_of_one_session_with_one_agent() {
-    let world = world();
-    assert_snapshot!(repl(&world, &["hello", "", "  ", "and now?", "/session"]), @"
+fn every_line_is_a_turn_of_the_same_session_and_agent() {
+    let home = new_test_home();
+    assert_snapshot!(run_repl(&home, &["hello", "", "  ", "and now?", "/session"]), @"
     You said: hello
     This is where our conversation begins.
     You said: and now?
@@ -48,18 +48,18 @@ fn every_line_is_a_turn_of_one_session_with_one_agent() {
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     --- exit 0
     ");
-    world.assert_nothing_runs();
-    let shown = world.json(["session", "show", "latest", "--json"]);
-    assert_eq!(shown["legs"].as_array().unwrap().len(), 1, "{shown:#}");
+    home.assert_no_processes();
+    let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
+    assert_eq!(transcript["legs"].as_array().unwrap().len(), 1, "{transcript:#}");
     assert!(
-        !world.home().join("history").exists(),
+        !home.segue_home().join("history").exists(),
         "a pipe leaves no history"
     );
 }
 
 #[test]
-fn lines_that_belong_together_are_one_prompt() {
-    let world = world();
+fn continued_and_fenced_lines_are_one_prompt() {
+    let home = new_test_home();
     let lines = [
         "one \\",
         "two",
@@ -72,10 +72,10 @@ fn lines_that_belong_together_are_one_prompt() {
         "```",
         "open to the end",
     ];
-    let output = repl(&world, &lines);
+    let output = run_repl(&home, &lines);
     assert_eq!(output.code, Some(0), "{output}");
-    let shown = world.json(["session", "show", "latest", "--json"]);
-    let prompts: Vec<&str> = shown["turns"]
+    let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
+    let prompts: Vec<&str> = transcript["turns"]
         .as_array()
         .unwrap()
         .iter()
@@ -91,10 +91,10 @@ fn lines_that_belong_together_are_one_prompt() {
 }
 
 #[test]
-fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
-    let world = world();
-    let now = |lines: &[&str]| repl_with(&world, &["repl", "--now"], lines);
-    assert_snapshot!(now(&["first", "rehearse: fail out of tea", "third"]), @r#"
+fn a_failed_turn_is_reported_and_the_next_turn_runs() {
+    let home = new_test_home();
+    let run_now = |lines: &[&str]| run_repl_with_args(&home, &["repl", "--now"], lines);
+    assert_snapshot!(run_now(&["first", "rehearse: fail out of tea", "third"]), @r#"
     You said: first
     This is where our conversation begins.
     You said: third
@@ -105,7 +105,7 @@ fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
     hint: what was said is kept; ask again
     --- exit 3
     "#);
-    let output = now(&["first", "rehearse: die", "third", "/session"]);
+    let output = run_now(&["first", "rehearse: die", "third", "/session"]);
     assert!(
         output
             .stdout
@@ -114,13 +114,13 @@ fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
     );
     assert!(output.stdout.contains("opened    resumed"), "{output}");
     assert_eq!(output.code, Some(3), "{output}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn what_is_no_command_is_never_sent() {
-    let world = world();
-    assert_snapshot!(repl(&world, &["/sesions", "/etc/hosts is what?", "/resume", "/new x"]), @"
+fn an_unknown_command_is_never_sent() {
+    let home = new_test_home();
+    assert_snapshot!(run_repl(&home, &["/sesions", "/etc/hosts is what?", "/resume", "/new x"]), @"
     --- stderr
     error: there is no command /sesions; nothing was sent
     hint: did you mean /sessions? /help lists all
@@ -130,8 +130,8 @@ fn what_is_no_command_is_never_sent() {
     error: /new takes nothing
     --- exit 2
     ");
-    assert_eq!(count_sessions(&world), 0);
-    let output = world.segue_with_input(["repl"], b"a\0b\n\xff\xfe\nfine\n");
+    assert_eq!(count_sessions(&home), 0);
+    let output = home.run_segue_with_input(["repl"], b"a\0b\n\xff\xfe\nfine\n");
     assert!(output.stderr.contains("NUL character"), "{output}");
     assert!(output.stderr.contains("not valid UTF-8"), "{output}");
     assert!(output.stdout.starts_with("You said: fine\n"), "{output}");
@@ -139,8 +139,8 @@ fn what_is_no_command_is_never_sent() {
 }
 
 #[test]
-fn without_a_session_commands_say_so() {
-    let world = world();
+fn commands_that_need_a_session_report_its_absence() {
+    let home = new_test_home();
     let lines = [
         "/session",
         "/sessions",
@@ -149,7 +149,7 @@ fn without_a_session_commands_say_so() {
         "/usage",
         "/resume 1",
     ];
-    assert_snapshot!(repl(&world, &lines), @"
+    assert_snapshot!(run_repl(&home, &lines), @"
     --- stderr
     no session yet: the next prompt starts one
     no sessions in this project (`/sessions all` looks everywhere); the first prompt starts one
@@ -163,20 +163,20 @@ fn without_a_session_commands_say_so() {
     hint: `/sessions` shows one
     --- exit 2
     ");
-    assert_snapshot!(repl(&world, &["/resume nosuch"]), @r#"
+    assert_snapshot!(run_repl(&home, &["/resume nosuch"]), @r#"
     --- stderr
     error: no session matches "nosuch"
     hint: `/sessions all` shows every session there is
     --- exit 1
     "#);
-    assert_eq!(repl(&world, &["/exit", "not sent"]).code, Some(0));
-    assert_eq!(count_sessions(&world), 0);
+    assert_eq!(run_repl(&home, &["/exit", "not sent"]).code, Some(0));
+    assert_eq!(count_sessions(&home), 0);
 }
 
 #[test]
 fn help_lists_every_command() {
-    let world = world();
-    assert_snapshot!(repl(&world, &["/help", "/quit", "not sent"]), @r"
+    let home = new_test_home();
+    assert_snapshot!(run_repl(&home, &["/help", "/quit", "not sent"]), @r"
     /help                 this list
     /sessions [all]       the sessions of this project, or of all, numbered
     /session              the session you are in
@@ -203,15 +203,15 @@ fn help_lists_every_command() {
 }
 
 #[test]
-fn permissions_can_be_changed_on_the_way() {
-    let world = world();
+fn permissions_can_be_changed_between_turns() {
+    let home = new_test_home();
     let lines = [
         "rehearse: ask",
         "/permissions allow-edits",
         "rehearse: ask",
         "/permissions yes",
     ];
-    assert_snapshot!(repl_with(&world, &["repl", "--permissions", "deny"], &lines), @r#"
+    assert_snapshot!(run_repl_with_args(&home, &["repl", "--permissions", "deny"], &lines), @r#"
     I was not allowed to edit the notes. 
     I edited the notes. 
     --- stderr
@@ -226,24 +226,24 @@ fn permissions_can_be_changed_on_the_way() {
 }
 
 #[test]
-fn the_options_of_chat_hold_for_the_conversation() {
-    let world = world();
-    let first = session(&world, "one");
-    let output = repl_with(&world, &["repl", "--continue"], &["two"]);
+fn the_options_of_chat_apply_to_the_repl() {
+    let home = new_test_home();
+    let first = create_session(&home, "one");
+    let output = run_repl_with_args(&home, &["repl", "--continue"], &["two"]);
     assert!(output.stdout.contains("This is turn 2"), "{output}");
-    let output = repl_with(&world, &["repl", "--resume", &first], &["three"]);
+    let output = run_repl_with_args(&home, &["repl", "--resume", &first], &["three"]);
     assert!(output.stdout.contains("This is turn 3"), "{output}");
-    let output = repl_with(&world, &["repl", "--feature", "tea"], &["a", "/new", "b"]);
+    let output = run_repl_with_args(&home, &["repl", "--feature", "tea"], &["a", "/new", "b"]);
     assert_eq!(output.code, Some(0), "{output}");
-    let list = world.json(["session", "list", "--feature", "tea", "--json"]);
+    let list = home.run_segue_json(["session", "list", "--feature", "tea", "--json"]);
     assert_eq!(list.as_array().unwrap().len(), 2);
-    assert_snapshot!(repl_with(&world, &["repl", "--resume", "nosuch"], &["x"]), @r#"
+    assert_snapshot!(run_repl_with_args(&home, &["repl", "--resume", "nosuch"], &["x"]), @r#"
     --- stderr
     error: no session matches "nosuch"
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(repl_with(&world, &["repl", "--now", "--timeout", "1"], &["rehearse: hang", "on"]), @r#"
+    assert_snapshot!(run_repl_with_args(&home, &["repl", "--now", "--timeout", "1"], &["rehearse: hang", "on"]), @r#"
     You said: on
     This is turn 2 of our conversation; before this you said: rehearse: hang
     --- stderr
@@ -252,18 +252,18 @@ fn the_options_of_chat_hold_for_the_conversation() {
     hint: give it longer: /quit, then segue repl --resume [SESSION] --open-timeout 120 --timeout 3600
     --- exit 3
     "#);
-    let output = repl_with(&world, &["repl", "--new", "--continue"], &["x"]);
+    let output = run_repl_with_args(&home, &["repl", "--new", "--continue"], &["x"]);
     assert_eq!(output.code, Some(2), "{output}");
 }
 
 #[test]
-fn the_session_is_known_before_the_first_prompt() {
-    let world = world();
+fn the_session_is_resolved_before_the_first_prompt() {
+    let home = new_test_home();
     let tea = ["repl", "--feature", "tea"];
-    let output = repl_with(&world, &tea, &["/session"]);
+    let output = run_repl_with_args(&home, &tea, &["/session"]);
     assert!(output.stderr.contains("no session yet"), "{output}");
-    let _ = repl_with(&world, &tea, &["green or black?"]);
-    assert_snapshot!(repl_with(&world, &tea, &["/history", "/usage", "black"]), @"
+    let _ = run_repl_with_args(&home, &tea, &["green or black?"]);
+    assert_snapshot!(run_repl_with_args(&home, &tea, &["/history", "/usage", "black"]), @"
     green or black?
     [SESSION] · rehearsal · 2 message(s), 1 turn(s)
 
@@ -280,20 +280,20 @@ fn the_session_is_known_before_the_first_prompt() {
     segue: continuing session [SESSION] (green or black?) for feature tea
     --- exit 0
     ");
-    let output = repl_with(&world, &["repl", "--continue", "--explain"], &["/session"]);
+    let output = run_repl_with_args(&home, &["repl", "--continue", "--explain"], &["/session"]);
     assert!(output.stdout.contains("turns     2\n"), "{output}");
     assert!(
         output.stderr.contains("explain: directory: the newest"),
         "{output}"
     );
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_signal_ends_a_piped_conversation_and_what_was_said_is_kept() {
-    let world = world();
+fn a_signal_ends_a_piped_conversation_and_saves_its_messages() {
+    let home = new_test_home();
     for signal in ["-INT", "-TERM", "-HUP", "-KILL"] {
-        let mut command = world.command(["repl"]);
+        let mut command = home.segue_command(["repl"]);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -301,12 +301,12 @@ fn a_signal_ends_a_piped_conversation_and_what_was_said_is_kept() {
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         std::io::Write::write_all(&mut stdin, b"rehearse: say so far; hang\nnever sent\n").unwrap();
-        let mut words = [0; 6];
-        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut words).unwrap();
+        let mut buffer = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut buffer).unwrap();
         let pid = child.id().to_string();
-        let mut kill = world.program("kill");
+        let mut kill = home.program_command("kill");
         assert!(kill.args([signal, &pid]).status().unwrap().success());
-        let output = Output::from(&child.wait_with_output().unwrap(), &world);
+        let output = ProgramOutput::from_std(&child.wait_with_output().unwrap(), &home);
         if signal == "-KILL" {
             assert_eq!(output.code, None, "{output}");
         } else {
@@ -314,20 +314,20 @@ fn a_signal_ends_a_piped_conversation_and_what_was_said_is_kept() {
             assert!(output.stderr.contains("interrupted"), "{signal}: {output}");
         }
         drop(stdin);
-        let shown = world.json(["session", "show", "latest", "--json"]);
-        let turns = shown["turns"].as_array().unwrap();
-        assert_eq!(turns.len(), 1, "{signal}: {shown:#}");
+        let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
+        let turns = transcript["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 1, "{signal}: {transcript:#}");
         // What was streamed may not have been on the disk yet when nobody could put it there any more.
-        let said = turns[0]["messages"][1].to_string().contains("so far");
-        assert!(said || signal == "-KILL", "{signal}: {shown:#}");
+        let is_saved = turns[0]["messages"][1].to_string().contains("so far");
+        assert!(is_saved || signal == "-KILL", "{signal}: {transcript:#}");
     }
-    let output = repl_with(&world, &["repl", "--continue"], &["where were we?"]);
+    let output = run_repl_with_args(&home, &["repl", "--continue"], &["where were we?"]);
     assert!(output.stdout.contains("This is turn 2"), "{output}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 /// Runs a command with these lines on its standard input.
-fn run(world: &World, mut command: std::process::Command, lines: &[&str]) -> Output {
+fn run_with_lines(home: &TestHome, mut command: std::process::Command, lines: &[&str]) -> ProgramOutput {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -338,10 +338,10 @@ fn run(world: &World, mut command: std::process::Command, lines: &[&str]) -> Out
         std::io::Write::write_all(&mut stdin, format!("{line}\n").as_bytes()).unwrap();
     }
     drop(stdin);
-    Output::from(&child.wait_with_output().unwrap(), world)
+    ProgramOutput::from_std(&child.wait_with_output().unwrap(), home)
 }
 
 /// Who may read a file.
-fn mode(path: &std::path::Path) -> u32 {
+fn file_mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }

@@ -3,26 +3,26 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::json;
 
-use crate::{count_sessions, world};
+use crate::{count_sessions, new_test_home};
 
-fn configure(world: &World, text: &str) {
-    let file = world.path().join(".config/segue/config.toml");
+fn write_user_config(home: &TestHome, text: &str) {
+    let file = home.path().join(".config/segue/config.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, text).unwrap();
 }
 
 #[test]
 fn roles_are_listed_changed_and_added() {
-    let world = world();
-    configure(
-        &world,
+    let home = new_test_home();
+    write_user_config(
+        &home,
         "[roles.reviewer]\nrole = \"You review changes.\"\ninstructions = [\"Be kind.\"]\n\
          allowed_tools = [\"Read\", \"Grep\"]\n\n[roles.qa]\nallowed_tools = []\n",
     );
-    assert_snapshot!(world.segue(["role", "list"]), @"
+    assert_snapshot!(home.run_segue(["role", "list"]), @"
     ROLE      TOOLS                           WHAT IT IS                                FROM
     dev       Read Glob Grep Edit Write Bash  You are a developer                       segue
     harness   Read Glob Grep                  You watch over work that others do        segue
@@ -32,7 +32,7 @@ fn roles_are_listed_changed_and_added() {
     reviewer  Read Grep                       You review changes                        [WORLD]/.config/segue/config.toml
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["role", "show", "reviewer"]), @"
+    assert_snapshot!(home.run_segue(["role", "show", "reviewer"]), @"
     You review changes.
     - Be kind.
     Tools you may use: Read, Grep.
@@ -40,26 +40,26 @@ fn roles_are_listed_changed_and_added() {
     from: [WORLD]/.config/segue/config.toml
     --- exit 0
     ");
-    let shown = world.json(["role", "show", "qa", "--json"]);
-    assert_eq!(shown["allowed_tools"], json!([]));
-    assert_eq!(shown["name"], "qa");
-    assert_eq!(shown["from"].as_array().unwrap().len(), 2);
-    let all = world.json(["role", "list", "--json"]);
+    let role = home.run_segue_json(["role", "show", "qa", "--json"]);
+    assert_eq!(role["allowed_tools"], json!([]));
+    assert_eq!(role["name"], "qa");
+    assert_eq!(role["from"].as_array().unwrap().len(), 2);
+    let all = home.run_segue_json(["role", "list", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), 6);
-    let settings = world.segue(["config", "show"]);
+    let settings = home.run_segue(["config", "show"]);
     assert!(settings.stdout.contains("roles.reviewer"), "{settings}");
 }
 
 #[test]
-fn a_role_that_there_is_not_is_said_with_those_that_there_are() {
-    let world = world();
+fn an_unknown_role_is_an_error_that_lists_the_existing_roles() {
+    let home = new_test_home();
     insta::allow_duplicates! {
         for args in [
             &["chat", "--role", "cook", "hi"][..],
             &["repl", "--role", "cook"],
             &["role", "show", "cook"],
         ] {
-            assert_snapshot!(world.segue(args), @r#"
+            assert_snapshot!(home.run_segue(args), @r#"
             --- stderr
             error: there is no role "cook"
             hint: there are dev, harness, merge, pm, qa; `segue role list` shows them, and [roles.NAME] in the configuration adds one
@@ -67,14 +67,14 @@ fn a_role_that_there_is_not_is_said_with_those_that_there_are() {
             "#);
         }
     }
-    assert_eq!(count_sessions(&world), 0, "nothing was begun");
-    let json = world.segue(["chat", "--json", "--role", "cook", "hi"]);
+    assert_eq!(count_sessions(&home), 0, "nothing was begun");
+    let json = home.run_segue(["chat", "--json", "--role", "cook", "hi"]);
     assert_eq!(json.code, Some(2), "{json}");
-    configure(
-        &world,
+    write_user_config(
+        &home,
         "[roles.cook]\nallowed_tools = [\"Rea d\"]\ninstruction = []\n",
     );
-    assert_snapshot!(world.segue(["config", "check"]), @r#"
+    assert_snapshot!(home.run_segue(["config", "check"]), @r#"
     --- stderr
     error: [WORLD]/.config/segue/config.toml:2:17: roles.cook.allowed_tools: "Rea d" can't be the name of a tool
     hint: like "Read", "Bash" or "mcp__server__tool"; "*" is all of them
@@ -82,8 +82,8 @@ fn a_role_that_there_is_not_is_said_with_those_that_there_are() {
     hint: did you mean `instructions`?
     --- exit 2
     "#);
-    configure(&world, "[roles.cook]\nallowed_tools = [\"Read\"]\n");
-    assert_snapshot!(world.segue(["chat", "--role", "cook", "hi"]), @r#"
+    write_user_config(&home, "[roles.cook]\nallowed_tools = [\"Read\"]\n");
+    assert_snapshot!(home.run_segue(["chat", "--role", "cook", "hi"]), @r#"
     --- stderr
     error: [WORLD]/.config/segue/config.toml:2:1: roles.cook has no `role`: nobody says what it is
     hint: say it in a sentence or two, like role = "You review changes."
@@ -91,43 +91,43 @@ fn a_role_that_there_is_not_is_said_with_those_that_there_are() {
     "#);
 }
 
-fn put(world: &World, name: &str, text: &str) {
-    let path = world.project().join(name);
+fn write_project_file(home: &TestHome, name: &str, text: &str) {
+    let path = home.project().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
 /// A session with a role about a task that there are files of; its id.
-fn session(world: &World) -> String {
-    put(world, "AGENTS.md", "Use tabs.\n");
-    put(world, "src/main.rs", "");
-    let home = ".dagent/features/auth";
-    put(
-        world,
-        &format!("{home}/feature.json"),
+fn create_session_with_role(home: &TestHome) -> String {
+    write_project_file(home, "AGENTS.md", "Use tabs.\n");
+    write_project_file(home, "src/main.rs", "");
+    let feature_dir = ".dagent/features/auth";
+    write_project_file(
+        home,
+        &format!("{feature_dir}/feature.json"),
         r#"{"name": "Log in"}"#,
     );
-    put(world, &format!("{home}/spec.md"), "People log in.\n");
-    put(
-        world,
-        &format!("{home}/nodes/form/task.json"),
+    write_project_file(home, &format!("{feature_dir}/spec.md"), "People log in.\n");
+    write_project_file(
+        home,
+        &format!("{feature_dir}/nodes/form/task.json"),
         r#"{"title": "The form", "description": "Two fields.", "dependencies": ["db"], "currentState": "in_dev"}"#,
     );
-    configure(
-        world,
+    write_user_config(
+        home,
         "[roles.cook]\nrole = \"You cook.\"\nallowed_tools = [\"Read\"]\n",
     );
     let args = ["--feature", "auth", "--task", "form", "--state", "in_dev"];
-    let turn = world.json([&["chat", "--json", "--role", "cook", "hello"][..], &args].concat());
+    let turn = home.run_segue_json([&["chat", "--json", "--role", "cook", "hello"][..], &args].concat());
     turn["session_id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_role_and_its_context_are_told_with_their_tokens() {
-    let world = world();
-    let id = session(&world);
+fn a_preview_shows_the_role_and_its_context_with_token_counts() {
+    let home = new_test_home();
+    let id = create_session_with_role(&home);
     let id = id.as_str();
-    assert_snapshot!(world.segue(["session", "preview", id, "--prompt", "and now?"]), @"
+    assert_snapshot!(home.run_segue(["session", "preview", id, "--prompt", "and now?"]), @"
     [Feature: auth] [Task: form/in_dev] [Role: cook]
 
     [Your role, which you act by]
@@ -176,7 +176,7 @@ fn a_role_and_its_context_are_told_with_their_tokens() {
     185 tokens by the tokenizer; how rehearsal counts is not known yet
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "context", id]), @"
+    assert_snapshot!(home.run_segue(["session", "context", id]), @"
     # The project
     Sources: src
     Tests: none; documentation: none
@@ -200,47 +200,47 @@ fn a_role_and_its_context_are_told_with_their_tokens() {
 }
 
 #[test]
-fn a_context_is_kept_until_something_changes() {
-    let world = world();
-    let id = session(&world);
+fn a_project_context_is_cached_until_a_source_changes() {
+    let home = new_test_home();
+    let id = create_session_with_role(&home);
     let id = id.as_str();
-    let context = world.json(["session", "context", id, "--json"]);
+    let context = home.run_segue_json(["session", "context", id, "--json"]);
     assert_eq!(context["session_id"], id);
     assert_eq!(context["role"], "cook");
     assert_eq!(context["project"]["structure"]["src_dirs"], json!(["src"]));
     assert_eq!(context["feature"]["name"], "Log in");
     assert_eq!(context["task"]["dependencies"][0]["id"], "db");
     assert_eq!(context["gathered"], false);
-    put(
-        &world,
+    write_project_file(
+        &home,
         "AGENTS.md",
         &"Use blanks, and not tabs.\n".repeat(5_000),
     );
-    let changed = world.json(["session", "context", id, "--json"]);
+    let changed = home.run_segue_json(["session", "context", id, "--json"]);
     assert_eq!(changed["changed"], json!(["AGENTS.md"]));
     assert_eq!(changed["project"]["documents"][0]["cut"], true);
-    let again = world.json(["session", "context", id, "--refresh", "--json"]);
-    assert_eq!(again["gathered"], true);
-    let kept = world.json(["session", "context", id, "--json"]);
-    assert_eq!(kept["gathered"], false);
-    assert_eq!(kept["tokens"], changed["tokens"]);
-    let without = world.json(["chat", "--json", "hello"]);
-    let id = without["session_id"].as_str().unwrap();
-    let told = world.segue(["session", "context", id]);
-    assert!(told.stderr.contains("has no role"), "{told}");
-    let preview = world.json(["session", "preview", id, "--json"]);
+    let refreshed = home.run_segue_json(["session", "context", id, "--refresh", "--json"]);
+    assert_eq!(refreshed["gathered"], true);
+    let cached = home.run_segue_json(["session", "context", id, "--json"]);
+    assert_eq!(cached["gathered"], false);
+    assert_eq!(cached["tokens"], changed["tokens"]);
+    let turn = home.run_segue_json(["chat", "--json", "hello"]);
+    let id = turn["session_id"].as_str().unwrap();
+    let output = home.run_segue(["session", "context", id]);
+    assert!(output.stderr.contains("has no role"), "{output}");
+    let preview = home.run_segue_json(["session", "preview", id, "--json"]);
     assert_eq!(preview["sections"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn a_project_can_not_widen_a_role_without_trust() {
-    let world = world();
+fn an_untrusted_project_cannot_widen_a_role() {
+    let home = new_test_home();
     fs::write(
-        world.project().join("segue.toml"),
+        home.project().join("segue.toml"),
         "[roles.pm]\nallowed_tools = [\"Read\", \"Edit\"]\n",
     )
     .unwrap();
-    let asks = [
+    let args = [
         "chat",
         "--role",
         "pm",
@@ -248,7 +248,7 @@ fn a_project_can_not_widen_a_role_without_trust() {
         "allow-all",
         "rehearse: ask",
     ];
-    assert_snapshot!(world.segue(asks), @r#"
+    assert_snapshot!(home.run_segue(args), @r#"
     I was not allowed to edit the notes. 
     --- stderr
     segue: segue.toml asks for things that need your trust (roles.pm.allowed_tools); `segue trust` shows them
@@ -257,14 +257,14 @@ fn a_project_can_not_widen_a_role_without_trust() {
     segue: refused "Edit notes.txt" since the role pm may not use it
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["trust", "--yes"]), @r#"
+    assert_snapshot!(home.run_segue(["trust", "--yes"]), @r#"
     [WORLD]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
     --- stderr
     [WORLD]/project/segue.toml asks for:
       roles.pm.allowed_tools = ["Read", "Edit"]  # tools that the role may not use without it
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(asks), @r#"
+    assert_snapshot!(home.run_segue(args), @r#"
     I edited the notes. 
     --- stderr
     segue: continuing session [SESSION] (rehearse: ask) for the project as pm

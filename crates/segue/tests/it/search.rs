@@ -3,52 +3,52 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use segue_testkit::{Output, World};
+use segue_testkit::{ProgramOutput, TestHome};
 use serde_json::Value;
 
-use crate::index::{Agent, Kept};
-use crate::mcp::chat;
-use crate::native::{ID, put};
-use crate::world;
+use crate::index::{SessionFileAgent, NativeSessionFile};
+use crate::mcp::run_chat;
+use crate::native::{NATIVE_ID, write_claude_session};
+use crate::new_test_home;
 
 /// A session of Claude Code's about milk, a longer one of Codex's elsewhere, and one of segue's own.
-fn with_sessions() -> (World, String) {
-    let world = world();
-    put(&world, ID, "project");
-    let elsewhere = world.path().join("elsewhere");
-    fs::create_dir(&elsewhere).unwrap();
-    let mut kept = Kept::new(&world, Agent::Codex, 3, &elsewhere);
-    (0..3).for_each(|_| kept.add());
-    let own = chat(&world, &["no milk today, but honey"]);
-    (world, own)
+fn home_with_sessions() -> (TestHome, String) {
+    let home = new_test_home();
+    write_claude_session(&home, NATIVE_ID, "project");
+    let other_dir = home.path().join("elsewhere");
+    fs::create_dir(&other_dir).unwrap();
+    let mut session_file = NativeSessionFile::new(&home, SessionFileAgent::Codex, 3, &other_dir);
+    (0..3).for_each(|_| session_file.append_turn());
+    let own_id = run_chat(&home, &["no milk today, but honey"]);
+    (home, own_id)
 }
 
 /// Who is found, in their order.
-fn found(world: &World, args: &[&str]) -> Vec<String> {
-    let hits = world.json([&["session", "search", "--json"], args].concat());
+fn search_providers(home: &TestHome, args: &[&str]) -> Vec<String> {
+    let hits = home.run_segue_json([&["session", "search", "--json"], args].concat());
     let name = |hit: &Value| match hit["provider"].as_str().unwrap() {
         "rehearsal" => "own".to_owned(),
-        other => other.to_owned(),
+        provider => provider.to_owned(),
     };
     hits.as_array().unwrap().iter().map(name).collect()
 }
 
-fn without_ages(mut output: Output) -> Output {
-    let ago = |line: &str| match line.split_once(" days ago") {
+fn replace_ages(mut output: ProgramOutput) -> ProgramOutput {
+    let replace_age = |line: &str| match line.split_once(" days ago") {
         Some((before, after)) => {
-            let (rest, _) = before.rsplit_once(' ').unwrap();
-            format!("{rest} [N] days ago{after}")
+            let (prefix, _) = before.rsplit_once(' ').unwrap();
+            format!("{prefix} [N] days ago{after}")
         }
         None => line.to_owned(),
     };
-    output.stdout = output.stdout.lines().map(|line| ago(line) + "\n").collect();
+    output.stdout = output.stdout.lines().map(|line| replace_age(line) + "\n").collect();
     output
 }
 
 #[test]
-fn a_person_sees_where_something_was_said() {
-    let (world, _) = with_sessions();
-    assert_snapshot!(without_ages(world.segue(["session", "search", "milk"])), @"
+fn a_search_prints_sessions_turns_and_snippets() {
+    let (home, _) = home_with_sessions();
+    assert_snapshot!(replace_ages(home.run_segue(["session", "search", "milk"])), @"
      1  no milk today, but honey
         [SESSION] · rehearsal · just now · ~/project
         turn 1 you: no milk today, but honey
@@ -58,7 +58,7 @@ fn a_person_sees_where_something_was_said() {
         turn 2 agent: Milk is to be bought.
     --- exit 0
     ");
-    assert_snapshot!(without_ages(world.segue(["session", "search", "--each", "2", "role:tool", "tool"])), @"
+    assert_snapshot!(replace_ages(home.run_segue(["session", "search", "--each", "2", "role:tool", "tool"])), @"
      1  asked w3x1 about everything
         0b5e4c3a-1111-4222-8333-000000000003 · codex · [N] days ago · ~/elsewhere
         turn 3 tool: output3 of a tool in lines o3x3
@@ -67,35 +67,35 @@ fn a_person_sees_where_something_was_said() {
     --- exit 0
     ");
     // Only its title has the word, so there is no turn to show.
-    assert_snapshot!(without_ages(world.segue(["session", "search", "shopping"])), @"
+    assert_snapshot!(replace_ages(home.run_segue(["session", "search", "shopping"])), @"
      1  Shopping
         0b5e4c3a-1111-4222-8333-444455556666 · claude · [N] days ago · ~/project
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "search", "zebra"]), @"
+    assert_snapshot!(home.run_segue(["session", "search", "zebra"]), @"
     --- stderr
     nothing was found; fewer or shorter words find more, and word* finds what begins so
     --- exit 0
     ");
-    let some = world.segue(["session", "search", "-n", "1", "milk"]);
-    assert_eq!(some.stdout.lines().count(), 3, "{some}");
-    assert_eq!(some.stderr, "there are more: --limit 0 shows all\n");
+    let limited = home.run_segue(["session", "search", "-n", "1", "milk"]);
+    assert_eq!(limited.stdout.lines().count(), 3, "{limited}");
+    assert_eq!(limited.stderr, "there are more: --limit 0 shows all\n");
     // The number of what was found is one of a list.
-    let _ = world.segue(["session", "search", "milk"]);
-    let shown = world.segue(["session", "show", "2", "--turn", "2"]);
-    assert!(shown.stdout.contains("Milk is to be bought."), "{shown}");
-    assert!(!shown.stdout.contains("turn 3"), "{shown}");
+    let _ = home.run_segue(["session", "search", "milk"]);
+    let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
+    assert!(transcript.stdout.contains("Milk is to be bought."), "{transcript}");
+    assert!(!transcript.stdout.contains("turn 3"), "{transcript}");
 }
 
 #[test]
-fn a_program_reads_what_was_found() {
-    let (world, own) = with_sessions();
-    let hits = world.json(["session", "search", "--json", "milk"]);
+fn the_search_json_has_the_documented_fields() {
+    let (home, own_id) = home_with_sessions();
+    let hits = home.run_segue_json(["session", "search", "--json", "milk"]);
     let hits = hits.as_array().unwrap();
     assert_eq!(hits.len(), 2);
-    let project = world.project().display().to_string();
+    let project = home.project().display().to_string();
     let expected = [
-        ("id", Value::from(own)),
+        ("id", Value::from(own_id)),
         ("provider", "rehearsal".into()),
         ("turn", 1.into()),
         ("role", "user".into()),
@@ -112,7 +112,7 @@ fn a_program_reads_what_was_found() {
     let expected = [
         ("id", Value::Null),
         ("provider", "claude".into()),
-        ("native_session_id", ID.into()),
+        ("native_session_id", NATIVE_ID.into()),
         ("turn", 2.into()),
         ("role", "assistant".into()),
         ("at", "2026-01-02T03:04:10Z".into()),
@@ -127,7 +127,7 @@ fn a_program_reads_what_was_found() {
     }
     // A turn is an entry; a title alone is one without a turn.
     let turns = |args: &[&str]| {
-        let hits = world.json([&["session", "search", "--json"], args].concat());
+        let hits = home.run_segue_json([&["session", "search", "--json"], args].concat());
         let turn = |hit: &Value| (hit["turn"].clone(), hit["found_in_turns"].clone());
         hits.as_array()
             .unwrap()
@@ -143,18 +143,18 @@ fn a_program_reads_what_was_found() {
     );
     assert_eq!(turns(&["shopping"]), [pair(Value::Null, 0)]);
     assert_eq!(
-        world.json(["session", "search", "--json", "zebra"]),
+        home.run_segue_json(["session", "search", "--json", "zebra"]),
         serde_json::json!([])
     );
-    let best = world.json(["session", "search", "--json", "--sort", "best", "milk"]);
+    let best = home.run_segue_json(["session", "search", "--json", "--sort", "best", "milk"]);
     let score = |n: usize| best[n]["score"].as_f64().unwrap();
     assert!(score(0) >= score(1) && score(1) > 0.0, "{best}");
 }
 
 #[test]
-fn words_phrases_beginnings_and_filters() {
-    let (world, own) = with_sessions();
-    let _ = world.segue(["session", "tag", &own, "dairy"]);
+fn a_query_supports_words_phrases_prefixes_and_filters() {
+    let (home, own_id) = home_with_sessions();
+    let _ = home.run_segue(["session", "tag", &own_id, "dairy"]);
     let cases: &[(&[&str], &[&str])] = &[
         (&["milk"], &["own", "claude"]),
         (&["MILK"], &["own", "claude"]),
@@ -207,14 +207,14 @@ fn words_phrases_beginnings_and_filters() {
         (&["milk*)"], &["own", "claude"]),
     ];
     for (args, expected) in cases {
-        assert_eq!(found(&world, args), *expected, "{args:?}");
+        assert_eq!(search_providers(&home, args), *expected, "{args:?}");
     }
 }
 
 #[test]
-fn mistakes_are_told() {
-    let (world, _) = with_sessions();
-    let _ = world.segue(["session", "search", "milk"]);
+fn an_invalid_query_is_an_error_with_a_hint() {
+    let (home, _) = home_with_sessions();
+    let _ = home.run_segue(["session", "search", "milk"]);
     let long = "x".repeat(501);
     for (words, error, hint) in [
         (
@@ -258,10 +258,10 @@ fn mistakes_are_told() {
             "see: segue session search --help",
         ),
     ] {
-        let output = world.segue(["session", "search", "--json", "--", words]);
-        let told: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
+        let output = home.run_segue(["session", "search", "--json", "--", words]);
+        let result: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
         assert_eq!(
-            (output.code, &told["error"]["message"]),
+            (output.code, &result["error"]["message"]),
             (Some(2), &error.into()),
             "{output}"
         );
@@ -269,92 +269,92 @@ fn mistakes_are_told() {
         assert_eq!(lines[0], format!("error: {error}"), "{output}");
         assert!(lines[1].starts_with(&format!("hint: {hint}")), "{output}");
     }
-    assert_eq!(world.segue(["session", "search"]).code, Some(2));
+    assert_eq!(home.run_segue(["session", "search"]).code, Some(2));
     assert_eq!(
-        world
-            .segue(["session", "search", "x", "--sort", "worst"])
+        home
+            .run_segue(["session", "search", "x", "--sort", "worst"])
             .code,
         Some(2)
     );
     // What was found before is still what numbers mean.
-    let shown = world.segue(["session", "show", "2", "--turn", "2"]);
-    assert!(shown.stdout.contains("Milk is to be bought."), "{shown}");
+    let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
+    assert!(transcript.stdout.contains("Milk is to be bought."), "{transcript}");
 }
 
 /// What was said once is found once, in however many sessions it is.
 #[test]
-fn nothing_is_found_twice() {
-    let world = world();
-    let id = chat(&world, &["rehearse: say once"]);
-    let fork = world.json(["session", "fork", "--json", &id]);
+fn a_turn_is_found_once_across_sessions() {
+    let home = new_test_home();
+    let id = run_chat(&home, &["rehearse: say once"]);
+    let fork = home.run_segue_json(["session", "fork", "--json", &id]);
     let fork = fork["id"].as_str().or(fork["session_id"].as_str()).unwrap();
-    chat(&world, &["--resume", fork, "another time"]);
-    assert_eq!(found(&world, &["once"]).len(), 1);
-    let fresh = world.json(["session", "search", "--json", "another"]);
+    run_chat(&home, &["--resume", fork, "another time"]);
+    assert_eq!(search_providers(&home, &["once"]).len(), 1);
+    let fresh = home.run_segue_json(["session", "search", "--json", "another"]);
     assert_eq!(
         (&fresh[0]["id"], &fresh[0]["turn"]),
         (&fork.into(), &2.into())
     );
     // An adopted session is segue's own, and no longer only its agent's.
-    put(&world, ID, "project");
-    assert_eq!(found(&world, &["milk"]), ["claude"]);
-    let adopted = world.json(["session", "adopt", "--json", ID]);
-    let hits = world.json(["session", "search", "--json", "milk", "--each", "9"]);
+    write_claude_session(&home, NATIVE_ID, "project");
+    assert_eq!(search_providers(&home, &["milk"]), ["claude"]);
+    let adopted = home.run_segue_json(["session", "adopt", "--json", NATIVE_ID]);
+    let hits = home.run_segue_json(["session", "search", "--json", "milk", "--each", "9"]);
     assert_eq!(hits.as_array().unwrap().len(), 1, "{hits:#}");
-    assert_eq!(hits[0]["native_session_id"], ID);
+    assert_eq!(hits[0]["native_session_id"], NATIVE_ID);
     assert!(hits[0]["id"].is_string(), "{hits:#} {adopted:#}");
     // What is deleted is not found, though it was a moment ago.
-    let _ = world.segue(["session", "delete", "--yes", &id]);
-    let _ = world.segue(["session", "delete", "--yes", fork]);
-    assert_eq!(found(&world, &["once"]), Vec::<String>::new());
+    let _ = home.run_segue(["session", "delete", "--yes", &id]);
+    let _ = home.run_segue(["session", "delete", "--yes", fork]);
+    assert_eq!(search_providers(&home, &["once"]), Vec::<String>::new());
 }
 
 /// What was said in the agent's own program after segue took the session over is found where it is.
 #[test]
-fn what_was_said_elsewhere_since_is_found_there() {
-    let world = world();
-    let mut kept = Kept::new(&world, Agent::Claude, 7, &world.project());
-    kept.add();
-    let native = kept_id(&world);
-    let _ = world.json(["session", "adopt", "--json", &native]);
+fn turns_made_outside_segue_are_found_in_the_native_session() {
+    let home = new_test_home();
+    let mut session_file = NativeSessionFile::new(&home, SessionFileAgent::Claude, 7, &home.project());
+    session_file.append_turn();
+    let native = only_native_id(&home);
+    let _ = home.run_segue_json(["session", "adopt", "--json", &native]);
     let hits = |words: &str| {
-        let hits = world.json(["session", "search", "--json", words]);
+        let hits = home.run_segue_json(["session", "search", "--json", words]);
         let hits = hits.as_array().unwrap().clone();
-        let one = |hit: &Value| (hit["id"].is_string(), hit["turn"].clone());
-        hits.iter().map(one).collect::<Vec<_>>()
+        let id_and_turn = |hit: &Value| (hit["id"].is_string(), hit["turn"].clone());
+        hits.iter().map(id_and_turn).collect::<Vec<_>>()
     };
     assert_eq!(hits("w7x1"), [(true, 1.into())]);
-    kept.add();
+    session_file.append_turn();
     assert_eq!(hits("w7x2"), [(false, 2.into())]);
     assert_eq!(hits("w7x1"), [(true, 1.into())], "and nothing twice");
 }
 
 /// The only native session there is.
-fn kept_id(world: &World) -> String {
-    let listed = world.json(["session", "list", "--all", "--json"]);
+fn only_native_id(home: &TestHome) -> String {
+    let listed = home.run_segue_json(["session", "list", "--all", "--json"]);
     listed[0]["native_session_id"].as_str().unwrap().to_owned()
 }
 
 /// Pieces show what was found, however it is written.
 #[test]
-fn what_is_found_is_shown() {
-    let (world, _) = with_sessions();
-    for (typed, shown) in [("grun", "grün"), ("naive", "naïve"), ("函", "函")] {
-        let hits = world.json(["session", "search", "--json", typed]);
+fn a_snippet_shows_the_match_as_it_was_written() {
+    let (home, _) = home_with_sessions();
+    for (typed, original) in [("grun", "grün"), ("naive", "naïve"), ("函", "函")] {
+        let hits = home.run_segue_json(["session", "search", "--json", typed]);
         let snippet = hits[0]["snippet"].as_str().unwrap();
-        assert!(snippet.contains(shown), "{typed}: {snippet}");
+        assert!(snippet.contains(original), "{typed}: {snippet}");
     }
 }
 
 #[test]
-fn one_turn_is_shown() {
-    let (world, own) = with_sessions();
-    chat(&world, &["--resume", &own, "and butter?"]);
-    for (id, turn, shown, hidden) in [
-        (own.as_str(), "1", "no milk today", "and butter?"),
-        (own.as_str(), "2", "and butter?", "── turn 1"),
-        (ID, "2", "Milk is to be bought.", "And in the cellar?"),
-        (ID, "3", "And in the cellar?", "Milk is to be bought."),
+fn the_turn_option_shows_a_single_turn() {
+    let (home, own_id) = home_with_sessions();
+    run_chat(&home, &["--resume", &own_id, "and butter?"]);
+    for (id, turn, included, excluded) in [
+        (own_id.as_str(), "1", "no milk today", "and butter?"),
+        (own_id.as_str(), "2", "and butter?", "── turn 1"),
+        (NATIVE_ID, "2", "Milk is to be bought.", "And in the cellar?"),
+        (NATIVE_ID, "3", "And in the cellar?", "Milk is to be bought."),
         (
             "codex:0b5e4c3a-1111-4222-8333-000000000003",
             "2",
@@ -362,21 +362,21 @@ fn one_turn_is_shown() {
             "answered a3x3",
         ),
     ] {
-        let output = world.segue(["session", "show", id, "--turn", turn]);
-        assert!(output.stdout.contains(shown), "{output}");
-        assert!(!output.stdout.contains(hidden), "{output}");
-        let json = world.json(["session", "show", "--json", id, "--turn", turn]);
+        let output = home.run_segue(["session", "show", id, "--turn", turn]);
+        assert!(output.stdout.contains(included), "{output}");
+        assert!(!output.stdout.contains(excluded), "{output}");
+        let json = home.run_segue_json(["session", "show", "--json", id, "--turn", turn]);
         let turns = json["turns"].as_array().unwrap();
         assert_eq!(turns.len(), 1);
         assert_eq!(turns[0]["n"].to_string(), turn);
     }
     for (id, turn, last) in [
-        (own.as_str(), "3", 2),
-        (own.as_str(), "0", 2),
-        (ID, "4", 3),
-        (ID, "-1", 3),
+        (own_id.as_str(), "3", 2),
+        (own_id.as_str(), "0", 2),
+        (NATIVE_ID, "4", 3),
+        (NATIVE_ID, "-1", 3),
     ] {
-        let output = world.segue(["session", "show", id, "--turn", turn]);
+        let output = home.run_segue(["session", "show", id, "--turn", turn]);
         assert_eq!(
             (output.code, output.stdout.as_str()),
             (Some(2), ""),
@@ -386,12 +386,12 @@ fn one_turn_is_shown() {
         assert_eq!(output.stderr, error);
     }
     assert_eq!(
-        world.segue(["session", "show", ID, "--turn", "x"]).code,
+        home.run_segue(["session", "show", NATIVE_ID, "--turn", "x"]).code,
         Some(2)
     );
     assert_eq!(
-        world
-            .segue(["session", "show", ID, "--turn", "1", "--last", "1"])
+        home
+            .run_segue(["session", "show", NATIVE_ID, "--turn", "1", "--last", "1"])
             .code,
         Some(2)
     );

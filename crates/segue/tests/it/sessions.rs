@@ -1,23 +1,23 @@
 //! `segue session`: list, info, show, rename, revert, undo, fork, delete.
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
-use crate::world;
+use crate::new_test_home;
 
 /// A session with this many turns; returns its id.
-fn session(world: &World, turns: usize) -> String {
-    let first = world.json(["chat", "--json", "turn 1"]);
+fn create_session(home: &TestHome, turns: usize) -> String {
+    let first = home.run_segue_json(["chat", "--json", "turn 1"]);
     for n in 2..=turns {
-        let _ = world.json(["chat", "--json", "--continue", &format!("turn {n}")]);
+        let _ = home.run_segue_json(["chat", "--json", "--continue", &format!("turn {n}")]);
     }
     first["session_id"].as_str().unwrap().to_owned()
 }
 
 /// The prompts of a session.
-fn prompts(world: &World, id: &str) -> Vec<String> {
-    let shown = world.json(["session", "show", "--json", id]);
-    let turns = shown["turns"].as_array().unwrap().clone();
+fn session_prompts(home: &TestHome, id: &str) -> Vec<String> {
+    let transcript = home.run_segue_json(["session", "show", "--json", id]);
+    let turns = transcript["turns"].as_array().unwrap().clone();
     let text = |turn: &serde_json::Value| {
         turn["messages"][0]["parts"][0]["text"]
             .as_str()
@@ -28,40 +28,40 @@ fn prompts(world: &World, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_list_names_each_session_once_and_by_number() {
-    let world = world();
-    assert_snapshot!(world.segue(["session", "list"]), @r#"
+fn a_list_numbers_each_session_once() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["session", "list"]), @r#"
     --- stderr
     no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
     --- exit 0
     "#);
-    session(&world, 2);
-    let _ = world.segue(["chat", "a second one"]);
-    assert_snapshot!(world.segue(["session", "list"]), @"
+    create_session(&home, 2);
+    let _ = home.run_segue(["chat", "a second one"]);
+    assert_snapshot!(home.run_segue(["session", "list"]), @"
     #  ID                    AGENT      TURNS  UPDATED   TITLE
     1  [SESSION]  rehearsal  1      just now  a second one
     2  [SESSION]  rehearsal  2      just now  turn 1
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "list", "--json", "--limit", "1"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "list", "--json", "--limit", "1"]), @r#"
     [{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"a second one","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":1,"total_tokens":14,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null}]
     --- exit 0
     "#);
-    let shown = world.json(["session", "show", "--json", "2"]);
-    assert_eq!(shown["session"]["title"], "turn 1");
-    assert_snapshot!(world.segue(["session", "list", "--limit", "1"]).stderr, @"there are more: --limit 0 shows all");
+    let transcript = home.run_segue_json(["session", "show", "--json", "2"]);
+    assert_eq!(transcript["session"]["title"], "turn 1");
+    assert_snapshot!(home.run_segue(["session", "list", "--limit", "1"]).stderr, @"there are more: --limit 0 shows all");
 }
 
 #[test]
-fn a_list_stays_in_its_project_unless_asked() {
-    let world = world();
-    session(&world, 1);
-    let elsewhere = world.path().join("elsewhere");
-    std::fs::create_dir(&elsewhere).unwrap();
+fn a_list_is_limited_to_its_project_unless_all_are_requested() {
+    let home = new_test_home();
+    create_session(&home, 1);
+    let other_dir = home.path().join("elsewhere");
+    std::fs::create_dir(&other_dir).unwrap();
     let count = |args: &[&str]| {
-        let output = world
-            .command(args)
-            .current_dir(&elsewhere)
+        let output = home
+            .segue_command(args)
+            .current_dir(&other_dir)
             .output()
             .unwrap();
         let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -88,7 +88,7 @@ fn a_list_stays_in_its_project_unless_asked() {
         count(&["session", "list", "--json", "--all", "-p", "codex"]),
         0
     );
-    assert_snapshot!(world.segue(["session", "list", "--since", "soon"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "list", "--since", "soon"]), @r#"
     --- stderr
     error: "soon" is not a time
     hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y
@@ -98,9 +98,9 @@ fn a_list_stays_in_its_project_unless_asked() {
 
 #[test]
 fn all_worktrees_of_a_repository_are_one_project() {
-    let world = world();
+    let home = new_test_home();
     let git = |args: &[&str]| {
-        let mut command = world.program("git");
+        let mut command = home.program_command("git");
         command
             .args(["-c", "user.name=t", "-c", "user.email=t@localhost"])
             .args(args);
@@ -109,17 +109,17 @@ fn all_worktrees_of_a_repository_are_one_project() {
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "start"]);
     git(&["worktree", "add", "-q", "../tree"]);
-    session(&world, 1);
-    let output = world
-        .command(["session", "list", "--json"])
-        .current_dir(world.path().join("tree"))
+    create_session(&home, 1);
+    let output = home
+        .segue_command(["session", "list", "--json"])
+        .current_dir(home.path().join("tree"))
         .output()
         .unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(list.as_array().unwrap().len(), 1, "one project");
-    let output = world
-        .command(["chat", "--json", "--continue", "hi"])
-        .current_dir(world.path().join("tree"))
+    let output = home
+        .segue_command(["chat", "--json", "--continue", "hi"])
+        .current_dir(home.path().join("tree"))
         .output()
         .unwrap();
     let turn: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -130,15 +130,15 @@ fn all_worktrees_of_a_repository_are_one_project() {
 }
 
 #[test]
-fn info_and_show_tell_the_story() {
-    let world = world();
-    session(&world, 1);
-    let _ = world.segue([
+fn info_and_show_print_the_metadata_and_the_transcript() {
+    let home = new_test_home();
+    create_session(&home, 1);
+    let _ = home.run_segue([
         "chat",
         "--continue",
         "rehearse: think hm; tool; ask; say done",
     ]);
-    assert_snapshot!(world.segue(["session", "info", "latest"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "info", "latest"]), @r#"
     turn 1
     id        [SESSION]
     agent     rehearsal
@@ -153,13 +153,13 @@ fn info_and_show_tell_the_story() {
     decided   [TIME]: refused "Edit notes.txt" since nobody answered and no policy allows it
     --- exit 0
     "#);
-    let second = world.segue(["session", "show", "latest", "--turn", "2"]);
+    let second = home.run_segue(["session", "show", "latest", "--turn", "2"]);
     assert!(
         second.stdout.contains("9 message(s), 2 turn(s)"),
         "{second}"
     );
     assert!(!second.stdout.contains("── turn 1"), "{second}");
-    assert_snapshot!(world.segue(["session", "show", "latest"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "show", "latest"]), @r#"
     turn 1
     [SESSION] · rehearsal · 9 message(s), 2 turn(s)
 
@@ -186,53 +186,53 @@ fn info_and_show_tell_the_story() {
       I was not allowed to edit the notes. done
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "show", "latest", "--last", "1", "--json"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "show", "latest", "--last", "1", "--json"]), @r#"
     {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null}],"turns":[{"n":2,"state":"finished","provider":"rehearsal","outside":false,"messages":[{"role":"user","parts":[{"type":"text","text":"rehearse: think hm; tool; ask; say done"}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"thought","text":"hm"}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"function_call","id":"call-1","name":"Read notes.txt","args":{"path":"notes.txt"}}],"at":"[TIME]","complete":true},{"role":"tool","parts":[{"type":"function_response","call_id":"call-1","name":"Read notes.txt","response":{"output":"three lines of notes"},"is_error":false}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"function_call","id":"call-2","name":"Edit notes.txt","args":{"path":"notes.txt"}}],"at":"[TIME]","complete":true},{"role":"tool","parts":[{"type":"function_response","call_id":"call-2","name":"Edit notes.txt","response":{"output":"not allowed"},"is_error":true}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"text","text":"I was not allowed to edit the notes. done"}],"at":"[TIME]","complete":true}],"usage":{"input_tokens":19,"output_tokens":9,"cached_tokens":null,"total_tokens":28,"context_tokens":28,"context_window":200000},"error":null,"started_at":"[TIME]","ended_at":"[TIME]"}]}
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "info", "latest", "--json"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "info", "latest", "--json"]), @r#"
     {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"standings":[],"origin":null,"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"},{"at":"[TIME]","kind":"continued","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody answered and no policy allows it"}],"held_by":null}
     --- exit 0
     "#);
 }
 
 #[test]
-fn bad_ids_are_refused_at_the_edge() {
-    let world = world();
-    session(&world, 1);
+fn invalid_ids_are_refused_by_every_command() {
+    let home = new_test_home();
+    create_session(&home, 1);
     for command in ["info", "show", "undo", "delete"] {
         for id in ["../x", "", "a b", "a/b", "ü", ".hidden", "x\u{7}"] {
-            let output = world.segue(["session", command, "--", id]);
+            let output = home.run_segue(["session", command, "--", id]);
             assert_eq!(output.code, Some(2), "{command} {id:?}: {output}");
         }
-        assert_eq!(world.segue(["session", command, "--", "-x"]).code, Some(2));
+        assert_eq!(home.run_segue(["session", command, "--", "-x"]).code, Some(2));
         assert_eq!(
-            world.segue(["session", command, &"x".repeat(300)]).code,
+            home.run_segue(["session", command, &"x".repeat(300)]).code,
             Some(2)
         );
     }
-    assert_snapshot!(world.segue(["session", "info", "../x"]), @"
+    assert_snapshot!(home.run_segue(["session", "info", "../x"]), @"
     --- stderr
     error: invalid value '../x' for '<ID>': a session id may not contain '/'
 
     For more information, try '--help'.
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "info", ""]), @"
+    assert_snapshot!(home.run_segue(["session", "info", ""]), @"
     --- stderr
     error: invalid value '' for '<ID>': a session id is empty
 
     For more information, try '--help'.
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "info", "--", "-x"]), @"
+    assert_snapshot!(home.run_segue(["session", "info", "--", "-x"]), @"
     --- stderr
     error: invalid value '-x' for '<ID>': a session id may not start with '-'
 
     For more information, try '--help'.
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["chat", "--resume", &"x".repeat(300), "hi"]), @"
+    assert_snapshot!(home.run_segue(["chat", "--resume", &"x".repeat(300), "hi"]), @"
     --- stderr
     error: invalid value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' for '--resume <ID>': a session id is 300 bytes long; at most 200 are allowed
 
@@ -242,11 +242,11 @@ fn bad_ids_are_refused_at_the_edge() {
 }
 
 #[test]
-fn a_session_is_found_by_every_name_it_has() {
-    let world = world();
-    let id = session(&world, 1);
+fn a_session_is_found_by_its_id_a_part_of_it_and_the_native_id() {
+    let home = new_test_home();
+    let id = create_session(&home, 1);
     let native =
-        world.json(["session", "info", "--json", &id])["session"]["native_session_id"].clone();
+        home.run_segue_json(["session", "info", "--json", &id])["session"]["native_session_id"].clone();
     let native = native.as_str().unwrap().to_owned();
     let names = [
         id.as_str(),
@@ -258,11 +258,11 @@ fn a_session_is_found_by_every_name_it_has() {
         "latest",
     ];
     for name in names {
-        let found = world.json(["session", "info", "--json", name]);
-        assert_eq!(found["session"]["id"], id.as_str(), "{name}");
+        let info = home.run_segue_json(["session", "info", "--json", name]);
+        assert_eq!(info["session"]["id"], id.as_str(), "{name}");
     }
-    session(&world, 1);
-    let output = world.segue(["session", "info", &id[..8]]);
+    create_session(&home, 1);
+    let output = home.run_segue(["session", "info", &id[..8]]);
     assert_eq!(output.code, Some(2));
     assert!(
         output
@@ -270,13 +270,13 @@ fn a_session_is_found_by_every_name_it_has() {
             .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  rehearsal   just now        turn 1\n  [SESSION]  rehearsal   just now        turn 1\n"),
         "{output}"
     );
-    assert_snapshot!(world.segue(["session", "info", "nothing"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "info", "nothing"]), @r#"
     --- stderr
     error: no session matches "nothing"
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(world.segue(["session", "info", "77"]), @"
+    assert_snapshot!(home.run_segue(["session", "info", "77"]), @"
     --- stderr
     error: there is no number 77 in the last list of this project
     hint: `segue session list` shows one
@@ -286,56 +286,56 @@ fn a_session_is_found_by_every_name_it_has() {
 
 #[test]
 fn rename_needs_a_title() {
-    let world = world();
-    session(&world, 1);
-    assert_snapshot!(world.segue(["session", "rename", "latest", "  a\nbetter name "]), @r#"
+    let home = new_test_home();
+    create_session(&home, 1);
+    assert_snapshot!(home.run_segue(["session", "rename", "latest", "  a\nbetter name "]), @r#"
     [SESSION] is now called "a better name"
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "rename", "latest", "  "]), @r#"
+    assert_snapshot!(home.run_segue(["session", "rename", "latest", "  "]), @r#"
     --- stderr
     error: a title may not be empty
     hint: for example: segue session rename latest "the login form"
     --- exit 2
     "#);
     assert_eq!(
-        world
-            .segue(["session", "rename", "latest", &"x".repeat(201)])
+        home
+            .run_segue(["session", "rename", "latest", &"x".repeat(201)])
             .code,
         Some(2)
     );
 }
 
 #[test]
-fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
-    let world = world();
-    let id = session(&world, 4);
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "2"]), @"
+fn a_revert_drops_complete_turns_and_undo_restores_them() {
+    let home = new_test_home();
+    let id = create_session(&home, 4);
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "2"]), @"
     Reverted to turn 2 (removed 2 turn(s)).
     Take it back with: segue session undo [SESSION]
     --- exit 0
     ");
-    assert_eq!(prompts(&world, &id), ["turn 1", "turn 2"]);
+    assert_eq!(session_prompts(&home, &id), ["turn 1", "turn 2"]);
 
     // The agent that goes on knows the first two turns, and nothing of the others.
-    let turn = world.json(["chat", "--json", "--resume", &id, "turn 3b"]);
+    let turn = home.run_segue_json(["chat", "--json", "--resume", &id, "turn 3b"]);
     assert_eq!(
         (&turn["opened"], turn["leg"].as_u64()),
         (&"briefed".into(), Some(2))
     );
     let native = turn["native_session_id"].as_str().unwrap();
-    let told =
-        std::fs::read_to_string(world.home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+    let native_text =
+        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
     assert!(
-        told.contains("> turn 2") && told.contains("turn 3b"),
-        "{told}"
+        native_text.contains("> turn 2") && native_text.contains("turn 3b"),
+        "{native_text}"
     );
     assert!(
-        !told.contains("turn 3\\n") && !told.contains("turn 4"),
-        "{told}"
+        !native_text.contains("turn 3\\n") && !native_text.contains("turn 4"),
+        "{native_text}"
     );
 
-    assert_snapshot!(world.segue(["session", "undo", &id]), @"
+    assert_snapshot!(home.run_segue(["session", "undo", &id]), @"
     Back at turn 4 (it was at turn 3).
     The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
     --- stderr
@@ -343,111 +343,111 @@ fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
     --- exit 0
     ");
     assert_eq!(
-        prompts(&world, &id),
+        session_prompts(&home, &id),
         ["turn 1", "turn 2", "turn 3", "turn 4"]
     );
-    assert_snapshot!(world.segue(["session", "undo", &id]), @"
+    assert_snapshot!(home.run_segue(["session", "undo", &id]), @"
     --- stderr
     error: session [SESSION] has no revert to undo
     --- exit 2
     ");
-    let turn = world.json(["chat", "--json", "--resume", &id, "turn 5"]);
+    let turn = home.run_segue_json(["chat", "--json", "--resume", &id, "turn 5"]);
     assert_eq!(turn["turn"], 5);
-    assert_eq!(prompts(&world, &id).last().unwrap(), "turn 5");
+    assert_eq!(session_prompts(&home, &id).last().unwrap(), "turn 5");
 }
 
 #[test]
-fn a_revert_to_a_turn_that_is_not_there_changes_nothing() {
-    let world = world();
-    let id = session(&world, 2);
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "0"]), @"
+fn a_revert_to_a_missing_turn_has_no_effect() {
+    let home = new_test_home();
+    let id = create_session(&home, 2);
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "0"]), @"
     --- stderr
     error: turn 0 does not exist; turns are numbered from 1 to 2
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "-1"]), @"
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "-1"]), @"
     --- stderr
     error: turn -1 does not exist; turns are numbered from 1 to 2
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "9"]), @"
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "9"]), @"
     --- stderr
     error: turn 9 does not exist; turns are numbered from 1 to 2
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "two"]), @"
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "two"]), @"
     --- stderr
     error: invalid value 'two' for '--to <N>': it is not the number of a turn
 
     For more information, try '--help'.
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "2"]), @"
+    assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "2"]), @"
     Already at turn 2, no changes made.
     --- exit 0
     ");
-    assert_eq!(prompts(&world, &id), ["turn 1", "turn 2"]);
+    assert_eq!(session_prompts(&home, &id), ["turn 1", "turn 2"]);
 }
 
 #[test]
-fn a_fork_shares_the_past() {
-    let world = world();
-    let id = session(&world, 3);
-    assert_snapshot!(world.segue(["session", "fork", &id, "--at", "2"]), @r#"
+fn a_fork_shares_the_earlier_turns() {
+    let home = new_test_home();
+    let id = create_session(&home, 3);
+    assert_snapshot!(home.run_segue(["session", "fork", &id, "--at", "2"]), @r#"
     [SESSION] branches off from [SESSION] after turn 2. Go on with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
-    let fork = world.json(["session", "list", "--json"])[0]["id"]
+    let fork = home.run_segue_json(["session", "list", "--json"])[0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    assert_eq!(prompts(&world, &fork), ["turn 1", "turn 2"]);
-    let turn = world.json(["chat", "--json", "--resume", &fork, "its own"]);
+    assert_eq!(session_prompts(&home, &fork), ["turn 1", "turn 2"]);
+    let turn = home.run_segue_json(["chat", "--json", "--resume", &fork, "its own"]);
     assert_eq!(turn["opened"], "briefed");
-    assert_eq!(prompts(&world, &fork), ["turn 1", "turn 2", "its own"]);
-    assert_eq!(prompts(&world, &id), ["turn 1", "turn 2", "turn 3"]);
-    let info = world.json(["session", "info", "--json", &fork]);
+    assert_eq!(session_prompts(&home, &fork), ["turn 1", "turn 2", "its own"]);
+    assert_eq!(session_prompts(&home, &id), ["turn 1", "turn 2", "turn 3"]);
+    let info = home.run_segue_json(["session", "info", "--json", &fork]);
     assert_eq!(info["session"]["forked_from"]["id"], id.as_str());
-    assert_snapshot!(world.segue(["session", "fork", &id, "--at", "7"]), @"
+    assert_snapshot!(home.run_segue(["session", "fork", &id, "--at", "7"]), @"
     --- stderr
     error: turn 7 does not exist; turns are numbered from 1 to 3
     --- exit 2
     ");
 
     assert_eq!(
-        world.segue(["session", "delete", &id, "--yes"]).code,
+        home.run_segue(["session", "delete", &id, "--yes"]).code,
         Some(0)
     );
     assert_eq!(
-        prompts(&world, &fork),
+        session_prompts(&home, &fork),
         ["turn 1", "turn 2", "its own"],
         "what is shared stays"
     );
 }
 
 #[test]
-fn a_delete_is_asked_for_and_never_by_number() {
-    let world = world();
-    let id = session(&world, 1);
-    let _ = world.segue(["session", "list"]);
-    assert_snapshot!(world.segue(["session", "delete", "1", "--yes"]), @"
+fn a_delete_needs_a_confirmation_and_an_id() {
+    let home = new_test_home();
+    let id = create_session(&home, 1);
+    let _ = home.run_segue(["session", "list"]);
+    assert_snapshot!(home.run_segue(["session", "delete", "1", "--yes"]), @"
     --- stderr
     error: to delete a session, name it: 1 may mean another one in the next list
     hint: use its id, or the beginning of it
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "delete", &id]), @"
+    assert_snapshot!(home.run_segue(["session", "delete", &id]), @"
     --- stderr
     error: deleting needs a confirmation, and there is no terminal to ask on
     hint: add --yes
     --- exit 2
     ");
-    assert_eq!(prompts(&world, &id), ["turn 1"]);
-    assert_snapshot!(world.segue(["session", "delete", &id, "--yes"]), @"
+    assert_eq!(session_prompts(&home, &id), ["turn 1"]);
+    assert_snapshot!(home.run_segue(["session", "delete", &id, "--yes"]), @"
     Deleted [SESSION] (turn 1).
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "info", &id]), @r#"
+    assert_snapshot!(home.run_segue(["session", "info", &id]), @r#"
     --- stderr
     error: no session matches "[SESSION]"
     hint: `segue session list --all` shows every session there is

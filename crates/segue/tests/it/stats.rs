@@ -5,29 +5,29 @@ use std::fs;
 use std::path::Path;
 
 use insta::assert_snapshot;
-use segue_testkit::{Output, World};
+use segue_testkit::{ProgramOutput, TestHome};
 use serde_json::{Value, json};
 
-use crate::world;
+use crate::new_test_home;
 
 /// Five hours west of Greenwich, on every machine.
-const ZONE: &str = "XYZ5";
+const TIME_ZONE: &str = "XYZ5";
 
-fn stats<'a>(world: &World, args: impl IntoIterator<Item = &'a str>) -> Output {
-    let mut command = world.command(["session", "stats"]);
-    command.args(args).env("TZ", ZONE);
-    Output::from(&command.output().unwrap(), world)
+fn run_stats<'a>(home: &TestHome, args: impl IntoIterator<Item = &'a str>) -> ProgramOutput {
+    let mut command = home.segue_command(["session", "stats"]);
+    command.args(args).env("TZ", TIME_ZONE);
+    ProgramOutput::from_std(&command.output().unwrap(), home)
 }
 
-fn stats_json<'a>(world: &World, args: impl IntoIterator<Item = &'a str>) -> Value {
-    let output = stats(world, args.into_iter().chain(["--json"]));
+fn run_stats_json<'a>(home: &TestHome, args: impl IntoIterator<Item = &'a str>) -> Value {
+    let output = run_stats(home, args.into_iter().chain(["--json"]));
     assert_eq!(output.code, Some(0), "{output}");
     serde_json::from_str(&output.raw_stdout).unwrap()
 }
 
 /// Writes a session of Claude Code's with one turn for each of these: when, the model, and tokens that are sent, that
 /// come from the cache besides, and that are written.
-fn claude(world: &World, id: &str, cwd: &Path, turns: &[(&str, &str, u64, u64, u64)]) {
+fn write_claude_session(home: &TestHome, id: &str, cwd: &Path, turns: &[(&str, &str, u64, u64, u64)]) {
     let mut text = String::new();
     for (n, (at, model, input, cached, output)) in turns.iter().enumerate() {
         let base = json!({ "sessionId": id, "cwd": cwd, "timestamp": at });
@@ -51,46 +51,46 @@ fn claude(world: &World, id: &str, cwd: &Path, turns: &[(&str, &str, u64, u64, u
                     "cache_creation_input_tokens": 0, "output_tokens": output } } }),
         );
     }
-    let path = world.path().join(format!(".claude/projects/-p/{id}.jsonl"));
+    let path = home.path().join(format!(".claude/projects/-p/{id}.jsonl"));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-const OPUS: &str = "claude-opus-4-5-20251101";
-const HAIKU: &str = "claude-haiku-4-5";
+const OPUS_MODEL: &str = "claude-opus-4-5-20251101";
+const HAIKU_MODEL: &str = "claude-haiku-4-5";
 
 /// Two sessions of this project and one of another.
-fn sessions(world: &World) {
-    let here = world.project();
-    let there = world.path().join("there");
-    fs::create_dir(&there).unwrap();
-    claude(
-        world,
+fn write_sessions(home: &TestHome) {
+    let project_dir = home.project();
+    let other_dir = home.path().join("there");
+    fs::create_dir(&other_dir).unwrap();
+    write_claude_session(
+        home,
         "aaaaaaaa-1111-4222-8333-444455556666",
-        &here,
+        &project_dir,
         &[
             // The 30th, where the user is.
-            ("2026-01-31T04:59:59Z", OPUS, 100_000, 900_000, 10_000),
-            ("2026-01-31T05:00:00Z", OPUS, 1_000, 0, 500),
-            ("2026-02-02T12:00:00Z", HAIKU, 20_000, 0, 1_000),
+            ("2026-01-31T04:59:59Z", OPUS_MODEL, 100_000, 900_000, 10_000),
+            ("2026-01-31T05:00:00Z", OPUS_MODEL, 1_000, 0, 500),
+            ("2026-02-02T12:00:00Z", HAIKU_MODEL, 20_000, 0, 1_000),
         ],
     );
-    claude(
-        world,
+    write_claude_session(
+        home,
         "bbbbbbbb-1111-4222-8333-444455556666",
-        &here,
+        &project_dir,
         &[("2026-02-02T13:00:00Z", "somebody/else-1", 2_000, 0, 34)],
     );
-    claude(
-        world,
+    write_claude_session(
+        home,
         "cccccccc-1111-4222-8333-444455556666",
-        &there,
-        &[("2026-02-03T12:00:00Z", OPUS, 5_000_000, 0, 0)],
+        &other_dir,
+        &[("2026-02-03T12:00:00Z", OPUS_MODEL, 5_000_000, 0, 0)],
     );
 }
 
-fn prices(world: &World) {
-    let file = world.path().join(".config/segue/config.toml");
+fn write_prices(home: &TestHome) {
+    let file = home.path().join(".config/segue/config.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let text = "[prices.\"claude-opus-4\"]\ninput = 15\noutput = 75\ncached = 1.5\n\
         [prices.\"claude-opus-4-5\"]\ninput = 5\noutput = 25\ncached = 0.5\n\
@@ -99,10 +99,10 @@ fn prices(world: &World) {
 }
 
 #[test]
-fn days_are_the_users_and_unknown_costs_are_no_zeros() {
-    let world = world();
-    sessions(&world);
-    assert_snapshot!(stats(&world, ["--since", "all"]), @"
+fn days_are_local_and_unknown_costs_are_not_zero() {
+    let home = new_test_home();
+    write_sessions(&home);
+    assert_snapshot!(run_stats(&home, ["--since", "all"]), @"
     DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL
     2026-01-30      1   1.0M    900k   10.0k   1.0M
     2026-01-31      1   1.0k       0     500   1.5k
@@ -112,8 +112,8 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
     Cost is not known: no agent tells it, and your [prices] have none for claude-opus-4-5-20251101, claude-haiku-4-5, somebody/else-1.
     --- exit 0
     ");
-    prices(&world);
-    assert_snapshot!(stats(&world, ["--since", "2026-01-31", "--bars"]), @"
+    write_prices(&home);
+    assert_snapshot!(run_stats(&home, ["--since", "2026-01-31", "--bars"]), @"
     DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL       COST
     2026-01-31      1   1.0k       0     500   1.5k    $0.0175  █▎
     2026-02-02      2  22.0k       0    1.0k  23.0k  ≥ $0.0250  ████████████████████
@@ -122,7 +122,7 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
     Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
     --- exit 0
     ");
-    assert_snapshot!(stats(&world, ["--since", "all", "--all", "--by", "month,model"]), @"
+    assert_snapshot!(run_stats(&home, ["--since", "all", "--all", "--by", "month,model"]), @"
     MONTH, MODEL                TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
     2026-01                         2   1.0M    900k   10.5k   1.0M    17%     $1.22
       claude-opus-4-5-20251101      2   1.0M    900k   10.5k   1.0M    17%     $1.22
@@ -135,7 +135,7 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
     Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
     --- exit 0
     ");
-    assert_snapshot!(stats(&world, ["--since", "all", "--by", "project"]), @"
+    assert_snapshot!(run_stats(&home, ["--since", "all", "--by", "project"]), @"
     PROJECT    TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
     ~/there        1   5.0M       0       0   5.0M    83%    $25.00
     ~/project      4   1.0M    900k   11.5k   1.0M    17%   ≥ $1.24
@@ -143,7 +143,7 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
     Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
     --- exit 0
     ");
-    assert_snapshot!(stats(&world, ["--since", "all", "--by", "week", "--model", "claude"]), @"
+    assert_snapshot!(run_stats(&home, ["--since", "all", "--by", "week", "--model", "claude"]), @"
     WEEK OF     TURNS  INPUT  CACHED  OUTPUT  TOTAL   COST
     2026-01-26      2   1.0M    900k   10.5k   1.0M  $1.22
     2026-02-02      1  20.0k       0    1.0k  21.0k  $0.03
@@ -155,17 +155,17 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
 }
 
 #[test]
-fn a_narrow_terminal_without_unicode_gets_what_fits() {
-    let world = world();
-    sessions(&world);
-    prices(&world);
-    let mut command = world.command(["session", "stats", "--all", "--since", "all"]);
+fn a_narrow_ascii_terminal_gets_fewer_columns() {
+    let home = new_test_home();
+    write_sessions(&home);
+    write_prices(&home);
+    let mut command = home.segue_command(["session", "stats", "--all", "--since", "all"]);
     command.args(["--by", "model", "--bars"]);
     command
-        .env("TZ", ZONE)
+        .env("TZ", TIME_ZONE)
         .env("COLUMNS", "40")
         .env("LANG", "C");
-    let output = Output::from(&command.output().unwrap(), &world);
+    let output = ProgramOutput::from_std(&command.output().unwrap(), &home);
     assert!(output.raw_stdout.is_ascii(), "{output}");
     assert_snapshot!(output, @"
     MODEL             TOTAL      COST
@@ -180,23 +180,23 @@ fn a_narrow_terminal_without_unicode_gets_what_fits() {
 }
 
 #[test]
-fn json_has_the_sums_that_one_gets_by_hand() {
-    let world = world();
-    sessions(&world);
-    prices(&world);
-    let told = stats_json(&world, ["--since", "all", "--by", "day,model"]);
-    assert_eq!(told["by"], json!(["day", "model"]));
-    assert_eq!(told["since"], Value::Null);
-    assert_eq!(told["zone"], "UTC-05");
-    let first = &told["groups"][0];
+fn the_stats_json_has_the_expected_sums() {
+    let home = new_test_home();
+    write_sessions(&home);
+    write_prices(&home);
+    let report = run_stats_json(&home, ["--since", "all", "--by", "day,model"]);
+    assert_eq!(report["by"], json!(["day", "model"]));
+    assert_eq!(report["since"], Value::Null);
+    assert_eq!(report["zone"], "UTC-05");
+    let first = &report["groups"][0];
     assert_eq!(first["day"], "2026-01-30");
     // 100,000 at 5, 900,000 at 0.5, 10,000 at 25.
     let cost = 0.5 + 0.45 + 0.25;
-    let opus = json!({ "model": OPUS, "turns": 1, "input_tokens": 1_000_000, "cached_tokens": 900_000,
+    let opus = json!({ "model": OPUS_MODEL, "turns": 1, "input_tokens": 1_000_000, "cached_tokens": 900_000,
         "output_tokens": 10_000, "total_tokens": 1_010_000, "share": 1_010_000.0 / 1_034_534.0,
         "cost_usd": cost, "cost_complete": true, "reported_usd": null, "unpriced_tokens": 0, "untold_turns": 0 });
     assert_eq!(first["groups"], json!([opus]));
-    let total = &told["total"];
+    let total = &report["total"];
     assert_eq!(total["total_tokens"], 1_010_000 + 1_500 + 21_000 + 2_034);
     assert_eq!(total["turns"], 4);
     // 1,000 at 5 and 500 at 25; 20,000 at 1 and 1,000 at 5; the last one has no price.
@@ -206,79 +206,79 @@ fn json_has_the_sums_that_one_gets_by_hand() {
 }
 
 #[test]
-fn what_only_segue_keeps_is_counted_as_well() {
-    let world = world();
-    let _ = world.segue(["chat", "one two three"]);
-    let _ = world.segue(["chat", "--continue", "four"]);
-    let told = stats_json(&world, ["--by", "provider"]);
-    let group = &told["groups"][0];
+fn sessions_recorded_only_by_segue_are_counted() {
+    let home = new_test_home();
+    let _ = home.run_segue(["chat", "one two three"]);
+    let _ = home.run_segue(["chat", "--continue", "four"]);
+    let report = run_stats_json(&home, ["--by", "provider"]);
+    let group = &report["groups"][0];
     assert_eq!(group["provider"], "rehearsal");
     assert_eq!(group["turns"], 2);
-    let listed = world.json(["session", "list", "--json"]);
+    let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(group["total_tokens"], listed[0]["total_tokens"]);
     assert_eq!(group["cost_usd"], Value::Null);
     // A fork has the same past, which was paid for once.
-    let _ = world.segue(["session", "fork", "latest"]);
-    assert_eq!(stats_json(&world, ["--by", "provider"]), told);
+    let _ = home.run_segue(["session", "fork", "latest"]);
+    assert_eq!(run_stats_json(&home, ["--by", "provider"]), report);
 }
 
 #[test]
-fn a_project_is_known_by_its_directory_or_by_its_sessions() {
-    let world = world();
-    sessions(&world);
+fn a_project_is_found_by_its_directory_or_its_sessions() {
+    let home = new_test_home();
+    write_sessions(&home);
     let since = ["--since", "today", "--project", "../there"];
-    let nothing = "nothing was spent in that project since";
-    let there = stats(&world, since);
-    assert!(there.stderr.contains(nothing), "{there}");
-    fs::remove_dir(world.path().join("there")).unwrap();
-    let gone = stats(&world, since);
-    assert!(gone.stderr.contains(nothing), "{gone}");
-    assert_eq!((there.code, gone.code), (Some(0), Some(0)));
-    let past = stats_json(&world, ["--since", "all", "--project", "../there"]);
+    let notice = "nothing was spent in that project since";
+    let existing = run_stats(&home, since);
+    assert!(existing.stderr.contains(notice), "{existing}");
+    fs::remove_dir(home.path().join("there")).unwrap();
+    let removed = run_stats(&home, since);
+    assert!(removed.stderr.contains(notice), "{removed}");
+    assert_eq!((existing.code, removed.code), (Some(0), Some(0)));
+    let past = run_stats_json(&home, ["--since", "all", "--project", "../there"]);
     assert_eq!(past["total"]["turns"], 1);
-    fs::create_dir(world.path().join("unused")).unwrap();
-    let unused = stats(&world, ["--project", "../unused"]);
+    fs::create_dir(home.path().join("unused")).unwrap();
+    let unused = run_stats(&home, ["--project", "../unused"]);
     assert_eq!(unused.code, Some(0), "{unused}");
 }
 
 #[test]
-fn nothing_is_said_in_a_sentence_and_nonsense_is_refused() {
-    let world = world();
-    assert_snapshot!(stats(&world, ["--since", "2026-01-31"]), @"
+fn empty_stats_print_a_sentence_and_invalid_options_are_refused() {
+    let home = new_test_home();
+    assert_snapshot!(run_stats(&home, ["--since", "2026-01-31"]), @"
     --- stderr
     nothing was spent in this project since 2026-01-31 (--all looks at every project, --since all at every day)
     --- exit 0
     ");
-    assert_snapshot!(stats(&world, ["--all", "--since", "all", "-p", "claude"]), @"
+    assert_snapshot!(run_stats(&home, ["--all", "--since", "all", "-p", "claude"]), @"
     --- stderr
     nothing was spent by that agent or model
     --- exit 0
     ");
-    assert_eq!(stats_json(&world, ["--since", "all"])["groups"], json!([]));
-    assert_snapshot!(stats(&world, ["--since", "soon"]), @r#"
+    assert_eq!(run_stats_json(&home, ["--since", "all"])["groups"], json!([]));
+    assert_snapshot!(run_stats(&home, ["--since", "soon"]), @r#"
     --- stderr
     error: "soon" is not a time
     hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y; or `all`
     --- exit 2
     "#);
-    assert_snapshot!(stats(&world, ["--project", "nowhere"]), @"
+    assert_snapshot!(run_stats(&home, ["--project", "nowhere"]), @"
     --- stderr
     error: [WORLD]/project/nowhere is no directory, and no session worked there
     hint: `segue session stats --by project --since all` shows those that there are
     --- exit 2
     ");
-    assert_snapshot!(stats(&world, ["-p", "nobody"]), @"
+    assert_snapshot!(run_stats(&home, ["-p", "nobody"]), @"
     --- stderr
     error: nobody here is called nobody
     hint: there are: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
-    assert_snapshot!(stats(&world, ["--by", "day,day"]), @"
+    assert_snapshot!(run_stats(&home, ["--by", "day,day"]), @"
     --- stderr
     error: --by day,day is twice the same
     --- exit 2
     ");
-    assert_snapshot!(stats(&world, ["--by", "day,week,month"]), @"
+    assert_snapshot!(run_stats(&home, ["--by", "day,week,month"]), @"
     --- stderr
     error: --by takes one or two, not more
     hint: for example --by month,model

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::Value;
 
 use crate::count_sessions;
-use crate::policy::with_second;
+use crate::policy::home_with_second_agent;
 
 /// A session of two turns; its id.
-fn session(world: &World) -> String {
-    let first = world.json([
+fn create_session(home: &TestHome) -> String {
+    let first = home.run_segue_json([
         "chat",
         "-p",
         "rehearsal",
@@ -23,16 +23,16 @@ fn session(world: &World) -> String {
         "Port the cache to Rust.",
     ]);
     let id = first["session_id"].as_str().unwrap().to_owned();
-    let next = world.segue(["chat", "--resume", &id, "Look at the lexer in detail."]);
+    let next = home.run_segue(["chat", "--resume", &id, "Look at the lexer in detail."]);
     assert_eq!(next.code, Some(0), "{next}");
     id
 }
 
 #[test]
-fn what_is_summed_up_is_read_by_whom_one_names() {
-    let world = with_second("");
-    let id = session(&world);
-    let output = world.segue(["session", "compact", &id, "--summariser", "acp:second"]);
+fn the_requested_summariser_refines_the_checkpoint() {
+    let home = home_with_second_agent("");
+    let id = create_session(&home);
+    let output = home.run_segue(["session", "compact", &id, "--summariser", "acp:second"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(
         output
@@ -40,9 +40,9 @@ fn what_is_summed_up_is_read_by_whom_one_names() {
             .contains("segue: acp:second added 1 statement(s) to checkpoint 1: checkpoint 2 has "),
         "{output}"
     );
-    world.assert_nothing_runs();
+    home.assert_no_processes();
     // It is read once, and not without being asked for.
-    let again = world.json([
+    let second = home.run_segue_json([
         "session",
         "compact",
         &id,
@@ -51,12 +51,12 @@ fn what_is_summed_up_is_read_by_whom_one_names() {
         "acp:second",
     ]);
     assert_eq!(
-        (&again["version"], &again["summary"]),
+        (&second["version"], &second["summary"]),
         (&Value::Null, &Value::Null)
     );
     // Nobody lists the summariser's own session, and nobody goes on with it.
-    assert_eq!(count_sessions(&world), 1);
-    let next = world.json([
+    assert_eq!(count_sessions(&home), 1);
+    let next = home.run_segue_json([
         "chat",
         "-p",
         "acp:second",
@@ -66,64 +66,64 @@ fn what_is_summed_up_is_read_by_whom_one_names() {
     ]);
     assert_eq!(next["turn"], 1, "{next:#}");
     // Whoever goes on is told what it said.
-    let told = world.json(["session", "preview", &id, "--json"]);
-    let told = told["system_prompt"].as_str().unwrap();
+    let preview = home.run_segue_json(["session", "preview", &id, "--json"]);
+    let brief = preview["system_prompt"].as_str().unwrap();
     assert!(
-        told.contains("> Under way:\n> - [2] Look at the lexer in detail.\n"),
-        "{told}"
+        brief.contains("> Under way:\n> - [2] Look at the lexer in detail.\n"),
+        "{brief}"
     );
 }
 
 #[test]
-fn what_one_adds_to_an_old_checkpoint_is_a_change() {
-    let world = with_second("");
-    let id = session(&world);
-    let _ = world.json(["session", "compact", &id, "--json"]);
-    let output = world.segue(["session", "compact", &id, "--summariser", "acp:second"]);
+fn the_refinement_of_an_existing_checkpoint_is_reported_as_a_change() {
+    let home = home_with_second_agent("");
+    let id = create_session(&home);
+    let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
+    let output = home.run_segue(["session", "compact", &id, "--summariser", "acp:second"]);
     assert!(output.stderr.contains("checkpoint 2 has "), "{output}");
     assert!(!output.stdout.contains("no changes made"), "{output}");
 }
 
 #[test]
-fn one_that_is_not_there_is_told_before_anything_changes() {
-    let world = with_second("");
-    let id = session(&world);
-    assert_snapshot!(world.segue(["session", "compact", &id, "--summariser", "claude"]), @"
+fn an_unavailable_summariser_is_refused_before_any_change() {
+    let home = home_with_second_agent("");
+    let id = create_session(&home);
+    assert_snapshot!(home.run_segue(["session", "compact", &id, "--summariser", "claude"]), @"
     --- stderr
     error: claude can't sum up: it is not on this machine
     hint: `segue doctor` shows which agents can be started; `--summariser none` does without
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "compact", &id, "--summariser", "a b"]), @"
+    assert_snapshot!(home.run_segue(["session", "compact", &id, "--summariser", "a b"]), @"
     --- stderr
     error: invalid value 'a b' for '--summariser <AGENT>': a provider name may not contain ' '
 
     For more information, try '--help'.
     --- exit 2
     ");
-    let dry = world.json(["session", "compact", &id, "--dry-run", "--json"]);
-    assert_eq!(dry["turns"], 2, "{dry:#}");
+    let plan = home.run_segue_json(["session", "compact", &id, "--dry-run", "--json"]);
+    assert_eq!(plan["turns"], 2, "{plan:#}");
 }
 
 #[test]
-fn the_configuration_names_one_and_the_command_line_another() {
-    let world = with_second("[compaction]\nsummariser = \"acp:second\"\n");
-    let id = session(&world);
-    let without = world.json(["session", "compact", &id, "--json", "--summariser", "none"]);
+fn the_command_line_overrides_the_configured_summariser() {
+    let home = home_with_second_agent("[compaction]\nsummariser = \"acp:second\"\n");
+    let id = create_session(&home);
+    let without = home.run_segue_json(["session", "compact", &id, "--json", "--summariser", "none"]);
     assert_eq!(
         (&without["version"], &without["summary"]),
         (&1.into(), &Value::Null)
     );
     // One turn by itself asks nobody.
-    let chat = world.segue(["chat", "--resume", &id, "Now the parser."]);
+    let chat = home.run_segue(["chat", "--resume", &id, "Now the parser."]);
     assert!(!chat.stderr.contains("acp:second"), "{chat}");
-    let read = world.json(["session", "compact", &id, "--json"]);
-    assert_eq!(read["version"], 2, "{read:#}");
-    let summary = &read["summary"];
+    let outcome = home.run_segue_json(["session", "compact", &id, "--json"]);
+    assert_eq!(outcome["version"], 2, "{outcome:#}");
+    let summary = &outcome["summary"];
     assert_eq!(
         (&summary["provider"], &summary["version"]),
         (&"acp:second".into(), &3.into()),
-        "{read:#}"
+        "{outcome:#}"
     );
     assert!(
         summary["told"]
@@ -134,10 +134,10 @@ fn the_configuration_names_one_and_the_command_line_another() {
 }
 
 #[test]
-fn a_repl_has_it_read_while_one_goes_on() {
-    let world = with_second("[compaction]\nsummariser = \"acp:second\"\n");
-    let mut repl = world
-        .command(["repl", "-p", "rehearsal"])
+fn a_repl_refines_a_checkpoint_in_the_background() {
+    let home = home_with_second_agent("[compaction]\nsummariser = \"acp:second\"\n");
+    let mut repl = home
+        .segue_command(["repl", "-p", "rehearsal"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -145,14 +145,14 @@ fn a_repl_has_it_read_while_one_goes_on() {
         .unwrap();
     let mut input = repl.stdin.take().unwrap();
     let mut errors = repl.stderr.take().unwrap();
-    let heard = Arc::new(Mutex::new(String::new()));
-    let listener = {
-        let heard = Arc::clone(&heard);
+    let stderr_text = Arc::new(Mutex::new(String::new()));
+    let reader = {
+        let stderr_text = Arc::clone(&stderr_text);
         std::thread::spawn(move || {
-            let mut some = [0; 1024];
-            while let Ok(length @ 1..) = errors.read(&mut some) {
-                let words = String::from_utf8_lossy(&some[..length]);
-                heard.lock().unwrap().push_str(&words);
+            let mut buffer = [0; 1024];
+            while let Ok(length @ 1..) = errors.read(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..length]);
+                stderr_text.lock().unwrap().push_str(&text);
             }
         })
     };
@@ -163,7 +163,7 @@ fn a_repl_has_it_read_while_one_goes_on() {
     for n in 0..300 {
         type_in(&format!("go on, {n}"));
         std::thread::sleep(Duration::from_millis(100));
-        if heard
+        if stderr_text
             .lock()
             .unwrap()
             .contains("acp:second added 1 statement(s) to checkpoint 1")
@@ -173,24 +173,24 @@ fn a_repl_has_it_read_while_one_goes_on() {
     }
     drop(input);
     assert!(repl.wait().unwrap().success());
-    listener.join().unwrap();
-    let heard = heard.lock().unwrap();
+    reader.join().unwrap();
+    let stderr_text = stderr_text.lock().unwrap();
     assert_eq!(
-        heard.matches("acp:second added 1 statement(s)").count(),
+        stderr_text.matches("acp:second added 1 statement(s)").count(),
         1,
-        "{heard}"
+        "{stderr_text}"
     );
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_repl_does_not_wait_for_one_that_never_answers() {
+fn a_repl_does_not_wait_for_a_summariser_that_never_answers() {
     let settings = "[compaction]\nsummariser = \"acp:mute\"\n[acp.mute]\npath = \"sleep\"\nargs = [\"3600\"]\n";
-    let world = with_second(settings);
+    let home = home_with_second_agent(settings);
     let lines = "Port the cache to Rust.\n/compact\ngo on\n/session\n";
-    let output = world.segue_with_input(["repl", "-p", "rehearsal"], lines.as_bytes());
+    let output = home.run_segue_with_input(["repl", "-p", "rehearsal"], lines.as_bytes());
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("You said: go on"), "{output}");
     assert!(!output.stderr.contains("acp:mute"), "{output}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }

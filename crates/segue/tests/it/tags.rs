@@ -4,102 +4,102 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::json;
 
-use crate::native::{self, ID};
-use crate::world;
+use crate::native::{self, NATIVE_ID};
+use crate::new_test_home;
 
-fn chat(world: &World, prompt: &str) -> String {
-    let said = world.json(["chat", "--json", prompt]);
-    said["session_id"].as_str().unwrap().to_owned()
+fn run_chat(home: &TestHome, prompt: &str) -> String {
+    let turn = home.run_segue_json(["chat", "--json", prompt]);
+    turn["session_id"].as_str().unwrap().to_owned()
 }
 
 /// The titles of the sessions that a list with these options shows.
-fn titles(world: &World, args: &[&str]) -> Vec<String> {
+fn list_titles(home: &TestHome, args: &[&str]) -> Vec<String> {
     let all = [&["session", "list", "--json"], args].concat();
-    let listed = world.json(all);
+    let listed = home.run_segue_json(all);
     let listed = listed.as_array().unwrap().clone();
     let title = |entry: &serde_json::Value| entry["title"].as_str().unwrap().to_owned();
     listed.iter().map(title).collect()
 }
 
 #[test]
-fn tags_are_put_on_shown_and_taken_off() {
-    let world = world();
-    let id = chat(&world, "hello");
+fn tags_are_added_shown_and_removed() {
+    let home = new_test_home();
+    let id = run_chat(&home, "hello");
     let tail = &id[16..];
-    assert_snapshot!(world.segue(["session", "tag", tail]), @"
+    assert_snapshot!(home.run_segue(["session", "tag", tail]), @"
     [SESSION] has no tags
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "tag", tail, "Urgent", "auth", "urgent"]), @"
+    assert_snapshot!(home.run_segue(["session", "tag", tail, "Urgent", "auth", "urgent"]), @"
     [SESSION]: auth urgent
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "tag", tail, "done", "--remove", "URGENT", "-r", "other"]), @"
+    assert_snapshot!(home.run_segue(["session", "tag", tail, "done", "--remove", "URGENT", "-r", "other"]), @"
     [SESSION]: auth done
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "list"]), @"
+    assert_snapshot!(home.run_segue(["session", "list"]), @"
     #  ID                    AGENT      TURNS  UPDATED   TAGS       TITLE
     1  [SESSION]  rehearsal  1      just now  auth done  hello
     --- exit 0
     ");
-    let info = world.segue(["session", "info", tail]).stdout;
+    let info = home.run_segue(["session", "info", tail]).stdout;
     assert!(info.contains("\ntags      auth done\n"), "{info}");
-    let shown = world.json(["session", "info", "--json", tail]);
-    assert_eq!(shown["session"]["tags"], json!(["auth", "done"]));
-    let tagged = world.json(["session", "tag", "--json", tail, "--remove", "done"]);
+    let info_json = home.run_segue_json(["session", "info", "--json", tail]);
+    assert_eq!(info_json["session"]["tags"], json!(["auth", "done"]));
+    let tagged = home.run_segue_json(["session", "tag", "--json", tail, "--remove", "done"]);
     assert_eq!(tagged["tags"], json!(["auth"]));
-    assert_eq!(tagged["updated_at"], shown["session"]["updated_at"]);
+    assert_eq!(tagged["updated_at"], info_json["session"]["updated_at"]);
 }
 
 #[test]
-fn lists_are_narrowed_by_tags() {
-    let world = world();
-    let [one, two, _] = ["one", "two", "three"].map(|prompt| chat(&world, prompt));
-    let _ = world.segue(["session", "tag", &one, "a", "b"]);
-    let _ = world.segue(["session", "tag", &two, "a"]);
-    assert_eq!(titles(&world, &["--tag", "a"]), ["two", "one"]);
-    assert_eq!(titles(&world, &["--tag", "A", "-t", "b"]), ["one"]);
-    assert_eq!(titles(&world, &["--tag", "c"]), [""; 0]);
-    assert_snapshot!(world.segue(["session", "list", "--tag", "c"]), @"
+fn lists_are_filtered_by_tags() {
+    let home = new_test_home();
+    let [first, second, _] = ["one", "two", "three"].map(|prompt| run_chat(&home, prompt));
+    let _ = home.run_segue(["session", "tag", &first, "a", "b"]);
+    let _ = home.run_segue(["session", "tag", &second, "a"]);
+    assert_eq!(list_titles(&home, &["--tag", "a"]), ["two", "one"]);
+    assert_eq!(list_titles(&home, &["--tag", "A", "-t", "b"]), ["one"]);
+    assert_eq!(list_titles(&home, &["--tag", "c"]), [""; 0]);
+    assert_snapshot!(home.run_segue(["session", "list", "--tag", "c"]), @"
     --- stderr
     no sessions match
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "tag", "--list"]), @"
+    assert_snapshot!(home.run_segue(["session", "tag", "--list"]), @"
     SESSIONS  TAG
     2         a
     1         b
     --- exit 0
     ");
-    let counted = json!([{"tag": "a", "sessions": 2}, {"tag": "b", "sessions": 1}]);
-    assert_eq!(world.json(["session", "tag", "--list", "--json"]), counted);
+    let tag_counts = json!([{"tag": "a", "sessions": 2}, {"tag": "b", "sessions": 1}]);
+    assert_eq!(home.run_segue_json(["session", "tag", "--list", "--json"]), tag_counts);
 
-    let fork = world.json(["session", "fork", "--json", &one]);
+    let fork = home.run_segue_json(["session", "fork", "--json", &first]);
     assert_eq!(fork["tags"], json!(["a", "b"]), "a fork takes them over");
-    let _ = world.segue(["session", "delete", "--yes", &one]);
-    let _ = world.segue(["session", "delete", "--yes", &two]);
-    let counted = json!([{"tag": "a", "sessions": 1}, {"tag": "b", "sessions": 1}]);
-    assert_eq!(world.json(["session", "tag", "--list", "--json"]), counted);
+    let _ = home.run_segue(["session", "delete", "--yes", &first]);
+    let _ = home.run_segue(["session", "delete", "--yes", &second]);
+    let tag_counts = json!([{"tag": "a", "sessions": 1}, {"tag": "b", "sessions": 1}]);
+    assert_eq!(home.run_segue_json(["session", "tag", "--list", "--json"]), tag_counts);
 }
 
 #[test]
-fn what_is_no_tag_changes_nothing() {
-    let world = world();
-    assert_snapshot!(world.segue(["session", "tag", "--list"]), @"
+fn an_invalid_tag_is_refused_without_changes() {
+    let home = new_test_home();
+    assert_snapshot!(home.run_segue(["session", "tag", "--list"]), @"
     --- stderr
     no session has a tag; put one on with: segue session tag ID TAG
     --- exit 0
     ");
-    let id = chat(&world, "hello");
+    let id = run_chat(&home, "hello");
     let long = "x".repeat(51);
     for bad in ["two words", "a,b", "a:b", "", &long, "a\u{7}"] {
-        let put_on = world.segue(["session", "tag", &id, "good", bad]);
-        assert_eq!(put_on.code, Some(2), "{bad:?}: {put_on}");
-        let listed = world.segue(["session", "list", "--tag", bad]);
+        let tagged = home.run_segue(["session", "tag", &id, "good", bad]);
+        assert_eq!(tagged.code, Some(2), "{bad:?}: {tagged}");
+        let listed = home.run_segue(["session", "list", "--tag", bad]);
         assert_eq!(listed.code, Some(2), "{bad:?}: {listed}");
     }
     for args in [
@@ -107,119 +107,119 @@ fn what_is_no_tag_changes_nothing() {
         vec!["session", "tag", "--list", &id],
         vec!["session", "tag", &id, "--", "-x"],
     ] {
-        assert_eq!(world.segue(&args).code, Some(2), "{args:?}");
+        assert_eq!(home.run_segue(&args).code, Some(2), "{args:?}");
     }
-    assert_snapshot!(world.segue(["session", "tag", &id, "good", "bad", "-r", "Bad"]), @"
+    assert_snapshot!(home.run_segue(["session", "tag", &id, "good", "bad", "-r", "Bad"]), @"
     --- stderr
     error: bad is to be put on and taken off at once
     --- exit 2
     ");
     assert_eq!(
-        world.json(["session", "tag", "--list", "--json"]),
+        home.run_segue_json(["session", "tag", "--list", "--json"]),
         json!([])
     );
 }
 
 #[test]
-fn naming_tagging_forking_or_reverting_a_native_session_takes_it_over_once() {
+fn renaming_tagging_forking_or_reverting_a_native_session_adopts_it_once() {
     let commands: [&[&str]; 5] = [
-        &["adopt", ID],
-        &["rename", ID, "milk"],
-        &["tag", ID, "shop"],
-        &["fork", ID, "--at", "2"],
-        &["revert", ID, "--to", "1"],
+        &["adopt", NATIVE_ID],
+        &["rename", NATIVE_ID, "milk"],
+        &["tag", NATIVE_ID, "shop"],
+        &["fork", NATIVE_ID, "--at", "2"],
+        &["revert", NATIVE_ID, "--to", "1"],
     ];
     for command in commands {
-        let world = world();
-        native::put(&world, ID, "project");
-        let first = world.segue([&["session"], command].concat());
+        let home = new_test_home();
+        native::write_claude_session(&home, NATIVE_ID, "project");
+        let first = home.run_segue([&["session"], command].concat());
         assert_eq!(first.code, Some(0), "{command:?}: {first}");
-        let said = format!("took claude:{ID} over as session [SESSION], with its 3 turns");
+        let notice = format!("took claude:{NATIVE_ID} over as session [SESSION], with its 3 turns");
         assert_eq!(
             format!("{}{}", first.stdout, first.stderr)
-                .matches(&said)
+                .matches(&notice)
                 .count(),
             1,
             "{command:?}: {first}"
         );
-        let again = world.segue(["session", "tag", ID, "again"]);
+        let second = home.run_segue(["session", "tag", NATIVE_ID, "again"]);
         assert_eq!(
-            (again.code, again.stderr.as_str()),
+            (second.code, second.stderr.as_str()),
             (Some(0), ""),
-            "{again}"
+            "{second}"
         );
-        let listed = world.json(["session", "list", "--json"]);
+        let listed = home.run_segue_json(["session", "list", "--json"]);
         let listed = listed.as_array().unwrap();
-        let carriers: Vec<_> = listed
+        let attached_sessions: Vec<_> = listed
             .iter()
-            .filter(|entry| entry["native_session_id"] == ID)
+            .filter(|entry| entry["native_session_id"] == NATIVE_ID)
             .collect();
-        assert_eq!(carriers.len(), 1, "{command:?}: {listed:#?}");
-        assert_eq!(carriers[0]["provider"], "claude");
+        assert_eq!(attached_sessions.len(), 1, "{command:?}: {listed:#?}");
+        assert_eq!(attached_sessions[0]["provider"], "claude");
         if ["adopt", "tag", "fork"].contains(&command[0]) {
-            let when = &carriers[0]["updated_at"];
-            assert_eq!(when, "2026-01-02T03:05:01Z", "it is no newer: {command:?}");
+            let updated_at = &attached_sessions[0]["updated_at"];
+            assert_eq!(updated_at, "2026-01-02T03:05:01Z", "it is no newer: {command:?}");
         }
         assert_eq!(
-            carriers[0]["tags"].as_array().unwrap().first(),
+            attached_sessions[0]["tags"].as_array().unwrap().first(),
             Some(&json!("again"))
         );
-        let info = world.segue(["session", "info", ID]).stdout;
-        assert!(info.contains(&said), "the log has it: {info}");
+        let info = home.run_segue(["session", "info", NATIVE_ID]).stdout;
+        assert!(info.contains(&notice), "the log has it: {info}");
     }
 }
 
 #[test]
-fn adopting_is_said_and_done_once() {
-    let world = world();
-    native::put(&world, ID, "project");
-    assert_snapshot!(world.segue(["session", "adopt", "0b5e"]), @"
+fn an_adoption_is_reported_and_done_once() {
+    let home = new_test_home();
+    native::write_claude_session(&home, NATIVE_ID, "project");
+    assert_snapshot!(home.run_segue(["session", "adopt", "0b5e"]), @"
     took claude:0b5e4c3a-1111-4222-8333-444455556666 over as session [SESSION], with its 3 turns
     --- exit 0
     ");
-    for name in ["0b5e", ID, "latest"] {
-        let again = world.segue(["session", "adopt", name]);
+    for name in ["0b5e", NATIVE_ID, "latest"] {
+        let second = home.run_segue(["session", "adopt", name]);
         let expected = "already segue's: session [SESSION] (Shopping)\n--- exit 0";
-        assert_eq!(again.to_string(), expected, "{name}");
+        assert_eq!(second.to_string(), expected, "{name}");
     }
-    let shown = world.json(["session", "show", "--json", ID]);
-    assert_eq!(shown["turns"].as_array().unwrap().len(), 3);
+    let transcript = home.run_segue_json(["session", "show", "--json", NATIVE_ID]);
+    assert_eq!(transcript["turns"].as_array().unwrap().len(), 3);
 }
 
 #[test]
-fn bad_input_takes_nothing_over() {
-    let world = world();
-    native::put(&world, ID, "project");
+fn invalid_input_adopts_no_session() {
+    let home = new_test_home();
+    native::write_claude_session(&home, NATIVE_ID, "project");
     let commands: [&[&str]; 7] = [
-        &["rename", ID, " "],
-        &["tag", ID, "two words"],
-        &["tag", ID],
-        &["fork", ID, "--at", "4"],
-        &["fork", ID, "--at", "0"],
-        &["revert", ID, "--to", "9"],
-        &["undo", ID],
+        &["rename", NATIVE_ID, " "],
+        &["tag", NATIVE_ID, "two words"],
+        &["tag", NATIVE_ID],
+        &["fork", NATIVE_ID, "--at", "4"],
+        &["fork", NATIVE_ID, "--at", "0"],
+        &["revert", NATIVE_ID, "--to", "9"],
+        &["undo", NATIVE_ID],
     ];
     for command in commands {
-        let output = world.segue([&["session"], command].concat());
+        let output = home.run_segue([&["session"], command].concat());
         assert_ne!(output.code, Some(0), "{command:?}: {output}");
-        let listed = world.json(["session", "list", "--json"]);
+        let listed = home.run_segue_json(["session", "list", "--json"]);
         assert_eq!(listed[0]["id"], json!(null), "{command:?}: {output}");
     }
 }
 
 #[test]
-fn a_native_session_is_named_in_the_middle_of_a_conversation() {
-    let world = world();
-    native::put(&world, ID, "project");
-    let claude = world.path().join("bin/claude");
+fn a_native_session_is_renamed_from_the_repl() {
+    let home = new_test_home();
+    native::write_claude_session(&home, NATIVE_ID, "project");
+    let claude = home.path().join("bin/claude");
     fs::write(&claude, "#!/bin/sh\nexit 1\n").unwrap();
     fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
-    let typed = format!("/resume {ID}\n/rename milk\n/rename bread\n");
-    let output = world.segue_with_input(["repl"], typed.as_bytes());
+    let typed = format!("/resume {NATIVE_ID}\n/rename milk\n/rename bread\n");
+    let output = home.run_segue_with_input(["repl"], typed.as_bytes());
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(output.stderr.matches("took claude:").count(), 1, "{output}");
-    let listed = world.json(["session", "list", "--json"]);
+    let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
     assert_eq!(listed[0]["title"], "bread");
-    assert_eq!(listed[0]["native_session_id"], ID);
+    assert_eq!(listed[0]["native_session_id"], NATIVE_ID);
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
-use crate::native::put;
-use crate::world;
+use crate::native::write_claude_session;
+use crate::new_test_home;
 
 /// Starts segue on a terminal of its own; what is typed goes to its standard input.
-fn on_a_terminal(world: &World, arguments: &str) -> Child {
-    let mut command = world.program("script");
+fn start_on_terminal(home: &TestHome, arguments: &str) -> Child {
+    let mut command = home.program_command("script");
     let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_segue"));
     command
         .args(["-q", "-e", "-c", &line, "/dev/null"])
@@ -23,21 +23,21 @@ fn on_a_terminal(world: &World, arguments: &str) -> Child {
 }
 
 /// Types keys, each once a text is on the screen that was not before; returns the screen's bytes and the exit code.
-fn type_in(mut child: Child, keys: &[(&str, &str)]) -> (String, Option<i32>) {
+fn type_keys(mut child: Child, keys: &[(&str, &str)]) -> (String, Option<i32>) {
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut screen = Vec::new();
-    let mut seen = 0;
-    let mut piece = [0; 4096];
+    let mut matched = 0;
+    let mut buffer = [0; 4096];
     let mut keys = keys.iter().peekable();
-    while let Ok(length @ 1..) = stdout.read(&mut piece) {
-        screen.extend_from_slice(&piece[..length]);
+    while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+        screen.extend_from_slice(&buffer[..length]);
         let text = String::from_utf8_lossy(&screen).into_owned();
-        while let Some((shown, typed)) = keys.peek() {
-            let Some(at) = text[seen..].find(shown) else {
+        while let Some((expected, typed)) = keys.peek() {
+            let Some(at) = text[matched..].find(expected) else {
                 break;
             };
-            seen += at + shown.len();
+            matched += at + expected.len();
             let _ = stdin
                 .write_all(typed.as_bytes())
                 .and_then(|()| stdin.flush());
@@ -50,10 +50,10 @@ fn type_in(mut child: Child, keys: &[(&str, &str)]) -> (String, Option<i32>) {
 }
 
 #[test]
-fn a_permission_is_asked_for_and_the_answer_counts() {
-    let world = world();
-    let (screen, code) = type_in(
-        on_a_terminal(&world, "chat 'rehearse: ask'"),
+fn a_permission_request_is_answered_on_the_terminal() {
+    let home = new_test_home();
+    let (screen, code) = type_keys(
+        start_on_terminal(&home, "chat 'rehearse: ask'"),
         &[("or n: ", "7\n"), ("or n: ", "1\n")],
     );
     assert!(screen.contains("May the agent do this?"), "{screen}");
@@ -69,8 +69,8 @@ fn a_permission_is_asked_for_and_the_answer_counts() {
     assert!(screen.contains("I edited the notes."), "{screen}");
     assert_eq!(code, Some(0));
     for refusal in ["2\n", "n\n"] {
-        let (screen, _) = type_in(
-            on_a_terminal(&world, "chat 'rehearse: ask'"),
+        let (screen, _) = type_keys(
+            start_on_terminal(&home, "chat 'rehearse: ask'"),
             &[("or n: ", refusal)],
         );
         assert!(
@@ -78,14 +78,14 @@ fn a_permission_is_asked_for_and_the_answer_counts() {
             "{screen}"
         );
     }
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn what_was_typed_before_a_question_is_no_answer_to_it() {
-    let world = world();
-    let (screen, _) = type_in(
-        on_a_terminal(&world, "chat 'rehearse: say soon; wait 1s; ask'"),
+fn keys_typed_before_a_question_do_not_answer_it() {
+    let home = new_test_home();
+    let (screen, _) = type_keys(
+        start_on_terminal(&home, "chat 'rehearse: say soon; wait 1s; ask'"),
         &[("soon", "1\n"), ("or n: ", "2\n")],
     );
     assert!(
@@ -95,10 +95,10 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
 }
 
 #[test]
-fn one_interrupt_stops_the_agent_and_keeps_what_it_said() {
-    let world = world();
-    let (screen, code) = type_in(
-        on_a_terminal(&world, "chat 'rehearse: say so far so good; hang'"),
+fn an_interrupt_stops_the_agent_and_leaves_the_partial_answer_on_screen() {
+    let home = new_test_home();
+    let (screen, code) = type_keys(
+        start_on_terminal(&home, "chat 'rehearse: say so far so good; hang'"),
         &[("so good", "\u{3}")],
     );
     assert!(screen.contains("so far so good"), "{screen}");
@@ -107,20 +107,20 @@ fn one_interrupt_stops_the_agent_and_keeps_what_it_said() {
         "{screen}"
     );
     assert_eq!(code, Some(130));
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn waiting_shows_progress_and_colours_can_be_switched_off() {
-    let world = world();
-    let (screen, _) = type_in(
-        on_a_terminal(&world, "chat 'rehearse: wait 1s; say done'"),
+fn a_terminal_shows_progress_and_colours_unless_disabled() {
+    let home = new_test_home();
+    let (screen, _) = type_keys(
+        start_on_terminal(&home, "chat 'rehearse: wait 1s; say done'"),
         &[],
     );
     assert!(screen.contains("waiting for rehearsal"), "{screen}");
     assert!(screen.contains("\x1b[33msegue:"), "{screen:?}");
     let line = format!("NO_COLOR=1 {}", env!("CARGO_BIN_EXE_segue"));
-    let mut command = world.program("script");
+    let mut command = home.program_command("script");
     command
         .args(["-q", "-e", "-c", &format!("{line} chat hi"), "/dev/null"])
         .env("TERM", "xterm");
@@ -132,10 +132,10 @@ fn waiting_shows_progress_and_colours_can_be_switched_off() {
 }
 
 #[test]
-fn an_agent_can_not_steer_the_terminal() {
-    let world = world();
-    let (screen, _) = type_in(
-        on_a_terminal(&world, "chat \"$(printf 'a\\033]0;owned\\007b')\""),
+fn an_agent_cannot_control_the_terminal() {
+    let home = new_test_home();
+    let (screen, _) = type_keys(
+        start_on_terminal(&home, "chat \"$(printf 'a\\033]0;owned\\007b')\""),
         &[],
     );
     assert!(screen.contains("a]0;ownedb"), "{screen:?}");
@@ -143,17 +143,17 @@ fn an_agent_can_not_steer_the_terminal() {
 }
 
 /// What the screen should be like, and what is typed then.
-type Step<'a> = (&'a dyn Fn(&str) -> bool, &'a str);
+type ScreenStep<'a> = (&'a dyn Fn(&str) -> bool, &'a str);
 
 /// Sits before the picker, and types keys, each once the screen is as it should be. A screen that never comes fails the
 /// test, after a while.
-fn pick(world: &World, keys: &[Step<'_>]) {
-    let path = |name: &str| world.program(name).get_program().display().to_string();
+fn drive_picker(home: &TestHome, keys: &[ScreenStep<'_>]) {
+    let program_path = |name: &str| home.program_command(name).get_program().display().to_string();
     let segue = env!("CARGO_BIN_EXE_segue");
-    let line = format!("{} rows 24 cols 100; exec {segue}", path("stty"));
-    let mut command = world.program("timeout");
+    let line = format!("{} rows 24 cols 100; exec {segue}", program_path("stty"));
+    let mut command = home.program_command("timeout");
     command
-        .args(["40", &path("script"), "-q", "-e", "-c", &line, "/dev/null"])
+        .args(["40", &program_path("script"), "-q", "-e", "-c", &line, "/dev/null"])
         .env("TERM", "xterm")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -163,73 +163,73 @@ fn pick(world: &World, keys: &[Step<'_>]) {
     let mut stdout = child.stdout.take().unwrap();
     let mut terminal = vt100::Parser::new(24, 100, 0);
     let mut keys = keys.iter().peekable();
-    let mut last = String::new();
-    let mut piece = [0; 4096];
-    while let Ok(length @ 1..) = stdout.read(&mut piece) {
-        terminal.process(&piece[..length]);
+    let mut last_screen = String::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+        terminal.process(&buffer[..length]);
         if !terminal.screen().alternate_screen() {
             continue;
         }
-        last = terminal.screen().contents();
-        if let Some((_, typed)) = keys.next_if(|(is_there, _)| is_there(&last)) {
+        last_screen = terminal.screen().contents();
+        if let Some((_, typed)) = keys.next_if(|(is_ready, _)| is_ready(&last_screen)) {
             let _ = stdin.write_all(typed.as_bytes());
         }
     }
     drop(stdin);
     let _ = child.wait();
-    assert_eq!(keys.count(), 0, "this is not what was waited for:\n{last}");
+    assert_eq!(keys.count(), 0, "this is not what was waited for:\n{last_screen}");
 }
 
 /// The row that is selected.
-fn selected(screen: &str) -> &str {
+fn selected_row(screen: &str) -> &str {
     let rows = screen.lines().skip(2);
-    let mut marked = rows.filter(|row| row.starts_with('›'));
-    marked.next().unwrap_or_default()
+    let mut marked_rows = rows.filter(|row| row.starts_with('›'));
+    marked_rows.next().unwrap_or_default()
 }
 
-const DOWN: &str = "\u{1b}[B";
+const ARROW_DOWN: &str = "\u{1b}[B";
 const CTRL_C: &str = "\u{3}";
 const CTRL_L: &str = "\u{c}";
 const CTRL_T: &str = "\u{14}";
 const CTRL_Y: &str = "\u{19}";
 
 /// Three sessions of Claude Code's in which there is milk.
-fn with_lists() -> World {
-    let world = world();
+fn home_with_shopping_lists() -> TestHome {
+    let home = new_test_home();
     for n in 1..=3 {
-        let path = put(&world, &list(n), "project");
+        let path = write_claude_session(&home, &list_id(n), "project");
         let text = fs::read_to_string(&path).unwrap();
         let text = text.replace("Shopping", &format!("list {n}"));
         fs::write(&path, text).unwrap();
     }
-    let _ = world.segue(["index", "refresh"]);
-    world
+    let _ = home.run_segue(["index", "refresh"]);
+    home
 }
 
-fn list(n: u8) -> String {
+fn list_id(n: u8) -> String {
     format!("0b5e4c3a-1111-4222-8333-00000000000{n}")
 }
 
 #[test]
 fn a_hit_that_is_tagged_or_forked_stays_selected() {
-    for (deed, said) in [
+    for (keys, message) in [
         (format!("{CTRL_T}x\r"), "tagged x"),
         (CTRL_Y.to_owned(), "forked as"),
     ] {
-        let world = with_lists();
+        let home = home_with_shopping_lists();
         let found = |screen: &str| screen.contains("milk") && screen.contains(" 3 conversations");
-        let second = |screen: &str| found(screen) && selected(screen).contains("list 2");
+        let second = |screen: &str| found(screen) && selected_row(screen).contains("list 2");
         // Of segue's own no branch is shown.
         let done = |screen: &str| {
-            second(screen) && screen.contains(said) && !selected(screen).contains("main")
+            second(screen) && screen.contains(message) && !selected_row(screen).contains("main")
         };
         let first = |screen: &str| screen.contains(" 3 conversations");
-        pick(
-            &world,
+        drive_picker(
+            &home,
             &[
                 (&first, "milk"),
-                (&found, DOWN),
-                (&second, &deed),
+                (&found, ARROW_DOWN),
+                (&second, &keys),
                 (&done, CTRL_C),
             ],
         );
@@ -237,20 +237,20 @@ fn a_hit_that_is_tagged_or_forked_stays_selected() {
 }
 
 #[test]
-fn a_hit_that_is_taken_over_elsewhere_is_shown_as_such() {
-    let world = with_lists();
+fn a_hit_adopted_by_another_process_is_shown_as_adopted() {
+    let home = home_with_shopping_lists();
     let first = |screen: &str| screen.contains(" 3 conversations");
     // Only once the first refresh is over, so that it is the next one that finds it.
     let found = |screen: &str| {
-        let is_there = screen.contains("bought") && first(screen) && !screen.contains("refreshing");
-        is_there && world.segue(["session", "adopt", &list(1)]).code == Some(0)
+        let is_ready = screen.contains("bought") && first(screen) && !screen.contains("refreshing");
+        is_ready && home.run_segue(["session", "adopt", &list_id(1)]).code == Some(0)
     };
-    let taken = |screen: &str| {
+    let is_adopted = |screen: &str| {
         let mut rows = screen.lines().skip(2);
         rows.any(|row| row.contains("list 1  ") && !row.contains("main"))
     };
-    pick(
-        &world,
-        &[(&first, "milk"), (&found, CTRL_L), (&taken, CTRL_C)],
+    drive_picker(
+        &home,
+        &[(&first, "milk"), (&found, CTRL_L), (&is_adopted, CTRL_C)],
     );
 }

@@ -6,66 +6,66 @@ use std::path::Path;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-use crate::{count_sessions, world};
+use crate::{count_sessions, new_test_home};
 
 /// The id that a session has in the files of the other program.
-const OLD: &str = "7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a";
+const DAGENT_SESSION_ID: &str = "7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a";
 
 #[expect(clippy::needless_pass_by_value, reason = "it is made for this")]
-fn put(world: &World, path: &str, content: impl ToString) {
-    let path = world.project().join(path);
+fn write_project_file(home: &TestHome, path: &str, content: impl ToString) {
+    let path = home.project().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content.to_string()).unwrap();
 }
 
 /// A feature whose session was compacted, with one message since.
-fn put_feature(world: &World) {
-    let at = |path: &str| format!(".dagent-worktrees/pay/.dagent/{path}");
-    put(
-        world,
-        &at("feature.json"),
-        json!({ "id": "pay", "name": "Payments", "status": "active", "sessionId": OLD }),
+fn write_dagent_feature(home: &TestHome) {
+    let dagent_path = |path: &str| format!(".dagent-worktrees/pay/.dagent/{path}");
+    write_project_file(
+        home,
+        &dagent_path("feature.json"),
+        json!({ "id": "pay", "name": "Payments", "status": "active", "sessionId": DAGENT_SESSION_ID }),
     );
-    put(
-        world,
-        &at(&format!("sessions/chat_{OLD}.json")),
+    write_project_file(
+        home,
+        &dagent_path(&format!("sessions/chat_{DAGENT_SESSION_ID}.json")),
         json!({
-            "sessionId": OLD,
+            "sessionId": DAGENT_SESSION_ID,
             "messages": [{ "id": "m1", "timestamp": "2025-01-15T10:00:00.000Z", "role": "user", "content": "and refunds?", "tokens": 3 }],
             "metadata": { "createdAt": "2025-01-15T09:00:00.000Z", "updatedAt": "2025-01-15T10:00:00.000Z", "messageCount": 1, "tokenCount": 3 },
         }),
     );
-    put(
-        world,
-        &at(&format!("sessions/checkpoint_{OLD}.json")),
+    write_project_file(
+        home,
+        &dagent_path(&format!("sessions/checkpoint_{DAGENT_SESSION_ID}.json")),
         json!({
-            "sessionId": OLD, "version": 4, "createdAt": "2025-01-15T09:00:00.000Z", "updatedAt": "2025-01-15T09:30:00.000Z",
+            "sessionId": DAGENT_SESSION_ID, "version": 4, "createdAt": "2025-01-15T09:00:00.000Z", "updatedAt": "2025-01-15T09:30:00.000Z",
             "summary": { "completedItems": ["chose the provider"], "pendingItems": ["write the webhook"], "decisions": ["Stripe, since it has refunds"], "blockers": [] },
             "ralphLoop": { "currentIteration": 2, "passedChecks": ["build"], "failedChecks": ["test"], "lastError": "1 failed" },
             "tokens": { "checkpoint": 20, "lastCompactionInput": 90000, "totalSaved": 250_000 },
         }),
     );
-    put(
-        world,
-        &at(&format!("sessions/context_{OLD}.json")),
+    write_project_file(
+        home,
+        &dagent_path(&format!("sessions/context_{DAGENT_SESSION_ID}.json")),
         json!({
-            "sessionId": OLD, "type": "pm-feature", "featureId": "pay",
+            "sessionId": DAGENT_SESSION_ID, "type": "pm-feature", "featureId": "pay",
             "project": { "structure": { "srcDirs": ["src"] }, "recentCommits": [] }, "updatedAt": "2025-01-15T09:00:00.000Z", "tokens": 12,
         }),
     );
-    put(
-        world,
-        &at("nodes/hook/task.json"),
+    write_project_file(
+        home,
+        &dagent_path("nodes/hook/task.json"),
         json!({
             "title": "The webhook", "states": { "in_dev": { "sessionIds": ["dev-1", "lost"] }, "planning": { "sessionIds": [] } }, "currentState": "in_dev",
         }),
     );
-    put(
-        world,
-        &at("nodes/hook/sessions/chat_dev-1.json"),
+    write_project_file(
+        home,
+        &dagent_path("nodes/hook/sessions/chat_dev-1.json"),
         json!({
             "sessionId": "dev-1",
             "messages": [
@@ -76,22 +76,22 @@ fn put_feature(world: &World) {
             "metadata": { "createdAt": "2025-01-15T11:00:00.000Z", "updatedAt": "2025-01-15T11:05:00.000Z" },
         }),
     );
-    put(
-        world,
-        &at("nodes/hook/sessions/context_dev-1.json"),
+    write_project_file(
+        home,
+        &dagent_path("nodes/hook/sessions/context_dev-1.json"),
         json!({ "type": "dev-task", "featureId": "pay", "taskId": "hook" }),
     );
 }
 
 /// All files below a directory with what is in them.
-fn tree(directory: &Path) -> BTreeMap<String, String> {
+fn read_tree(directory: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    let mut left = vec![directory.to_owned()];
-    while let Some(path) = left.pop() {
+    let mut pending = vec![directory.to_owned()];
+    while let Some(path) = pending.pop() {
         for entry in fs::read_dir(&path).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                left.push(path);
+                pending.push(path);
             } else {
                 let name = path
                     .strip_prefix(directory)
@@ -107,10 +107,10 @@ fn tree(directory: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_another_program_kept_is_taken_in_once() {
-    let world = world();
-    put_feature(&world);
-    assert_snapshot!(world.segue(["session", "import", ".", "--dry-run"]), @"
+fn dagent_sessions_are_imported_once() {
+    let home = new_test_home();
+    write_dagent_feature(&home);
+    assert_snapshot!(home.run_segue(["session", "import", ".", "--dry-run"]), @"
     would come: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     would come: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 has no text, and was left out
@@ -118,8 +118,8 @@ fn what_another_program_kept_is_taken_in_once() {
     2 would come, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
-    assert_eq!(count_sessions(&world), 0);
-    assert_snapshot!(world.segue(["session", "import", "."]), @"
+    assert_eq!(count_sessions(&home), 0);
+    assert_snapshot!(home.run_segue(["session", "import", "."]), @"
     [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 has no text, and was left out
@@ -127,20 +127,20 @@ fn what_another_program_kept_is_taken_in_once() {
     2 came, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "import", ".dagent-worktrees/pay"]), @"
+    assert_snapshot!(home.run_segue(["session", "import", ".dagent-worktrees/pay"]), @"
     [SESSION]  is here already: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a
     [SESSION]  is here already: dev-1
     [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
     0 came, 2 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
-    let info = world.segue(["session", "info", OLD]);
-    let known = format!("known as  {OLD} (from dagent)\n");
-    assert!(info.stdout.contains(&known), "{info}");
-    let info = world.json(["session", "info", OLD, "--json"]);
-    assert_eq!(info["origin"]["name"], OLD);
+    let info = home.run_segue(["session", "info", DAGENT_SESSION_ID]);
+    let expected = format!("known as  {DAGENT_SESSION_ID} (from dagent)\n");
+    assert!(info.stdout.contains(&expected), "{info}");
+    let info = home.run_segue_json(["session", "info", DAGENT_SESSION_ID, "--json"]);
+    assert_eq!(info["origin"]["name"], DAGENT_SESSION_ID);
     assert_eq!(info["session"]["created_at"], "2025-01-15T09:00:00Z");
-    let list = world.json([
+    let list = home.run_segue_json([
         "session",
         "list",
         "--feature",
@@ -156,10 +156,10 @@ fn what_another_program_kept_is_taken_in_once() {
 }
 
 #[test]
-fn it_goes_on_with_what_it_came_to() {
-    let world = world();
-    put_feature(&world);
-    let report = world.json(["session", "import", ".", "--json"]);
+fn an_imported_session_resumes_with_its_checkpoint() {
+    let home = new_test_home();
+    write_dagent_feature(&home);
+    let report = home.run_segue_json(["session", "import", ".", "--json"]);
     assert_eq!(
         (&report["imported"], &report["failed"]),
         (&json!(2), &json!(0))
@@ -167,20 +167,20 @@ fn it_goes_on_with_what_it_came_to() {
     let pm = &report["entries"][0];
     assert_eq!(
         (&pm["name"], &pm["checkpoint"], &pm["role"]),
-        (&json!(OLD), &json!(4), &json!("pm"))
+        (&json!(DAGENT_SESSION_ID), &json!(4), &json!("pm"))
     );
-    let preview = world.json(["session", "preview", OLD, "--prompt", "next?", "--json"]);
-    let told = preview["system_prompt"].as_str().unwrap();
-    for words in [
+    let preview = home.run_segue_json(["session", "preview", DAGENT_SESSION_ID, "--prompt", "next?", "--json"]);
+    let brief = preview["system_prompt"].as_str().unwrap();
+    for text in [
         "write the webhook",
         "Stripe, since it has refunds",
         "> and refunds?",
         "last error: 1 failed",
     ] {
-        assert!(told.contains(words), "{told}");
+        assert!(brief.contains(text), "{brief}");
     }
     // It is the one that is meant by its feature and role.
-    let said = world.json([
+    let turn = home.run_segue_json([
         "chat",
         "--json",
         "--feature",
@@ -189,16 +189,16 @@ fn it_goes_on_with_what_it_came_to() {
         "pm",
         "next?",
     ]);
-    assert_eq!(said["session_id"], pm["session_id"]);
-    assert_eq!(said["opened"], "briefed");
+    assert_eq!(turn["session_id"], pm["session_id"]);
+    assert_eq!(turn["opened"], "briefed");
 }
 
 #[test]
-fn what_is_exported_is_imported_and_exported_as_it_was() {
-    let here = world();
-    put_feature(&here);
-    let _ = here.json(["session", "import", ".", "--json"]);
-    let _ = here.json([
+fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
+    let source_home = new_test_home();
+    write_dagent_feature(&source_home);
+    let _ = source_home.run_segue_json(["session", "import", ".", "--json"]);
+    let _ = source_home.run_segue_json([
         "chat",
         "--json",
         "--feature",
@@ -211,25 +211,25 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
         "qa",
         "rehearse: think hm; tool; say it works",
     ]);
-    let _ = here.json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
-    let _ = here.json(["session", "compact", "latest", "--json"]);
-    let _ = here.json(["chat", "--json", "--continue", "and now?"]);
-    let _ = here.json(["session", "tag", "latest", "urgent", "--json"]);
-    assert_snapshot!(here.segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"
+    let _ = source_home.run_segue_json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
+    let _ = source_home.run_segue_json(["session", "compact", "latest", "--json"]);
+    let _ = source_home.run_segue_json(["chat", "--json", "--continue", "and now?"]);
+    let _ = source_home.run_segue_json(["session", "tag", "latest", "urgent", "--json"]);
+    assert_snapshot!(source_home.run_segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"
     Exported 4 sessions to out: 19 new files, 0 replaced, 0 as before.
     --- stderr
     3 messages without words are left out (calls of tools, their answers, thoughts): this format has words alone
     --- exit 0
     ");
 
-    let there = world();
-    let out = here.project().join("out");
-    let import = there.json(["session", "import", out.to_str().unwrap(), "--json"]);
+    let target_home = new_test_home();
+    let out = source_home.project().join("out");
+    let import = target_home.run_segue_json(["session", "import", out.to_str().unwrap(), "--json"]);
     assert_eq!(import["imported"], 4, "{import}");
-    let _ = there.json([
+    let _ = target_home.run_segue_json([
         "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
     ]);
-    let (first, second) = (tree(&out), tree(&there.project().join("out")));
+    let (first, second) = (read_tree(&out), read_tree(&target_home.project().join("out")));
     let paths = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(paths(&first), paths(&second));
     for (path, text) in &first {
@@ -242,10 +242,10 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
         serde_json::from_str(&first[".dagent-worktrees/pay/.dagent/feature.json"]).unwrap();
     assert_eq!(
         (&feature["status"], &feature["sessionId"]),
-        (&json!("active"), &json!(OLD))
+        (&json!("active"), &json!(DAGENT_SESSION_ID))
     );
     let checkpoint =
-        &first[&format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{OLD}.json")];
+        &first[&format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{DAGENT_SESSION_ID}.json")];
     let checkpoint: Value = serde_json::from_str(checkpoint).unwrap();
     assert_eq!(
         (&checkpoint["version"], &checkpoint["tokens"]["totalSaved"]),
@@ -256,16 +256,16 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
     assert_eq!(task["currentState"], "in_qa", "a session was touched since");
     assert_eq!(task["title"], "The webhook");
     // Back where all of it is from, there is nothing new.
-    let back = here.json(["session", "import", "out", "--json"]);
+    let reimport = source_home.run_segue_json(["session", "import", "out", "--json"]);
     assert_eq!(
-        (&back["imported"], &back["already"]),
+        (&reimport["imported"], &reimport["already"]),
         (&json!(0), &json!(4))
     );
 }
 
 #[test]
-fn a_feature_that_nothing_is_for_is_no_empty_export() {
-    let world = world();
+fn exporting_an_unknown_feature_is_an_error() {
+    let home = new_test_home();
     let args = [
         "session",
         "export",
@@ -274,39 +274,39 @@ fn a_feature_that_nothing_is_for_is_no_empty_export() {
         "--feature",
         "pya",
     ];
-    assert_snapshot!(world.segue(args), @"
+    assert_snapshot!(home.run_segue(args), @"
     --- stderr
     error: no session of this project is for feature pya
     hint: `segue session list` shows what there is, with what it is for
     --- exit 1
     ");
-    assert!(!world.project().join("segue-export").exists());
+    assert!(!home.project().join("segue-export").exists());
 }
 
 #[test]
-fn nothing_that_differs_is_written_over() {
-    let world = world();
-    let said = world.json(["chat", "--json", "--feature", "pay", "hello"]);
-    let id = said["session_id"].as_str().unwrap();
+fn an_export_never_overwrites_a_different_file() {
+    let home = new_test_home();
+    let turn = home.run_segue_json(["chat", "--json", "--feature", "pay", "hello"]);
+    let id = turn["session_id"].as_str().unwrap();
     let export = ["session", "export", id, "--format", "dagent", "--to", "."];
-    put(
-        &world,
+    write_project_file(
+        &home,
         ".dagent-worktrees/pay/.dagent/feature.json",
         "{\"id\":\"pay\"}",
     );
-    assert_snapshot!(world.segue(export), @"
+    assert_snapshot!(home.run_segue(export), @"
     --- stderr
     error: ./.dagent-worktrees/pay/.dagent/feature.json is there and differs
     hint: nothing was written; --to names another directory, --force replaces what differs
     --- exit 1
     ");
     assert!(
-        !world
+        !home
             .project()
             .join(".dagent-worktrees/pay/.dagent/sessions")
             .exists()
     );
-    assert_snapshot!(world.segue([&export[..], &["--dry-run", "--force"]].concat()), @"
+    assert_snapshot!(home.run_segue([&export[..], &["--dry-run", "--force"]].concat()), @"
     replaced   ./.dagent-worktrees/pay/.dagent/feature.json
     new        ./.dagent-worktrees/pay/.dagent/sessions/agent-description_[SESSION].json
     new        ./.dagent-worktrees/pay/.dagent/sessions/chat_[SESSION].json
@@ -315,15 +315,15 @@ fn nothing_that_differs_is_written_over() {
     Would export 1 session to .: 4 new files, 1 replaced, 0 as before.
     --- exit 0
     ");
-    assert_snapshot!(world.segue([&export[..], &["--force"]].concat()), @"
+    assert_snapshot!(home.run_segue([&export[..], &["--force"]].concat()), @"
     Exported 1 session to .: 4 new files, 1 replaced, 0 as before.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(export), @"
+    assert_snapshot!(home.run_segue(export), @"
     Exported 1 session to .: 0 new files, 0 replaced, 5 as before.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "export", "--format", "dagent"]), @"
+    assert_snapshot!(home.run_segue(["session", "export", "--format", "dagent"]), @"
     --- stderr
     error: the following required arguments were not provided:
       <ID>...
@@ -333,7 +333,7 @@ fn nothing_that_differs_is_written_over() {
     For more information, try '--help'.
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "export", "nothing", "--format", "dagent"]), @r#"
+    assert_snapshot!(home.run_segue(["session", "export", "nothing", "--format", "dagent"]), @r#"
     --- stderr
     error: no session matches "nothing"
     hint: `segue session list --all` shows every session there is
@@ -342,16 +342,16 @@ fn nothing_that_differs_is_written_over() {
 }
 
 #[test]
-fn one_session_is_printed_to_be_read() {
-    let world = world();
-    let _ = world.json([
+fn a_session_is_exported_as_markdown_and_json() {
+    let home = new_test_home();
+    let _ = home.run_segue_json([
         "chat",
         "--json",
         "--feature",
         "pay",
         "rehearse: tool; say done",
     ]);
-    assert_snapshot!(world.segue(["session", "export", "latest", "--format", "markdown"]), @"
+    assert_snapshot!(home.run_segue(["session", "export", "latest", "--format", "markdown"]), @"
     # rehearse: tool; say done
 
     - session: [SESSION]
@@ -373,27 +373,27 @@ fn one_session_is_printed_to_be_read() {
     done
     --- exit 0
     ");
-    let shown = world.json(["session", "show", "latest", "--json"]);
-    let exported = world.json(["session", "export", "latest", "--format", "json"]);
-    assert_eq!(shown, exported);
-    let report = world.json([
+    let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
+    let exported = home.run_segue_json(["session", "export", "latest", "--format", "json"]);
+    assert_eq!(transcript, exported);
+    let report = home.run_segue_json([
         "session", "export", "--all", "--format", "md", "--to", "out", "--json",
     ]);
     assert_eq!(report["files"][0]["outcome"], "written");
 }
 
 #[test]
-fn a_bad_file_is_told_and_the_others_come() {
-    let world = world();
-    put_feature(&world);
-    put(
-        &world,
+fn a_bad_file_is_reported_and_the_others_are_imported() {
+    let home = new_test_home();
+    write_dagent_feature(&home);
+    write_project_file(
+        &home,
         ".dagent-worktrees/pay/.dagent/sessions/chat_bad.json",
         "{ torn",
     );
-    let output = world.segue(["session", "import", "."]);
+    let output = home.run_segue(["session", "import", "."]);
     assert_eq!(output.code, Some(1));
-    assert_eq!(count_sessions(&world), 2);
+    assert_eq!(count_sessions(&home), 2);
     assert_snapshot!(output, @"
     [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     failed: [WORLD]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: it is not JSON: key must be a string at line 1 column 3
@@ -406,23 +406,23 @@ fn a_bad_file_is_told_and_the_others_come() {
     hint: what failed changed nothing; mend it, and do the same again
     --- exit 1
     ");
-    let report = world.segue(["session", "import", ".", "--json"]);
+    let report = home.run_segue(["session", "import", ".", "--json"]);
     let report: Value = serde_json::from_str(&report.raw_stdout).unwrap();
     assert_eq!(report["error"]["message"], "1 of 3 could not be read");
-    assert_snapshot!(world.segue(["session", "import", "nowhere"]), @"
+    assert_snapshot!(home.run_segue(["session", "import", "nowhere"]), @"
     --- stderr
     error: cannot look at nowhere: No such file or directory (os error 2)
     hint: name something that is there: a project, a worktree of a feature, or the `.dagent` in it
     --- exit 2
     ");
-    assert_snapshot!(world.segue(["session", "import", ".", "-p", "nobody"]), @"
+    assert_snapshot!(home.run_segue(["session", "import", ".", "-p", "nobody"]), @"
     --- stderr
     error: nobody here is called nobody
     hint: there are: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
-    fs::create_dir(world.project().join("empty")).unwrap();
-    assert_snapshot!(world.segue(["session", "import", "empty"]), @"
+    fs::create_dir(home.project().join("empty")).unwrap();
+    assert_snapshot!(home.run_segue(["session", "import", "empty"]), @"
     --- stderr
     there is nothing to take in at [WORLD]/project/empty; a `.dagent` with sessions was looked for
     --- exit 0
@@ -430,22 +430,22 @@ fn a_bad_file_is_told_and_the_others_come() {
 }
 
 /// A session of a feature with one message for each text.
-fn put_chat(world: &World, feature: &str, id: &str, texts: &[&str]) {
+fn write_dagent_chat(home: &TestHome, feature: &str, id: &str, texts: &[&str]) {
     let message = |(n, text): (usize, &&str)| json!({ "id": n.to_string(), "timestamp": format!("2025-01-15T10:00:0{n}.000Z"), "role": "user", "content": text });
     let messages: Vec<Value> = texts.iter().enumerate().map(message).collect();
-    put(
-        world,
+    write_project_file(
+        home,
         &format!(".dagent-worktrees/{feature}/.dagent/sessions/chat_{id}.json"),
         json!({ "sessionId": id, "messages": messages, "metadata": { "createdAt": "2025-01-15T10:00:00.000Z" } }),
     );
 }
 
 #[test]
-fn one_name_for_two_sessions_loses_neither() {
-    let world = world();
-    put_chat(&world, "auth", "chat-1", &["about the login"]);
-    put_chat(&world, "pay", "chat-1", &["about the invoices"]);
-    assert_snapshot!(world.segue(["session", "import", "."]), @"
+fn two_sessions_with_the_same_name_are_both_imported() {
+    let home = new_test_home();
+    write_dagent_chat(&home, "auth", "chat-1", &["about the login"]);
+    write_dagent_chat(&home, "pay", "chat-1", &["about the invoices"]);
+    assert_snapshot!(home.run_segue(["session", "import", "."]), @"
     [SESSION]  chat-1  (1 message, feature auth)
     [SESSION]  chat-1  (1 message, feature pay)
       it is a session of its own: [SESSION] has the same name, but is for something else; that one stays as it is
@@ -453,25 +453,25 @@ fn one_name_for_two_sessions_loses_neither() {
     --- exit 0
     ");
     for words in ["login", "invoices"] {
-        let found = world
-            .json(["session", "search", words, "--json"])
+        let found = home
+            .run_segue_json(["session", "search", words, "--json"])
             .to_string();
         assert!(found.contains("about the"), "{words}: {found}");
     }
-    let again = world.json(["session", "import", ".", "--json"]);
+    let second = home.run_segue_json(["session", "import", ".", "--json"]);
     assert_eq!(
-        (&again["imported"], &again["already"]),
+        (&second["imported"], &second["already"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(count_sessions(&world), 2);
-    let both = world.segue(["session", "show", "chat-1"]);
+    assert_eq!(count_sessions(&home), 2);
+    let both = home.run_segue(["session", "show", "chat-1"]);
     assert!(both.stderr.contains("matches 2 sessions"), "{both}");
     // Each goes back to where it was, by its old name.
     let export = [
         "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
     ];
-    let _ = world.json(export);
-    let out = tree(&world.project().join("out"));
+    let _ = home.run_segue_json(export);
+    let out = read_tree(&home.project().join("out"));
     for (feature, words) in [("auth", "login"), ("pay", "invoices")] {
         let chat = &out[&format!(".dagent-worktrees/{feature}/.dagent/sessions/chat_chat-1.json")];
         assert!(chat.contains(words), "{chat}");
@@ -479,70 +479,70 @@ fn one_name_for_two_sessions_loses_neither() {
 }
 
 #[test]
-fn a_file_that_grew_comes_as_a_session_of_its_own() {
-    let world = world();
-    put_chat(&world, "pay", "chat-1", &["one", "two"]);
-    let _ = world.json(["session", "import", ".", "--json"]);
-    put_chat(&world, "pay", "chat-1", &["one", "two", "three"]);
-    assert_snapshot!(world.segue(["session", "import", ".", "--dry-run"]), @"
+fn a_grown_file_is_imported_as_a_separate_session() {
+    let home = new_test_home();
+    write_dagent_chat(&home, "pay", "chat-1", &["one", "two"]);
+    let _ = home.run_segue_json(["session", "import", ".", "--json"]);
+    write_dagent_chat(&home, "pay", "chat-1", &["one", "two", "three"]);
+    assert_snapshot!(home.run_segue(["session", "import", ".", "--dry-run"]), @"
     would come: chat-1  (3 messages, feature pay)
       it is a session of its own: [SESSION] has the same name, but only 2 of its 3 messages; that one stays as it is
     1 would come, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["session", "import", "."]), @"
+    assert_snapshot!(home.run_segue(["session", "import", "."]), @"
     [SESSION]  chat-1  (3 messages, feature pay)
       it is a session of its own: [SESSION] has the same name, but only 2 of its 3 messages; that one stays as it is
     1 came, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
-    let third = world.json(["session", "import", ".", "--json"]);
+    let third = home.run_segue_json(["session", "import", ".", "--json"]);
     assert_eq!(
         (&third["imported"], &third["already"]),
         (&json!(0), &json!(1))
     );
     // What was there before is not new either, and neither is what both of them go as.
-    put_chat(&world, "pay", "chat-1", &["one", "two"]);
-    let _ = world.json(["session", "import", ".", "--json"]);
-    let _ = world.json([
+    write_dagent_chat(&home, "pay", "chat-1", &["one", "two"]);
+    let _ = home.run_segue_json(["session", "import", ".", "--json"]);
+    let _ = home.run_segue_json([
         "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
     ]);
-    let chats = tree(&world.project().join("out"));
+    let chats = read_tree(&home.project().join("out"));
     let chats = chats.keys().filter(|path| path.contains("/chat_"));
     assert_eq!(chats.count(), 2, "none in the place of the other");
-    let back = world.json(["session", "import", "out", "--json"]);
+    let reimport = home.run_segue_json(["session", "import", "out", "--json"]);
     assert_eq!(
-        (&back["imported"], &back["already"]),
+        (&reimport["imported"], &reimport["already"]),
         (&json!(0), &json!(2))
     );
-    assert_eq!(count_sessions(&world), 2);
+    assert_eq!(count_sessions(&home), 2);
 }
 
 #[test]
-fn what_went_back_here_has_come_nevertheless() {
-    let world = world();
-    put_chat(&world, "pay", "chat-1", &["one", "two"]);
-    let _ = world.json(["session", "import", ".", "--json"]);
-    let _ = world.json(["session", "revert", "chat-1", "--to", "1", "--json"]);
-    let again = world.json(["session", "import", ".", "--json"]);
+fn a_reverted_session_counts_as_already_imported() {
+    let home = new_test_home();
+    write_dagent_chat(&home, "pay", "chat-1", &["one", "two"]);
+    let _ = home.run_segue_json(["session", "import", ".", "--json"]);
+    let _ = home.run_segue_json(["session", "revert", "chat-1", "--to", "1", "--json"]);
+    let second = home.run_segue_json(["session", "import", ".", "--json"]);
     assert_eq!(
-        (&again["imported"], &again["already"]),
+        (&second["imported"], &second["already"]),
         (&json!(0), &json!(1))
     );
 }
 
 #[test]
-fn what_it_came_to_elsewhere_is_shown_and_counts_on() {
-    let here = world();
-    put_feature(&here);
-    let _ = here.json(["session", "import", ".", "--json"]);
-    let shown = here.segue(["session", "checkpoint", OLD]).stdout;
+fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
+    let source_home = new_test_home();
+    write_dagent_feature(&source_home);
+    let _ = source_home.run_segue_json(["session", "import", ".", "--json"]);
+    let output = source_home.run_segue(["session", "checkpoint", DAGENT_SESSION_ID]).stdout;
     // How long ago it was made is another number every day.
-    let shown: Vec<&str> = shown
+    let lines: Vec<&str> = output
         .lines()
         .filter(|line| !line.contains("days ago"))
         .collect();
-    assert_snapshot!(shown.join("\n"), @"
+    assert_snapshot!(lines.join("\n"), @"
     checkpoint 1 of [SESSION]: and refunds?
     sums up in 62 tokens what was said before the session came; the session has 1 turn(s)
     ▏···················  331 of 100,000 tokens to be told next; 250,000 saved in all
@@ -563,39 +563,39 @@ fn what_it_came_to_elsewhere_is_shown_and_counts_on() {
           failed: test
           last error: 1 failed
     ");
-    let list = here.segue(["session", "checkpoint", OLD, "list"]);
+    let list = source_home.run_segue(["session", "checkpoint", DAGENT_SESSION_ID, "list"]);
     assert!(list.stdout.contains("*  1  before  62"), "{list}");
     // A pin reads nothing of what was said.
-    let _ = here.json(["session", "checkpoint", OLD, "pin", "1", "--json"]);
-    let saved = here.json(["session", "checkpoint", OLD, "--json"])["total_saved"].clone();
+    let _ = source_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "pin", "1", "--json"]);
+    let saved = source_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "--json"])["total_saved"].clone();
     assert_eq!(saved, 250_000);
-    let _ = here.json([
-        "session", "export", OLD, "--format", "dagent", "--to", "out", "--json",
+    let _ = source_home.run_segue_json([
+        "session", "export", DAGENT_SESSION_ID, "--format", "dagent", "--to", "out", "--json",
     ]);
-    let out = here.project().join("out");
-    let path = format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{OLD}.json");
-    let file: Value = serde_json::from_str(&tree(&out)[&path]).unwrap();
+    let out = source_home.project().join("out");
+    let path = format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{DAGENT_SESSION_ID}.json");
+    let file: Value = serde_json::from_str(&read_tree(&out)[&path]).unwrap();
     assert_eq!(
         (&file["version"], &file["tokens"]["lastCompactionInput"]),
         (&json!(5), &json!(90_000))
     );
     assert_eq!(file["tokens"]["totalSaved"], 250_000);
-    let there = world();
-    let _ = there.json(["session", "import", out.to_str().unwrap(), "--json"]);
-    let shown = there.json(["session", "checkpoint", OLD, "--json"]);
-    assert_eq!(shown["total_saved"], 250_000);
+    let target_home = new_test_home();
+    let _ = target_home.run_segue_json(["session", "import", out.to_str().unwrap(), "--json"]);
+    let checkpoint = target_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "--json"]);
+    assert_eq!(checkpoint["total_saved"], 250_000);
 }
 
 #[test]
-fn a_pin_is_no_compaction() {
-    let world = world();
-    let _ = world.json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
-    let _ = world.json(["session", "compact", "latest", "--json"]);
+fn a_pin_does_not_count_as_a_compaction() {
+    let home = new_test_home();
+    let _ = home.run_segue_json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
+    let _ = home.run_segue_json(["session", "compact", "latest", "--json"]);
     let tokens = || {
-        let _ = world.json([
+        let _ = home.run_segue_json([
             "session", "export", "latest", "--format", "dagent", "--to", "out", "--force", "--json",
         ]);
-        let out = tree(&world.project().join("out"));
+        let out = read_tree(&home.project().join("out"));
         let mut files = out.iter();
         let (_, text) = files
             .find(|(path, _)| path.contains("/checkpoint_"))
@@ -604,14 +604,14 @@ fn a_pin_is_no_compaction() {
         (file["version"].clone(), file["tokens"].clone())
     };
     let (version, before) = tokens();
-    let shown = world.json(["session", "checkpoint", "latest", "--json"]);
-    let item = shown["items"][0]["id"].to_string();
-    let _ = world.json(["session", "checkpoint", "latest", "pin", &item, "--json"]);
+    let checkpoint = home.run_segue_json(["session", "checkpoint", "latest", "--json"]);
+    let item = checkpoint["items"][0]["id"].to_string();
+    let _ = home.run_segue_json(["session", "checkpoint", "latest", "pin", &item, "--json"]);
     assert_eq!(version, 1);
     assert_eq!(tokens(), (json!(2), before));
 }
 
-fn chat_json() -> String {
+fn legacy_chat_json() -> String {
     json!({ "entries": [
         { "role": "user", "content": "plan the payments", "timestamp": "2024-12-01T10:00:00.000Z", "media": ["a.png"] },
         { "role": "assistant", "content": "here is a plan", "timestamp": "2024-12-01T10:00:30.000Z" },
@@ -622,12 +622,12 @@ fn chat_json() -> String {
 }
 
 #[test]
-fn old_files_are_migrated_once_with_their_times() {
-    let world = world();
+fn legacy_files_are_migrated_once_with_their_times() {
+    let home = new_test_home();
     let chat = ".dagent-worktrees/pay/.dagent/chat.json";
-    put(&world, chat, chat_json());
-    put(
-        &world,
+    write_project_file(&home, chat, legacy_chat_json());
+    write_project_file(
+        &home,
         ".dagent-worktrees/pay/.dagent/nodes/hook/session.json",
         json!({
             "taskId": "hook", "agentId": "a", "status": "completed", "startedAt": "2024-12-02T10:00:00Z", "messages": [
@@ -636,8 +636,8 @@ fn old_files_are_migrated_once_with_their_times() {
             ],
         }),
     );
-    put(&world, ".dagent/chat.json", "");
-    assert_snapshot!(world.segue(["session", "migrate", ".", "--dry-run"]), @"
+    write_project_file(&home, ".dagent/chat.json", "");
+    assert_snapshot!(home.run_segue(["session", "migrate", ".", "--dry-run"]), @"
     nothing was said in [WORLD]/project/.dagent/chat.json
       the file is empty
     would come: [WORLD]/project/.dagent-worktrees/pay/.dagent/chat.json  (3 messages, feature pay as pm)
@@ -648,11 +648,11 @@ fn old_files_are_migrated_once_with_their_times() {
     2 would come, 0 here already, 1 with nothing in them, 0 failed.
     --- exit 0
     ");
-    assert_eq!(count_sessions(&world), 0);
-    assert!(!world.home().join("backups").exists());
-    let report = world.json(["session", "migrate", ".", "--json"]);
+    assert_eq!(count_sessions(&home), 0);
+    assert!(!home.segue_home().join("backups").exists());
+    let report = home.run_segue_json(["session", "migrate", ".", "--json"]);
     assert_eq!(report["imported"], 2, "{report}");
-    assert_snapshot!(world.segue(["session", "migrate", "."]), @"
+    assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     nothing was said in [WORLD]/project/.dagent/chat.json
       the file is empty
     [SESSION]  is here already: [WORLD]/project/.dagent-worktrees/pay/.dagent/chat.json
@@ -668,26 +668,26 @@ fn old_files_are_migrated_once_with_their_times() {
         .unwrap();
     assert_eq!(entry["created_at"], "2024-12-01T10:00:00Z");
     assert_eq!(
-        fs::read_to_string(world.project().join(chat)).unwrap(),
-        chat_json()
+        fs::read_to_string(home.project().join(chat)).unwrap(),
+        legacy_chat_json()
     );
     assert_eq!(
         fs::read_to_string(entry["backup"].as_str().unwrap()).unwrap(),
-        chat_json()
+        legacy_chat_json()
     );
     let id = entry["session_id"].as_str().unwrap();
     assert!(id.starts_with("20241201_100000_"), "{id}");
-    let shown = world.json(["session", "show", id, "--json"]);
-    let turns = shown["turns"].as_array().unwrap();
+    let transcript = home.run_segue_json(["session", "show", id, "--json"]);
+    let turns = transcript["turns"].as_array().unwrap();
     assert_eq!(turns.len(), 2);
     assert_eq!(turns[0]["messages"][1]["at"], "2024-12-01T10:00:30Z");
     assert_eq!(turns[1]["started_at"], "2024-12-01T10:01:00Z");
-    assert_eq!(shown["legs"], json!([]), "no agent was asked");
+    assert_eq!(transcript["legs"], json!([]), "no agent was asked");
 }
 
 #[test]
-fn an_old_file_that_grew_or_is_dated_ahead_is_told() {
-    let world = world();
+fn a_legacy_file_that_grew_or_has_future_dates_is_reported() {
+    let home = new_test_home();
     let chat = ".dagent/chat.json";
     let entry =
         |text: &str, time: &str| json!({ "role": "user", "content": text, "timestamp": time });
@@ -695,16 +695,16 @@ fn an_old_file_that_grew_or_is_dated_ahead_is_told() {
         entry("one", "2024-12-01T10:00:00Z"),
         entry("", "2024-12-01T10:00:00Z"),
     ];
-    put(
-        &world,
+    write_project_file(
+        &home,
         chat,
         format!("\u{feff}{}", json!({ "entries": entries })),
     );
-    let _ = world.json(["session", "migrate", ".", "--json"]);
-    let said = world.json(["chat", "--json", "hello"]);
+    let _ = home.run_segue_json(["session", "migrate", ".", "--json"]);
+    let turn = home.run_segue_json(["chat", "--json", "hello"]);
     entries.push(entry("later", "2999-01-01T00:00:00Z"));
-    put(&world, chat, json!({ "entries": entries }));
-    assert_snapshot!(world.segue(["session", "migrate", "."]), @"
+    write_project_file(&home, chat, json!({ "entries": entries }));
+    assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     [SESSION]  [WORLD]/project/.dagent/chat.json  (2 messages, the project as pm)
       entry 2 has no text, and was left out
       it is dated ahead, up to [TIME]; messages keep their times, and the session counts as touched now
@@ -712,34 +712,34 @@ fn an_old_file_that_grew_or_is_dated_ahead_is_told() {
     1 came, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
-    let again = world.json(["session", "migrate", ".", "--json"]);
+    let second = home.run_segue_json(["session", "migrate", ".", "--json"]);
     assert_eq!(
-        (&again["imported"], &again["already"]),
+        (&second["imported"], &second["already"]),
         (&json!(0), &json!(1))
     );
-    let id = again["entries"][0]["session_id"].as_str().unwrap();
-    let shown = world.json(["session", "show", id, "--json"]);
+    let id = second["entries"][0]["session_id"].as_str().unwrap();
+    let transcript = home.run_segue_json(["session", "show", id, "--json"]);
     assert_eq!(
-        shown["turns"][1]["messages"][0]["at"],
+        transcript["turns"][1]["messages"][0]["at"],
         "2999-01-01T00:00:00Z"
     );
-    let _ = world.json([
+    let _ = home.run_segue_json([
         "chat",
         "--json",
         "--resume",
-        said["session_id"].as_str().unwrap(),
+        turn["session_id"].as_str().unwrap(),
         "once more",
     ]);
-    let latest = world.json(["session", "info", "latest", "--json"]);
+    let latest = home.run_segue_json(["session", "info", "latest", "--json"]);
     assert_eq!(
-        latest["session"]["id"], said["session_id"],
+        latest["session"]["id"], turn["session_id"],
         "what was touched last"
     );
     // Old files have no counts, and what goes has one.
-    let _ = world.json([
+    let _ = home.run_segue_json([
         "session", "export", id, "--format", "dagent", "--to", "out", "--json",
     ]);
-    let out = tree(&world.project().join("out"));
+    let out = read_tree(&home.project().join("out"));
     let chat = out
         .iter()
         .find(|(path, _)| path.contains("/chat_"))
@@ -753,18 +753,18 @@ fn an_old_file_that_grew_or_is_dated_ahead_is_told() {
 }
 
 #[test]
-fn many_migrations_at_once_take_it_in_once() {
-    let world = world();
-    put(&world, ".dagent/chat.json", chat_json());
-    let start = || {
-        let mut command = world.command(["session", "migrate", ".", "--json"]);
+fn concurrent_migrations_import_a_legacy_file_once() {
+    let home = new_test_home();
+    write_project_file(&home, ".dagent/chat.json", legacy_chat_json());
+    let start_migration = || {
+        let mut command = home.segue_command(["session", "migrate", ".", "--json"]);
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap()
     };
-    let running: Vec<_> = (0..6).map(|_| start()).collect();
+    let running: Vec<_> = (0..6).map(|_| start_migration()).collect();
     let mut imported = 0;
     for child in running {
         let output = child.wait_with_output().unwrap();
@@ -772,12 +772,12 @@ fn many_migrations_at_once_take_it_in_once() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         imported += report["imported"].as_u64().unwrap();
     }
-    assert_eq!((imported, count_sessions(&world)), (1, 1));
+    assert_eq!((imported, count_sessions(&home)), (1, 1));
 }
 
 #[test]
-fn what_is_no_old_file_changes_nothing() {
-    let world = world();
+fn an_invalid_legacy_file_is_left_unchanged_and_not_imported() {
+    let home = new_test_home();
     let chat = ".dagent/chat.json";
     for (content, code) in [
         ("{ torn", 1),
@@ -786,18 +786,18 @@ fn what_is_no_old_file_changes_nothing() {
         ("{\"entries\":[]}", 0),
         ("{\"version\":2}", 0),
     ] {
-        put(&world, chat, content);
-        let output = world.segue(["session", "migrate", chat]);
+        write_project_file(&home, chat, content);
+        let output = home.run_segue(["session", "migrate", chat]);
         assert_eq!(output.code, Some(code), "{content}: {output}");
         assert_eq!(
-            fs::read_to_string(world.project().join(chat)).unwrap(),
+            fs::read_to_string(home.project().join(chat)).unwrap(),
             content
         );
     }
-    assert_eq!(count_sessions(&world), 0);
-    assert!(!world.home().join("backups").exists());
-    put(&world, chat, "{ torn");
-    assert_snapshot!(world.segue(["session", "migrate", chat]), @"
+    assert_eq!(count_sessions(&home), 0);
+    assert!(!home.segue_home().join("backups").exists());
+    write_project_file(&home, chat, "{ torn");
+    assert_snapshot!(home.run_segue(["session", "migrate", chat]), @"
     failed: [WORLD]/project/.dagent/chat.json: it is not JSON: key must be a string at line 1 column 3
     0 came, 0 here already, 0 with nothing in them, 1 failed.
     --- stderr
@@ -805,15 +805,15 @@ fn what_is_no_old_file_changes_nothing() {
     hint: what failed changed nothing; mend it, and do the same again
     --- exit 1
     ");
-    put(&world, "notes.json", "{}");
-    assert_snapshot!(world.segue(["session", "migrate", "notes.json"]), @"
+    write_project_file(&home, "notes.json", "{}");
+    assert_snapshot!(home.run_segue(["session", "migrate", "notes.json"]), @"
     --- stderr
     error: [WORLD]/project/notes.json is none of the old files
     hint: they are called chat.json and session.json; a directory that has some will do
     --- exit 2
     ");
-    fs::remove_dir_all(world.project().join(".dagent")).unwrap();
-    assert_snapshot!(world.segue(["session", "migrate", "."]), @"
+    fs::remove_dir_all(home.project().join(".dagent")).unwrap();
+    assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     --- stderr
     there is nothing to take in at [WORLD]/project; a `.dagent` with chat.json or session.json was looked for
     --- exit 0

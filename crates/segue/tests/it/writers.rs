@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
-use crate::world;
+use crate::new_test_home;
 
-const TURNS: usize = 10;
+const TURNS_PER_WRITER: usize = 10;
 
 /// Makes a turn in a session, as often as it takes until no other process is at work in it.
-fn turn(world: &World, id: &str, prompt: &str) {
+fn run_turn_when_free(home: &TestHome, id: &str, prompt: &str) {
     for _ in 0..2000 {
-        let output = world.segue(["chat", "--resume", id, prompt]);
+        let output = home.run_segue(["chat", "--resume", id, prompt]);
         assert!(
             !output.stderr.contains("locked") && !output.stderr.contains("busy"),
             "{output}"
@@ -36,37 +36,37 @@ fn turn(world: &World, id: &str, prompt: &str) {
     panic!("the session {id} never came free");
 }
 
-fn new_session(world: &World) -> String {
-    world.json(["chat", "--json", "start"])["session_id"]
+fn create_session(home: &TestHome) -> String {
+    home.run_segue_json(["chat", "--json", "start"])["session_id"]
         .as_str()
         .unwrap()
         .to_owned()
 }
 
 #[test]
-fn no_update_is_lost_and_no_turn_is_interleaved() {
-    let world = world();
-    let shared = new_session(&world);
+fn concurrent_writers_lose_no_update_and_interleave_no_turn() {
+    let home = new_test_home();
+    let shared = create_session(&home);
     std::thread::scope(|scope| {
         for writer in 0..8 {
-            let (world, shared) = (&world, &shared);
+            let (home, shared) = (&home, &shared);
             scope.spawn(move || {
                 let id = if writer < 4 {
                     shared.clone()
                 } else {
-                    new_session(world)
+                    create_session(home)
                 };
-                for n in 0..TURNS {
-                    turn(world, &id, &format!("writer {writer} turn {n}"));
+                for n in 0..TURNS_PER_WRITER {
+                    run_turn_when_free(home, &id, &format!("writer {writer} turn {n}"));
                 }
             });
         }
     });
-    let list = world.json(["session", "list", "--json"]);
+    let list = home.run_segue_json(["session", "list", "--json"]);
     let mut prompts = BTreeSet::new();
     for session in list.as_array().unwrap() {
-        let shown = world.json(["session", "show", "--json", session["id"].as_str().unwrap()]);
-        for turn in shown["turns"].as_array().unwrap() {
+        let transcript = home.run_segue_json(["session", "show", "--json", session["id"].as_str().unwrap()]);
+        for turn in transcript["turns"].as_array().unwrap() {
             assert_eq!(turn["state"], "finished");
             let messages = turn["messages"].as_array().unwrap();
             assert_eq!(
@@ -79,37 +79,37 @@ fn no_update_is_lost_and_no_turn_is_interleaved() {
             prompts.insert(text(0));
         }
     }
-    assert_eq!(prompts.len(), 8 * TURNS + 1);
-    let shown = world.json(["session", "show", "--json", &shared]);
-    assert_eq!(shown["turns"].as_array().unwrap().len(), 4 * TURNS + 1);
-    world.assert_nothing_runs();
+    assert_eq!(prompts.len(), 8 * TURNS_PER_WRITER + 1);
+    let transcript = home.run_segue_json(["session", "show", "--json", &shared]);
+    assert_eq!(transcript["turns"].as_array().unwrap().len(), 4 * TURNS_PER_WRITER + 1);
+    home.assert_no_processes();
 }
 
 #[test]
-fn fifty_processes_make_one_store() {
-    let world = world();
+fn fifty_processes_create_one_store() {
+    let home = new_test_home();
     std::thread::scope(|scope| {
         for n in 0..50 {
-            let world = &world;
+            let home = &home;
             scope.spawn(move || {
-                let output = world.segue(["chat", &format!("first words {n}")]);
+                let output = home.run_segue(["chat", &format!("first words {n}")]);
                 assert_eq!(output.code, Some(0), "{output}");
             });
         }
     });
     assert_eq!(
-        crate::count_sessions(&world),
+        crate::count_sessions(&home),
         20,
         "a list shows twenty unless asked for more"
     );
-    let all = world.json(["session", "list", "--json", "--limit", "0"]);
+    let all = home.run_segue_json(["session", "list", "--json", "--limit", "0"]);
     assert_eq!(all.as_array().unwrap().len(), 50);
 }
 
 #[test]
-fn a_session_in_use_says_by_whom_and_can_be_read() {
-    let world = world();
-    let mut events = world.events(["rehearse: say busy; hang"]);
+fn a_session_in_use_names_its_process_and_can_be_read() {
+    let home = new_test_home();
+    let mut events = home.start_chat(["rehearse: say busy; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
     let attempts: [&[&str]; 5] = [
         &["chat", "--continue", "me too"],
@@ -118,31 +118,31 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
         &["session", "delete", "latest", "--yes"],
         &["session", "forget", "latest", "--yes"],
     ];
-    let told = [
+    let expected_messages = [
         "session [SESSION] is in use by process [PID] on ",
         "hint: it has been at work there since [TIME] UTC (",
         "); wait until it is done, or end it\n",
     ];
     for args in attempts {
-        let output = world.segue(args.iter().copied());
+        let output = home.run_segue(args.iter().copied());
         assert_eq!(output.code, Some(1), "{output}");
         // Nothing was said before.
         assert!(!output.stderr.contains("fork"), "{output}");
-        for told in told {
+        for message in expected_messages {
             assert!(
-                output.stderr.contains(told),
-                "{args:?}: {told:?} in {output}"
+                output.stderr.contains(message),
+                "{args:?}: {message:?} in {output}"
             );
         }
     }
-    let info = world.json(["session", "info", "--json", "latest"]);
+    let info = home.run_segue_json(["session", "info", "--json", "latest"]);
     assert_eq!(info["session"]["status"], "running");
     assert!(info["held_by"]["pid"].is_u64());
     for args in [
         &["chat", "--json", "--continue", "me too"][..],
         &["session", "undo", "--json", "latest"],
     ] {
-        let output = world.segue(args.iter().copied());
+        let output = home.run_segue(args.iter().copied());
         let refused: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
         assert_eq!(refused["error"]["held_by"], info["held_by"], "{output}");
         assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 1);
@@ -152,32 +152,32 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
             assert!(refused["turn"].is_null());
         }
     }
-    let list = world.segue(["session", "list"]);
+    let list = home.run_segue(["session", "list"]);
     assert!(list.stdout.contains("(running)"), "{list}");
     let _ = events.kill();
-    let list = world.segue(["session", "list"]);
+    let list = home.run_segue(["session", "list"]);
     assert!(list.stdout.contains("(interrupted)"), "{list}");
-    let mut events = world.events(["--continue", "rehearse: say busy; hang"]);
+    let mut events = home.start_chat(["--continue", "rehearse: say busy; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
-    let output = world.segue(["chat", "--continue", "me too"]);
+    let output = home.run_segue(["chat", "--continue", "me too"]);
     let fork = "hint: `segue session fork [SESSION]` branches off from what was said before";
     assert!(output.stderr.contains(fork), "{output}");
-    let output = world.segue(["chat", "--json", "--continue", "me too"]);
+    let output = home.run_segue(["chat", "--json", "--continue", "me too"]);
     let refused: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
     assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 2);
     let _ = events.kill();
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_store_that_is_being_made_is_not_taken_for_damaged() {
+fn a_store_being_created_is_not_reported_as_damaged() {
     for _ in 0..15 {
-        let world = world();
+        let home = new_test_home();
         std::thread::scope(|scope| {
             for _ in 0..5 {
-                let world = &world;
+                let home = &home;
                 scope.spawn(move || {
-                    let output = world.segue(["session", "list", "--all"]);
+                    let output = home.run_segue(["session", "list", "--all"]);
                     assert_eq!(output.code, Some(0), "{output}");
                 });
             }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use segue_catalog::{ClaudeReader, Reader};
-use segue_testkit::model::{Call, Reply};
-use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
+use segue_testkit::model::{ScriptedCall, Reply};
+use segue_testkit::sandbox::{SandboxCli, DEFAULT_CLI_TIMEOUT, Sandbox};
 use serde_json::{Value, json};
 
 use crate::real::corpus::{MakeReader, keep};
@@ -32,18 +32,18 @@ const LOOKED: &str = r#"1 finished
 fn sandbox() -> Sandbox {
     Sandbox::new(
         script("What is here?")
-            .on(
+            .with_rule(
                 "two at once",
                 [
-                    Reply::calling(Call::shell("sleep 0.3; echo slow")).call(Call::shell("exit 3")),
-                    Reply::say("One was slow, one failed."),
+                    Reply::from_call(ScriptedCall::shell("sleep 0.3; echo slow")).with_call(ScriptedCall::shell("exit 3")),
+                    Reply::from_text("One was slow, one failed."),
                 ],
             )
-            .on(
+            .with_rule(
                 "work slowly",
                 [
-                    Reply::calling(Call::shell("sleep 3; echo slow")),
-                    Reply::say("I am done."),
+                    Reply::from_call(ScriptedCall::shell("sleep 3; echo slow")),
+                    Reply::from_text("I am done."),
                 ],
             ),
     )
@@ -52,7 +52,7 @@ fn sandbox() -> Sandbox {
 /// Runs a prompt, and returns the session's id.
 fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
     let always = ["-p", "--output-format=json", "--allowedTools=Bash"];
-    let ran = sandbox.run(Cli::Claude, always.iter().chain(args));
+    let ran = sandbox.run(SandboxCli::Claude, always.iter().chain(args));
     let told = ran.json_lines();
     let id = told.first().and_then(|told| told["session_id"].as_str());
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
@@ -167,11 +167,11 @@ fn parallel_calls_and_failures_are_read_back() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
     let sandbox = sandbox();
-    let mut acp = sandbox.acp(Cli::ClaudeAcp);
+    let mut acp = sandbox.start_acp(SandboxCli::ClaudeAcp);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
     let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_then_cancel(&id, "hang", first_words);
+    acp.prompt_and_cancel(&id, "hang", first_words);
     acp.prompt(&id, "go on");
     let story = told(&sandbox, &id);
     let (looked, rest) = story.split_at(LOOKED.len());
@@ -180,12 +180,12 @@ fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
     assert!(rest.ends_with("3 finished\n  user: go on\n  assistant: You said: go on\n"));
     drop(acp);
 
-    let mut acp = sandbox.acp(Cli::ClaudeAcp);
-    acp.load(&id).unwrap();
+    let mut acp = sandbox.start_acp(SandboxCli::ClaudeAcp);
+    acp.load_session(&id).unwrap();
     acp.prompt(&id, "once more");
     let loaded = "4 finished\n  user: once more\n  assistant: You said: once more\n";
     assert_eq!(told(&sandbox, &id), [&story, loaded].concat());
-    let fork = acp.fork(&id).unwrap();
+    let fork = acp.fork_session(&id).unwrap();
     acp.prompt(&fork, "elsewhere");
     let forked = "5 finished\n  user: elsewhere\n  assistant: You said: elsewhere\n";
     assert_eq!(told(&sandbox, &fork), [&story, loaded, forked].concat());
@@ -197,7 +197,7 @@ fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn what_was_said_while_it_worked_and_commands_to_the_program_are_read_back() {
     let sandbox = sandbox();
-    let mut command = sandbox.command(Cli::Claude);
+    let mut command = sandbox.cli_command(SandboxCli::Claude);
     command.args([
         "-p",
         "--input-format=stream-json",
@@ -214,7 +214,7 @@ fn what_was_said_while_it_worked_and_commands_to_the_program_are_read_back() {
         writeln!(stdin, "{line}").unwrap();
     };
     ask("work slowly");
-    assert!(sandbox.model().wait_for_turns(1, LIMIT));
+    assert!(sandbox.model().wait_for_turn_requests(1, DEFAULT_CLI_TIMEOUT));
     thread::sleep(Duration::from_secs(1));
     ask("and hurry");
     let lines = BufReader::new(claude.stdout.take().unwrap()).lines();

@@ -2,8 +2,8 @@
 
 use segue_catalog::{CodexReader, Reader};
 use segue_core::session::TitleSource;
-use segue_testkit::model::{Call, Reply};
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::model::{ScriptedCall, Reply};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use serde_json::{Value, json};
 
 use crate::real::corpus::{MakeReader, keep};
@@ -14,18 +14,18 @@ const VERSION: &str = "0.166.0";
 const READER: MakeReader = |home| Box::new(CodexReader::new(home));
 
 fn sandbox() -> Sandbox {
-    Sandbox::new(script("What is here?").on(
+    Sandbox::new(script("What is here?").with_rule(
         "fail a call",
         [
-            Reply::calling(Call::shell("exit 3")),
-            Reply::say("It failed."),
+            Reply::from_call(ScriptedCall::shell("exit 3")),
+            Reply::from_text("It failed."),
         ],
     ))
 }
 
 /// Runs a prompt, and returns the session's id.
 fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
-    let ran = sandbox.run(Cli::Codex, ["exec", "--json"].iter().chain(args));
+    let ran = sandbox.run(SandboxCli::Codex, ["exec", "--json"].iter().chain(args));
     let told = ran.json_lines();
     let id = told.iter().find_map(|event| event["thread_id"].as_str());
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
@@ -109,23 +109,23 @@ fn failures_are_read_back_and_each_turn_has_its_own_usage() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn over_the_app_server_a_revert_takes_turns_back_and_a_compaction_does_not() {
     let sandbox = sandbox();
-    let mut server = sandbox.app_server();
+    let mut server = sandbox.start_app_server();
     let id = server.start_thread();
-    server.turn(&id, "look around");
-    let second = server.turn(&id, "not this");
+    server.run_turn(&id, "look around");
+    let second = server.run_turn(&id, "not this");
     let begun = |method: &str, _: &_| method == "item/agentMessage/delta";
-    server.turn_then_interrupt(&id, "hang", begun);
+    server.run_and_interrupt_turn(&id, "hang", begun);
     let cancelled = "3 cancelled\n  user: hang\n";
     let before = [LOOKED, &echoed(2, "not this"), cancelled].concat();
     assert_eq!(told(&sandbox, &id), before);
 
-    server.revert(&id, second.id()).unwrap();
-    server.turn(&id, "but this");
+    server.revert_thread(&id, second.id()).unwrap();
+    server.run_turn(&id, "but this");
     let reverted = echoed(2, "but this");
     assert_eq!(told(&sandbox, &id), [LOOKED, &reverted].concat());
 
-    server.compact(&id);
-    server.turn(&id, "go on");
+    server.compact_thread(&id);
+    server.run_turn(&id, "go on");
     let reverted = reverted.replacen("finished", "finished, compacted", 1);
     let after = [LOOKED, &reverted, &echoed(3, "go on")].concat();
     assert_eq!(told(&sandbox, &id), after);
@@ -158,23 +158,23 @@ fn over_the_app_server_a_revert_takes_turns_back_and_a_compaction_does_not() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
     let sandbox = sandbox();
-    let mut acp = sandbox.acp(Cli::CodexAcp);
+    let mut acp = sandbox.start_acp(SandboxCli::CodexAcp);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
     let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_then_cancel(&id, "hang", first_words);
+    acp.prompt_and_cancel(&id, "hang", first_words);
     acp.prompt(&id, "go on");
     let cancelled = "2 cancelled\n  user: hang\n";
     let story = [LOOKED, cancelled, &echoed(3, "go on")].concat();
     assert_eq!(told(&sandbox, &id), story);
     drop(acp);
 
-    let mut acp = sandbox.acp(Cli::CodexAcp);
-    acp.load(&id).unwrap();
+    let mut acp = sandbox.start_acp(SandboxCli::CodexAcp);
+    acp.load_session(&id).unwrap();
     acp.prompt(&id, "once more");
     let story = [story, echoed(4, "once more")].concat();
     assert_eq!(told(&sandbox, &id), story);
-    let fork = acp.fork(&id).unwrap();
+    let fork = acp.fork_session(&id).unwrap();
     acp.prompt(&fork, "elsewhere");
     assert_eq!(
         told(&sandbox, &fork),

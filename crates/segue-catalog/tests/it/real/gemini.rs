@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use segue_catalog::{Catalog, GeminiReader, parse_listing};
-use segue_testkit::model::{Reply, Usage};
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::model::{Reply, StubUsage};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use serde_json::Value;
 
 use crate::real::corpus::{MakeReader, keep};
@@ -18,18 +18,18 @@ const VERSION: &str = "0.61.0";
 const READER: MakeReader = |home| Box::new(GeminiReader::new(home));
 
 fn sandbox() -> Sandbox {
-    let usage = Usage {
+    let usage = StubUsage {
         input: 900_000,
-        ..Usage::default()
+        ..StubUsage::default()
     };
-    let full = Reply::say("It is full.").usage(usage);
-    Sandbox::new(script("**Looking** What is here?").on("fill it up", [full]))
+    let full = Reply::from_text("It is full.").with_usage(usage);
+    Sandbox::new(script("**Looking** What is here?").with_rule("fill it up", [full]))
 }
 
 /// Runs a prompt, and returns the session's id.
 fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
     let always = ["--yolo", "-m", "gemini-2.5-flash", "-o", "stream-json"];
-    let ran = sandbox.run(Cli::Gemini, always.iter().chain(args));
+    let ran = sandbox.run(SandboxCli::Gemini, always.iter().chain(args));
     let told = ran.json_lines();
     let id = told.iter().find_map(|event| event["session_id"].as_str());
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
@@ -100,11 +100,11 @@ fn a_conversation_is_read_back_and_again_after_each_resume() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn over_acp_the_same_is_read_back_also_after_a_load() {
     let sandbox = sandbox();
-    let mut acp = sandbox.acp(Cli::Gemini);
+    let mut acp = sandbox.start_acp(SandboxCli::Gemini);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
     let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_then_cancel(&id, "hang", first_words);
+    acp.prompt_and_cancel(&id, "hang", first_words);
     acp.prompt(&id, "go on");
     drop(acp);
     // Gemini CLI also removes a stopped prompt from its history.
@@ -112,8 +112,8 @@ fn over_acp_the_same_is_read_back_also_after_a_load() {
     assert_eq!(told(&sandbox, &id), before);
 
     next_minute();
-    let mut acp = sandbox.acp(Cli::Gemini);
-    acp.load(&id).unwrap();
+    let mut acp = sandbox.start_acp(SandboxCli::Gemini);
+    acp.load_session(&id).unwrap();
     acp.prompt(&id, "once more");
     drop(acp);
     assert_eq!(
@@ -127,7 +127,7 @@ fn over_acp_the_same_is_read_back_also_after_a_load() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn what_was_compacted_still_counts() {
     let sandbox = sandbox();
-    let mut acp = sandbox.acp(Cli::Gemini);
+    let mut acp = sandbox.start_acp(SandboxCli::Gemini);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
     acp.prompt(&id, "fill it up");
@@ -143,7 +143,7 @@ fn what_was_compacted_still_counts() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn what_gemini_lists_is_understood() {
     let sandbox = sandbox();
-    let nothing = sandbox.run(Cli::Gemini, ["--list-sessions"]);
+    let nothing = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
     let listing = parse_listing(&nothing.stdout, Timestamp::now());
     assert_eq!(
         (listing.sessions.len(), listing.skipped),
@@ -152,7 +152,7 @@ fn what_gemini_lists_is_understood() {
     );
     let first = prompt(&sandbox, &["what (is) [this]?"]);
     let second = prompt(&sandbox, &["and that?"]);
-    let listed = sandbox.run(Cli::Gemini, ["--list-sessions"]);
+    let listed = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
     let listing = parse_listing(&listed.stdout, Timestamp::now());
     assert_eq!(listing.skipped, 0, "{listed:#?}");
     let ids: Vec<&str> = listing.sessions.iter().map(|one| one.id.as_str()).collect();

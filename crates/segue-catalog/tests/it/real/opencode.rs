@@ -2,7 +2,7 @@
 
 use segue_catalog::{OpencodeReader, RequestDeduplicator, Reader, ReadStart, RequestCounter};
 use segue_core::session::TitleSource;
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use serde_json::Value;
 
 use crate::real::session::{echoed, find, read, script};
@@ -23,7 +23,7 @@ fn told(sandbox: &Sandbox, id: &str) -> String {
 
 /// Runs a prompt, and returns the session's id.
 fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
-    let ran = sandbox.run(Cli::Opencode, ["run", "--format=json"].iter().chain(args));
+    let ran = sandbox.run(SandboxCli::Opencode, ["run", "--format=json"].iter().chain(args));
     let told = ran.json_lines();
     let id = told.iter().find_map(|event| event["sessionID"].as_str());
     id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
@@ -74,11 +74,11 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
     let sandbox = sandbox();
-    let mut acp = sandbox.acp(Cli::Opencode);
+    let mut acp = sandbox.start_acp(SandboxCli::Opencode);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
     let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_then_cancel(&id, "hang", first_words);
+    acp.prompt_and_cancel(&id, "hang", first_words);
     acp.prompt(&id, "go on");
     let story = told(&sandbox, &id);
     let (looked, rest) = story.split_at(LOOKED.len());

@@ -1,18 +1,18 @@
 //! Script of the CLIs, and the sessions that they write.
 
 use segue_catalog::{SessionLocation, NativeTurn, Reader, ReadStart, read_turns};
-use segue_testkit::model::{Call, Failure, Reply, Script};
+use segue_testkit::model::{ScriptedCall, StubFailure, Reply, Script};
 
 /// Returns the script of all CLIs: to look around with a tool, to hang, and to break.
 pub(crate) fn script(thought: &str) -> Script {
-    let looking = Reply::say("I look.").think(thought);
-    let looking = looking.call(Call::shell("echo hi-from-here"));
+    let looking = Reply::from_text("I look.").with_thoughts(thought);
+    let looking = looking.with_call(ScriptedCall::shell("echo hi-from-here"));
     Script::new()
-        .on("look around", [looking, Reply::say("It says hi.")])
-        .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
-        .on("break", [Reply::fail(Failure::BadRequest)])
-        .summary("They looked around.")
-        .title("Looking around")
+        .with_rule("look around", [looking, Reply::from_text("It says hi.")])
+        .with_rule("hang", [Reply::from_text("I begin").with_failure(StubFailure::Stall)])
+        .with_rule("break", [Reply::from_failure(StubFailure::BadRequest)])
+        .with_summary("They looked around.")
+        .with_title("Looking around")
 }
 
 /// Formats a turn whose prompt is not in the script.

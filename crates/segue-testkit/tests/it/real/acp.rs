@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use segue_testkit::model::{Call, Failure, Reply, Script};
-use segue_testkit::sandbox::{Cli, Permission, Sandbox};
+use segue_testkit::model::{Reply, Script, ScriptedCall, StubFailure};
+use segue_testkit::sandbox::{AcpPermissionAnswer, Sandbox, SandboxCli};
 
 fn script() -> Script {
     Script::new()
-        .on(
+        .with_rule(
             "greet",
             [
-                Reply::say("I run something.")
-                    .think("What to run?")
-                    .call(Call::shell("touch made-by-tool")),
-                Reply::say("It went well."),
+                Reply::from_text("I run something.")
+                    .with_thoughts("What to run?")
+                    .with_call(ScriptedCall::shell("touch made-by-tool")),
+                Reply::from_text("It went well."),
             ],
         )
-        .on(
+        .with_rule(
             "hang",
-            [Reply::say("I begin and never end.").failing(Failure::Stall)],
+            [Reply::from_text("I begin and never end.").with_failure(StubFailure::Stall)],
         )
-        .on("break", [Reply::fail(Failure::Server)])
+        .with_rule("break", [Reply::from_failure(StubFailure::ServerError)])
 }
 
-fn runs_cancels_and_fails(cli: Cli) {
+fn runs_cancels_and_fails(cli: SandboxCli) {
     let sandbox = Sandbox::new(script());
-    let mut agent = sandbox.acp(cli);
+    let mut agent = sandbox.start_acp(cli);
     let session = agent.new_session();
 
     let greeted = agent.prompt(&session, "greet");
@@ -40,43 +40,46 @@ fn runs_cancels_and_fails(cli: Cli) {
         sandbox.project().join("made-by-tool").exists(),
         "{greeted:#?}"
     );
-    let turns = sandbox.model().turns();
+    let turns = sandbox.model().turn_requests();
     assert_eq!(turns.len(), 2, "{turns:#?}");
     assert_eq!(turns[1].prompts(), ["greet"]);
-    assert_eq!(turns[1].results().len(), 1);
+    assert_eq!(turns[1].tool_results().len(), 1);
 
-    let again = agent.prompt(&session, "and now?");
-    assert!(again.text().contains("You said: and now?"), "{again:#?}");
-    assert_eq!(sandbox.model().turns()[2].prompts(), ["greet", "and now?"]);
-
-    let hung = agent.prompt_then_cancel(&session, "hang", is_text);
-    assert_eq!(hung.stop_reason(), Some("cancelled"), "{hung:#?}");
-    assert!(hung.text().starts_with("I begin"), "{hung:#?}");
-    let after = agent.prompt(&session, "still there?");
-    assert!(
-        after.text().contains("You said: still there?"),
-        "{after:#?}"
+    let second = agent.prompt(&session, "and now?");
+    assert!(second.text().contains("You said: and now?"), "{second:#?}");
+    assert_eq!(
+        sandbox.model().turn_requests()[2].prompts(),
+        ["greet", "and now?"]
     );
 
-    agent.limit(Duration::from_secs(30));
+    let hung = agent.prompt_and_cancel(&session, "hang", is_message_chunk);
+    assert_eq!(hung.stop_reason(), Some("cancelled"), "{hung:#?}");
+    assert!(hung.text().starts_with("I begin"), "{hung:#?}");
+    let next = agent.prompt(&session, "still there?");
+    assert!(next.text().contains("You said: still there?"), "{next:#?}");
+
+    agent.set_timeout(Duration::from_secs(30));
     match cli {
         // opencode repeats a failed request for more than a minute.
-        Cli::Opencode => {}
+        SandboxCli::Opencode => {}
         // codex-acp reports success; only the missing usage shows the failure.
-        Cli::CodexAcp => {
-            let broken = agent.prompt(&session, "break").outcome.unwrap();
+        SandboxCli::CodexAcp => {
+            let broken = agent.prompt(&session, "break").response.unwrap();
             assert_eq!(broken["usage"], Value::Null);
         }
         _ => {
             let broken = agent.prompt(&session, "break");
-            assert!(broken.outcome.is_err(), "{broken:#?}");
+            assert!(broken.response.is_err(), "{broken:#?}");
         }
     }
-    let escapes = sandbox.escapes();
-    assert!(escapes.is_empty() || cli == Cli::Opencode, "{escapes:#?}");
+    let external_requests = sandbox.external_requests();
+    assert!(
+        external_requests.is_empty() || cli == SandboxCli::Opencode,
+        "{external_requests:#?}"
+    );
 }
 
-fn is_text(update: &Value) -> bool {
+fn is_message_chunk(update: &Value) -> bool {
     update["sessionUpdate"] == "agent_message_chunk"
 }
 
@@ -85,7 +88,7 @@ macro_rules! real {
         #[test]
         #[ignore = "runs the real CLIs: cargo xtask test"]
         fn $name() {
-            runs_cancels_and_fails(Cli::$cli);
+            runs_cancels_and_fails(SandboxCli::$cli);
         }
     )*};
 }
@@ -101,45 +104,53 @@ real! {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn codex_app_server_runs_forks_interrupts_and_compacts() {
     let sandbox = Sandbox::new(script());
-    let mut server = sandbox.app_server();
+    let mut server = sandbox.start_app_server();
     let thread = server.start_thread();
 
-    let greeted = server.turn(&thread, "greet");
+    let greeted = server.run_turn(&thread, "greet");
     assert_eq!(greeted.status(), "completed", "{greeted:#?}");
     assert_eq!(greeted.messages(), ["I run something.", "It went well."]);
 
-    let fork = server.fork(&thread).unwrap();
-    let forked = server.turn(&fork, "on the fork");
+    let fork = server.fork_thread(&thread).unwrap();
+    let forked = server.run_turn(&fork, "on the fork");
     assert_eq!(forked.messages(), ["You said: on the fork"]);
-    let seen = sandbox.model().turns().pop().unwrap();
-    assert_eq!(seen.prompts(), ["greet", "on the fork"]);
+    let request = sandbox.model().turn_requests().pop().unwrap();
+    assert_eq!(request.prompts(), ["greet", "on the fork"]);
 
-    let hung = server.turn_then_interrupt(&thread, "hang", |method, _| {
+    let hung = server.run_and_interrupt_turn(&thread, "hang", |method, _| {
         method == "item/agentMessage/delta"
     });
     assert_eq!(hung.status(), "interrupted", "{hung:#?}");
 
-    let compacted = server.compact(&thread);
+    let compacted = server.compact_thread(&thread);
     assert_eq!(compacted.status(), "completed", "{compacted:#?}");
-    let dropped = server.turn(&thread, "to be dropped");
-    server.revert(&thread, dropped.id()).unwrap();
-    server.turn(&thread, "at last");
-    let seen = sandbox.model().turns().pop().unwrap();
-    assert_eq!(seen.prompts(), ["greet", "hang", "at last"]);
-    assert!(seen.contains("Stub summary."), "{:#?}", seen.seen());
-    assert!(!seen.contains("It went well."), "{:#?}", seen.seen());
+    let dropped = server.run_turn(&thread, "to be dropped");
+    server.revert_thread(&thread, dropped.id()).unwrap();
+    server.run_turn(&thread, "at last");
+    let request = sandbox.model().turn_requests().pop().unwrap();
+    assert_eq!(request.prompts(), ["greet", "hang", "at last"]);
+    assert!(
+        request.contains("Stub summary."),
+        "{:#?}",
+        request.transcript()
+    );
+    assert!(
+        !request.contains("It went well."),
+        "{:#?}",
+        request.transcript()
+    );
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_permission_can_be_refused() {
     let sandbox = Sandbox::new(script());
-    let mut agent = sandbox.acp(Cli::ClaudeAcp);
-    agent.answer_permissions(Permission::Reject);
+    let mut agent = sandbox.start_acp(SandboxCli::ClaudeAcp);
+    agent.answer_permissions(AcpPermissionAnswer::Reject);
     let session = agent.new_session();
 
     let greeted = agent.prompt(&session, "greet");
 
-    assert_eq!(greeted.permissions.len(), 1, "{greeted:#?}");
+    assert_eq!(greeted.permission_requests.len(), 1, "{greeted:#?}");
     assert!(!sandbox.project().join("made-by-tool").exists());
 }

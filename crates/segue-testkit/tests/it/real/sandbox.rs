@@ -2,29 +2,29 @@
 
 use std::time::Duration;
 
-use segue_testkit::model::{Script, Side};
-use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+use segue_testkit::model::{Script, SideRequestKind};
+use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn nothing_outlives_it_not_even_what_left_its_group() {
+fn no_process_outlives_the_sandbox_even_in_another_group() {
     let sandbox = Sandbox::new(Script::new());
-    let mut command = sandbox.program("/bin/sh");
+    let mut command = sandbox.program_command("/bin/sh");
     // Processes that are still in the group when the shell ends are killed, so the shell first waits for `setsid`.
-    let leave = r#"setsid sh -c 'touch "$TMPDIR/left"; exec sleep 300' &
+    let shell_script = r#"setsid sh -c 'touch "$TMPDIR/left"; exec sleep 300' &
         until test -e "$TMPDIR/left"; do sleep 0.05; done; echo started"#;
-    command.args(["-c", leave]);
+    command.args(["-c", shell_script]);
 
-    let ran = Ran::of(command, Duration::from_secs(30));
+    let outcome = CommandOutcome::run(command, Duration::from_secs(30));
 
-    assert_eq!(ran.stdout, "started\n");
+    assert_eq!(outcome.stdout, "started\n");
     assert_eq!(sandbox.processes().len(), 1, "{:?}", sandbox.processes());
     let sleeper = sandbox.processes().remove(0);
-    let number = sleeper.split(':').next().unwrap();
-    let process = std::path::PathBuf::from(format!("/proc/{number}/cmdline"));
+    let pid = sleeper.split(':').next().unwrap();
+    let command_line = std::path::PathBuf::from(format!("/proc/{pid}/cmdline"));
     drop(sandbox);
-    let gone = || std::fs::read(&process).unwrap_or_default().is_empty();
-    assert!((0..100).any(|_| gone() || {
+    let has_ended = || std::fs::read(&command_line).unwrap_or_default().is_empty();
+    assert!((0..100).any(|_| has_ended() || {
         std::thread::sleep(Duration::from_millis(20));
         false
     }));
@@ -32,27 +32,30 @@ fn nothing_outlives_it_not_even_what_left_its_group() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn whoever_takes_too_long_is_killed() {
+fn a_command_that_exceeds_its_limit_is_killed() {
     let sandbox = Sandbox::new(Script::new());
-    let mut command = sandbox.program("/bin/sh");
+    let mut command = sandbox.program_command("/bin/sh");
     command.args(["-c", "echo begun; sleep 300"]);
 
-    let ran = Ran::of(command, Duration::from_millis(300));
+    let outcome = CommandOutcome::run(command, Duration::from_millis(300));
 
-    assert!(ran.timed_out);
-    assert_eq!((ran.code, ran.stdout.as_str()), (None, "begun\n"));
+    assert!(outcome.timed_out);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (None, "begun\n"));
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn nothing_of_the_developers_is_in_it() {
+fn the_sandbox_contains_no_settings_of_the_developer() {
     let sandbox = Sandbox::new(Script::new());
-    let ran = Ran::of(sandbox.program("/usr/bin/env"), Duration::from_secs(30));
-    let inside = sandbox.path().display().to_string();
+    let outcome = CommandOutcome::run(
+        sandbox.program_command("/usr/bin/env"),
+        Duration::from_secs(30),
+    );
+    let sandbox_path = sandbox.path().display().to_string();
     let home = std::env::var("HOME").unwrap();
-    let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert!(lines.contains(&format!("HOME={inside}/home").as_str()));
-    assert!(lines.contains(&format!("PATH={inside}/bin").as_str()));
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert!(lines.contains(&format!("HOME={sandbox_path}/home").as_str()));
+    assert!(lines.contains(&format!("PATH={sandbox_path}/bin").as_str()));
     // Exceptions: the library path of the test tools, and the compile cache in the directory of the CLIs.
     let allowed = ["LD_LIBRARY_PATH=", "NODE_COMPILE_CACHE="];
     let leaks =
@@ -63,31 +66,38 @@ fn nothing_of_the_developers_is_in_it() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_gemini_asks_on_the_side_is_answered() {
-    let sandbox = Sandbox::new(Script::new().title("What it was about"));
-    let hello = sandbox.run(Cli::Gemini, ["-m", "auto", "hello"]);
+fn side_requests_of_gemini_are_answered() {
+    let sandbox = Sandbox::new(Script::new().with_title("What it was about"));
+    let hello = sandbox.run(SandboxCli::Gemini, ["-m", "auto", "hello"]);
     assert_eq!(hello.stdout, "You said: hello\n", "{hello:#?}");
-    let list = sandbox.run(Cli::Gemini, ["--list-sessions"]);
+    let list = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
     assert!(list.stdout.contains("What it was about"), "{list:#?}");
-    let sides: Vec<Side> = sandbox
+    let side_requests: Vec<SideRequestKind> = sandbox
         .model()
         .requests()
         .iter()
-        .filter_map(|request| request.side)
+        .filter_map(|request| request.side_request)
         .collect();
-    assert_eq!(sides, [Side::Object, Side::Title]);
-    assert_eq!(sandbox.model().turns().len(), 1);
+    assert_eq!(
+        side_requests,
+        [SideRequestKind::Object, SideRequestKind::Title]
+    );
+    assert_eq!(sandbox.model().turn_requests().len(), 1);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn claude_sums_up_what_the_script_says() {
-    let sandbox = Sandbox::new(Script::new().summary("It was about nothing."));
+fn claude_compacts_with_the_summary_of_the_script() {
+    let sandbox = Sandbox::new(Script::new().with_summary("It was about nothing."));
     for prompt in ["hello", "/compact", "and now"] {
-        let ran = sandbox.run(Cli::Claude, ["-p", "--continue", prompt]);
-        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let outcome = sandbox.run(SandboxCli::Claude, ["-p", "--continue", prompt]);
+        assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     }
-    let last = sandbox.model().turns().pop().unwrap();
+    let last = sandbox.model().turn_requests().pop().unwrap();
     assert_eq!(last.prompts(), ["and now"]);
-    assert!(last.contains("It was about nothing."), "{:#?}", last.seen());
+    assert!(
+        last.contains("It was about nothing."),
+        "{:#?}",
+        last.transcript()
+    );
 }

@@ -5,65 +5,65 @@ use std::fs;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{Agent, Home, Kept, refresh};
-use crate::world;
+use super::{SessionFileAgent, NativeSessionSet, NativeSessionFile, refresh_index};
+use crate::new_test_home;
 
 #[test]
-fn the_index_tells_about_itself() {
-    let world = world();
-    let path = world.home().join("catalog.db");
-    assert_snapshot!(world.segue(["index", "path"]), @"
+fn index_commands_report_the_path_and_the_counts() {
+    let home = new_test_home();
+    let path = home.segue_home().join("catalog.db");
+    assert_snapshot!(home.run_segue(["index", "path"]), @"
     [WORLD]/home/catalog.db
     --- exit 0
     ");
-    assert_snapshot!(world.segue(["index", "status"]), @"
+    assert_snapshot!(home.run_segue(["index", "status"]), @"
     there is no index yet; `segue index refresh` builds it
     --- exit 0
     ");
     assert_eq!(
-        world.json(["index", "status", "--json"]),
+        home.run_segue_json(["index", "status", "--json"]),
         json!({"path": path, "sessions": null})
     );
     assert!(!path.exists(), "telling about it makes none");
-    let mut home = Home::write(&world, 3);
-    let work = refresh(&world);
+    let mut natives = NativeSessionSet::write(&home, 3);
+    let stats = refresh_index(&home);
     assert_eq!(
-        (&work["places"], &work["read"], &work["gone"]),
+        (&stats["places"], &stats["read"], &stats["gone"]),
         (&json!(3), &json!(3), &json!(0))
     );
-    let size = |kept: &Kept| fs::metadata(&kept.path).unwrap().len();
-    let bytes: u64 = home.sessions.iter().map(size).sum();
-    assert_eq!(work["bytes_read"], bytes);
+    let size = |session_file: &NativeSessionFile| fs::metadata(&session_file.path).unwrap().len();
+    let bytes: u64 = natives.sessions.iter().map(size).sum();
+    assert_eq!(stats["bytes_read"], bytes);
     // Four rows at least for each session: its place, itself, its turns and their words.
-    assert!(work["rows_written"].as_u64() >= Some(12), "{work}");
-    assert_snapshot!(world.segue(["index", "refresh"]), @"
+    assert!(stats["rows_written"].as_u64() >= Some(12), "{stats}");
+    assert_snapshot!(home.run_segue(["index", "refresh"]), @"
     nothing has changed in 3 session file(s)
     --- exit 0
     ");
     // What is appended costs what is appended, and the turn before it.
-    let kept = &mut home.sessions[2];
-    let (before, turn) = (size(kept), kept.whole().len() as u64 / 3);
-    kept.add();
-    let work = refresh(&world);
-    assert_eq!(work["read"], 1, "{work}");
-    let read = work["bytes_read"].as_u64().unwrap();
+    let session_file = &mut natives.sessions[2];
+    let (before, turn) = (size(session_file), session_file.full_text().len() as u64 / 3);
+    session_file.append_turn();
+    let stats = refresh_index(&home);
+    assert_eq!(stats["read"], 1, "{stats}");
+    let read = stats["bytes_read"].as_u64().unwrap();
     assert!(
         (1..before).contains(&read) && read < 3 * turn,
         "{read} of {before}"
     );
-    fs::remove_file(&home.sessions[0].path).unwrap();
-    let work = refresh(&world);
+    fs::remove_file(&natives.sessions[0].path).unwrap();
+    let stats = refresh_index(&home);
     assert_eq!(
-        (&work["places"], &work["read"], &work["gone"]),
+        (&stats["places"], &stats["read"], &stats["gone"]),
         (&json!(2), &json!(0), &json!(1))
     );
-    let status = world.json(["index", "status", "--json"]);
+    let status = home.run_segue_json(["index", "status", "--json"]);
     assert_eq!(
         (&status["sessions"], &status["gone"], &status["unreadable"]),
         (&json!(2), &json!(1), &json!(0))
     );
     assert!(status["bytes"].as_u64() > Some(0), "{status}");
-    let status = world.segue(["index", "status"]);
+    let status = home.run_segue(["index", "status"]);
     assert!(
         status.stdout.starts_with("[WORLD]/home/catalog.db ("),
         "{status}"
@@ -74,47 +74,47 @@ fn the_index_tells_about_itself() {
             .ends_with("\n2 native session(s), 1 more that are not there any more\n"),
         "{status}"
     );
-    let rebuilt = world.json(["index", "rebuild", "--json"]);
+    let rebuilt = home.run_segue_json(["index", "rebuild", "--json"]);
     assert_eq!(
         (&rebuilt["places"], &rebuilt["read"], &rebuilt["gone"]),
         (&json!(2), &json!(2), &json!(0))
     );
     // What is gone from its agent's home is gone with the index.
-    assert_eq!(world.json(["index", "status", "--json"])["gone"], 0);
-    let rebuilt = world.segue(["index", "rebuild"]);
+    assert_eq!(home.run_segue_json(["index", "status", "--json"])["gone"], 0);
+    let rebuilt = home.run_segue(["index", "rebuild"]);
     assert!(
         rebuilt.stdout.starts_with("read 2 of 2 session file(s), "),
         "{rebuilt}"
     );
-    assert_eq!(world.segue(["index"]).code, Some(2));
+    assert_eq!(home.run_segue(["index"]).code, Some(2));
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
-    let world = world();
-    let home = Home::write(&world, 2);
-    let _ = refresh(&world);
+fn an_unreadable_source_is_reported() {
+    let home = new_test_home();
+    let natives = NativeSessionSet::write(&home, 2);
+    let _ = refresh_index(&home);
     // A directory where a session was: it is there, and can't be read.
-    let chats = world.path().join(".gemini");
+    let chats = home.path().join(".gemini");
     fs::create_dir_all(&chats).unwrap();
     fs::write(chats.join("tmp"), "").unwrap();
-    let work = refresh(&world);
-    assert_eq!(work["unreadable"][0]["provider"], "gemini", "{work}");
-    assert_eq!((&work["places"], &work["gone"]), (&json!(2), &json!(0)));
-    let list = world.segue(["session", "list", "--all"]);
+    let stats = refresh_index(&home);
+    assert_eq!(stats["unreadable"][0]["provider"], "gemini", "{stats}");
+    assert_eq!((&stats["places"], &stats["gone"]), (&json!(2), &json!(0)));
+    let list = home.run_segue(["session", "list", "--all"]);
     assert!(
         list.stderr
             .starts_with("segue: some of gemini's sessions are missing here: "),
         "{list}"
     );
     assert_eq!(
-        world
-            .segue(["session", "list", "--all", "-p", "claude"])
+        home
+            .run_segue(["session", "list", "--all", "-p", "claude"])
             .stderr,
         ""
     );
-    let search = world.segue(["session", "search", "w0x1"]);
-    assert!(search.stdout.contains(&home.sessions[0].id), "{search}");
+    let search = home.run_segue(["session", "search", "w0x1"]);
+    assert!(search.stdout.contains(&natives.sessions[0].id), "{search}");
     assert_eq!(
         search.stderr,
         "segue: 1 session file(s) could not be read; `segue session list` tells which\n"
@@ -122,52 +122,52 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn a_session_whose_file_is_spoilt_stays_listed_and_that_is_told() {
-    for (spoilt, why) in [
+fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
+    for (content, reason) in [
         (&[][..], "it is empty"),
         (
             &[0x9f, 0x07, 0xff, b'\n', 0x80],
             "there is no conversation in it",
         ),
     ] {
-        let world = world();
-        let kept = &Home::write(&world, 1).sessions[0];
-        let _ = refresh(&world);
-        fs::write(&kept.path, spoilt).unwrap();
-        let young = world.segue(["session", "list", "--all"]);
-        assert_eq!(young.stdout.lines().count(), 2, "{young}");
-        assert_eq!(young.stderr, "", "it may be in the middle of being written");
-        let file = fs::File::options().write(true).open(&kept.path).unwrap();
+        let home = new_test_home();
+        let session_file = &NativeSessionSet::write(&home, 1).sessions[0];
+        let _ = refresh_index(&home);
+        fs::write(&session_file.path, content).unwrap();
+        let recent_list = home.run_segue(["session", "list", "--all"]);
+        assert_eq!(recent_list.stdout.lines().count(), 2, "{recent_list}");
+        assert_eq!(recent_list.stderr, "", "it may be in the middle of being written");
+        let file = fs::File::options().write(true).open(&session_file.path).unwrap();
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
         file.set_modified(long_ago).unwrap();
         // Told when it is come across, and as long as it is so.
         for _ in 0..2 {
-            let list = world.segue(["session", "list", "--all"]);
+            let list = home.run_segue(["session", "list", "--all"]);
             assert_eq!(list.stdout.lines().count(), 2, "{list}");
             assert!(
                 list.stderr
-                    .ends_with(&format!(" is not a session: {why}\n")),
+                    .ends_with(&format!(" is not a session: {reason}\n")),
                 "{list}"
             );
             assert_eq!(list.stderr.lines().count(), 1, "{list}");
         }
-        assert_eq!(world.json(["index", "status", "--json"])["unreadable"], 1);
-        let status = world.segue(["index", "status"]).stdout;
+        assert_eq!(home.run_segue_json(["index", "status", "--json"])["unreadable"], 1);
+        let status = home.run_segue(["index", "status"]).stdout;
         assert!(
             status.contains("\n1 file(s) could not be read:\n"),
             "{status}"
         );
-        assert!(status.ends_with(&format!(": {why}\n")), "{status}");
-        let named = format!("claude:{}", kept.id);
+        assert!(status.ends_with(&format!(": {reason}\n")), "{status}");
+        let session_ref = format!("claude:{}", session_file.id);
         for (command, name) in [
             ("show", "latest"),
             ("info", "latest"),
             ("show", "1"),
             ("info", "1"),
-            ("show", &kept.id),
-            ("info", &named),
+            ("show", &session_file.id),
+            ("info", &session_ref),
         ] {
-            let failed = world.segue(["session", command, name]);
+            let failed = home.run_segue(["session", command, name]);
             assert_eq!(
                 (failed.stdout.as_str(), failed.code),
                 ("", Some(1)),
@@ -179,28 +179,28 @@ fn a_session_whose_file_is_spoilt_stays_listed_and_that_is_told() {
 }
 
 #[test]
-fn a_list_without_a_refresh_is_as_the_index_has_it() {
-    let world = world();
-    let mut home = Home::write(&world, 2);
+fn a_list_without_a_refresh_shows_the_indexed_state() {
+    let home = new_test_home();
+    let mut natives = NativeSessionSet::write(&home, 2);
     let list = |more: &[&str]| {
-        let list = world.json([&["session", "list", "--all", "--json"], more].concat());
+        let list = home.run_segue_json([&["session", "list", "--all", "--json"], more].concat());
         let row = |row: &Value| (row["native_session_id"].clone(), row["turns"].clone());
         list.as_array().unwrap().iter().map(row).collect::<Vec<_>>()
     };
     // Without an index there is nothing but the files, and none is made.
     assert_eq!(list(&["--no-refresh"]).len(), 2);
-    assert!(!world.home().join("catalog.db").exists());
+    assert!(!home.segue_home().join("catalog.db").exists());
     let before = list(&[]);
-    Kept::new(&world, Agent::Codex, 5, &world.project()).add();
-    home.sessions[0].add();
-    fs::remove_file(&home.sessions[1].path).unwrap();
+    NativeSessionFile::new(&home, SessionFileAgent::Codex, 5, &home.project()).append_turn();
+    natives.sessions[0].append_turn();
+    fs::remove_file(&natives.sessions[1].path).unwrap();
     assert_eq!(list(&["--no-refresh"]), before);
-    let search = world.segue(["session", "search", "--no-refresh", "w5x1"]);
+    let search = home.run_segue(["session", "search", "--no-refresh", "w5x1"]);
     assert!(search.stderr.starts_with("nothing was found"), "{search}");
     let after = list(&[]);
     let turns = |number: usize| {
         let id = format!("0b5e4c3a-1111-4222-8333-{number:012}");
-        let row = after.iter().find(|(of, _)| *of == id);
+        let row = after.iter().find(|(native_id, _)| *native_id == id);
         row.map(|(_, turns)| turns.as_u64().unwrap())
     };
     assert_eq!([turns(0), turns(1), turns(5)], [Some(2), None, Some(1)]);

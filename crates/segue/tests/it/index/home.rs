@@ -6,20 +6,20 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
 /// Who writes a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Agent {
+pub(crate) enum SessionFileAgent {
     Claude,
     Codex,
 }
 
 /// A session in the home of its agent.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    pub(crate) agent: Agent,
+pub(crate) struct NativeSessionFile {
+    pub(crate) agent: SessionFileAgent,
     pub(crate) number: usize,
     pub(crate) id: String,
     pub(crate) path: PathBuf,
@@ -29,22 +29,22 @@ pub(crate) struct Kept {
 }
 
 /// Some sessions, every other one of them Codex's.
-pub(crate) struct Home {
-    pub(crate) sessions: Vec<Kept>,
+pub(crate) struct NativeSessionSet {
+    pub(crate) sessions: Vec<NativeSessionFile>,
 }
 
-impl Home {
+impl NativeSessionSet {
     /// Writes so many sessions, with one to four turns each.
-    pub(crate) fn write(world: &World, sessions: usize) -> Self {
+    pub(crate) fn write(home: &TestHome, sessions: usize) -> Self {
         let sessions = (0..sessions).map(|number| {
             let agent = if number % 2 == 0 {
-                Agent::Claude
+                SessionFileAgent::Claude
             } else {
-                Agent::Codex
+                SessionFileAgent::Codex
             };
-            let mut kept = Kept::new(world, agent, number, &world.project());
-            (0..=number % 4).for_each(|_| kept.add());
-            kept
+            let mut session_file = NativeSessionFile::new(home, agent, number, &home.project());
+            (0..=number % 4).for_each(|_| session_file.append_turn());
+            session_file
         });
         Self {
             sessions: sessions.collect(),
@@ -52,26 +52,26 @@ impl Home {
     }
 
     /// How many turns there are in all.
-    pub(crate) fn turns(&self) -> usize {
-        self.sessions.iter().map(|kept| kept.turns).sum()
+    pub(crate) fn count_turns(&self) -> usize {
+        self.sessions.iter().map(|session_file| session_file.turns).sum()
     }
 }
 
-fn begin() -> Timestamp {
+fn first_timestamp() -> Timestamp {
     "2026-01-02T03:04:00Z".parse().unwrap()
 }
 
-fn line(text: &mut String, record: &Value) {
+fn push_line(text: &mut String, record: &Value) {
     writeln!(text, "{record}").unwrap();
 }
 
-impl Kept {
+impl NativeSessionFile {
     /// A session that is not written yet.
-    pub(crate) fn new(world: &World, agent: Agent, number: usize, cwd: &Path) -> Self {
+    pub(crate) fn new(home: &TestHome, agent: SessionFileAgent, number: usize, cwd: &Path) -> Self {
         let id = format!("0b5e4c3a-1111-4222-8333-{number:012}");
         let path = match agent {
-            Agent::Claude => format!(".claude/projects/-p{}/{id}.jsonl", number % 7),
-            Agent::Codex => format!(
+            SessionFileAgent::Claude => format!(".claude/projects/-p{}/{id}.jsonl", number % 7),
+            SessionFileAgent::Codex => format!(
                 ".codex/sessions/2026/01/{:02}/rollout-2026-01-02T03-04-00-{id}.jsonl",
                 number % 28 + 1
             ),
@@ -80,15 +80,15 @@ impl Kept {
             agent,
             number,
             id,
-            path: world.path().join(path),
+            path: home.path().join(path),
             cwd: cwd.display().to_string(),
             turns: 0,
         }
     }
 
     /// Adds a turn to its file.
-    pub(crate) fn add(&mut self) {
-        let text = self.next();
+    pub(crate) fn append_turn(&mut self) {
+        let text = self.next_turn_lines();
         fs::create_dir_all(self.path.parent().unwrap()).unwrap();
         let file = OpenOptions::new()
             .create(true)
@@ -98,31 +98,31 @@ impl Kept {
     }
 
     /// The lines of the next turn, with what stands before the first one.
-    pub(crate) fn next(&mut self) -> String {
+    pub(crate) fn next_turn_lines(&mut self) -> String {
         self.turns += 1;
-        self.lines(self.turns)
+        self.turn_lines(self.turns)
     }
 
     /// All that is in the file.
-    pub(crate) fn whole(&self) -> String {
-        (1..=self.turns).map(|turn| self.lines(turn)).collect()
+    pub(crate) fn full_text(&self) -> String {
+        (1..=self.turns).map(|turn| self.turn_lines(turn)).collect()
     }
 
-    fn lines(&self, turn: usize) -> String {
+    fn turn_lines(&self, turn: usize) -> String {
         match self.agent {
-            Agent::Claude => self.claude(turn),
-            Agent::Codex => self.codex(turn),
+            SessionFileAgent::Claude => self.render_claude_turn(turn),
+            SessionFileAgent::Codex => self.render_codex_turn(turn),
         }
     }
 
-    fn time(&self, turn: usize, step: i64) -> String {
+    fn format_time(&self, turn: usize, step: i64) -> String {
         let seconds = i64::try_from(self.number * 600 + turn * 10).unwrap() + step;
-        let at = begin() + SignedDuration::from_secs(seconds);
+        let at = first_timestamp() + SignedDuration::from_secs(seconds);
         at.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
     }
 
     /// What is said in a turn: asked, output of a tool, answered.
-    fn said(&self, turn: usize) -> [String; 3] {
+    fn turn_texts(&self, turn: usize) -> [String; 3] {
         let n = self.number;
         [
             format!("asked w{n}x{turn} about everything"),
@@ -131,8 +131,8 @@ impl Kept {
         ]
     }
 
-    fn claude(&self, turn: usize) -> String {
-        let [prompt, output, answer] = self.said(turn);
+    fn render_claude_turn(&self, turn: usize) -> String {
+        let [prompt, output, answer] = self.turn_texts(turn);
         let (n, call) = (self.number, format!("t{turn}"));
         let uuid = |step: i64| match (turn, step) {
             (1, -1) => Value::Null,
@@ -164,23 +164,23 @@ impl Kept {
         ];
         let mut text = String::new();
         for (step, (kind, message)) in (0..).zip(messages) {
-            line(
+            push_line(
                 &mut text,
                 &json!({"parentUuid": uuid(step - 1), "isSidechain": false, "cwd": self.cwd, "sessionId": self.id,
                     "version": "2.1.325", "gitBranch": "main", "type": kind, "message": message, "uuid": uuid(step),
-                    "timestamp": self.time(turn, step)}),
+                    "timestamp": self.format_time(turn, step)}),
             );
         }
         text
     }
 
-    fn codex(&self, turn: usize) -> String {
-        let [prompt, output, answer] = self.said(turn);
+    fn render_codex_turn(&self, turn: usize) -> String {
+        let [prompt, output, answer] = self.turn_texts(turn);
         let mut text = String::new();
         let mut step = 0;
         let mut record = |kind: &str, payload: Value| {
-            let at = self.time(turn, step);
-            line(
+            let at = self.format_time(turn, step);
+            push_line(
                 &mut text,
                 &json!({"timestamp": at, "type": kind, "payload": payload}),
             );
@@ -189,17 +189,17 @@ impl Kept {
         if turn == 1 {
             record(
                 "session_meta",
-                json!({"id": self.id, "timestamp": self.time(1, 0), "cwd": self.cwd, "originator": "codex_exec",
+                json!({"id": self.id, "timestamp": self.format_time(1, 0), "cwd": self.cwd, "originator": "codex_exec",
                     "cli_version": "0.166.0", "source": "exec", "model_provider": "stub", "git": {"branch": "main"}}),
             );
         }
-        let said = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
+        let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
         let call = format!("c{turn}");
         record(
             "event_msg",
             json!({"type": "task_started", "turn_id": turn.to_string()}),
         );
-        record("response_item", said("user", "input_text", &prompt));
+        record("response_item", message("user", "input_text", &prompt));
         record(
             "event_msg",
             json!({"type": "user_message", "message": prompt}),
@@ -213,7 +213,7 @@ impl Kept {
             "response_item",
             json!({"type": "function_call_output", "call_id": call, "output": output}),
         );
-        record("response_item", said("assistant", "output_text", &answer));
+        record("response_item", message("assistant", "output_text", &answer));
         record(
             "event_msg",
             json!({"type": "task_complete", "turn_id": turn.to_string(), "last_agent_message": answer}),

@@ -7,33 +7,33 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
-use super::{Dice, Home, assert_as_if_built_anew, picture, setting};
-use crate::world;
+use super::{IndexTestRng, NativeSessionSet, assert_equals_rebuilt_index, index_contents, read_env_number};
+use crate::new_test_home;
 
-const SESSIONS: usize = 60;
+const SESSION_COUNT: usize = 60;
 
-fn remove_index(world: &World) {
+fn remove_index(home: &TestHome) {
     for name in ["catalog.db", "catalog.db-wal", "catalog.db-shm"] {
-        let _ = fs::remove_file(world.home().join(name));
+        let _ = fs::remove_file(home.segue_home().join(name));
     }
 }
 
 /// Starts a refresh and kills it after a while; whether it was still at work.
-fn attack(world: &World, after: Duration) -> bool {
-    let mut command = world.command(["index", "refresh"]);
+fn kill_refresh_after(home: &TestHome, delay: Duration) -> bool {
+    let mut command = home.segue_command(["index", "refresh"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    std::thread::sleep(after);
+    std::thread::sleep(delay);
     // It may have ended by itself just now.
     let _ = child.kill();
     child.wait().unwrap().code().is_none()
 }
 
 /// Both answer, whatever the kill left: a list with every session there is, a search with some of the turns.
-fn check(world: &World) {
-    let list = world.segue([
+fn assert_list_and_search_answer(home: &TestHome) {
+    let list = home.run_segue([
         "session",
         "list",
         "--all",
@@ -44,9 +44,9 @@ fn check(world: &World) {
     ]);
     assert_eq!(list.code, Some(0), "{list}");
     let rows: serde_json::Value = serde_json::from_str(&list.raw_stdout).unwrap();
-    assert_eq!(rows.as_array().unwrap().len(), SESSIONS + 1, "{list}");
+    assert_eq!(rows.as_array().unwrap().len(), SESSION_COUNT + 1, "{list}");
     assert_eq!(list.stderr, "", "{list}");
-    let search = world.segue(["session", "search", "--no-refresh", "--json", "asked"]);
+    let search = home.run_segue(["session", "search", "--no-refresh", "--json", "asked"]);
     match search.code {
         Some(0) => assert!(search.stdout.starts_with('['), "{search}"),
         // Killed before there was an index.
@@ -55,39 +55,39 @@ fn check(world: &World) {
 }
 
 #[test]
-fn a_killed_refresh_loses_nothing() {
-    let world = world();
-    let mut home = Home::write(&world, SESSIONS);
-    let _ = world.json(["chat", "--json", "asked by nobody"]);
-    let kills = setting("SEGUE_INDEX_KILLS", 40);
-    let seed = setting("SEGUE_SEED", 7);
-    let mut dice = Dice(seed);
+fn a_killed_refresh_loses_no_session() {
+    let home = new_test_home();
+    let mut natives = NativeSessionSet::write(&home, SESSION_COUNT);
+    let _ = home.run_segue_json(["chat", "--json", "asked by nobody"]);
+    let kills = read_env_number("SEGUE_INDEX_KILLS", 40);
+    let seed = read_env_number("SEGUE_SEED", 7);
+    let mut rng = IndexTestRng(seed);
     // How long a cold build takes here tells when to kill.
-    let since = Instant::now();
-    let _ = super::refresh(&world);
-    let cold = u64::try_from(since.elapsed().as_micros()).unwrap();
-    let mut hit = [0, 0];
+    let start = Instant::now();
+    let _ = super::refresh_index(&home);
+    let cold_micros = u64::try_from(start.elapsed().as_micros()).unwrap();
+    let mut effective_kills = [0, 0];
     for n in 0..kills {
-        let anew = n % 3 == 0;
-        if anew {
-            remove_index(&world);
+        let without_index = n % 3 == 0;
+        if without_index {
+            remove_index(&home);
         }
         for _ in 0..3 {
-            let which = usize::try_from(dice.below(SESSIONS as u64)).unwrap();
-            home.sessions[which].add();
+            let session_index = usize::try_from(rng.next_below(SESSION_COUNT as u64)).unwrap();
+            natives.sessions[session_index].append_turn();
         }
-        let after = Duration::from_micros(dice.below(cold));
-        hit[usize::from(anew)] += u64::from(attack(&world, after));
-        check(&world);
+        let delay = Duration::from_micros(rng.next_below(cold_micros));
+        effective_kills[usize::from(without_index)] += u64::from(kill_refresh_after(&home, delay));
+        assert_list_and_search_answer(&home);
         if n % 10 == 9 {
-            let found = picture(&world)["prompts"].as_array().unwrap().len();
-            assert_eq!(found, home.turns() + 1, "after {n} kills, seed {seed}");
+            let found = index_contents(&home)["prompts"].as_array().unwrap().len();
+            assert_eq!(found, natives.count_turns() + 1, "after {n} kills, seed {seed}");
         }
     }
-    let [grown, anew] = hit;
-    crate::say(&format!(
-        "{kills} kills of a refresh, seed {seed}: {anew} while the index was made, {grown} while it grew, the others too late\n"
+    let [while_growing, while_building] = effective_kills;
+    crate::print_to_stderr(&format!(
+        "{kills} kills of a refresh, seed {seed}: {while_building} while the index was made, {while_growing} while it grew, the others too late\n"
     ));
-    assert!(anew > 0 && grown > 0, "{hit:?}");
-    assert_as_if_built_anew(&world);
+    assert!(while_building > 0 && while_growing > 0, "{effective_kills:?}");
+    assert_equals_rebuilt_index(&home);
 }

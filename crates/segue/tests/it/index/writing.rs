@@ -7,127 +7,127 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use segue_testkit::World;
+use segue_testkit::TestHome;
 use serde_json::Value;
 
-use super::{Agent, Dice, Kept, assert_as_if_built_anew, picture, setting};
-use crate::world;
+use super::{SessionFileAgent, IndexTestRng, NativeSessionFile, assert_equals_rebuilt_index, index_contents, read_env_number};
+use crate::new_test_home;
 
-const SESSIONS: usize = 8;
+const SESSION_COUNT: usize = 8;
 
 /// Writes a text in pieces that end anywhere, also within a character.
-fn in_pieces(file: &mut File, text: &str, dice: &mut Dice) {
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        let end = rest
+fn write_in_chunks(file: &mut File, text: &str, rng: &mut IndexTestRng) {
+    let mut remaining = text.as_bytes();
+    while !remaining.is_empty() {
+        let end = remaining
             .len()
-            .min(usize::try_from(dice.below(400)).unwrap() + 1);
-        let (piece, after) = rest.split_at(end);
-        file.write_all(piece).unwrap();
-        rest = after;
-        std::thread::sleep(Duration::from_micros(dice.below(1500)));
+            .min(usize::try_from(rng.next_below(400)).unwrap() + 1);
+        let (chunk, tail) = remaining.split_at(end);
+        file.write_all(chunk).unwrap();
+        remaining = tail;
+        std::thread::sleep(Duration::from_micros(rng.next_below(1500)));
     }
 }
 
 /// Writes turns of a session as long as somebody looks; every now and then all of it anew, in place or beside it.
-fn write(mut kept: Kept, seed: u64, to_come: &AtomicUsize) -> Kept {
-    let mut dice = Dice(seed);
-    while to_come.load(Ordering::Relaxed) > 0 || kept.turns < 8 {
-        match (kept.turns % 6, kept.number % 4) {
+fn write_turns(mut session_file: NativeSessionFile, seed: u64, remaining_commands: &AtomicUsize) -> NativeSessionFile {
+    let mut rng = IndexTestRng(seed);
+    while remaining_commands.load(Ordering::Relaxed) > 0 || session_file.turns < 8 {
+        match (session_file.turns % 6, session_file.number % 4) {
             (5, 0) => {
-                let mut file = File::create(&kept.path).unwrap();
-                in_pieces(&mut file, &kept.whole(), &mut dice);
+                let mut file = File::create(&session_file.path).unwrap();
+                write_in_chunks(&mut file, &session_file.full_text(), &mut rng);
             }
             (5, 1) => {
-                let beside = kept.path.with_extension("new");
-                fs::write(&beside, kept.whole()).unwrap();
-                fs::rename(beside, &kept.path).unwrap();
+                let new_path = session_file.path.with_extension("new");
+                fs::write(&new_path, session_file.full_text()).unwrap();
+                fs::rename(new_path, &session_file.path).unwrap();
             }
             _ => {}
         }
-        let text = kept.next();
-        let mut file = OpenOptions::new().append(true).open(&kept.path).unwrap();
-        in_pieces(&mut file, &text, &mut dice);
-        std::thread::sleep(Duration::from_millis(dice.below(150)));
+        let text = session_file.next_turn_lines();
+        let mut file = OpenOptions::new().append(true).open(&session_file.path).unwrap();
+        write_in_chunks(&mut file, &text, &mut rng);
+        std::thread::sleep(Duration::from_millis(rng.next_below(150)));
     }
-    kept
+    session_file
 }
 
 /// Whoever stops looking, also because something was wrong, lets the writers stop.
-struct Looking<'a>(&'a AtomicUsize);
+struct StopWritersGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Looking<'_> {
+impl Drop for StopWritersGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
 /// Looks again and again. Nothing fails, and what is cut off for a moment is still the session it was.
-fn look(world: &World, to_come: &AtomicUsize) {
-    let _looking = Looking(to_come);
-    let next = || {
-        let take = |left: usize| left.checked_sub(1);
-        to_come.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+fn run_reader_commands(home: &TestHome, remaining_commands: &AtomicUsize) {
+    let _guard = StopWritersGuard(remaining_commands);
+    let take_next = || {
+        let decrement = |count: usize| count.checked_sub(1);
+        remaining_commands.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement)
     };
-    while let Ok(left) = next() {
-        let args: &[&str] = match left % 3 {
+    while let Ok(number) = take_next() {
+        let args: &[&str] = match number % 3 {
             0 => &["index", "refresh", "--json"],
             1 => &["session", "list", "--all", "--json", "--limit", "0"],
             _ => &["session", "search", "--json", "--limit", "0", "asked"],
         };
-        let output = world.segue(args);
+        let output = home.run_segue(args);
         assert_eq!(output.code, Some(0), "{args:?}: {output}");
         assert_eq!(output.stderr, "", "{args:?}: {output}");
         if args[1] == "list" {
-            let told: Value = serde_json::from_str(&output.raw_stdout).unwrap();
-            assert_eq!(told.as_array().unwrap().len(), SESSIONS, "{output}");
+            let rows: Value = serde_json::from_str(&output.raw_stdout).unwrap();
+            assert_eq!(rows.as_array().unwrap().len(), SESSION_COUNT, "{output}");
         }
     }
 }
 
 #[test]
-fn what_is_being_written_is_read_again_until_it_is_all_there() {
-    let world = world();
-    let seed = setting("SEGUE_SEED", 7);
-    let looks = usize::try_from(setting("SEGUE_INDEX_LOOKS", 40)).unwrap();
-    let sessions = (0..SESSIONS).map(|number| {
+fn sessions_written_during_refreshes_are_indexed_completely() {
+    let home = new_test_home();
+    let seed = read_env_number("SEGUE_SEED", 7);
+    let command_count = usize::try_from(read_env_number("SEGUE_INDEX_LOOKS", 40)).unwrap();
+    let sessions = (0..SESSION_COUNT).map(|number| {
         let agent = if number % 2 == 0 {
-            Agent::Claude
+            SessionFileAgent::Claude
         } else {
-            Agent::Codex
+            SessionFileAgent::Codex
         };
-        let mut kept = Kept::new(&world, agent, number, &world.project());
-        kept.add();
-        kept
+        let mut session_file = NativeSessionFile::new(&home, agent, number, &home.project());
+        session_file.append_turn();
+        session_file
     });
-    let sessions: Vec<Kept> = sessions.collect();
-    let _ = super::refresh(&world);
-    let to_come = AtomicUsize::new(looks);
-    let written: Vec<Kept> = std::thread::scope(|scope| {
-        let to_come = &to_come;
+    let sessions: Vec<NativeSessionFile> = sessions.collect();
+    let _ = super::refresh_index(&home);
+    let remaining_commands = AtomicUsize::new(command_count);
+    let written_sessions: Vec<NativeSessionFile> = std::thread::scope(|scope| {
+        let remaining_commands = &remaining_commands;
         let writers = (seed..).zip(sessions);
         let writers: Vec<_> = writers
-            .map(|(seed, kept)| scope.spawn(move || write(kept, seed, to_come)))
+            .map(|(seed, session_file)| scope.spawn(move || write_turns(session_file, seed, remaining_commands)))
             .collect();
         for _ in 0..2 {
-            scope.spawn(|| look(&world, to_come));
+            scope.spawn(|| run_reader_commands(&home, remaining_commands));
         }
-        let written = writers.into_iter().map(|writer| writer.join().unwrap());
-        written.collect()
+        let session_files = writers.into_iter().map(|writer| writer.join().unwrap());
+        session_files.collect()
     });
-    let turns: usize = written.iter().map(|kept| kept.turns).sum();
-    crate::say(&format!(
-        "{turns} turns written while {looks} commands looked, seed {seed}\n"
+    let turns: usize = written_sessions.iter().map(|session_file| session_file.turns).sum();
+    crate::print_to_stderr(&format!(
+        "{turns} turns written while {command_count} commands looked, seed {seed}\n"
     ));
-    let all = picture(&world);
-    for part in ["prompts", "answers", "output"] {
-        assert_eq!(all[part].as_array().unwrap().len(), turns, "{part}");
+    let contents = index_contents(&home);
+    for key in ["prompts", "answers", "output"] {
+        assert_eq!(contents[key].as_array().unwrap().len(), turns, "{key}");
     }
-    let listed = all["list"].as_array().unwrap();
-    for kept in &written {
-        let is_it = |row: &&Value| row["native_session_id"] == kept.id;
-        let row = listed.iter().find(is_it).unwrap();
-        assert_eq!(row["turns"], kept.turns, "{row}");
+    let listed = contents["list"].as_array().unwrap();
+    for session_file in &written_sessions {
+        let is_same_session = |row: &&Value| row["native_session_id"] == session_file.id;
+        let row = listed.iter().find(is_same_session).unwrap();
+        assert_eq!(row["turns"], session_file.turns, "{row}");
     }
-    assert_as_if_built_anew(&world);
+    assert_equals_rebuilt_index(&home);
 }

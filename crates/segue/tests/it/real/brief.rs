@@ -19,7 +19,7 @@ const HOSTILE: &str =
 
 /// The one prompt of a new native session, as its model saw it.
 fn told(stage: &Stage, prompt: &str) -> String {
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     let prompts = seen.prompts();
     let told = prompts.iter().filter(|text| text.contains(prompt));
     let told: Vec<&String> = told.collect();
@@ -29,7 +29,7 @@ fn told(stage: &Stage, prompt: &str) -> String {
 }
 
 fn tells_the_story(way: Way) {
-    let stage = Stage::new(way, Script::new().on("be bad", [Reply::say(HOSTILE)]));
+    let stage = Stage::new(way, Script::new().with_rule("be bad", [Reply::from_text(HOSTILE)]));
     let first = stage.says(&["be bad, my favourite colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
     stage.lose(first["native_session_id"].as_str().unwrap());
@@ -157,7 +157,7 @@ fn a_message_that_was_added_is_told_with_the_next_prompt() {
             assert_eq!(next["native_session_id"], first["native_session_id"]);
             let told = told(&stage, prompt);
             assert_eq!(told.contains("> the review said heliotrope"), sent);
-            let seen = stage.sandbox.model().turns().pop().unwrap().prompts();
+            let seen = stage.sandbox.model().turn_requests().pop().unwrap().prompts();
             let times = seen.concat().matches("heliotrope").count();
             assert_eq!(times, 1, "{provider}: {seen:#?}");
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use segue_agents::{Agent, Provider, ProviderSettings, claude_provider};
 use segue_core::agent::{McpEndpoint, McpServer, PermissionAnswer, PermissionKind, PermissionRequest};
 use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, ToolStatus, Usage};
-use segue_testkit::model::{self, Call, Failure, Reply, Script};
-use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
+use segue_testkit::model::{self, ScriptedCall, StubFailure, Reply, Script};
+use segue_testkit::sandbox::{SandboxCli, DEFAULT_CLI_TIMEOUT, Sandbox};
 
 use crate::real::direct::{Direct, Talk, Then, Turned};
 use crate::real::stage::{Stage, Way};
@@ -18,7 +18,7 @@ const WAY: Way = Way {
 
 fn direct(script: Script) -> (Direct, Provider) {
     let direct = Direct::new(Sandbox::new(script));
-    let provider = claude_provider(&direct.settings(Cli::Claude), &direct.host());
+    let provider = claude_provider(&direct.settings(SandboxCli::Claude), &direct.host());
     (direct, provider)
 }
 
@@ -70,7 +70,7 @@ fn prompts_reach_the_model_as_they_are() {
     ];
     for prompt in prompts {
         assert_eq!(answer(&mut talk, prompt), format!("You said: {prompt}"));
-        let seen = direct.sandbox.model().turns().last().unwrap().prompts();
+        let seen = direct.sandbox.model().turn_requests().last().unwrap().prompts();
         assert_eq!(seen.last().map(String::as_str), Some(prompt));
     }
     talk.close();
@@ -79,12 +79,12 @@ fn prompts_reach_the_model_as_they_are() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_megabyte_is_a_prompt() {
-    let (direct, provider) = direct(Script::new().on("the end", [Reply::say("Read.")]));
+    let (direct, provider) = direct(Script::new().with_rule("the end", [Reply::from_text("Read.")]));
     let mut talk = direct.begin(&provider);
     let prompt = format!("{}the end", "words and words, \"quoted\"\n".repeat(40_000));
     assert!(prompt.len() > 1_000_000);
     assert_eq!(answer(&mut talk, &prompt), "Read.");
-    let seen = direct.sandbox.model().turns().last().unwrap().prompts();
+    let seen = direct.sandbox.model().turn_requests().last().unwrap().prompts();
     assert!(seen.last() == Some(&prompt), "it arrived changed");
     assert_eq!(answer(&mut talk, "next"), "You said: next");
     talk.close();
@@ -125,7 +125,7 @@ fn what_a_turn_used_is_the_turns_own() {
     assert_eq!((talk.opened, talk.native_id()), (OpenMode::Resumed, id));
     let (_, usage) = finished(talk.say("four"));
     assert_eq!(usage, usual(), "after a resume");
-    let seen = direct.sandbox.model().turns().last().unwrap().prompts();
+    let seen = direct.sandbox.model().turn_requests().last().unwrap().prompts();
     assert_eq!(seen, ["one", "two", "three", "four"]);
     talk.close();
 }
@@ -133,18 +133,18 @@ fn what_a_turn_used_is_the_turns_own() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_command_is_run_only_where_the_policy_allows() {
-    let script = Script::new().on(
+    let script = Script::new().with_rule(
         "make it",
         [
-            Reply::say("I will.").call(Call::shell("touch made")),
-            Reply::say("That was it."),
+            Reply::from_text("I will.").with_call(ScriptedCall::shell("touch made")),
+            Reply::from_text("That was it."),
         ],
     );
     let stage = Stage::new(WAY, script);
     let made = stage.sandbox.project().join("made");
     let result = stage.says(&["--permissions", "deny", "make it"]);
     assert!(!made.exists(), "{result:#}");
-    let told = stage.sandbox.model().turns().last().unwrap().results();
+    let told = stage.sandbox.model().turn_requests().last().unwrap().tool_results();
     assert_eq!(told, ["Permission to do this was refused."]);
     let result = stage.says(&["--permissions", "allow-all", "make it"]);
     assert!(made.exists(), "{result:#}");
@@ -156,11 +156,11 @@ fn a_command_is_run_only_where_the_policy_allows() {
 fn what_is_always_allowed_is_not_asked_again_and_not_kept() {
     let steps = || {
         [
-            Reply::say("I will.").call(Call::shell("touch made")),
-            Reply::say("That was it."),
+            Reply::from_text("I will.").with_call(ScriptedCall::shell("touch made")),
+            Reply::from_text("That was it."),
         ]
     };
-    let script = Script::new().on("make", steps());
+    let script = Script::new().with_rule("make", steps());
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
     let always = |request: &PermissionRequest| {
@@ -186,13 +186,13 @@ fn what_is_always_allowed_is_not_asked_again_and_not_kept() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn after_a_cancel_the_same_process_goes_on() {
     let script = Script::new()
-        .on(
+        .with_rule(
             "stall",
-            [Reply::say("one two three four five six").failing(Failure::Stall)],
+            [Reply::from_text("one two three four five six").with_failure(StubFailure::Stall)],
         )
-        .on(
+        .with_rule(
             "ask",
-            [Reply::calling(Call::shell("touch made")), Reply::say("No.")],
+            [Reply::from_call(ScriptedCall::shell("touch made")), Reply::from_text("No.")],
         );
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
@@ -218,13 +218,13 @@ fn after_a_cancel_the_same_process_goes_on() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn it_is_told_when_claude_makes_its_context_smaller() {
-    let nearly_full = model::Usage {
+    let nearly_full = model::StubUsage {
         input: 990_000,
-        ..model::Usage::default()
+        ..model::StubUsage::default()
     };
     let script = Script::new()
-        .on("much", [Reply::say("Much.").usage(nearly_full)])
-        .summary("It was much.");
+        .with_rule("much", [Reply::from_text("Much.").with_usage(nearly_full)])
+        .with_summary("It was much.");
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
     let compacted = |turned: &Turned| turned.events.contains(&AgentEvent::Compacted);
@@ -244,8 +244,8 @@ fn it_is_told_when_claude_makes_its_context_smaller() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn an_answer_that_was_cut_off_is_told_once() {
     let words = "some words that are cut off here and there";
-    let reply = Reply::say(words).failing_times(Failure::Cut, 1);
-    let (direct, provider) = direct(Script::new().on("cut", [reply]));
+    let reply = Reply::from_text(words).with_failures(StubFailure::Cut, 1);
+    let (direct, provider) = direct(Script::new().with_rule("cut", [reply]));
     let mut talk = direct.begin(&provider);
     assert_eq!(answer(&mut talk, "cut"), words);
     talk.close();
@@ -255,18 +255,18 @@ fn an_answer_that_was_cut_off_is_told_once() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn failures_are_told_apart_and_survived() {
     use FailureClass::{Agent, ContextTooLong, NotLoggedIn, RateLimited};
-    let limit = Failure::RateLimit { retry_after: 1 };
+    let limit = StubFailure::RateLimit { retry_after: 1 };
     let cases = [
-        ("fail: 401", Failure::Unauthorized, NotLoggedIn),
+        ("fail: 401", StubFailure::Unauthorized, NotLoggedIn),
         ("fail: 429", limit, RateLimited),
-        ("fail: 500", Failure::Server, Agent),
-        ("fail: 400", Failure::BadRequest, Agent),
-        ("fail: too long", Failure::TooLong, ContextTooLong),
-        ("fail: cut", Failure::Cut, Agent),
+        ("fail: 500", StubFailure::ServerError, Agent),
+        ("fail: 400", StubFailure::BadRequest, Agent),
+        ("fail: too long", StubFailure::PromptTooLong, ContextTooLong),
+        ("fail: cut", StubFailure::Cut, Agent),
     ];
     let mut script = Script::new();
     for (prompt, failure, _) in cases {
-        script = script.on(prompt, [Reply::fail(failure)]);
+        script = script.with_rule(prompt, [Reply::from_failure(failure)]);
     }
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
@@ -277,7 +277,7 @@ fn failures_are_told_apart_and_survived() {
         // Its own words about the error are no answer; only a cut comes after the first words of one.
         assert_eq!(
             turned.text.is_empty(),
-            failure != Failure::Cut,
+            failure != StubFailure::Cut,
             "{turned:#?}"
         );
         let failure = error.to_failure("2026-11-16T00:00:00Z".parse().unwrap());
@@ -292,11 +292,11 @@ fn failures_are_told_apart_and_survived() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
     let input = serde_json::json!({"command": "true", "run_in_background": true});
-    let script = Script::new().on(
+    let script = Script::new().with_rule(
         "background",
         [
-            Reply::say("I start it.").call(Call::tool("Bash", input)),
-            Reply::say("It runs."),
+            Reply::from_text("I start it.").with_call(ScriptedCall::tool("Bash", input)),
+            Reply::from_text("It runs."),
         ],
     );
     let (direct, provider) = direct(script);
@@ -307,7 +307,7 @@ fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
     assert_eq!(finished(turned).0, "I start it.It runs.");
     // Claude takes the end of the command for a reason to ask the model again.
     let model = direct.sandbox.model();
-    assert!(model.wait_for_turns(3, LIMIT), "nothing came by itself");
+    assert!(model.wait_for_turn_requests(3, DEFAULT_CLI_TIMEOUT), "nothing came by itself");
     talk.pause(Duration::from_millis(300));
     assert_eq!(answer(&mut talk, "next"), "You said: next");
     assert_eq!(answer(&mut talk, "last"), "You said: last");
@@ -322,19 +322,19 @@ fn what_a_subagent_says_is_not_the_answer_and_what_it_uses_counts() {
         "subagent_type": "general-purpose", "run_in_background": false,
     });
     let script = Script::new()
-        .on("be the helper", [Reply::say("Helping.")])
-        .on(
+        .with_rule("be the helper", [Reply::from_text("Helping.")])
+        .with_rule(
             "get help",
             [
-                Reply::say("I ask.").call(Call::tool("Agent", input)),
-                Reply::say("Helped."),
+                Reply::from_text("I ask.").with_call(ScriptedCall::tool("Agent", input)),
+                Reply::from_text("Helped."),
             ],
         );
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
     let (text, usage) = finished(talk.say("get help"));
     assert_eq!(text, "I ask.Helped.");
-    assert_eq!(direct.sandbox.model().turns().len(), 3);
+    assert_eq!(direct.sandbox.model().turn_requests().len(), 3);
     assert_eq!(usage.total_tokens, Some(3 * 139));
     assert_eq!(usage.context_tokens, Some(139));
     talk.close();
@@ -343,17 +343,17 @@ fn what_a_subagent_says_is_not_the_answer_and_what_it_uses_counts() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn an_edit_comes_with_its_diff() {
-    let sandbox = Sandbox::with(|project| {
-        Script::new().on(
+    let sandbox = Sandbox::with_script_fn(|project| {
+        Script::new().with_rule(
             "write",
             [
-                Reply::calling(Call::write(project.join("new.txt"), "a\nb\n")),
-                Reply::say("Written."),
+                Reply::from_call(ScriptedCall::write(project.join("new.txt"), "a\nb\n")),
+                Reply::from_text("Written."),
             ],
         )
     });
     let direct = Direct::new(sandbox);
-    let provider = claude_provider(&direct.settings(Cli::Claude), &direct.host());
+    let provider = claude_provider(&direct.settings(SandboxCli::Claude), &direct.host());
     let mut talk = direct.begin(&provider);
     let turned = talk.follow("write", PermissionRequest::allow_answer, |_| Then::Nothing);
     let last = turned.events.iter().rev().find_map(|event| match event {
@@ -387,8 +387,8 @@ require("readline").createInterface({input: process.stdin}).on("line", (line) =>
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn our_own_tools_are_in_sight_and_need_no_permission() {
-    let ping = || Call::tool("mcp__segue__ping", serde_json::json!({}));
-    let script = Script::new().on("ping", [Reply::calling(ping()), Reply::say("Pinged.")]);
+    let ping = || ScriptedCall::tool("mcp__segue__ping", serde_json::json!({}));
+    let script = Script::new().with_rule("ping", [Reply::from_call(ping()), Reply::from_text("Pinged.")]);
     let (mut direct, provider) = direct(script);
     let server = direct.sandbox.path().join("server.js");
     std::fs::write(&server, SERVER).unwrap();
@@ -404,7 +404,7 @@ fn our_own_tools_are_in_sight_and_need_no_permission() {
     let turned = talk.say("ping");
     assert_eq!(turned.asked.len(), 0);
     assert_eq!(finished(turned).0, "Pinged.");
-    let told = direct.sandbox.model().turns().last().unwrap().results();
+    let told = direct.sandbox.model().turn_requests().last().unwrap().tool_results();
     assert_eq!(told, ["pong"]);
     talk.close();
 }
@@ -413,13 +413,13 @@ fn our_own_tools_are_in_sight_and_need_no_permission() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn it_tells_its_version_and_ends_where_it_is_not_understood() {
     let (direct, provider) = direct(Script::new());
-    let probe = direct.block_on(provider.probe(LIMIT)).unwrap();
+    let probe = direct.block_on(provider.probe(DEFAULT_CLI_TIMEOUT)).unwrap();
     let version = probe.version.unwrap();
     assert!(version.starts_with("2."), "{version}");
 
     let settings = ProviderSettings {
         args: vec!["--no-such-option".to_owned()],
-        ..direct.settings(Cli::Claude)
+        ..direct.settings(SandboxCli::Claude)
     };
     let provider = claude_provider(&settings, &direct.host());
     let Err(error) = direct.open(&provider, None, true) else {

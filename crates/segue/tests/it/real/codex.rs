@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason};
-use segue_testkit::model::{Failure, Reply, Script, Usage};
+use segue_testkit::model::{StubFailure, Reply, Script, StubUsage};
 
 use self::direct::{Direct, Wanted, rollouts};
 use crate::real::stage::{Stage, Way};
@@ -27,19 +27,19 @@ fn nobody(request: &PermissionRequest) -> PermissionAnswer {
     panic!("asked for {request:?}")
 }
 
-fn used(input: u64) -> Usage {
-    Usage {
+fn used(input: u64) -> StubUsage {
+    StubUsage {
         input,
-        ..Usage::default()
+        ..StubUsage::default()
     }
 }
 
 /// A script whose three answers use 100, 200 and 400 tokens.
 fn three_answers() -> Script {
     Script::new()
-        .on("first", [Reply::say("one").usage(used(100))])
-        .on("second", [Reply::say("two").usage(used(200))])
-        .on("third", [Reply::say("three").usage(used(400))])
+        .with_rule("first", [Reply::from_text("one").with_usage(used(100))])
+        .with_rule("second", [Reply::from_text("two").with_usage(used(200))])
+        .with_rule("third", [Reply::from_text("three").with_usage(used(400))])
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn usage_is_of_the_turn() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_turn_that_was_stopped_leaves_the_thread_usable() {
-    let slow = Reply::say("one two three four five six").pace(Duration::from_millis(700));
-    let script = Script::new().on("slow", [slow]);
+    let slow = Reply::from_text("one two three four five six").with_pace(Duration::from_millis(700));
+    let script = Script::new().with_rule("slow", [slow]);
     for transport in ["app-server", "exec"] {
         let codex = Direct::new(transport, script.clone());
         let mut conversation = codex.begin();
@@ -204,11 +204,11 @@ fn a_thread_that_is_left_alone_is_told_to_a_new_one() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn the_adapter_does_not_fail_silently() {
     let script = Script::new()
-        .on(
+        .with_rule(
             "limited",
-            [Reply::fail(Failure::RateLimit { retry_after: 7 })],
+            [Reply::from_failure(StubFailure::RateLimit { retry_after: 7 })],
         )
-        .on("broken", [Reply::fail(Failure::Server)]);
+        .with_rule("broken", [Reply::from_failure(StubFailure::ServerError)]);
     for (prompt, class) in [("limited", "rate_limited"), ("broken", "agent_error")] {
         let stage = Stage::new(ACP, script.clone());
         let result = stage.chat(&[prompt]);
@@ -221,13 +221,13 @@ fn the_adapter_does_not_fail_silently() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn failures_have_their_class() {
     let script = Script::new()
-        .on(
+        .with_rule(
             "limited",
-            [Reply::fail(Failure::RateLimit { retry_after: 7 })],
+            [Reply::from_failure(StubFailure::RateLimit { retry_after: 7 })],
         )
-        .on("stranger", [Reply::fail(Failure::Unauthorized)])
-        .on("huge", [Reply::fail(Failure::TooLong)])
-        .on("broken", [Reply::fail(Failure::Server)]);
+        .with_rule("stranger", [Reply::from_failure(StubFailure::Unauthorized)])
+        .with_rule("huge", [Reply::from_failure(StubFailure::PromptTooLong)])
+        .with_rule("broken", [Reply::from_failure(StubFailure::ServerError)]);
     for transport in ["app-server", "exec"] {
         let codex = Direct::new(transport, script.clone());
         let mut conversation = codex.begin();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use segue_testkit::model::{Call, ModelRequest, Reply, Script, Seen};
+use segue_testkit::model::{ScriptedCall, ModelRequest, Reply, Script, TranscriptEntry};
 use serde_json::{Value, json};
 
 use crate::real::stage::{Stage, Way};
@@ -19,13 +19,13 @@ const FACTS: [&str; 4] = [
 
 /// How many tokens of the conversation a model was shown, without what its CLI adds by itself.
 fn shown(request: &ModelRequest) -> u64 {
-    let seen = request.seen().into_iter();
+    let seen = request.transcript().into_iter();
     let counted = seen.map(|piece| match piece {
-        Seen::System(_) | Seen::Injected(_) => 0,
-        Seen::User(text) | Seen::Assistant(text) | Seen::Thought(text) | Seen::Result(text) => {
+        TranscriptEntry::System(_) | TranscriptEntry::Injected(_) => 0,
+        TranscriptEntry::User(text) | TranscriptEntry::Assistant(text) | TranscriptEntry::Thought(text) | TranscriptEntry::Result(text) => {
             segue_tokens::count(&text)
         }
-        Seen::Call { input, .. } => segue_tokens::count(&input.to_string()),
+        TranscriptEntry::Call { input, .. } => segue_tokens::count(&input.to_string()),
     });
     counted.sum()
 }
@@ -34,7 +34,7 @@ fn keeps_its_budget(way: Way) {
     // Gemini CLI stops a model that repeats itself.
     let various = (1..500_u32).map(|n| format!("w{:x}", n.wrapping_mul(2_654_435_761) >> 16));
     let long = format!("Part done: {}.", various.collect::<Vec<_>>().join(" "));
-    let stage = Stage::new(way, Script::new().on("part", [Reply::say(&long)]));
+    let stage = Stage::new(way, Script::new().with_rule("part", [Reply::from_text(&long)]));
     let config = stage.sandbox.home().join("small.toml");
     fs::write(&config, format!("budget = {BUDGET}\n")).unwrap();
     let say = |args: &[&str]| {
@@ -72,7 +72,7 @@ fn keeps_its_budget(way: Way) {
 
     let last = say(&["--resume", &id, "what do you know?"]);
     assert_eq!(last["opened"], "briefed", "{way:?}: {last:#}");
-    let requests = stage.sandbox.model().turns();
+    let requests = stage.sandbox.model().turn_requests();
     for request in &requests {
         let tokens = shown(request);
         assert!(tokens <= BUDGET, "{way:?}: {tokens} in {request:#?}");
@@ -111,14 +111,14 @@ budgets! {
 fn gemini_may_plan_in_any_role() {
     let todo = json!({ "description": "Read the dates", "status": "pending" });
     let replies = [
-        Reply::calling(Call::tool("write_todos", json!({ "todos": [todo] }))),
-        Reply::say("It is noted."),
+        Reply::from_call(ScriptedCall::tool("write_todos", json!({ "todos": [todo] }))),
+        Reply::from_text("It is noted."),
     ];
     let way = Way {
         provider: "gemini",
         transport: "acp",
     };
-    let stage = Stage::new(way, Script::new().on("list", replies));
+    let stage = Stage::new(way, Script::new().with_rule("list", replies));
     let turn = stage.chat(&["--role", "pm", "list what is to be done"]);
     assert_eq!(turn["text"], "It is noted.", "{turn:#}");
     let decided = turn["decisions"].to_string();

@@ -4,18 +4,18 @@ use std::fs;
 use std::time::Duration;
 
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// Runs segue on this machine.
-fn segue(sandbox: &Sandbox, args: &[&str]) -> Ran {
-    let mut command = sandbox.program(env!("CARGO_BIN_EXE_segue"));
+fn segue(sandbox: &Sandbox, args: &[&str]) -> CommandOutcome {
+    let mut command = sandbox.program_command(env!("CARGO_BIN_EXE_segue"));
     command
         .env("SEGUE_HOME", sandbox.home().join("segue"))
         .args(args);
-    Ran::of(command, LIMIT)
+    CommandOutcome::run(command, LIMIT)
 }
 
 fn chat(sandbox: &Sandbox, args: &[&str]) -> Value {
@@ -28,10 +28,10 @@ fn chat(sandbox: &Sandbox, args: &[&str]) -> Value {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn an_agent_is_driven_once_its_project_is_trusted() {
-    let cli = Cli::CodexAcp;
+    let cli = SandboxCli::CodexAcp;
     let sandbox = Sandbox::new(Script::new());
     let name = cli.name();
-    let program = sandbox.command(cli).get_program().to_owned();
+    let program = sandbox.cli_command(cli).get_program().to_owned();
     let program = program.to_str().unwrap();
     let args = cli.acp_args();
     let text = format!("[acp.{name}]\npath = {program:?}\nargs = {args:?}\n");
@@ -41,7 +41,7 @@ fn an_agent_is_driven_once_its_project_is_trusted() {
     let refused = chat(&sandbox, &["-p", &provider, "one"]);
     assert_eq!(refused["error"]["class"], "usage", "{refused:#}");
     assert!(
-        sandbox.model().turns().is_empty(),
+        sandbox.model().turn_requests().is_empty(),
         "an untrusted project started something"
     );
 
@@ -52,7 +52,7 @@ fn an_agent_is_driven_once_its_project_is_trusted() {
     assert_eq!(first["provider"], provider, "{first:#}");
     let second = chat(&sandbox, &["--continue", "two"]);
     assert_eq!(second["stop"], "finished", "{second:#}");
-    let turns = sandbox.model().turns();
+    let turns = sandbox.model().turn_requests();
     assert_eq!(
         turns.last().unwrap().prompts(),
         ["one", "two"],

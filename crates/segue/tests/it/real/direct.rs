@@ -9,7 +9,7 @@ use segue_agents::{
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
-use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, DEFAULT_CLI_TIMEOUT, Sandbox};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -33,7 +33,7 @@ impl Direct {
 
     /// Where the CLI runs: on a leash that has the environment of the sandbox and nothing else.
     pub(crate) fn host(&self) -> AgentHost {
-        let environment = self.sandbox.command(Cli::Claude);
+        let environment = self.sandbox.cli_command(SandboxCli::Claude);
         let mut args = vec!["-i".into()];
         for (name, value) in environment.get_envs() {
             let mut variable = name.to_owned();
@@ -55,9 +55,9 @@ impl Direct {
     }
 
     /// Settings for one CLI and nothing else.
-    pub(crate) fn settings(&self, cli: Cli) -> ProviderSettings {
+    pub(crate) fn settings(&self, cli: SandboxCli) -> ProviderSettings {
         ProviderSettings {
-            program: Some(PathBuf::from(self.sandbox.command(cli).get_program())),
+            program: Some(PathBuf::from(self.sandbox.cli_command(cli).get_program())),
             ..ProviderSettings::default()
         }
     }
@@ -78,7 +78,7 @@ impl Direct {
             role: None,
             model: None,
             mcp: self.mcp.clone(),
-            timeout: LIMIT,
+            timeout: DEFAULT_CLI_TIMEOUT,
             process_sender: watch::channel(None).0,
         };
         let opening = self.runtime.block_on(provider.open(&request))?;
@@ -146,7 +146,7 @@ impl Talk<'_> {
             conversation.send_prompt(prompt).await.unwrap();
             let (mut text, mut events, mut asked) = (String::new(), Vec::new(), Vec::new());
             loop {
-                let step = tokio::time::timeout(LIMIT, conversation.next_event()).await;
+                let step = tokio::time::timeout(DEFAULT_CLI_TIMEOUT, conversation.next_event()).await;
                 match step.unwrap_or_else(|_| panic!("{prompt:.80} has no end: {events:#?}")) {
                     ConnectionEvent::NativeIdReported(_) => {}
                     ConnectionEvent::Event(event) => {

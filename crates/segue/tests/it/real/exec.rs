@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{Cli, Ran};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome};
 
 use crate::real::stage::{Stage, Way};
 
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_mins(2);
 /// What there is to know of a program in order to go on with a session in it without a terminal.
 struct Program {
     way: Way,
-    cli: Cli,
+    cli: SandboxCli,
     /// What it is called.
     name: &'static str,
     /// What segue must tell it before the id.
@@ -34,7 +34,7 @@ const CLAUDE: Program = Program {
         provider: "claude",
         transport: "stream-json",
     },
-    cli: Cli::Claude,
+    cli: SandboxCli::Claude,
     name: "claude",
     told: "--resume",
     before: "",
@@ -45,7 +45,7 @@ const CODEX: Program = Program {
         provider: "codex",
         transport: "app-server",
     },
-    cli: Cli::Codex,
+    cli: SandboxCli::Codex,
     name: "codex",
     told: "resume",
     before: "exec",
@@ -56,7 +56,7 @@ const GEMINI: Program = Program {
         provider: "gemini",
         transport: "stream-json",
     },
-    cli: Cli::Gemini,
+    cli: SandboxCli::Gemini,
     name: "gemini",
     told: "--resume",
     before: "",
@@ -67,7 +67,7 @@ const OPENCODE: Program = Program {
         provider: "acp:opencode",
         transport: "acp",
     },
-    cli: Cli::Opencode,
+    cli: SandboxCli::Opencode,
     name: "opencode",
     told: "--session",
     before: "run",
@@ -79,7 +79,7 @@ fn put_wrapper(stage: &Stage, program: &Program) -> PathBuf {
     let directory = stage.sandbox.path().join("wrapped");
     fs::create_dir_all(&directory).unwrap();
     let path = directory.join(program.name);
-    let real = stage.sandbox.command(program.cli).get_program().to_owned();
+    let real = stage.sandbox.cli_command(program.cli).get_program().to_owned();
     let script = format!(
         "#!/bin/sh\nprintf '%s\\n' \"$(pwd)\" \"$PWD\" \"$EXTRA\" \"$@\" > {}\nexec '{}' {} \"$@\" {} \"what was it?\" </dev/null\n",
         directory.join("started").display(),
@@ -113,10 +113,10 @@ fn command(stage: &Stage, program: &Program, wrapper: &Path, args: &[&str]) -> C
 }
 
 /// Has Gemini CLI itself go on with a session in segue's place, with the prompt `what was it?`.
-pub(crate) fn in_gemini(stage: &Stage, id: &str) -> Ran {
+pub(crate) fn in_gemini(stage: &Stage, id: &str) -> CommandOutcome {
     let wrapper = put_wrapper(stage, &GEMINI);
     let asked = ["session", "resume", "--exec", id];
-    Ran::of(command(stage, &GEMINI, &wrapper, &asked), LIMIT)
+    CommandOutcome::run(command(stage, &GEMINI, &wrapper, &asked), LIMIT)
 }
 
 /// Starts the real program with the right arguments, directory and environment: it goes on with the session, and on a
@@ -134,7 +134,7 @@ fn goes_on_in_its_own_program(program: &Program) {
     let wrapper = put_wrapper(&stage, program);
 
     let asked = ["session", "resume", "--exec", session];
-    let ran = Ran::of(command(&stage, program, &wrapper, &asked), LIMIT);
+    let ran = CommandOutcome::run(command(&stage, program, &wrapper, &asked), LIMIT);
     let started = fs::read_to_string(stage.sandbox.path().join("wrapped/started"))
         .unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
     let project = stage.sandbox.project().display().to_string();
@@ -147,7 +147,7 @@ fn goes_on_in_its_own_program(program: &Program) {
     );
     assert!(ran.stderr.lines().any(|line| line == said), "{ran:#?}");
 
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     for told in ["the password is swordfish", "what was it?"] {
         assert!(seen.contains(told), "{told} in {:#?}", seen.prompts());
     }
@@ -155,7 +155,7 @@ fn goes_on_in_its_own_program(program: &Program) {
     let back = stage.says(&["--resume", session, "and now?"]);
     assert_eq!(back["native_session_id"], native, "{back:#}");
     assert_eq!(back["turn"], 3, "the one made there was taken in: {back:#}");
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(seen.contains("what was it?"), "{:#?}", seen.prompts());
     stage.assert_nothing_left();
 
@@ -198,24 +198,24 @@ fn codex_is_asked_to_bring_an_archived_session_back() {
     let first = stage.says(&["the password is swordfish"]);
     let session = first["session_id"].as_str().unwrap();
     let native = first["native_session_id"].as_str().unwrap();
-    let put_away = stage.sandbox.run(Cli::Codex, ["archive", native]);
+    let put_away = stage.sandbox.run(SandboxCli::Codex, ["archive", native]);
     assert_eq!(put_away.code, Some(0), "{put_away:#?}");
 
     let wrapper = put_wrapper(&stage, &CODEX);
     let exec = || {
         let asked = ["session", "resume", "--exec", session];
-        Ran::of(command(&stage, &CODEX, &wrapper, &asked), LIMIT)
+        CommandOutcome::run(command(&stage, &CODEX, &wrapper, &asked), LIMIT)
     };
     let refused = exec();
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     let hint = format!("hint: bring it back first: codex unarchive {native}");
     assert!(refused.stderr.contains(&hint), "{refused:#?}");
 
-    let brought_back = stage.sandbox.run(Cli::Codex, ["unarchive", native]);
+    let brought_back = stage.sandbox.run(SandboxCli::Codex, ["unarchive", native]);
     assert_eq!(brought_back.code, Some(0), "{brought_back:#?}");
     let ran = exec();
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(seen.contains("swordfish"), "{:#?}", seen.prompts());
 }
 
@@ -240,7 +240,7 @@ fn screen_until(stage: &Stage, command: &Command, text: &str) -> String {
     let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
     let stty = tool("stty");
     let line = format!("{} cols 120 rows 40; {}", stty.display(), words.join(" "));
-    let mut script = stage.sandbox.program(tool("script"));
+    let mut script = stage.sandbox.program_command(tool("script"));
     script.args(["-q", "-e", "-c", &line, "/dev/null"]);
     for (name, value) in command.get_envs() {
         script.env(name, value.unwrap_or_default());

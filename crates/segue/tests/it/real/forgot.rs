@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use segue_testkit::model::{ModelRequest, Reply, Script, Usage};
-use segue_testkit::sandbox::Cli;
+use segue_testkit::model::{ModelRequest, Reply, Script, StubUsage};
+use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
 use crate::real::stage::{Stage, Way};
@@ -13,7 +13,7 @@ const RULE: &str = "Never push to main without my review.";
 
 /// The newest prompt that the model saw.
 fn prompted(stage: &Stage) -> String {
-    let seen: ModelRequest = stage.sandbox.model().turns().pop().unwrap();
+    let seen: ModelRequest = stage.sandbox.model().turn_requests().pop().unwrap();
     seen.prompts().pop().unwrap()
 }
 
@@ -31,13 +31,13 @@ fn says(stage: &Stage, args: &[&str]) -> Value {
 }
 
 fn tells_again(way: Way) {
-    let nearly_full = Usage {
+    let nearly_full = StubUsage {
         input: 990_000,
-        ..Usage::default()
+        ..StubUsage::default()
     };
     let script = Script::new()
-        .on("much", [Reply::say("Much.").usage(nearly_full)])
-        .summary("It was much.");
+        .with_rule("much", [Reply::from_text("Much.").with_usage(nearly_full)])
+        .with_summary("It was much.");
     let stage = Stage::new(way, script);
     let first = says(&stage, &[&format!("Port the parser. {RULE}")]);
     let id = first["session_id"].as_str().unwrap();
@@ -83,13 +83,13 @@ fn claudes_own_record_tells_what_was_done_by_hand() {
         provider: "claude",
         transport: "stream-json",
     };
-    let stage = Stage::new(way, Script::new().summary("It was a parser."));
+    let stage = Stage::new(way, Script::new().with_summary("It was a parser."));
     let first = stage.says(&[&format!("Port the parser. {RULE}")]);
     let id = first["session_id"].as_str().unwrap();
     let native = first["native_session_id"].as_str().unwrap();
     let ran = stage
         .sandbox
-        .run(Cli::Claude, ["-p", "--resume", native, "/compact"]);
+        .run(SandboxCli::Claude, ["-p", "--resume", native, "/compact"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let told = stage.says(&["--resume", id, "go on"]);
     let decided = told["decisions"].to_string();

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_testkit::model::{Call, Failure, Reply, Script};
-use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+use segue_testkit::model::{ScriptedCall, StubFailure, Reply, Script};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
 use serde_json::{Value, json};
 
 use crate::real::stage::{Stage, Way};
@@ -57,26 +57,26 @@ fn files_of(sandbox: &Sandbox, id: &str) -> Vec<PathBuf> {
 
 /// What the user said in the last request to the model.
 fn last_prompts(sandbox: &Sandbox) -> Vec<String> {
-    sandbox.model().turns().last().unwrap().prompts()
+    sandbox.model().turn_requests().last().unwrap().prompts()
 }
 
 /// A turn of a program that stands in for Gemini CLI.
 fn chat_through(stage: &Stage, script: &str, prompt: &str) -> Value {
     let program = stage.sandbox.path().join("gemini-in-disguise");
-    let gemini = stage.sandbox.command(Cli::Gemini);
+    let gemini = stage.sandbox.cli_command(SandboxCli::Gemini);
     let gemini = gemini.get_program().to_str().unwrap();
     fs::write(&program, script.replace("GEMINI", gemini)).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = stage.command(&["chat", "-p", "gemini", "--json", prompt]);
     command.env("SEGUE_GEMINI_PATH", program);
-    let ran = Ran::of(command, Duration::from_mins(2));
+    let ran = CommandOutcome::run(command, Duration::from_mins(2));
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn any_prompt_reaches_the_model() {
-    let script = Script::new().on("", [Reply::say("Well.")]);
+    let script = Script::new().with_rule("", [Reply::from_text("Well.")]);
     let long = format!("long {}", "x y ".repeat(250_000));
     let all = [
         "first words",
@@ -101,7 +101,7 @@ fn any_prompt_reaches_the_model() {
             args.extend(more);
             let mut command = stage.command(&args);
             command.stdin(fs::File::open(&file).unwrap());
-            let ran = Ran::of(command, Duration::from_mins(2));
+            let ran = CommandOutcome::run(command, Duration::from_mins(2));
             let result: Value = serde_json::from_str(&ran.stdout)
                 .unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
             assert_eq!(
@@ -128,12 +128,12 @@ fn a_folder_that_is_not_trusted_is_not_trusted_by_us() {
         let stage = Stage::new(way, Script::new());
         let mut command = stage.command(&["chat", "-p", "gemini", "--json", "hello"]);
         command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
-        let ran = Ran::of(command, Duration::from_mins(2));
+        let ran = CommandOutcome::run(command, Duration::from_mins(2));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["error"]["class"], "untrusted_folder", "{result:#}");
         let message = result["error"]["message"].as_str().unwrap();
         assert!(message.contains("trusted directory"), "{message}");
-        assert!(stage.sandbox.model().turns().is_empty());
+        assert!(stage.sandbox.model().turn_requests().is_empty());
     }
 }
 
@@ -143,30 +143,30 @@ fn failures_have_names() {
     let cases = [
         (
             "bad",
-            Failure::BadRequest,
+            StubFailure::BadRequest,
             "agent_error",
             "the request is bad",
         ),
         (
             "auth",
-            Failure::Unauthorized,
+            StubFailure::Unauthorized,
             "not_logged_in",
             "credentials",
         ),
         (
             "rate",
-            Failure::RateLimit { retry_after: 1 },
+            StubFailure::RateLimit { retry_after: 1 },
             "rate_limited",
             "exhausted",
         ),
-        ("server", Failure::Server, "agent_error", "internal error"),
-        ("huge", Failure::TooLong, "context_too_long", "token count"),
-        ("cut", Failure::Cut, "agent_error", "terminated"),
+        ("server", StubFailure::ServerError, "agent_error", "internal error"),
+        ("huge", StubFailure::PromptTooLong, "context_too_long", "token count"),
+        ("cut", StubFailure::Cut, "agent_error", "terminated"),
     ];
     let script = cases
         .iter()
         .fold(Script::new(), |script, (prompt, failure, _, _)| {
-            script.on(prompt, [Reply::say("some words").failing(*failure)])
+            script.with_rule(prompt, [Reply::from_text("some words").with_failure(*failure)])
         });
     for way in [LINES, WHOLE] {
         let stage = Stage::new(way, script.clone());
@@ -194,7 +194,7 @@ fn failures_have_names() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn noise_is_passed_over_and_half_an_answer_is_none() {
-    let script = Script::new().on("", [Reply::say("A plain answer.")]);
+    let script = Script::new().with_rule("", [Reply::from_text("A plain answer.")]);
     let noisy = "#!/bin/sh\nprintf '\\033[31mLoaded { cached }\\033[0m\\r\\n'\nGEMINI \"$@\"\nprintf '\\nbye {\\n'\n";
     let cut = "#!/bin/sh\nGEMINI \"$@\" | head -c 120\n";
     let empty = "#!/bin/sh\ncat >/dev/null\n";
@@ -219,10 +219,10 @@ fn noise_is_passed_over_and_half_an_answer_is_none() {
 fn tools_run_as_the_policy_says_and_figures_are_of_the_turn() {
     let stage = |way| {
         let steps = [
-            Reply::say("I touch.").call(Call::shell("touch made")),
-            Reply::say("Touched."),
+            Reply::from_text("I touch.").with_call(ScriptedCall::shell("touch made")),
+            Reply::from_text("Touched."),
         ];
-        Stage::new(way, Script::new().on("touch", steps))
+        Stage::new(way, Script::new().with_rule("touch", steps))
     };
     for way in [LINES, WHOLE] {
         let stage = stage(way);

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use segue_catalog::{OpencodeReader, Reader};
-use segue_testkit::model::{Call, Reply, Script};
-use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+use segue_testkit::model::{ScriptedCall, Reply, Script};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
 use serde_json::Value;
 
 use crate::real::stage::{Stage, Way};
@@ -34,12 +34,12 @@ const OPENCODE: Way = Way {
 };
 
 /// The CLI, and how it goes on with a session.
-fn cli(way: Way) -> (Cli, &'static [&'static str]) {
+fn cli(way: Way) -> (SandboxCli, &'static [&'static str]) {
     match way.provider {
-        "claude" => (Cli::Claude, &["-p", "--resume"]),
-        "codex" => (Cli::Codex, &["exec", "resume"]),
-        "gemini" => (Cli::Gemini, &["-r"]),
-        _ => (Cli::Opencode, &["run", "--session"]),
+        "claude" => (SandboxCli::Claude, &["-p", "--resume"]),
+        "codex" => (SandboxCli::Codex, &["exec", "resume"]),
+        "gemini" => (SandboxCli::Gemini, &["-r"]),
+        _ => (SandboxCli::Opencode, &["run", "--session"]),
     }
 }
 
@@ -59,7 +59,7 @@ fn home(stage: &Stage) -> std::path::PathBuf {
 }
 
 /// Has the CLI itself go on with a session.
-fn resume(stage: &Stage, id: &str, prompt: &str) -> Ran {
+fn resume(stage: &Stage, id: &str, prompt: &str) -> CommandOutcome {
     let (cli, args) = cli(stage.way);
     let words = args.iter().copied().chain([id]);
     let prompt: &[&str] = match stage.way.provider {
@@ -117,7 +117,7 @@ fn named(directory: &Path, id: &str) -> Vec<String> {
 fn assert_goes_on(stage: &Stage, id: &str) {
     let ran = resume(stage, id, "which colour was it?");
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     for told in ["teal", "which colour was it?"] {
         assert!(seen.contains(told), "{:?}: {seen:#?}", stage.way);
     }
@@ -125,7 +125,7 @@ fn assert_goes_on(stage: &Stage, id: &str) {
 
 /// What the CLI itself says of a session that is gone.
 fn assert_gone(stage: &Stage, id: &str) {
-    let asked = stage.sandbox.model().turns().len();
+    let asked = stage.sandbox.model().turn_requests().len();
     let ran = resume(stage, id, "still there?");
     assert!(ran.code.is_some_and(|code| code != 0), "{ran:#?}");
     let words = match stage.way.provider {
@@ -136,7 +136,7 @@ fn assert_gone(stage: &Stage, id: &str) {
     };
     assert!(ran.stderr.contains(words), "{ran:#?}");
     assert_eq!(
-        stage.sandbox.model().turns().len(),
+        stage.sandbox.model().turn_requests().len(),
         asked,
         "nothing was asked"
     );
@@ -160,31 +160,31 @@ fn assert_gone(stage: &Stage, id: &str) {
 fn begin(stage: &Stage) -> String {
     let (cli, args): (_, &[&str]) = match stage.way.provider {
         "claude" => (
-            Cli::Claude,
+            SandboxCli::Claude,
             &["-p", "--permission-mode", "bypassPermissions"],
         ),
-        "codex" => (Cli::Codex, &["exec"]),
-        "gemini" => (Cli::Gemini, &["-y", "-p"]),
-        _ => (Cli::Opencode, &["run"]),
+        "codex" => (SandboxCli::Codex, &["exec"]),
+        "gemini" => (SandboxCli::Gemini, &["-y", "-p"]),
+        _ => (SandboxCli::Opencode, &["run"]),
     };
-    let mut command = stage.sandbox.command(cli);
+    let mut command = stage.sandbox.cli_command(cli);
     command
         .args(args)
         .arg("look around: my favourite colour is teal");
     // Or Claude Code refuses to work without asking for somebody who may do everything.
     command.env("IS_SANDBOX", "1");
-    let ran = Ran::of(command, Duration::from_mins(2));
+    let ran = CommandOutcome::run(command, Duration::from_mins(2));
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     only_session(stage)
 }
 
 fn is_archived_deleted_and_restored(way: Way) {
     let steps = [
-        Reply::calling(Call::shell("cat long.txt")),
-        Reply::say("I see."),
+        Reply::from_call(ScriptedCall::shell("cat long.txt")),
+        Reply::from_text("I see."),
     ];
-    let slow = Reply::say("one two three four five six seven").pace(Duration::from_secs(20));
-    let script = Script::new().on("look around", steps).on("count", [slow]);
+    let slow = Reply::from_text("one two three four five six seven").with_pace(Duration::from_secs(20));
+    let script = Script::new().with_rule("look around", steps).with_rule("count", [slow]);
     let stage = Stage::new(way, script);
     // So much that some CLIs put it into a file of its own.
     let long = "all work and no play makes Jack a dull boy\n".repeat(4000);
@@ -268,7 +268,7 @@ fn survives_a_clean_up(way: Way) {
     assert_eq!(listed[0]["status"], "archived", "{listed:#}");
 
     let adopted = stage.says(&["--resume", &name, "which colour was it?"]);
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(seen.contains("teal"), "{way:?} {adopted:#}: {seen:#?}");
     assert_ne!(adopted["opened"], "fresh", "{adopted:#}");
     // opencode takes seconds for each start, and restores from the archive and from the trash by the same command.
@@ -310,20 +310,20 @@ fn goes_with_segues_own(way: Way) {
 /// Starts the CLI on a session, with an answer that takes long.
 fn at_work(stage: &Stage, id: &str) -> Child {
     let (cli, args) = cli(stage.way);
-    let mut command = stage.sandbox.command(cli);
+    let mut command = stage.sandbox.cli_command(cli);
     command.args(args).arg(id);
     if stage.way.provider == "gemini" {
         command.arg("-p");
     }
     command.arg("count slowly");
-    let asked = stage.sandbox.model().turns().len();
+    let asked = stage.sandbox.model().turn_requests().len();
     let child = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let model = stage.sandbox.model();
-    assert!(model.wait_for_turns(asked + 1, Duration::from_mins(1)));
+    assert!(model.wait_for_turn_requests(asked + 1, Duration::from_mins(1)));
     child
 }
 
@@ -341,7 +341,7 @@ fn leave_alone_while_in_use(stage: &Stage, id: &str) {
     let dry = json(stage, &["session", "delete", "--dry-run", "--json", &name]);
     assert!(dry["native"][0]["in_use_by"].is_u64(), "{dry:#}");
     // Nor does anybody else go on with it meanwhile.
-    let asked = stage.sandbox.model().turns().len();
+    let asked = stage.sandbox.model().turn_requests().len();
     let refusals: [(&[&str], &str); 4] = [
         (
             &["session", "resume", &name, "more"],
@@ -356,7 +356,7 @@ fn leave_alone_while_in_use(stage: &Stage, id: &str) {
         assert_eq!(ran.code, Some(1), "{way:?}: {ran:#?}");
         assert!(ran.stderr.contains(why), "{way:?}: {ran:#?}");
     }
-    assert_eq!(stage.sandbox.model().turns().len(), asked, "{way:?}");
+    assert_eq!(stage.sandbox.model().turn_requests().len(), asked, "{way:?}");
     let group = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process_group(group, Signal::KILL).unwrap();
     child.wait().unwrap();
@@ -399,11 +399,11 @@ scenes! {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn opencode_is_copied_in_its_own_words() {
     let steps = [
-        Reply::calling(Call::shell("echo hello")),
-        Reply::say("done"),
+        Reply::from_call(ScriptedCall::shell("echo hello")),
+        Reply::from_text("done"),
     ];
-    let sandbox = Sandbox::new(Script::new().on("run", steps));
-    let ran = sandbox.run(Cli::Opencode, ["run", "run it"]);
+    let sandbox = Sandbox::new(Script::new().with_rule("run", steps));
+    let ran = sandbox.run(SandboxCli::Opencode, ["run", "run it"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let reader = OpencodeReader::new(sandbox.home().join(".local/share/opencode"));
     let found = reader.scan_sessions().locations.remove(0);
@@ -411,7 +411,7 @@ fn opencode_is_copied_in_its_own_words() {
     let mut ours = Vec::new();
     let keeping = reader.storage().unwrap();
     keeping.export_session(&found, id.as_str(), &mut ours).unwrap();
-    let ran = sandbox.run(Cli::Opencode, ["export", id.as_str()]);
+    let ran = sandbox.run(SandboxCli::Opencode, ["export", id.as_str()]);
     let mut ours: Value = serde_json::from_slice(&ours).unwrap();
     let mut theirs: Value = serde_json::from_str(&ran.stdout).unwrap();
     // A number with a point in it is the same number.
@@ -430,7 +430,7 @@ fn a_fork_of_codex_brings_along_what_it_goes_on_from() {
     let parent = only_session(&stage);
     let ran = stage
         .sandbox
-        .run(Cli::Codex, ["exec", "fork", &parent, "and my name is Ada"]);
+        .run(SandboxCli::Codex, ["exec", "fork", &parent, "and my name is Ada"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let listed = json(&stage, &["session", "list", "--json"]);
     let ids = listed.as_array().unwrap().iter();

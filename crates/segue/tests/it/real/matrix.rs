@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use segue_agents::{Provider, ProviderSettings, claude_provider, gemini_provider};
 use segue_core::id::ProviderId;
 use segue_core::session::StopReason;
-use segue_testkit::model::{Call, Failure, Reply, Script};
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::model::{ScriptedCall, StubFailure, Reply, Script};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use serde_json::{Value, json};
 
 use crate::real::direct::Direct;
@@ -18,9 +18,9 @@ use crate::real::stage::{Following, Stage, Way};
 /// Has one conversation: a turn, a second one that the model sees together with the first, one that is cancelled, one
 /// that is killed together with segue, one after that, and one after the agent lost its session.
 fn converses(way: Way) {
-    let slow = Reply::say("counting one two three four five six seven eight nine ten")
-        .pace(Duration::from_millis(500));
-    let stage = Stage::new(way, Script::new().on("count", [slow]));
+    let slow = Reply::from_text("counting one two three four five six seven eight nine ten")
+        .with_pace(Duration::from_millis(500));
+    let stage = Stage::new(way, Script::new().with_rule("count", [slow]));
     refuse_an_unknown_session(&stage);
     let first = stage.says(&["my favourite colour is teal"]);
     assert_eq!(first["opened"], "fresh", "{first:#}");
@@ -54,12 +54,12 @@ fn refuse_an_unknown_session(stage: &Stage) {
     let unknown = "5f1c2d3e-0000-4000-8000-00000000abcd";
     let refused = stage.run(&["chat", "--json", "--resume", unknown, "x"]);
     assert_eq!(refused.code, Some(1), "{refused:#?}");
-    assert!(stage.sandbox.model().turns().is_empty());
+    assert!(stage.sandbox.model().turn_requests().is_empty());
 }
 
 /// Fails unless the last request to the model contains all of `texts`.
 fn assert_seen(stage: &Stage, texts: &[&str]) {
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     for text in texts {
         assert!(seen.contains(text), "{:?}: {text} in {seen:#?}", stage.way);
     }
@@ -97,13 +97,13 @@ fn kill_a_turn(stage: &Stage, id: &str) {
 /// to the model if the agent does not stream.
 fn begin_to_count(stage: &Stage, id: &str) -> Following {
     let model = stage.sandbox.model();
-    let asked = model.turns().len();
+    let asked = model.turn_requests().len();
     let mut turn = stage.follow(&["--resume", id, "count"]);
     if stage.way.streams() {
         turn.until("text");
     } else {
         turn.until("opened");
-        assert!(model.wait_for_turns(asked + 1, Duration::from_mins(1)));
+        assert!(model.wait_for_turn_requests(asked + 1, Duration::from_mins(1)));
     }
     turn
 }
@@ -112,7 +112,7 @@ fn begin_to_count(stage: &Stage, id: &str) -> Following {
 fn lose_the_native_session(stage: &Stage, last: &Value) {
     let id = last["session_id"].as_str().unwrap();
     stage.lose(last["native_session_id"].as_str().unwrap());
-    let asked = stage.sandbox.model().turns().len();
+    let asked = stage.sandbox.model().turn_requests().len();
     let strict = stage.chat(&["--resume", id, "--strict", "still there?"]);
     assert_eq!(
         strict["error"]["class"], "session_unknown",
@@ -120,7 +120,7 @@ fn lose_the_native_session(stage: &Stage, last: &Value) {
         stage.way
     );
     assert_eq!(
-        stage.sandbox.model().turns().len(),
+        stage.sandbox.model().turn_requests().len(),
         asked,
         "nothing was asked"
     );
@@ -181,7 +181,7 @@ fn continues_what_was_begun_elsewhere(way: Way) {
     command.current_dir(&link);
     let result = stage.finish(command);
     assert_eq!(result["stop"], "finished", "{way:?}: {result:#}");
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(
         seen.contains("the password is swordfish"),
         "{way:?}: {seen:#?}"
@@ -202,24 +202,24 @@ fn keeps_to_the_policy(way: Way) {
     let own_tool = way.own_tool("session_describe");
     let stage = Stage::of(
         way,
-        Sandbox::with(|project| {
+        Sandbox::with_script_fn(|project| {
             let touch = |name: &str| {
                 let command = format!("touch {}", project.join(name).display());
-                Reply::calling(Call::shell(&command))
+                Reply::from_call(ScriptedCall::shell(&command))
             };
             let mut replies = Vec::new();
             if let Some(tool) = &own_tool {
                 let description = json!({ "description": "Painting the shed teal" });
-                replies.push(Reply::calling(Call::tool(tool, description)));
+                replies.push(Reply::from_call(ScriptedCall::tool(tool, description)));
             }
             if way.asks() {
                 replies.push(touch("no"));
             }
-            replies.push(Reply::say("done"));
+            replies.push(Reply::from_text("done"));
             Script::new()
-                .on("make yes", [touch("yes"), Reply::say("made yes")])
-                .on("make no", [touch("no"), Reply::say("tried no")])
-                .on("name it", replies)
+                .with_rule("make yes", [touch("yes"), Reply::from_text("made yes")])
+                .with_rule("make no", [touch("no"), Reply::from_text("tried no")])
+                .with_rule("name it", replies)
         }),
     );
     stage.use_a_model_that_sees_all_tools();
@@ -266,27 +266,27 @@ fn assert_named(stage: &Stage, turn: &Value) {
 }
 
 /// The failures of a model, each with the classes that segue may give it.
-const FAILURES: [(&str, Failure, &[&str]); 6] = [
+const FAILURES: [(&str, StubFailure, &[&str]); 6] = [
     (
         "case limit",
-        Failure::RateLimit { retry_after: 1 },
+        StubFailure::RateLimit { retry_after: 1 },
         &["rate_limited", "quota"],
     ),
-    ("case login", Failure::Unauthorized, &["not_logged_in"]),
-    ("case server", Failure::Server, &["agent_error"]),
-    ("case request", Failure::BadRequest, &["agent_error"]),
-    ("case long", Failure::TooLong, &["context_too_long"]),
-    ("case cut", Failure::Cut, &["agent_error", "crashed"]),
+    ("case login", StubFailure::Unauthorized, &["not_logged_in"]),
+    ("case server", StubFailure::ServerError, &["agent_error"]),
+    ("case request", StubFailure::BadRequest, &["agent_error"]),
+    ("case long", StubFailure::PromptTooLong, &["context_too_long"]),
+    ("case cut", StubFailure::Cut, &["agent_error", "crashed"]),
 ];
 
 /// Returns a script in which the model fails as [`FAILURES`] says.
 fn failing_script() -> Script {
-    let add = |script: Script, (prompt, failure, _): (&str, Failure, _)| {
+    let add = |script: Script, (prompt, failure, _): (&str, StubFailure, _)| {
         let reply = match failure {
-            Failure::Cut => Reply::say("It begins").failing(failure),
-            _ => Reply::fail(failure),
+            StubFailure::Cut => Reply::from_text("It begins").with_failure(failure),
+            _ => Reply::from_failure(failure),
         };
-        script.on(prompt, [reply])
+        script.with_rule(prompt, [reply])
     };
     FAILURES.into_iter().fold(Script::new(), add)
 }
@@ -309,12 +309,12 @@ fn tells_failures_apart(way: Way) {
 
 /// Two sessions at once do not get into each other's way.
 fn serves_two_at_once(way: Way) {
-    let reply = |text: &str| Reply::say(text).pace(Duration::from_millis(100));
+    let reply = |text: &str| Reply::from_text(text).with_pace(Duration::from_millis(100));
     let stage = Stage::new(
         way,
         Script::new()
-            .on("left", [reply("this is the left answer")])
-            .on("right", [reply("this is the right answer")]),
+            .with_rule("left", [reply("this is the left answer")])
+            .with_rule("right", [reply("this is the right answer")]),
     );
     let left = stage.follow(&["--new", "left"]);
     let right = stage.follow(&["--new", "right"]);
@@ -346,7 +346,7 @@ const PROMPTS: [&str; 4] = [
 
 /// Delivers prompts as they are, whatever they begin with and however long they are.
 fn takes_any_prompt(way: Way) {
-    let stage = Stage::new(way, Script::new().on("and the end", [Reply::say("read")]));
+    let stage = Stage::new(way, Script::new().with_rule("and the end", [Reply::from_text("read")]));
     for prompt in PROMPTS.into_iter().chain([long_prompt().as_str()]) {
         let mut command = stage.command(&["chat", "-p", way.provider, "--json", "--new", "-"]);
         let result = stage.finish_with(&mut command, prompt);
@@ -358,7 +358,7 @@ fn takes_any_prompt(way: Way) {
 
 /// Checks the same as `takes_any_prompt` and `tells_failures_apart`, by one process of an agent that takes long to start.
 fn takes_any_prompt_and_survives_failures(way: Way) {
-    let script = failing_script().on("and the end", [Reply::say("read")]);
+    let script = failing_script().with_rule("and the end", [Reply::from_text("read")]);
     let direct = Direct::new(Sandbox::new(script));
     let provider = acp_provider(&direct, way);
     let mut talk = direct.begin(&provider);
@@ -369,7 +369,7 @@ fn takes_any_prompt_and_survives_failures(way: Way) {
             matches!(reason, Ok(StopReason::EndTurn)),
             "{way:?} {prompt:.80}: {reason:?}"
         );
-        let seen = direct.sandbox.model().turns().pop().unwrap();
+        let seen = direct.sandbox.model().turn_requests().pop().unwrap();
         assert!(
             seen.contains(prompt.trim()),
             "{way:?}: {prompt:.200} became {:.300?}",
@@ -395,7 +395,7 @@ fn takes_any_prompt_and_survives_failures(way: Way) {
 /// Returns the provider of a way that uses ACP.
 fn acp_provider(direct: &Direct, way: Way) -> Provider {
     let home = |name| direct.sandbox.home().join(name);
-    let adapter = |cli| Some(direct.sandbox.command(cli).get_program().into());
+    let adapter = |cli| Some(direct.sandbox.cli_command(cli).get_program().into());
     let settings = |cli| ProviderSettings {
         transports: vec!["acp".to_owned()],
         ..direct.settings(cli)
@@ -404,16 +404,16 @@ fn acp_provider(direct: &Direct, way: Way) -> Provider {
     match way.provider {
         "claude" => claude_provider(
             &ProviderSettings {
-                adapter: adapter(Cli::ClaudeAcp),
+                adapter: adapter(SandboxCli::ClaudeAcp),
                 home: home(".claude"),
-                ..settings(Cli::Claude)
+                ..settings(SandboxCli::Claude)
             },
             &host,
         ),
         "gemini" => gemini_provider(
             &ProviderSettings {
                 home: home(".gemini"),
-                ..settings(Cli::Gemini)
+                ..settings(SandboxCli::Gemini)
             },
             &host,
         ),
@@ -421,7 +421,7 @@ fn acp_provider(direct: &Direct, way: Way) -> Provider {
             &ProviderId::parse(name).unwrap(),
             &ProviderSettings {
                 args: vec!["acp".to_owned()],
-                ..settings(Cli::Opencode)
+                ..settings(SandboxCli::Opencode)
             },
             &host,
         ),

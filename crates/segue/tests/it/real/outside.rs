@@ -5,26 +5,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use segue_testkit::model::{Call, ModelRequest, Reply, Script};
-use segue_testkit::sandbox::Cli;
+use segue_testkit::model::{ScriptedCall, ModelRequest, Reply, Script};
+use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
 use crate::real::stage::{Stage, Way};
 
 /// segue is killed after the agent has written its answer down, and before it has heard it.
 fn an_answer_is_taken_from_the_native_record(way: Way) {
-    let slow = Reply::say("the answer is forty-two").delay(Duration::from_secs(3));
-    let look = Reply::calling(Call::shell("echo a look around"));
-    let stage = Stage::new(way, Script::new().on("slowly", [look, slow]));
+    let slow = Reply::from_text("the answer is forty-two").with_delay(Duration::from_secs(3));
+    let look = Reply::from_call(ScriptedCall::shell("echo a look around"));
+    let stage = Stage::new(way, Script::new().with_rule("slowly", [look, slow]));
     let first = stage.says(&["my favourite colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
-    let before = stage.sandbox.model().turns().len();
+    let before = stage.sandbox.model().turn_requests().len();
 
     let mut turn = stage.follow(&["--permissions", "allow-all", "--resume", id, "slowly"]);
     let opened = turn.until("opened");
     let asked = |count| {
         let model = stage.sandbox.model();
-        assert!(model.wait_for_turns(count, Duration::from_mins(1)));
+        assert!(model.wait_for_turn_requests(count, Duration::from_mins(1)));
     };
     asked(before + 2);
     turn.signal(Signal::STOP);
@@ -50,7 +50,7 @@ fn an_answer_is_taken_from_the_native_record(way: Way) {
     }
     assert!(turns[1]["usage"]["output_tokens"].is_u64(), "{turns:#?}");
 
-    let seen = stage.sandbox.model().turns();
+    let seen = stage.sandbox.model().turn_requests();
     // Asked once, and told once what the tool said.
     let prompts = seen.iter().map(ModelRequest::prompts);
     let asked =
@@ -85,7 +85,7 @@ fn turns_made_by_hand_are_taken_in(way: Way) {
     let last = stage.says(&["--resume", id, "what do you know of me?"]);
     assert_eq!(last["turn"], 4, "{way:?}: {last:#}");
     assert_eq!(last["native_session_id"], native, "{way:?}: {last:#}");
-    let seen = stage.sandbox.model().turns().pop().unwrap();
+    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
     for told in ["teal", "my name is Ada", "I live in Graz"] {
         assert!(
             seen.contains(told),
@@ -123,7 +123,7 @@ fn what_is_lost_is_noticed(way: Way) {
     let said = |turn: &Value, what: &str| {
         assert!(turn["decisions"].to_string().contains(what), "{turn:#}");
         assert_eq!(turn["opened"], "briefed", "{way:?}: {turn:#}");
-        let seen = stage.sandbox.model().turns().pop().unwrap();
+        let seen = stage.sandbox.model().turn_requests().pop().unwrap();
         for told in ["teal", "my name is Ada"] {
             assert!(seen.contains(told), "{way:?}: {told} in {seen:#?}");
         }
@@ -146,9 +146,9 @@ fn what_is_lost_is_noticed(way: Way) {
 /// Goes on with a native session in the agent's own program.
 fn by_hand(stage: &Stage, native: &str, prompt: &str) {
     let (cli, args): (_, &[&str]) = match stage.way.provider {
-        "claude" => (Cli::Claude, &["--resume", native, "-p", prompt]),
-        "codex" => (Cli::Codex, &["exec", "resume", native, prompt]),
-        _ => (Cli::Gemini, &["--resume", native, "-p", prompt]),
+        "claude" => (SandboxCli::Claude, &["--resume", native, "-p", prompt]),
+        "codex" => (SandboxCli::Codex, &["exec", "resume", native, prompt]),
+        _ => (SandboxCli::Gemini, &["--resume", native, "-p", prompt]),
     };
     let ran = stage.sandbox.run(cli, args.iter().copied());
     assert_eq!(ran.code, Some(0), "{ran:#?}");

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use segue_testkit::model::{Failure, ModelRequest, Reply, Script, Usage};
-use segue_testkit::sandbox::{Cli, Ran};
+use segue_testkit::model::{StubFailure, ModelRequest, Reply, Script, StubUsage};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome};
 use serde_json::{Value, json};
 
 use crate::real::stage::{Stage, Way};
@@ -23,15 +23,15 @@ impl All {
         Self(stage)
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: &[&str]) -> CommandOutcome {
         let stage = &self.0;
         let mut command = stage.command(args);
         command.env("SEGUE_CONFIG", stage.sandbox.home().join("segue.toml"));
-        for (name, cli) in [("CODEX", Cli::Codex), ("GEMINI", Cli::Gemini)] {
-            let program = stage.sandbox.command(cli).get_program().to_owned();
+        for (name, cli) in [("CODEX", SandboxCli::Codex), ("GEMINI", SandboxCli::Gemini)] {
+            let program = stage.sandbox.cli_command(cli).get_program().to_owned();
             command.env(format!("SEGUE_{name}_PATH"), program);
         }
-        Ran::of(command, Duration::from_mins(2))
+        CommandOutcome::run(command, Duration::from_mins(2))
     }
 
     /// One turn; what `--json` printed, and the exit code.
@@ -53,7 +53,7 @@ impl All {
 
     /// What the model saw last.
     fn seen(&self) -> ModelRequest {
-        self.0.sandbox.model().turns().pop().unwrap()
+        self.0.sandbox.model().turn_requests().pop().unwrap()
     }
 }
 
@@ -72,12 +72,12 @@ fn fails_again_and_again(provider: &str) {
     let listed = all.run(&["session", "list", "--json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
-    let asked = all.0.sandbox.model().turns().len();
+    let asked = all.0.sandbox.model().turn_requests().len();
     let (stopped, code) = all.chat(&["--resume", id, "which colour?"]);
     assert_eq!(code, Some(4), "{provider}: {stopped:#}");
     assert_eq!(stopped["error"]["class"], "policy", "{stopped:#}");
     assert_eq!(
-        all.0.sandbox.model().turns().len(),
+        all.0.sandbox.model().turn_requests().len(),
         asked,
         "nobody is asked"
     );
@@ -97,8 +97,8 @@ fn fails_again_and_again(provider: &str) {
 /// Lets the agent fail in so many turns of one session: after three the next native session begins with a brief.
 fn fail(provider: &str, turns: usize) -> All {
     let script = Script::new()
-        .on("which colour?", [Reply::say("teal")])
-        .on("boom", [Reply::fail(Failure::Server)]);
+        .with_rule("which colour?", [Reply::from_text("teal")])
+        .with_rule("boom", [Reply::from_failure(StubFailure::ServerError)]);
     let all = All::new(script, "backoff_seconds = 0\n");
     let id = all.begin(provider);
     for n in 1..=turns {
@@ -127,18 +127,18 @@ fn fail(provider: &str, turns: usize) -> All {
 /// A native session goes on up to its limit, and not above it.
 fn is_full_above_its_limit(provider: &str, limit: u64, settings: &str) {
     let reply = |input| {
-        let usage = Usage {
+        let usage = StubUsage {
             input,
             output: 0,
             thoughts: 0,
             cache_read: 0,
             cache_write: 0,
         };
-        [Reply::say("counted").usage(usage)]
+        [Reply::from_text("counted").with_usage(usage)]
     };
     let script = Script::new()
-        .on("just enough", reply(limit))
-        .on("too much", reply(limit + 1));
+        .with_rule("just enough", reply(limit))
+        .with_rule("too much", reply(limit + 1));
     let all = All::new(script, settings);
     let id = all.begin(provider);
     let (exact, _) = all.chat(&["--resume", &id, "just enough"]);
@@ -211,16 +211,16 @@ fn gemini_is_full_above_its_limit() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_spent_quota_is_waited_out_or_hands_the_prompt_over() {
-    let limit = |retry_after| Failure::RateLimit { retry_after };
+    let limit = |retry_after| StubFailure::RateLimit { retry_after };
     // What is told of the first prompt is part of the second one, so the second one's rule comes first.
     let script = Script::new()
-        .on(
+        .with_rule(
             "tomorrow",
-            [Reply::say("taken over").failing_times(limit(7200), 1)],
+            [Reply::from_text("taken over").with_failures(limit(7200), 1)],
         )
-        .on(
+        .with_rule(
             "in a moment",
-            [Reply::say("here").failing_times(limit(3), 1)],
+            [Reply::from_text("here").with_failures(limit(3), 1)],
         );
     let all = All::new(script, "fallback = [\"gemini\", \"codex\"]\n");
     let id = all.begin("gemini");
@@ -244,10 +244,10 @@ fn a_spent_quota_is_waited_out_or_hands_the_prompt_over() {
     );
     assert!(all.seen().contains("colour is teal"), "{handed:#}");
     // A new session does not knock either.
-    let asked = all.0.sandbox.model().turns().len();
+    let asked = all.0.sandbox.model().turn_requests().len();
     let (new, _) = all.chat(&["-p", "gemini", "--new", "hello"]);
     assert_eq!(new["provider"], "codex", "{new:#}");
-    assert_eq!(all.0.sandbox.model().turns().len(), asked + 1);
+    assert_eq!(all.0.sandbox.model().turn_requests().len(), asked + 1);
     all.0.assert_nothing_left();
 }
 

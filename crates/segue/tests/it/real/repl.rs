@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::Ran;
+use segue_testkit::sandbox::CommandOutcome;
 
 use crate::real::stage::{Stage, Way};
 
@@ -20,12 +20,12 @@ const WAY: Way = Way {
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// What `segue repl` says to these lines.
-fn repl(stage: &Stage, args: &[&str], lines: &[&str]) -> Ran {
+fn repl(stage: &Stage, args: &[&str], lines: &[&str]) -> CommandOutcome {
     let typed = stage.sandbox.path().join("typed");
     fs::write(&typed, lines.join("\n")).unwrap();
     let mut command = stage.command(&["repl", "-p", WAY.provider]);
     command.args(args).stdin(File::open(typed).unwrap());
-    Ran::of(command, LIMIT)
+    CommandOutcome::run(command, LIMIT)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
     assert!(adopted.contains("You said: what is the word?"), "{ran:#?}");
     assert!(adopted.contains("opened    resumed: "), "{ran:#?}");
     assert!(adopted.contains("turns     2\n"), "{ran:#?}");
-    let turns = stage.sandbox.model().turns();
+    let turns = stage.sandbox.model().turn_requests();
     let (last, before) = turns.split_last().unwrap();
     assert!(last.contains("teal") && !last.contains("Ada"), "{last:#?}");
     let last = before.last().unwrap();
@@ -76,7 +76,7 @@ fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
         stage
             .sandbox
             .model()
-            .turns()
+            .turn_requests()
             .pop()
             .unwrap()
             .contains("teal")
@@ -123,6 +123,6 @@ fn a_conversation_with_codex_that_waits_keeps_others_out() {
         "{next:#}"
     );
     let model = stage.sandbox.model();
-    assert!(model.turns().pop().unwrap().contains("the word is teal"));
+    assert!(model.turn_requests().pop().unwrap().contains("the word is teal"));
     stage.assert_nothing_left();
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::Cli;
+use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
 use crate::real::stage::{Stage, Way};
@@ -41,7 +41,7 @@ impl Told {
     /// A turn in a session; it must be in front of the model with so many of the words and no more.
     fn knows(&self, id: &str, prompt: &str, words: usize) -> Value {
         let result = self.stage.says(&["--resume", id, prompt]);
-        let seen = self.stage.sandbox.model().turns().pop().unwrap();
+        let seen = self.stage.sandbox.model().turn_requests().pop().unwrap();
         assert!(seen.contains(prompt), "{result:#}");
         for (index, word) in WORDS.iter().enumerate() {
             let known = index < words;
@@ -58,7 +58,7 @@ impl Told {
 
     /// Whether what the model saw last was told it by segue.
     fn was_told(&self) -> bool {
-        let seen = self.stage.sandbox.model().turns().pop().unwrap();
+        let seen = self.stage.sandbox.model().turn_requests().pop().unwrap();
         seen.contains("[End of the record")
     }
 
@@ -78,8 +78,8 @@ impl Told {
     /// A turn in a native session, made in the agent's own program.
     fn by_hand(&self, prompt: &str) {
         let (cli, args) = match self.stage.way.provider {
-            "claude" => (Cli::Claude, ["-p", "--resume", &self.native, prompt]),
-            _ => (Cli::Codex, ["exec", "resume", &self.native, prompt]),
+            "claude" => (SandboxCli::Claude, ["-p", "--resume", &self.native, prompt]),
+            _ => (SandboxCli::Codex, ["exec", "resume", &self.native, prompt]),
         };
         let ran = self.stage.sandbox.run(cli, args);
         assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -119,7 +119,7 @@ fn goes_back_by_its_own_means(way: Way) {
     let again = told.knows(&told.id, "and again?", 5);
     assert_eq!(again["native_session_id"], told.native.as_str());
     assert_eq!(again["opened"], "resumed", "{again:#}");
-    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    let seen = told.stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(!told.was_told() && !seen.contains("and what now?"));
 
     // A fork branches from it in the same way, and leaves it alone.
@@ -159,7 +159,7 @@ fn with_a_turn_by_hand(told: &Told) {
         back["provider"].as_str().unwrap()
     );
     assert_branched(told, &back, &why);
-    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    let seen = told.stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(!seen.contains("hazel"), "{seen:#?}");
     assert_eq!(told.files(&told.native), before);
     let undone = told.segue(&["undo", &told.id]);
@@ -232,7 +232,7 @@ fn a_thread_of_codex_that_knows_too_much_is_archived() {
         transport: "app-server",
     });
     told.segue(&["revert", &told.id, "--to", "2"]);
-    let codex = told.stage.sandbox.command(Cli::Codex);
+    let codex = told.stage.sandbox.cli_command(SandboxCli::Codex);
     let codex = codex.get_program().to_str().unwrap();
     let older = told.stage.sandbox.path().join("older-codex");
     let script = format!(
@@ -252,7 +252,7 @@ fn a_thread_of_codex_that_knows_too_much_is_archived() {
         why.contains("not 2; that thread (") && why.contains(") is archived"),
         "{why}"
     );
-    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    let seen = told.stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(
         seen.contains("nickel") && !seen.contains("walnut"),
         "{seen:#?}"

@@ -1,6 +1,6 @@
 //! Roles with the real CLIs: what a role may not do is not done, and that is on record.
 
-use segue_testkit::model::{Call, Reply, Script};
+use segue_testkit::model::{ScriptedCall, Reply, Script};
 use segue_testkit::sandbox::Sandbox;
 
 use crate::real::stage::{Stage, Way};
@@ -13,17 +13,17 @@ fn a_project_manager_changes_nothing(provider: &'static str, transport: &'static
     };
     let stage = Stage::of(
         way,
-        Sandbox::with(|project| {
-            let write = Call::write(project.join("made.txt"), "made\n");
-            let touch = Call::shell(&format!("touch {}", project.join("touched").display()));
-            let read = Call::read(project.join("README.md"));
+        Sandbox::with_script_fn(|project| {
+            let write = ScriptedCall::write(project.join("made.txt"), "made\n");
+            let touch = ScriptedCall::shell(&format!("touch {}", project.join("touched").display()));
+            let read = ScriptedCall::read(project.join("README.md"));
             Script::new()
-                .on("case file", [Reply::calling(write), Reply::say("tried to")])
-                .on(
+                .with_rule("case file", [Reply::from_call(write), Reply::from_text("tried to")])
+                .with_rule(
                     "case command",
-                    [Reply::calling(touch), Reply::say("tried to")],
+                    [Reply::from_call(touch), Reply::from_text("tried to")],
                 )
-                .on("case look", [Reply::calling(read), Reply::say("was read")])
+                .with_rule("case look", [Reply::from_call(read), Reply::from_text("was read")])
         }),
     );
     for prompt in ["case file", "case command"] {
@@ -37,7 +37,7 @@ fn a_project_manager_changes_nothing(provider: &'static str, transport: &'static
         ];
         let turn = stage.chat(&args);
         assert_eq!(stage.project_files(), ["README.md"], "{way:?}: {turn:#}");
-        let seen = stage.sandbox.model().turns().pop().unwrap();
+        let seen = stage.sandbox.model().turn_requests().pop().unwrap();
         assert!(
             seen.contains("You are the project manager"),
             "{way:?}: {seen:#?}"

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use segue_testkit::model::{Reply, Script};
-use segue_testkit::sandbox::Ran;
+use segue_testkit::sandbox::CommandOutcome;
 use serde_json::Value;
 
 use crate::real::stage::{Stage, Way};
@@ -17,7 +17,7 @@ const AUTH_2: &str = "auth für 支払い-2";
 
 /// What the user really said, as the model saw it in the last turn.
 fn seen(stage: &Stage) -> Vec<String> {
-    stage.sandbox.model().turns().pop().unwrap().prompts()
+    stage.sandbox.model().turn_requests().pop().unwrap().prompts()
 }
 
 /// Forgets everything that segue knows.
@@ -68,8 +68,8 @@ fn a_feature_is_one_conversation(provider: &'static str, transport: &'static str
         provider,
         transport,
     };
-    let ghost = Reply::say("[Feature: ghost]\n\nhello");
-    let stage = Stage::new(way, Script::new().on("write a tag", [ghost]));
+    let ghost = Reply::from_text("[Feature: ghost]\n\nhello");
+    let stage = Stage::new(way, Script::new().with_rule("write a tag", [ghost]));
     let native = |turn: &Value| turn["native_session_id"].clone();
 
     let first = stage.says(&["--feature", AUTH, "the password is swordfish"]);
@@ -134,7 +134,7 @@ fn begin_anew(stage: &Stage) {
     command.args(["--feature", AUTH, "afresh"]);
     command.env("SEGUE_NO_REUSE", "1");
     let unused: Value =
-        serde_json::from_str(&Ran::of(command, Duration::from_mins(2)).stdout).unwrap();
+        serde_json::from_str(&CommandOutcome::run(command, Duration::from_mins(2)).stdout).unwrap();
     for turn in [&new, &unused] {
         assert_eq!(turn["turn"], 1, "{way:?}: {turn:#}");
         assert_eq!(turn["stop"], "finished", "{way:?}: {turn:#}");

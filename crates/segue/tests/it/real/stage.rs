@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use segue_agents::SystemFns;
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
 use serde_json::Value;
 
 /// How long a whole `segue chat` may take.
@@ -97,9 +97,9 @@ impl Stage {
 
     /// segue with these arguments, not started yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.sandbox.program(env!("CARGO_BIN_EXE_segue"));
+        let mut command = self.sandbox.program_command(env!("CARGO_BIN_EXE_segue"));
         let named = |name: &str| format!("SEGUE_{}_{name}", self.way.provider.to_uppercase());
-        let mut known = |cli: Cli, adapter: Option<Cli>| {
+        let mut known = |cli: SandboxCli, adapter: Option<SandboxCli>| {
             command.env(named("PATH"), self.program(cli));
             if let Some(adapter) = adapter {
                 command.env(named("ACP_PATH"), self.program(adapter));
@@ -107,12 +107,12 @@ impl Stage {
             command.env(named("TRANSPORTS"), self.way.transport);
         };
         match self.way.provider {
-            "claude" => known(Cli::Claude, Some(Cli::ClaudeAcp)),
-            "codex" => known(Cli::Codex, Some(Cli::CodexAcp)),
-            "gemini" => known(Cli::Gemini, None),
+            "claude" => known(SandboxCli::Claude, Some(SandboxCli::ClaudeAcp)),
+            "codex" => known(SandboxCli::Codex, Some(SandboxCli::CodexAcp)),
+            "gemini" => known(SandboxCli::Gemini, None),
             _ => {
                 let config = self.sandbox.home().join("segue.toml");
-                let program = self.program(Cli::Opencode).into_string().unwrap();
+                let program = self.program(SandboxCli::Opencode).into_string().unwrap();
                 let text = format!(
                     "[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n\
                      env = {{ OPENCODE_PERMISSION = '{{\"bash\":\"ask\",\"edit\":\"ask\"}}' }}\n"
@@ -125,13 +125,13 @@ impl Stage {
         command
     }
 
-    fn program(&self, cli: Cli) -> OsString {
-        self.sandbox.command(cli).get_program().to_owned()
+    fn program(&self, cli: SandboxCli) -> OsString {
+        self.sandbox.cli_command(cli).get_program().to_owned()
     }
 
     /// Runs segue to its end.
-    pub(crate) fn run(&self, args: &[&str]) -> Ran {
-        Ran::of(self.command(args), LIMIT)
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutcome {
+        CommandOutcome::run(self.command(args), LIMIT)
     }
 
     /// One turn by `segue chat -p PROVIDER --json …`; what it printed, whatever came of it.
@@ -145,7 +145,7 @@ impl Stage {
 
     /// Runs a `segue chat --json` to its end; what it printed.
     pub(crate) fn finish(&self, command: Command) -> Value {
-        let ran = Ran::of(command, LIMIT);
+        let ran = CommandOutcome::run(command, LIMIT);
         serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{error}: {:?} gave {ran:#?}", self.way))
     }
@@ -168,10 +168,10 @@ impl Stage {
     /// Begins a session in the agent's own program.
     pub(crate) fn begin_elsewhere(&self, prompt: &str) {
         let (cli, args): (_, &[&str]) = match self.way.provider {
-            "claude" => (Cli::Claude, &["-p"]),
-            "codex" => (Cli::Codex, &["exec"]),
-            "gemini" => (Cli::Gemini, &["-p"]),
-            _ => (Cli::Opencode, &["run"]),
+            "claude" => (SandboxCli::Claude, &["-p"]),
+            "codex" => (SandboxCli::Codex, &["exec"]),
+            "gemini" => (SandboxCli::Gemini, &["-p"]),
+            _ => (SandboxCli::Opencode, &["run"]),
         };
         let ran = self.sandbox.run(cli, args.iter().copied().chain([prompt]));
         assert_eq!(ran.code, Some(0), "{ran:#?}");

@@ -8,7 +8,7 @@ use crate::real::stage::{Stage, Way};
 
 fn sums_up(way: Way) {
     let answer = r#"{"decisions": ["SQLite for the cache, since it is one file"]}"#;
-    let script = Script::new().on(SUMMARISER_PROMPT_PREFIX, [Reply::say(answer)]);
+    let script = Script::new().with_rule(SUMMARISER_PROMPT_PREFIX, [Reply::from_text(answer)]);
     let stage = Stage::new(way, script);
     let first = stage.says(&["Use SQLite for the cache, it is one file."]);
     let id = first["session_id"].as_str().unwrap();
@@ -23,10 +23,10 @@ fn sums_up(way: Way) {
     let ran = stage.run(&args);
     let compacted: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(compacted["summary"]["version"], 2, "{way:?}: {ran:#?}");
-    let asked = stage.sandbox.model().turns().pop().unwrap();
+    let asked = stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(asked.contains(SUMMARISER_PROMPT_PREFIX), "{way:?}: {asked:#?}");
     if way.provider == "claude" {
-        assert_eq!(asked.tools(), Vec::<String>::new());
+        assert_eq!(asked.tool_names(), Vec::<String>::new());
     }
     // Neither a list nor `--continue` nor the figures know of it.
     for refresh in [&["index", "refresh"][..], &[]] {
@@ -40,7 +40,7 @@ fn sums_up(way: Way) {
     stage.age_gemini_sessions();
     let next = stage.says(&["--continue", "go on"]);
     assert_eq!(next["session_id"], id, "{way:?}: {next:#}");
-    let told = stage.sandbox.model().turns().pop().unwrap();
+    let told = stage.sandbox.model().turn_requests().pop().unwrap();
     assert!(
         told.contains("> - [1] SQLite for the cache, since it is one file"),
         "{way:?}: {told:#?}"

@@ -2,14 +2,14 @@
 
 use insta::assert_snapshot;
 
-use super::{repl, repl_with};
-use crate::native::{self, ID};
-use crate::resume::put_program;
-use crate::{count_sessions, world};
+use super::{run_repl, run_repl_with_args};
+use crate::native::{self, NATIVE_ID};
+use crate::resume::install_fake_program;
+use crate::{count_sessions, new_test_home};
 
 #[test]
-fn a_conversation_goes_back_and_forth() {
-    let world = world();
+fn a_conversation_is_reverted_and_undone() {
+    let home = new_test_home();
     let lines = [
         "/backtoturn 1",
         "one",
@@ -25,7 +25,7 @@ fn a_conversation_goes_back_and_forth() {
         "and now?",
         "/undo",
     ];
-    assert_snapshot!(repl(&world, &lines), @r#"
+    assert_snapshot!(run_repl(&home, &lines), @r#"
     You said: one
     This is where our conversation begins.
     You said: two
@@ -56,13 +56,13 @@ fn a_conversation_goes_back_and_forth() {
     error: session [SESSION] has no revert to undo
     --- exit 2
     "#);
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_fork_is_gone_on_with_and_left_again() {
-    let world = world();
-    assert_snapshot!(repl(&world, &["/fork", "one", "two", "/fork 1", "other two", "/history", "/fork 7"]), @"
+fn a_fork_becomes_the_current_session() {
+    let home = new_test_home();
+    assert_snapshot!(run_repl(&home, &["/fork", "one", "two", "/fork 1", "other two", "/history", "/fork 7"]), @"
     You said: one
     This is where our conversation begins.
     You said: two
@@ -94,18 +94,18 @@ fn a_fork_is_gone_on_with_and_left_again() {
     error: turn 7 does not exist; turns are numbered from 1 to 2
     --- exit 2
     ");
-    assert_eq!(count_sessions(&world), 2);
-    world.assert_nothing_runs();
+    assert_eq!(count_sessions(&home), 2);
+    home.assert_no_processes();
 }
 
 #[test]
-fn what_cannot_be_done_leaves_a_native_session_with_its_agent() {
-    let world = world();
-    native::put(&world, ID, "project");
-    put_program(&world, "claude");
+fn an_impossible_command_does_not_adopt_a_native_session() {
+    let home = new_test_home();
+    native::write_claude_session(&home, NATIVE_ID, "project");
+    install_fake_program(&home, "claude");
     let huge = "/backtoturn 99999999999999999999";
     let lines = ["/backtoturn", "/backtoturn 99", huge, "/fork 99", "/undo"];
-    assert_snapshot!(repl_with(&world, &["repl", "--resume", ID], &lines), @"
+    assert_snapshot!(run_repl_with_args(&home, &["repl", "--resume", NATIVE_ID], &lines), @"
     --- stderr
     Current session has 3 turn(s).
     Usage: /backtoturn N
@@ -116,6 +116,6 @@ fn what_cannot_be_done_leaves_a_native_session_with_its_agent() {
     error: there is no revert to undo
     --- exit 2
     ");
-    let listed = world.json(["session", "list", "--json"]);
+    let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed[0]["id"], serde_json::Value::Null, "{listed:#}");
 }

@@ -2,14 +2,14 @@
 
 use insta::assert_snapshot;
 
-use super::{repl, run, session};
-use crate::{count_sessions, world};
+use super::{run_repl, run_with_lines, create_session};
+use crate::{count_sessions, new_test_home};
 
 #[test]
-fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
-    let world = world();
-    let older = session(&world, "the older one");
-    session(&world, "the newer one");
+fn a_session_is_resumed_by_number_or_id_and_a_failed_resume_changes_nothing() {
+    let home = new_test_home();
+    let older = create_session(&home, "the older one");
+    create_session(&home, "the newer one");
     let lines = [
         "/sessions",
         "/resume 2",
@@ -19,7 +19,7 @@ fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
         "still there?",
         "/session",
     ];
-    assert_snapshot!(repl(&world, &lines), @r#"
+    assert_snapshot!(run_repl(&home, &lines), @r#"
     #  ID                    AGENT      TURNS  UPDATED   TITLE
     1  [SESSION]  rehearsal  1      just now  the newer one
     2  [SESSION]  rehearsal  1      just now  the older one
@@ -41,32 +41,32 @@ fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
     hint: `/sessions all` shows every session there is
     --- exit 1
     "#);
-    let info = world.json(["session", "info", &older, "--json"]);
+    let info = home.run_segue_json(["session", "info", &older, "--json"]);
     assert_eq!(info["session"]["turns"], 3, "{info:#}");
-    let output = repl(&world, &[&format!("/resume {older}"), "/history 1", "hi"]);
+    let output = run_repl(&home, &[&format!("/resume {older}"), "/history 1", "hi"]);
     assert!(output.stdout.contains("── turn 3 "), "{output}");
     assert!(output.stdout.contains("This is turn 4"), "{output}");
-    let elsewhere = world.path().join("project/gone");
-    std::fs::create_dir(&elsewhere).unwrap();
-    let mut there = world.command(["chat", "over there"]);
-    there.current_dir(&elsewhere).output().unwrap();
-    std::fs::remove_dir(&elsewhere).unwrap();
-    let output = repl(&world, &["/sessions all", "/resume 1", "/session"]);
+    let removed_dir = home.path().join("project/gone");
+    std::fs::create_dir(&removed_dir).unwrap();
+    let mut command = home.segue_command(["chat", "over there"]);
+    command.current_dir(&removed_dir).output().unwrap();
+    std::fs::remove_dir(&removed_dir).unwrap();
+    let output = run_repl(&home, &["/sessions all", "/resume 1", "/session"]);
     assert!(output.stderr.contains("is not there"), "{output}");
     assert!(output.stderr.contains("no session yet"), "{output}");
 }
 
 #[test]
-fn a_session_that_nobody_here_can_go_on_with_is_not_resumed() {
-    let world = world();
+fn a_session_whose_agent_is_not_installed_is_not_resumed() {
+    let home = new_test_home();
     let sample = include_str!("../../../../segue-catalog/tests/it/samples/claude.jsonl");
-    let directory = world.path().join(".claude/projects/-somewhere");
+    let directory = home.path().join(".claude/projects/-somewhere");
     std::fs::create_dir_all(&directory).unwrap();
-    let here = format!("{:?}", world.project().display().to_string());
+    let quoted_project = format!("{:?}", home.project().display().to_string());
     let file = directory.join("0b5e4c3a-1111-4222-8333-444455556666.jsonl");
-    std::fs::write(file, sample.replace("\"/w\"", &here)).unwrap();
+    std::fs::write(file, sample.replace("\"/w\"", &quoted_project)).unwrap();
     let lines = ["hello", "/resume 0b5e4c3a", "still there?"];
-    assert_snapshot!(repl(&world, &lines), @"
+    assert_snapshot!(run_repl(&home, &lines), @"
     You said: hello
     This is where our conversation begins.
     You said: still there?
@@ -80,8 +80,8 @@ fn a_session_that_nobody_here_can_go_on_with_is_not_resumed() {
 }
 
 #[test]
-fn a_new_session_is_begun_and_the_old_one_renamed() {
-    let world = world();
+fn the_current_session_is_renamed_and_a_new_one_started() {
+    let home = new_test_home();
     let lines = [
         "first",
         "/rename   a better title",
@@ -90,7 +90,7 @@ fn a_new_session_is_begun_and_the_old_one_renamed() {
         "second",
         "/usage",
     ];
-    assert_snapshot!(repl(&world, &lines), @r#"
+    assert_snapshot!(run_repl(&home, &lines), @r#"
     You said: first
     This is where our conversation begins.
     You said: second
@@ -106,17 +106,17 @@ fn a_new_session_is_begun_and_the_old_one_renamed() {
     hint: the first prompt starts one
     --- exit 1
     "#);
-    assert_eq!(count_sessions(&world), 2);
-    world.assert_nothing_runs();
+    assert_eq!(count_sessions(&home), 2);
+    home.assert_no_processes();
 }
 
 #[test]
-fn another_agent_is_told_the_recent_messages() {
-    let world = world();
+fn a_change_of_agent_briefs_the_new_agent() {
+    let home = new_test_home();
     // The same agent under another name, over ACP.
-    let config = world.path().join("config.toml");
+    let config = home.path().join("config.toml");
     let program = env!("CARGO_BIN_EXE_segue");
-    let directory = world.path().join("second");
+    let directory = home.path().join("second");
     let text =
         format!("[acp.second]\npath = {program:?}\nargs = [\"rehearsal-agent\", {directory:?}]\n");
     std::fs::write(&config, text).unwrap();
@@ -128,9 +128,9 @@ fn another_agent_is_told_the_recent_messages() {
         "and you?",
         "/session",
     ];
-    let mut command = world.command(["repl", "-p", "rehearsal"]);
+    let mut command = home.segue_command(["repl", "-p", "rehearsal"]);
     command.env("SEGUE_CONFIG", &config);
-    let output = run(&world, command, &lines);
+    let output = run_with_lines(&home, command, &lines);
     assert_snapshot!(output, @"
     You said: the password is swordfish
     This is where our conversation begins.
@@ -151,5 +151,5 @@ fn another_agent_is_told_the_recent_messages() {
     segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
     --- exit 2
     ");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }

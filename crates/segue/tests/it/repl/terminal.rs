@@ -6,40 +6,40 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use segue_testkit::World;
+use segue_testkit::TestHome;
 
-use super::{mode, session};
-use crate::world;
+use super::{file_mode, create_session};
+use crate::new_test_home;
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_D: &str = "\u{4}";
-const UP: &str = "\u{1b}[A";
+const ARROW_UP: &str = "\u{1b}[A";
 /// How the editor asks the terminal where the cursor is.
-const WHERE: &str = "\u{1b}[6n";
+const CURSOR_POSITION_QUERY: &str = "\u{1b}[6n";
 /// What the editor shows when it gives the terminal back.
-const TAKEN: &str = "\u{1b}[?2004l";
+const BRACKETED_PASTE_OFF: &str = "\u{1b}[?2004l";
 /// How a full-screen program begins.
-const OTHER_SCREEN: &str = "\u{1b}[?1049h";
+const ALTERNATE_SCREEN_ON: &str = "\u{1b}[?1049h";
 /// How long is waited for something that must come.
-const LIMIT: Duration = Duration::from_mins(1);
+const SCREEN_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Somebody at a terminal.
-struct Person {
+struct TerminalUser {
     child: Child,
     keys: Arc<Mutex<ChildStdin>>,
     screen: Arc<(Mutex<String>, Condvar)>,
-    watching: Option<JoinHandle<()>>,
+    reader_thread: Option<JoinHandle<()>>,
     /// How much of the screen was waited for already.
-    seen: usize,
+    matched_bytes: usize,
 }
 
-impl Person {
-    fn sit_down(world: &World, arguments: &str) -> Self {
-        Self::sit_down_with(world, arguments, "")
+impl TerminalUser {
+    fn start(home: &TestHome, arguments: &str) -> Self {
+        Self::start_with_no_color(home, arguments, "")
     }
 
-    fn sit_down_with(world: &World, arguments: &str, no_colour: &str) -> Self {
-        let mut command = world.program("script");
+    fn start_with_no_color(home: &TestHome, arguments: &str, no_colour: &str) -> Self {
+        let mut command = home.program_command("script");
         // The shell in between would have its own opinion about Ctrl-C.
         let line = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_segue"));
         command
@@ -52,33 +52,33 @@ impl Person {
         let mut child = command.spawn().expect("script is part of every Linux");
         let keys = Arc::new(Mutex::new(child.stdin.take().unwrap()));
         let screen = Arc::<(Mutex<String>, Condvar)>::default();
-        let (answers, shown) = (Arc::clone(&keys), Arc::clone(&screen));
+        let (reply_keys, shared_screen) = (Arc::clone(&keys), Arc::clone(&screen));
         let mut output = child.stdout.take().unwrap();
-        let watching = std::thread::spawn(move || {
+        let reader_thread = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            let mut piece = [0; 4096];
-            let mut answered = 0;
-            while let Ok(length @ 1..) = output.read(&mut piece) {
-                bytes.extend_from_slice(&piece[..length]);
+            let mut buffer = [0; 4096];
+            let mut answered_queries = 0;
+            while let Ok(length @ 1..) = output.read(&mut buffer) {
+                bytes.extend_from_slice(&buffer[..length]);
                 let text = String::from_utf8_lossy(&bytes).into_owned();
-                let asked = text.matches(WHERE).count();
-                for _ in std::mem::replace(&mut answered, asked)..asked {
-                    let _ = answers.lock().unwrap().write_all(b"\x1b[5;1R");
+                let queries = text.matches(CURSOR_POSITION_QUERY).count();
+                for _ in std::mem::replace(&mut answered_queries, queries)..queries {
+                    let _ = reply_keys.lock().unwrap().write_all(b"\x1b[5;1R");
                 }
-                *shown.0.lock().unwrap() = text;
-                shown.1.notify_all();
+                *shared_screen.0.lock().unwrap() = text;
+                shared_screen.1.notify_all();
             }
         });
         Self {
             child,
             keys,
             screen,
-            watching: Some(watching),
-            seen: 0,
+            reader_thread: Some(reader_thread),
+            matched_bytes: 0,
         }
     }
 
-    fn types(&mut self, keys: &str) -> &mut Self {
+    fn type_keys(&mut self, keys: &str) -> &mut Self {
         let mut stdin = self.keys.lock().unwrap();
         stdin
             .write_all(keys.as_bytes())
@@ -89,43 +89,43 @@ impl Person {
     }
 
     /// Waits until a text is shown after what was waited for before.
-    fn sees(&mut self, text: &str) -> &mut Self {
+    fn wait_for(&mut self, text: &str) -> &mut Self {
         let (screen, changed) = &*self.screen;
-        let shown = screen.lock().unwrap();
-        let seen = self.seen;
-        let (shown, waited) = changed
-            .wait_timeout_while(shown, LIMIT, |shown| !shown[seen..].contains(text))
+        let contents = screen.lock().unwrap();
+        let matched = self.matched_bytes;
+        let (contents, wait_result) = changed
+            .wait_timeout_while(contents, SCREEN_TIMEOUT, |contents| !contents[matched..].contains(text))
             .unwrap();
-        assert!(!waited.timed_out(), "no {text:?} in {:?}", &shown[seen..]);
-        self.seen += shown[seen..].find(text).unwrap() + text.len();
-        drop(shown);
+        assert!(!wait_result.timed_out(), "no {text:?} in {:?}", &contents[matched..]);
+        self.matched_bytes += contents[matched..].find(text).unwrap() + text.len();
+        drop(contents);
         self
     }
 
     /// Waits until the editor takes keys.
-    fn sees_the_prompt(&mut self) -> &mut Self {
-        self.sees(" › ").sees("\u{1b}[?25h")
+    fn wait_for_prompt(&mut self) -> &mut Self {
+        self.wait_for(" › ").wait_for("\u{1b}[?25h")
     }
 
     /// Has a first word with the agent.
-    fn greets(&mut self) -> &mut Self {
-        self.sees_the_prompt()
-            .types("hello\r")
-            .sees("You said: hello")
-            .sees_the_prompt()
+    fn send_greeting(&mut self) -> &mut Self {
+        self.wait_for_prompt()
+            .type_keys("hello\r")
+            .wait_for("You said: hello")
+            .wait_for_prompt()
     }
 
     /// Waits for the end; what was shown, and the exit code.
-    fn leaves(mut self) -> (String, Option<i32>) {
+    fn wait_for_exit(mut self) -> (String, Option<i32>) {
         let code = self.child.wait().unwrap().code();
-        self.watching.take().unwrap().join().unwrap();
+        self.reader_thread.take().unwrap().join().unwrap();
         let screen = self.screen.0.lock().unwrap().clone();
         (screen, code)
     }
 }
 
 /// Whoever fails a test leaves nobody behind: without its terminal, segue ends.
-impl Drop for Person {
+impl Drop for TerminalUser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -133,83 +133,83 @@ impl Drop for Person {
 }
 
 #[test]
-fn the_prompt_says_who_answers_and_in_which_session() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees("/help lists the commands")
-        .sees("segue")
-        .sees_the_prompt();
-    person
-        .types("hello\r")
-        .sees("You said: hello")
-        .sees_the_prompt();
-    person
-        .types("/exit\r")
-        .sees("go on with: segue repl --resume ");
-    let (screen, code) = person.leaves();
+fn the_prompt_shows_the_agent_and_the_session() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for("/help lists the commands")
+        .wait_for("segue")
+        .wait_for_prompt();
+    user
+        .type_keys("hello\r")
+        .wait_for("You said: hello")
+        .wait_for_prompt();
+    user
+        .type_keys("/exit\r")
+        .wait_for("go on with: segue repl --resume ");
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    let id = world.json(["session", "list", "--json"])[0]["id"]
+    let id = home.run_segue_json(["session", "list", "--json"])[0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
     let label = format!("rehearsal {}", &id[id.len() - 4..]);
     assert!(screen.contains(&label), "no {label:?} in {screen:?}");
     assert!(screen.contains("\u{1b}[92m"), "it is coloured: {screen:?}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn it_is_said_once_where_the_conversation_goes_on() {
-    let world = world();
-    let _ = world.json(["chat", "--json", "--feature", "tea", "green or black?"]);
+fn the_resumed_session_is_announced_once() {
+    let home = new_test_home();
+    let _ = home.run_segue_json(["chat", "--json", "--feature", "tea", "green or black?"]);
     for options in ["--continue", "--feature tea"] {
-        let mut person = Person::sit_down(&world, &format!("repl {options}"));
-        person.sees_the_prompt().types(CTRL_D);
-        let (screen, code) = person.leaves();
+        let mut user = TerminalUser::start(&home, &format!("repl {options}"));
+        user.wait_for_prompt().type_keys(CTRL_D);
+        let (screen, code) = user.wait_for_exit();
         assert_eq!(code, Some(0), "{screen}");
-        let said = screen.matches("(green or black?)").count();
-        assert_eq!(said, 1, "{options}: {screen}");
+        let announcements = screen.matches("(green or black?)").count();
+        assert_eq!(announcements, 1, "{options}: {screen}");
     }
 }
 
 #[test]
-fn resuming_without_a_prompt_is_a_conversation() {
-    let world = world();
-    let id = session(&world, "before");
+fn resuming_without_a_prompt_opens_the_repl_or_the_picker() {
+    let home = new_test_home();
+    let id = create_session(&home, "before");
     let tail = &id[id.len() - 4..];
-    let mut person = Person::sit_down(&world, &format!("session resume {tail}"));
-    person.sees(&format!(
+    let mut user = TerminalUser::start(&home, &format!("session resume {tail}"));
+    user.wait_for(&format!(
         "going on with {id} (before), 1 turn(s), with rehearsal"
     ));
-    person.sees(&format!("rehearsal {tail}")).sees_the_prompt();
-    person
-        .types("after\r")
-        .sees("You said: after")
-        .sees_the_prompt();
-    person
-        .types(CTRL_D)
-        .sees(&format!("go on with: segue repl --resume {id}"));
-    let (screen, code) = person.leaves();
+    user.wait_for(&format!("rehearsal {tail}")).wait_for_prompt();
+    user
+        .type_keys("after\r")
+        .wait_for("You said: after")
+        .wait_for_prompt();
+    user
+        .type_keys(CTRL_D)
+        .wait_for(&format!("go on with: segue repl --resume {id}"));
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    let shown = world.json(["session", "info", "--json", &id]);
-    assert_eq!(shown["session"]["turns"], 2, "{screen}");
+    let info = home.run_segue_json(["session", "info", "--json", &id]);
+    assert_eq!(info["session"]["turns"], 2, "{screen}");
     // Without an id there is the picker.
-    let mut person = Person::sit_down(&world, "session resume");
-    person.sees(OTHER_SCREEN).types(CTRL_C);
-    let (screen, code) = person.leaves();
+    let mut user = TerminalUser::start(&home, "session resume");
+    user.wait_for(ALTERNATE_SCREEN_ON).type_keys(CTRL_C);
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn without_colour_there_is_none() {
-    let world = world();
-    let id = session(&world, "before");
-    let mut person = Person::sit_down_with(&world, &format!("repl --resume {id}"), "1");
+fn the_no_color_variable_disables_colours() {
+    let home = new_test_home();
+    let id = create_session(&home, "before");
+    let mut user = TerminalUser::start_with_no_color(&home, &format!("repl --resume {id}"), "1");
     let label = format!("rehearsal {} › ", &id[id.len() - 4..]);
-    person.sees(&label).types(CTRL_D);
-    let (screen, _) = person.leaves();
+    user.wait_for(&label).type_keys(CTRL_D);
+    let (screen, _) = user.wait_for_exit();
     assert!(
         !screen.contains("\u{1b}[9") && !screen.contains("\u{1b}[3"),
         "{screen:?}"
@@ -217,351 +217,351 @@ fn without_colour_there_is_none() {
 }
 
 #[test]
-fn ctrl_c_clears_the_line_and_ctrl_d_ends() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("never sent")
-        .sees("never sent");
-    person.types(CTRL_C).sees_the_prompt();
-    person
-        .types("sent\r")
-        .sees("You said: sent")
-        .sees_the_prompt();
-    person.types(CTRL_D);
-    let (screen, code) = person.leaves();
+fn ctrl_c_clears_the_line_and_ctrl_d_ends_the_repl() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("never sent")
+        .wait_for("never sent");
+    user.type_keys(CTRL_C).wait_for_prompt();
+    user
+        .type_keys("sent\r")
+        .wait_for("You said: sent")
+        .wait_for_prompt();
+    user.type_keys(CTRL_D);
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("You said: never"), "{screen}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn ctrl_c_stops_a_turn_and_the_conversation_goes_on() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("rehearse: say so far; hang\r");
-    person.sees(TAKEN).sees("so far").types(CTRL_C);
-    person.sees("asking the agent to stop; Ctrl-C again ends it");
-    person.sees("interrupted").sees_the_prompt();
-    person
-        .types("and now?\r")
-        .sees(TAKEN)
-        .sees("This is turn 2")
-        .sees_the_prompt();
-    person
-        .types("/session\r")
-        .sees("live: the agent is still running");
-    person.sees_the_prompt().types(CTRL_D);
-    let (screen, code) = person.leaves();
+fn ctrl_c_stops_the_turn_and_the_conversation_continues() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("rehearse: say so far; hang\r");
+    user.wait_for(BRACKETED_PASTE_OFF).wait_for("so far").type_keys(CTRL_C);
+    user.wait_for("asking the agent to stop; Ctrl-C again ends it");
+    user.wait_for("interrupted").wait_for_prompt();
+    user
+        .type_keys("and now?\r")
+        .wait_for(BRACKETED_PASTE_OFF)
+        .wait_for("This is turn 2")
+        .wait_for_prompt();
+    user
+        .type_keys("/session\r")
+        .wait_for("live: the agent is still running");
+    user.wait_for_prompt().type_keys(CTRL_D);
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn ctrl_c_while_a_prompt_waits_sends_nothing() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("rehearse: fail the kettle is cold\r")
-        .sees("the kettle is cold")
-        .sees("hint")
-        .sees_the_prompt();
-    person
-        .types("too early\r")
-        .sees("s for rehearsal, until")
-        .types(CTRL_C);
-    person
-        .sees("interrupted before the prompt was sent; Up brings it back")
-        .sees_the_prompt();
-    person.types(UP).sees("too early").types(CTRL_C);
-    person.sees_the_prompt().types(CTRL_D);
-    let (screen, _) = person.leaves();
+fn ctrl_c_during_a_backoff_sends_no_prompt() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("rehearse: fail the kettle is cold\r")
+        .wait_for("the kettle is cold")
+        .wait_for("hint")
+        .wait_for_prompt();
+    user
+        .type_keys("too early\r")
+        .wait_for("s for rehearsal, until")
+        .type_keys(CTRL_C);
+    user
+        .wait_for("interrupted before the prompt was sent; Up brings it back")
+        .wait_for_prompt();
+    user.type_keys(ARROW_UP).wait_for("too early").type_keys(CTRL_C);
+    user.wait_for_prompt().type_keys(CTRL_D);
+    let (screen, _) = user.wait_for_exit();
     assert!(!screen.contains("asking the agent to stop"), "{screen}");
-    let shown = world.json(["session", "info", "latest", "--json"]);
-    assert_eq!(shown["session"]["turns"], 1, "{shown:#}");
-    let log = shown["decisions"].to_string();
+    let info = home.run_segue_json(["session", "info", "latest", "--json"]);
+    assert_eq!(info["session"]["turns"], 1, "{info:#}");
+    let log = info["decisions"].to_string();
     assert!(log.contains("before the prompt was sent: "), "{log}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
 fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("rehearse: say so far; hang\r");
-    person.sees(TAKEN).sees("so far");
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("rehearse: say so far; hang\r");
+    user.wait_for(BRACKETED_PASTE_OFF).wait_for("so far");
     // Whoever is frozen hears nothing.
-    signal(&world, "-STOP", " rehearsal-agent ");
-    person.types(CTRL_C).sees("Ctrl-C again ends it");
-    person.types(CTRL_C).sees("interrupted").sees_the_prompt();
-    person
-        .types("and now?\r")
-        .sees(TAKEN)
-        .sees("This is turn 2")
-        .sees_the_prompt();
-    person.types("/session\r").sees("opened").sees("resumed: ");
-    person.sees_the_prompt().types(CTRL_D);
-    assert_eq!(person.leaves().1, Some(0));
-    world.assert_nothing_runs();
+    send_signal(&home, "-STOP", " rehearsal-agent ");
+    user.type_keys(CTRL_C).wait_for("Ctrl-C again ends it");
+    user.type_keys(CTRL_C).wait_for("interrupted").wait_for_prompt();
+    user
+        .type_keys("and now?\r")
+        .wait_for(BRACKETED_PASTE_OFF)
+        .wait_for("This is turn 2")
+        .wait_for_prompt();
+    user.type_keys("/session\r").wait_for("opened").wait_for("resumed: ");
+    user.wait_for_prompt().type_keys(CTRL_D);
+    assert_eq!(user.wait_for_exit().1, Some(0));
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_question_that_is_not_answered_takes_no_keys_of_the_next_prompt() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("rehearse: ask\r")
-        .sees("Your choice, 1 to 2, or y or n:");
-    person
-        .types("1\r")
-        .sees("I edited the notes.")
-        .sees_the_prompt();
-    person
-        .types("rehearse: ask\r")
-        .sees("Your choice, 1 to 2, or y or n:")
-        .types(CTRL_C);
-    person.sees("interrupted").sees_the_prompt();
-    person
-        .types("hello there\r")
-        .sees("You said: hello there")
-        .sees_the_prompt();
-    person.types(CTRL_D);
-    assert_eq!(person.leaves().1, Some(0));
-    world.assert_nothing_runs();
+fn an_unanswered_question_consumes_no_keys_of_the_next_prompt() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("rehearse: ask\r")
+        .wait_for("Your choice, 1 to 2, or y or n:");
+    user
+        .type_keys("1\r")
+        .wait_for("I edited the notes.")
+        .wait_for_prompt();
+    user
+        .type_keys("rehearse: ask\r")
+        .wait_for("Your choice, 1 to 2, or y or n:")
+        .type_keys(CTRL_C);
+    user.wait_for("interrupted").wait_for_prompt();
+    user
+        .type_keys("hello there\r")
+        .wait_for("You said: hello there")
+        .wait_for_prompt();
+    user.type_keys(CTRL_D);
+    assert_eq!(user.wait_for_exit().1, Some(0));
+    home.assert_no_processes();
 }
 
 #[test]
-fn several_lines_are_one_prompt_and_are_remembered() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("one \\\r")
-        .sees("… ")
-        .types("two\r");
-    person.sees("You said: one").sees_the_prompt();
-    person
-        .types("\u{1b}[200~cc a.c \\\r  -o a\r\u{1b}[201~")
-        .sees("-o a")
-        .types("\r");
-    person.sees("You said: cc").sees_the_prompt();
-    person
-        .types(" a secret\r")
-        .sees("You said:")
-        .sees_the_prompt();
-    person.types(CTRL_D);
-    person.leaves();
+fn a_multiline_prompt_is_sent_once_and_saved_in_the_history() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("one \\\r")
+        .wait_for("… ")
+        .type_keys("two\r");
+    user.wait_for("You said: one").wait_for_prompt();
+    user
+        .type_keys("\u{1b}[200~cc a.c \\\r  -o a\r\u{1b}[201~")
+        .wait_for("-o a")
+        .type_keys("\r");
+    user.wait_for("You said: cc").wait_for_prompt();
+    user
+        .type_keys(" a secret\r")
+        .wait_for("You said:")
+        .wait_for_prompt();
+    user.type_keys(CTRL_D);
+    user.wait_for_exit();
     // Somebody comes back the next day.
-    let mut person = Person::sit_down(&world, "repl --continue");
-    person.sees_the_prompt().types(UP).sees("-o a").types("\r");
-    person
-        .sees(TAKEN)
-        .sees("You said: cc")
-        .sees_the_prompt()
-        .types(CTRL_D);
-    person.leaves();
-    let shown = world.json(["session", "show", "latest", "--json"]);
-    let turns = shown["turns"].as_array().unwrap().iter();
+    let mut user = TerminalUser::start(&home, "repl --continue");
+    user.wait_for_prompt().type_keys(ARROW_UP).wait_for("-o a").type_keys("\r");
+    user
+        .wait_for(BRACKETED_PASTE_OFF)
+        .wait_for("You said: cc")
+        .wait_for_prompt()
+        .type_keys(CTRL_D);
+    user.wait_for_exit();
+    let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
+    let turns = transcript["turns"].as_array().unwrap().iter();
     let prompts: Vec<&str> = turns
         .map(|turn| turn["messages"][0]["parts"][0]["text"].as_str().unwrap())
         .collect();
     let pasted = "cc a.c \\\n  -o a\n";
     assert_eq!(prompts, ["one \ntwo", pasted, " a secret", pasted]);
-    let history = world.home().join("history");
-    assert_eq!(mode(&history), 0o600);
-    let kept = std::fs::read_to_string(history).unwrap();
-    assert!(!kept.contains("secret") && kept.contains("one"), "{kept}");
+    let history = home.segue_home().join("history");
+    assert_eq!(file_mode(&history), 0o600);
+    let history_text = std::fs::read_to_string(history).unwrap();
+    assert!(!history_text.contains("secret") && history_text.contains("one"), "{history_text}");
 }
 
 #[test]
-fn commands_are_completed() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("/perm\t")
-        .sees("/permissions");
-    person
-        .types(" de\t")
-        .sees("deny")
-        .types("\r")
-        .sees("permissions from now on: deny");
-    person.sees_the_prompt().types(CTRL_D);
-    assert_eq!(person.leaves().1, Some(0));
+fn commands_are_completed_with_tab() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user
+        .wait_for_prompt()
+        .type_keys("/perm\t")
+        .wait_for("/permissions");
+    user
+        .type_keys(" de\t")
+        .wait_for("deny")
+        .type_keys("\r")
+        .wait_for("permissions from now on: deny");
+    user.wait_for_prompt().type_keys(CTRL_D);
+    assert_eq!(user.wait_for_exit().1, Some(0));
 }
 
 #[test]
-fn a_request_to_end_gives_the_terminal_back() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person.greets();
-    person.types("half a li").sees("half a li");
-    signal(&world, "-TERM", " repl ");
-    let (screen, code) = person.leaves();
+fn a_sigterm_restores_the_terminal() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user.send_greeting();
+    user.type_keys("half a li").wait_for("half a li");
+    send_signal(&home, "-TERM", " repl ");
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(130), "{screen}");
     let (_, end) = screen.rsplit_once("half a li").unwrap();
     assert!(end.contains("\u{1b}[?2004l"), "{end:?}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn without_its_terminal_it_ends_and_so_does_its_agent() {
-    let world = world();
+fn losing_the_terminal_ends_the_repl_and_its_agent() {
+    let home = new_test_home();
     for prompts in [0, 1] {
-        let mut person = Person::sit_down(&world, "repl");
-        person.sees_the_prompt();
+        let mut user = TerminalUser::start(&home, "repl");
+        user.wait_for_prompt();
         for _ in 0..prompts {
-            person
-                .types("hello\r")
-                .sees("You said: hello")
-                .sees_the_prompt();
+            user
+                .type_keys("hello\r")
+                .wait_for("You said: hello")
+                .wait_for_prompt();
         }
         // Whoever kills the terminal gives nobody the time to say goodbye.
-        drop(person);
-        world.assert_nothing_runs();
+        drop(user);
+        home.assert_no_processes();
     }
 }
 
 #[test]
-fn a_conversation_that_waits_keeps_others_out_until_it_is_left() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person.greets();
-    let id = world.json(["session", "list", "--json"])[0]["id"]
+fn an_open_repl_locks_its_session_until_it_exits() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user.send_greeting();
+    let id = home.run_segue_json(["session", "list", "--json"])[0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let refused = world.segue(["chat", "--resume", &id, "me too"]);
+    let refused = home.run_segue(["chat", "--resume", &id, "me too"]);
     assert_eq!(refused.code, Some(1), "{refused}");
-    let told = [
+    let expected_messages = [
         "session [SESSION] is open in process [PID] on ",
         "hint: it has been open there since [TIME] UTC (",
         "leave it there first (/quit in `segue repl`)\n",
         "hint: `segue session fork [SESSION]` branches off",
     ];
-    for told in told {
-        assert!(refused.stderr.contains(told), "{told:?} in {refused}");
+    for message in expected_messages {
+        assert!(refused.stderr.contains(message), "{message:?} in {refused}");
     }
-    let info = world.segue(["session", "info", &id]);
+    let info = home.run_segue(["session", "info", &id]);
     assert!(info.stdout.contains("idle, open in process"), "{info}");
     // What is done here goes on as ever.
-    person
-        .types("/rename at work\r")
-        .sees("is now called")
-        .sees_the_prompt();
-    person
-        .types("and now?\r")
-        .sees("This is turn 2")
-        .sees_the_prompt();
-    person
-        .types("/backtoturn 1\r")
-        .sees("/undo takes it back")
-        .sees_the_prompt();
-    person.types("/undo\r").sees("turn 2").sees_the_prompt();
-    person.types("/quit\r");
-    let (screen, code) = person.leaves();
+    user
+        .type_keys("/rename at work\r")
+        .wait_for("is now called")
+        .wait_for_prompt();
+    user
+        .type_keys("and now?\r")
+        .wait_for("This is turn 2")
+        .wait_for_prompt();
+    user
+        .type_keys("/backtoturn 1\r")
+        .wait_for("/undo takes it back")
+        .wait_for_prompt();
+    user.type_keys("/undo\r").wait_for("turn 2").wait_for_prompt();
+    user.type_keys("/quit\r");
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    let third = world.json(["chat", "--resume", &id, "--json", "me too"]);
+    let third = home.run_segue_json(["chat", "--resume", &id, "--json", "me too"]);
     assert_eq!(
         (&third["turn"], &third["opened"]),
         (&3.into(), &"resumed".into())
     );
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn whoever_is_killed_while_the_agent_waits_keeps_nobody_out() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl");
-    person.greets();
-    signal(&world, "-KILL", " repl ");
-    person.leaves();
-    let next = world.segue(["chat", "--continue", "me too"]);
+fn a_killed_repl_does_not_block_its_session() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl");
+    user.send_greeting();
+    send_signal(&home, "-KILL", " repl ");
+    user.wait_for_exit();
+    let next = home.run_segue(["chat", "--continue", "me too"]);
     assert_eq!(next.code, Some(0), "{next}");
     assert!(next.stderr.contains("took the session over"), "{next}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 #[test]
-fn a_session_that_was_handed_over_elsewhere_is_not_taken_back_unasked() {
-    let world = crate::policy::with_second("");
-    let id = world.json(["chat", "-p", "rehearsal", "--json", "before"])["session_id"]
+fn a_repl_follows_a_handoff_by_another_process() {
+    let home = crate::policy::home_with_second_agent("");
+    let id = home.run_segue_json(["chat", "-p", "rehearsal", "--json", "before"])["session_id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let mut person = Person::sit_down(&world, &format!("repl --resume {id}"));
-    person.greets();
+    let mut user = TerminalUser::start(&home, &format!("repl --resume {id}"));
+    user.send_greeting();
     // An agent that is gone holds nothing, once that is noticed.
-    signal(&world, "-KILL", " rehearsal-agent ");
-    let handed = (0..600).any(|_| {
+    send_signal(&home, "-KILL", " rehearsal-agent ");
+    let is_handed_off = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
-        let handed = world.segue(["session", "handoff", &id, "-p", "acp:second"]);
-        handed.code == Some(0)
+        let output = home.run_segue(["session", "handoff", &id, "-p", "acp:second"]);
+        output.code == Some(0)
     });
-    assert!(handed, "the session never came free");
-    person
-        .types("and now?\r")
-        .sees("the session was handed to acp:second elsewhere, who answers from now on")
-        .sees("I was told what was said before")
-        .sees("acp:second")
-        .sees_the_prompt()
-        .types(CTRL_D);
-    let (screen, code) = person.leaves();
+    assert!(is_handed_off, "the session never came free");
+    user
+        .type_keys("and now?\r")
+        .wait_for("the session was handed to acp:second elsewhere, who answers from now on")
+        .wait_for("I was told what was said before")
+        .wait_for("acp:second")
+        .wait_for_prompt()
+        .type_keys(CTRL_D);
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    world.assert_nothing_runs();
+    home.assert_no_processes();
 }
 
 /// Sends a signal to the process with this in its command line, and no leash.
-fn signal(world: &World, signal: &str, named: &str) {
-    let running = world.processes();
+fn send_signal(home: &TestHome, signal: &str, pattern: &str) {
+    let running = home.processes();
     let found = running
         .iter()
-        .find(|line| line.contains(named) && !line.contains(" leash ") && !line.contains("script"));
+        .find(|line| line.contains(pattern) && !line.contains(" leash ") && !line.contains("script"));
     let (pid, _) = found.and_then(|line| line.split_once(':')).unwrap();
-    let sent = world.program("kill").args([signal, pid]).status().unwrap();
-    assert!(sent.success());
+    let status = home.program_command("kill").args([signal, pid]).status().unwrap();
+    assert!(status.success());
 }
 
 #[test]
-fn a_project_manager_is_talked_to_about_a_feature() {
-    let world = world();
-    let mut person = Person::sit_down(&world, "repl --feature auth --role pm");
-    person
-        .sees_the_prompt()
-        .types("what do we want?\r")
-        .sees("there is no session for feature auth as pm yet")
-        .sees("You said: what do we want?")
-        .sees_the_prompt();
+fn a_pm_session_for_a_feature_is_read_only_and_resumed() {
+    let home = new_test_home();
+    let mut user = TerminalUser::start(&home, "repl --feature auth --role pm");
+    user
+        .wait_for_prompt()
+        .type_keys("what do we want?\r")
+        .wait_for("there is no session for feature auth as pm yet")
+        .wait_for("You said: what do we want?")
+        .wait_for_prompt();
     // It may not change anything, and nobody is asked about it.
-    person
-        .types("rehearse: ask\r")
-        .sees("refused \"Edit notes.txt\" since the role pm may not use it")
-        .sees("I was not allowed to edit the notes.")
-        .sees_the_prompt();
-    person.types(CTRL_D);
-    let (screen, code) = person.leaves();
+    user
+        .type_keys("rehearse: ask\r")
+        .wait_for("refused \"Edit notes.txt\" since the role pm may not use it")
+        .wait_for("I was not allowed to edit the notes.")
+        .wait_for_prompt();
+    user.type_keys(CTRL_D);
+    let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("May the agent do this?"), "{screen}");
-    let list = world.json(["session", "list", "--role", "pm", "--json"]);
+    let list = home.run_segue_json(["session", "list", "--role", "pm", "--json"]);
     assert_eq!(
         (&list[0]["feature"], &list[0]["turns"]),
         (&"auth".into(), &2.into())
     );
     // The same again is the same conversation.
-    let mut person = Person::sit_down(&world, "repl --feature auth --role pm");
-    person
-        .sees_the_prompt()
-        .types("and now?\r")
-        .sees("This is turn 3 of our conversation")
-        .sees_the_prompt();
-    person.types(CTRL_D);
-    assert_eq!(person.leaves().1, Some(0));
-    world.assert_nothing_runs();
+    let mut user = TerminalUser::start(&home, "repl --feature auth --role pm");
+    user
+        .wait_for_prompt()
+        .type_keys("and now?\r")
+        .wait_for("This is turn 3 of our conversation")
+        .wait_for_prompt();
+    user.type_keys(CTRL_D);
+    assert_eq!(user.wait_for_exit().1, Some(0));
+    home.assert_no_processes();
 }

@@ -11,7 +11,7 @@ use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, Permissio
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, TurnEnd, Usage};
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -73,14 +73,14 @@ impl Direct {
         change: impl FnOnce(&mut ProviderSettings),
     ) -> Self {
         let sandbox = Sandbox::new(script);
-        let command = sandbox.command(Cli::Codex);
+        let command = sandbox.cli_command(SandboxCli::Codex);
         let env = command.get_envs().filter_map(|(name, value)| {
             let text = |text: &std::ffi::OsStr| text.to_str().unwrap().to_owned();
             Some((text(name), text(value?)))
         });
         let mut settings = ProviderSettings {
             program: Some(command.get_program().into()),
-            adapter: Some(sandbox.command(Cli::CodexAcp).get_program().into()),
+            adapter: Some(sandbox.cli_command(SandboxCli::CodexAcp).get_program().into()),
             transports: vec![transport.to_owned()],
             env: env.collect(),
             home: sandbox.home().join(".codex"),

@@ -8,7 +8,7 @@ use segue_core::agent::{
     McpEndpoint, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest,
 };
 use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason};
-use segue_testkit::model::{Call, Reply, Script};
+use segue_testkit::model::{ScriptedCall, Reply, Script};
 use serde_json::json;
 
 use super::direct::{Direct, Wanted};
@@ -19,25 +19,25 @@ use super::nobody;
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn app_server_asks_before_it_acts() {
     let script = Script::new()
-        .on(
+        .with_rule(
             "run",
             [
-                Reply::calling(Call::shell("touch made.txt")),
-                Reply::say("done"),
+                Reply::from_call(ScriptedCall::shell("touch made.txt")),
+                Reply::from_text("done"),
             ],
         )
-        .on(
+        .with_rule(
             "write",
             [
-                Reply::calling(Call::write("new.txt", "hello\n")),
-                Reply::say("done"),
+                Reply::from_call(ScriptedCall::write("new.txt", "hello\n")),
+                Reply::from_text("done"),
             ],
         )
-        .on(
+        .with_rule(
             "look",
             [
-                Reply::calling(Call::shell("cat README.md")),
-                Reply::say("done"),
+                Reply::from_call(ScriptedCall::shell("cat README.md")),
+                Reply::from_text("done"),
             ],
         );
     let codex = Direct::new("app-server", script);
@@ -82,17 +82,17 @@ fn app_server_asks_before_it_acts() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_thread_that_is_resumed_asks_too() {
-    let script = Script::new().on(
+    let script = Script::new().with_rule(
         "run",
         [
-            Reply::calling(Call::shell("touch made.txt")),
-            Reply::say("done"),
+            Reply::from_call(ScriptedCall::shell("touch made.txt")),
+            Reply::from_text("done"),
         ],
     );
     let codex = Direct::new("app-server", script);
     // Codex's own program made it, where nobody is asked.
     let ran = codex.sandbox.run(
-        segue_testkit::sandbox::Cli::Codex,
+        segue_testkit::sandbox::SandboxCli::Codex,
         ["exec", "--json", "hello"],
     );
     let id = ran.json_lines()[0]["thread_id"]
@@ -196,9 +196,9 @@ fn the_adapter_does_not_work_where_a_folder_would_be_trusted_on_the_side() {
 }
 
 /// A command that the model wants to run outside of the sandbox, which is what the adapter asks for.
-fn outside(command: &str) -> Call {
+fn outside(command: &str) -> ScriptedCall {
     let input = json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "why not"});
-    Call::tool("exec_command", input)
+    ScriptedCall::tool("exec_command", input)
 }
 
 /// What the adapter calls a read or a search may be anything.
@@ -214,9 +214,9 @@ fn the_adapter_is_not_believed_what_a_command_does() {
     ];
     let script = cases.iter().fold(Script::new(), |script, case| {
         let (prompt, command, _) = case;
-        script.on(
+        script.with_rule(
             prompt,
-            [Reply::calling(outside(command)), Reply::say("done")],
+            [Reply::from_call(outside(command)), Reply::from_text("done")],
         )
     });
     let codex = Direct::new("acp", script);
@@ -254,11 +254,11 @@ fn what_exec_may_do_follows_from_the_policy() {
         (PermissionPolicy::AllowAll, true),
     ];
     for (permissions, done) in cases {
-        let script = Script::new().on(
+        let script = Script::new().with_rule(
             "run",
             [
-                Reply::calling(Call::shell("touch made.txt")),
-                Reply::say("done"),
+                Reply::from_call(ScriptedCall::shell("touch made.txt")),
+                Reply::from_text("done"),
             ],
         );
         let codex = Direct::new("exec", script);
@@ -296,12 +296,12 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn only_our_own_tools_need_no_permission() {
-    let ping = |server: &str| Call::tool(&format!("mcp__{server}__ping"), json!({}));
+    let ping = |server: &str| ScriptedCall::tool(&format!("mcp__{server}__ping"), json!({}));
     let script = Script::new()
-        .on("ours", [Reply::calling(ping("segue")), Reply::say("done")])
-        .on(
+        .with_rule("ours", [Reply::from_call(ping("segue")), Reply::from_text("done")])
+        .with_rule(
             "theirs",
-            [Reply::calling(ping("other")), Reply::say("done")],
+            [Reply::from_call(ping("other")), Reply::from_text("done")],
         );
     for transport in ["app-server", "exec"] {
         let codex = Direct::new(transport, script.clone());

@@ -11,14 +11,14 @@ use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
 use segue_testkit::model::{Reply, Script};
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use tokio::sync::watch;
 
 use super::{files, last_prompts};
 
 /// Gemini CLI in a sandbox, talked to in one way.
 pub(super) fn agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
-    let command = sandbox.command(Cli::Gemini);
+    let command = sandbox.cli_command(SandboxCli::Gemini);
     let text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
     let env = command.get_envs();
     let settings = ProviderSettings {
@@ -178,7 +178,7 @@ fn an_unknown_session_is_an_error_or_the_start_of_a_new_one() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn asking_what_it_is_leaves_the_users_home_alone() {
-    let sandbox = Sandbox::new(Script::new().on("", [Reply::say("?")]));
+    let sandbox = Sandbox::new(Script::new().with_rule("", [Reply::from_text("?")]));
     for transport in ["acp", "stream-json", "json"] {
         let before = all(&sandbox.home());
         let probe = run(agent(&sandbox, transport).probe(Duration::from_mins(1))).unwrap();
@@ -197,7 +197,7 @@ fn asking_what_it_is_leaves_the_users_home_alone() {
 fn other_sessions_are_not_deleted_by_our_start() {
     for transport in ["acp", "stream-json"] {
         let sandbox = super::with_retention(Sandbox::new(Script::new()));
-        let ran = sandbox.run(Cli::Gemini, ["-o", "json", "somebody else's words"]);
+        let ran = sandbox.run(SandboxCli::Gemini, ["-o", "json", "somebody else's words"]);
         assert_eq!(ran.code, Some(0), "{ran:#?}");
         let [session] = files(&sandbox).try_into().unwrap();
         let text = fs::read_to_string(&session).unwrap();

@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use segue_agents::Agent;
 use segue_core::id::NativeId;
 use segue_core::session::OpenMode;
-use segue_testkit::model::{Failure, Reply, Script};
-use segue_testkit::sandbox::{Cli, Sandbox};
+use segue_testkit::model::{StubFailure, Reply, Script};
+use segue_testkit::sandbox::{SandboxCli, Sandbox};
 use serde_json::Value;
 
 use super::direct::{agent, request, run, turn};
@@ -39,13 +39,13 @@ fn sandbox() -> Sandbox {
 
 /// A session that the raw CLI made.
 fn made(sandbox: &Sandbox) -> String {
-    let ran = sandbox.run(Cli::Gemini, ["-o", "json", "first"]);
+    let ran = sandbox.run(SandboxCli::Gemini, ["-o", "json", "first"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     answer["session_id"].as_str().unwrap().to_owned()
 }
 
 fn started_otherwise(sandbox: &Sandbox) {
-    let ran = sandbox.run(Cli::Gemini, ["-o", "json", "something else"]);
+    let ran = sandbox.run(SandboxCli::Gemini, ["-o", "json", "something else"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
 }
 
@@ -136,7 +136,7 @@ fn sessions_survive_the_clean_up() {
     }
 
     // Without segue: a resume, another start, and the session is gone.
-    let ran = control.run(Cli::Gemini, ["-o", "json", "-r", &lost, "second"]);
+    let ran = control.run(SandboxCli::Gemini, ["-o", "json", "-r", &lost, "second"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert_eq!(files_of(&control, &lost).len(), 2, "no twin was made");
     started_otherwise(&control);
@@ -268,8 +268,8 @@ fn an_opening_that_is_given_up_leaves_no_twin() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn what_a_killed_segue_leaves_is_settled_by_the_next() {
     for way in [ACP, LINES] {
-        let stall = Reply::say("some words").failing(Failure::Stall);
-        let script = Script::new().on("stall", [stall]);
+        let stall = Reply::from_text("some words").with_failure(StubFailure::Stall);
+        let script = Script::new().with_rule("stall", [stall]);
         let stage = Stage::of(way, with_retention(Sandbox::new(script)));
         let result = stage.says(&["first"]);
         let [session, id] =

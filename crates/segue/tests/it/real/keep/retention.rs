@@ -34,8 +34,8 @@ fn age(stage: &Stage, id: &str, days: i64) {
 
 /// What is said to be due is what the CLI deletes, and what was archived comes back to stay.
 fn deletes_what_is_due(way: Way) {
-    let slow = Reply::say("one two three four five six").pace(Duration::from_secs(2));
-    let sandbox = Sandbox::new(Script::new().on("take your time", [slow]));
+    let slow = Reply::from_text("one two three four five six").with_pace(Duration::from_secs(2));
+    let sandbox = Sandbox::new(Script::new().with_rule("take your time", [slow]));
     let stage = Stage::of(way, crate::real::gemini::with_retention(sandbox));
     stage.begin_elsewhere("my favourite colour is teal");
     let old = only_session(&stage);
