@@ -9,6 +9,8 @@
 mod clis;
 mod documentation;
 mod guard;
+#[cfg(test)]
+mod language;
 mod peers;
 mod phases;
 mod processes;

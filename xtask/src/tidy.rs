@@ -71,7 +71,7 @@ const LIBRARY_CRATES: &[&str] = &[
     "segue-tokens",
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap()
@@ -106,7 +106,7 @@ fn workspace_dependencies() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Returns all Rust files below a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -308,20 +308,5 @@ fn every_integration_test_is_part_of_its_binary() {
                 parent.display()
             );
         }
-    }
-}
-
-#[test]
-fn modules_are_named_after_their_content() {
-    const VAGUE_MODULE_NAMES: [&str; 7] = [
-        "mod", "util", "utils", "helpers", "common", "misc", "manager",
-    ];
-    for path in sources(&root().join("crates")) {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        assert!(
-            !VAGUE_MODULE_NAMES.contains(&name.as_str()),
-            "{} says nothing",
-            path.display()
-        );
     }
 }

@@ -22,7 +22,7 @@ use segue_core::session::{Message, Part, Project, Role, SessionStatus, Title, Tu
 use segue_engine::{Conversation, Engine, Environment};
 use segue_sqlite::SqliteStore;
 use segue_store::{AdoptedSession, AdoptedTurn, NewSession, Store};
-use segue_testkit::benchmark::{BenchmarkMode, print_table, quantile, format_verdict};
+use segue_testkit::benchmark::{BenchmarkMode, format_verdict, print_table, quantile};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
@@ -30,17 +30,17 @@ fn main() {
     let extent = BenchmarkMode::from_args();
     extent.print_smoke_warning();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let messages = extent.pick(10_000, 200);
+    let message_count = extent.pick(10_000, 200);
     let rounds = extent.pick(31, 1);
     black_box(segue_tokens::count("load it"));
     let mut rows = Vec::new();
     // Short messages fill the budget with many turns, long ones with few.
-    for (name, words) in [
+    for (name, word_count) in [
         ("short messages", 20),
         ("usual messages", 150),
         ("long messages", 2_000),
     ] {
-        let row = runtime.block_on(measure(name, messages, words, rounds));
+        let row = runtime.block_on(measure_brief(name, message_count, word_count, rounds));
         rows.push(row);
     }
     print_table(
@@ -57,24 +57,33 @@ fn main() {
     );
 }
 
-async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [String; 6] {
+async fn measure_brief(
+    name: &str,
+    message_count: usize,
+    word_count: usize,
+    rounds: usize,
+) -> [String; 6] {
     let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (engine, conversation) = stage(directory.path(), messages, words).await;
+    let (engine, conversation) =
+        create_engine_with_session(directory.path(), message_count, word_count).await;
     let mut times = Vec::new();
     let mut tokens = 0;
     // The first round is not measured, because it fills in token counts and reads from disk.
     for round in 0..=rounds {
-        let begun = Instant::now();
-        let preview = engine.preview_brief(&conversation, None, "go on").await.unwrap();
+        let start = Instant::now();
+        let preview = engine
+            .preview_brief(&conversation, None, "go on")
+            .await
+            .unwrap();
         if round > 0 {
-            times.push(begun.elapsed().as_secs_f64() * 1e3);
+            times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         tokens = preview.brief.total_tokens();
     }
     let median = quantile(&times, 0.5);
     [
         name.to_owned(),
-        messages.to_string(),
+        message_count.to_string(),
         tokens.to_string(),
         format!("{median:.1} ms"),
         format!("{:.1} ms", quantile(&times, 0.95)),
@@ -82,12 +91,16 @@ async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [S
     ]
 }
 
-async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conversation) {
+async fn create_engine_with_session(
+    directory: &Path,
+    message_count: usize,
+    word_count: usize,
+) -> (Engine, Conversation) {
     let store = Arc::new(SqliteStore::open(directory).unwrap());
-    let me = segue_agents::identify_process(std::process::id()).unwrap();
+    let this_process = segue_agents::identify_process(std::process::id()).unwrap();
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000);
     let id = SessionId::from_timestamp(at, 1);
-    let new = NewSession {
+    let new_session = NewSession {
         id: id.clone(),
         project: Project {
             key: "/p".into(),
@@ -99,45 +112,52 @@ async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conv
         at,
         conflict_filter: None,
     };
-    let native = AdoptedSession {
+    let adopted = AdoptedSession {
         native_id: NativeId::parse("n1").unwrap(),
-        turns: (0..messages / 4).map(|n| turn(n, words, at)).collect(),
+        turns: (0..message_count / 4)
+            .map(|n| turn(n, word_count, at))
+            .collect(),
     };
-    let lease = store.adopt_native_session(new, me.clone(), native).await.unwrap();
+    let lease = store
+        .adopt_native_session(new_session, this_process.clone(), adopted)
+        .await
+        .unwrap();
     store.release_lease(&lease).await.unwrap();
     let session = store.session(&id).await.unwrap().unwrap();
-    let world = Environment {
+    let environment = Environment {
         now: || Timestamp::UNIX_EPOCH,
         random: || 7,
-        process: me,
+        process: this_process,
     };
-    let engine = Engine::new(store, Vec::new(), Catalog::default(), world);
+    let engine = Engine::new(store, Vec::new(), Catalog::default(), environment);
     let conversation = Conversation::Session(Box::new(session), SessionStatus::Idle);
     (engine, conversation)
 }
 
 /// Creates a turn with a question, a tool call, the result of the call, and an answer.
-fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
+fn turn(n: usize, word_count: usize, at: Timestamp) -> AdoptedTurn {
     let id = format!("call-{n}");
     let call = Part::FunctionCall {
         id: id.clone(),
         name: "shell".into(),
         args: Json::from(serde_json::json!({ "command": format!("make test-{n}") })),
     };
-    let answer = Part::FunctionResponse {
+    let result = Part::FunctionResponse {
         call_id: id,
         name: "shell".into(),
-        response: Json::from(serde_json::json!({ "output": text(n, words * 2) })),
+        response: Json::from(serde_json::json!({ "output": generate_text(n, word_count * 2) })),
         is_error: false,
     };
     let mut messages = vec![
-        Message::from_text(Role::User, text(n, words / 2), at),
+        Message::from_text(Role::User, generate_text(n, word_count / 2), at),
         Message::new(Role::Assistant, vec![call], at),
-        Message::new(Role::Tool, vec![answer], at),
-        Message::from_text(Role::Assistant, text(n, words), at),
+        Message::new(Role::Tool, vec![result], at),
+        Message::from_text(Role::Assistant, generate_text(n, word_count), at),
     ];
     for message in &mut messages {
-        message.tokens = Some(segue_tokens::count(&segue_core::brief::message_text(message)));
+        message.tokens = Some(segue_tokens::count(&segue_core::brief::message_text(
+            message,
+        )));
     }
     AdoptedTurn {
         mark: None,
@@ -149,8 +169,8 @@ fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
     }
 }
 
-fn text(n: usize, words: usize) -> String {
-    const WORDS: [&str; 11] = [
+fn generate_text(n: usize, word_count: usize) -> String {
+    const SAMPLE_WORDS: [&str; 11] = [
         "session",
         "the",
         "of",
@@ -164,8 +184,12 @@ fn text(n: usize, words: usize) -> String {
         "on\n",
     ];
     let mut text = format!("{n}");
-    for word in 0..words {
-        let _ = write!(text, " {}", WORDS[(n * 7 + word * 3 + word / 11) % 11]);
+    for index in 0..word_count {
+        let _ = write!(
+            text,
+            " {}",
+            SAMPLE_WORDS[(n * 7 + index * 3 + index / 11) % 11]
+        );
     }
     text
 }

@@ -16,23 +16,27 @@ use segue_engine::{ChatRequest, Engine, Target, TurnReport};
 use tokio::sync::mpsc;
 
 fn main() -> Result<ExitCode> {
-    program::run(handoff)
+    program::run(hand_off_session)
 }
 
-async fn handoff(engine: Engine, project: Project) -> Result<()> {
-    let first = say(&engine, &project, Target::New, "the key is under the mat").await?;
-    let session = engine.session(&first.session).await?;
+async fn hand_off_session(engine: Engine, project: Project) -> Result<()> {
+    let first_report =
+        send_prompt(&engine, &project, Target::New, "the key is under the mat").await?;
+    let session = engine.session(&first_report.session).await?;
 
-    let to = ProviderId::parse("understudy")?;
-    let handed = engine.handoff(&session, &to).await?;
-    println!("{} hands over to {}", handed.from, handed.session.provider);
+    let new_provider = ProviderId::parse("understudy")?;
+    let outcome = engine.handoff(&session, &new_provider).await?;
+    println!(
+        "{} hands over to {}",
+        outcome.from, outcome.session.provider
+    );
 
-    let same = Target::Session(session.id);
-    say(&engine, &project, same, "where is the key?").await?;
+    let same_session = Target::Session(session.id);
+    send_prompt(&engine, &project, same_session, "where is the key?").await?;
     Ok(())
 }
 
-async fn say(
+async fn send_prompt(
     engine: &Engine,
     project: &Project,
     target: Target,
@@ -44,11 +48,11 @@ async fn say(
     };
     let (events, _) = mpsc::channel(1);
     let report = engine.chat(request, events).await?;
-    let opened = report
+    let open_mode = report
         .opened
         .as_ref()
-        .map_or("not opened", |(how, _)| how.as_str());
-    println!("{} ({opened}):", report.provider);
+        .map_or("not opened", |(mode, _)| mode.as_str());
+    println!("{} ({open_mode}):", report.provider);
     println!(
         "  {}",
         report

@@ -27,9 +27,11 @@ fn main() -> Result<ExitCode> {
 async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     for name in engine.drivable_providers() {
         let probe = engine.agent(name)?.probe(Duration::from_secs(20)).await?;
-        let can = probe.capabilities.entries().into_iter();
-        let can: Vec<&str> = can.filter_map(|(what, how)| how.map(|_| what)).collect();
-        println!("{name} can {}", can.join(", "));
+        let capabilities = probe.capabilities.entries().into_iter();
+        let supported: Vec<&str> = capabilities
+            .filter_map(|(capability, source)| source.map(|_| capability))
+            .collect();
+        println!("{name} can {}", supported.join(", "));
     }
 
     // All tasks share one engine. A session runs one turn at a time; several sessions run at once.
@@ -37,11 +39,13 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     let mut turns = JoinSet::new();
     for (feature, provider) in [("login", "rehearsal"), ("search", "understudy")] {
         let request = ChatRequest {
-            target: Target::Scope(Purpose::for_scope(Scope::Feature(FeatureId::parse(feature)?))),
+            target: Target::Scope(Purpose::for_scope(Scope::Feature(FeatureId::parse(
+                feature,
+            )?))),
             provider: Some(ProviderId::parse(provider)?),
             ..ChatRequest::new(format!("plan {feature}"), project.clone())
         };
-        turns.spawn(run(Arc::clone(&engine), request));
+        turns.spawn(run_turn(Arc::clone(&engine), request));
     }
     let mut reports = Vec::new();
     while let Some(report) = turns.join_next().await {
@@ -52,9 +56,11 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
         project: Some(project.key.clone()),
         ..SessionFilter::default()
     };
-    let listed = engine.list_conversations(&filter, 20, Freshness::Fresh).await?;
+    let conversations = engine
+        .list_conversations(&filter, 20, Freshness::Fresh)
+        .await?;
     let mut lines = Vec::new();
-    for row in &listed.rows {
+    for row in &conversations.rows {
         if let Conversation::Session(session, status) = row {
             let (title, turns) = (session.title.as_str(), session.turns);
             lines.push(format!(
@@ -67,22 +73,27 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     lines.sort();
     println!("{}", lines.join("\n"));
 
-    let login = reports
+    let login_report = reports
         .iter()
         .find(|report| report.provider == ProviderId::rehearsal());
     let request = ChatRequest {
-        target: Target::Session(login.context("nobody planned the login")?.session.clone()),
+        target: Target::Session(
+            login_report
+                .context("nobody planned the login")?
+                .session
+                .clone(),
+        ),
         // Fails if the agent no longer has its session, instead of starting a new one.
         strict: true,
         ..ChatRequest::new("go on", project)
     };
-    let report = run(engine, request).await?;
-    let how = report.opened.map_or("-", |(how, _)| how.as_str());
-    println!("{how}: {}", report.text.unwrap_or_default().trim_end());
+    let report = run_turn(engine, request).await?;
+    let mode = report.opened.map_or("-", |(mode, _)| mode.as_str());
+    println!("{mode}: {}", report.text.unwrap_or_default().trim_end());
     Ok(())
 }
 
-async fn run(engine: Arc<Engine>, request: ChatRequest) -> Result<TurnReport, EngineError> {
+async fn run_turn(engine: Arc<Engine>, request: ChatRequest) -> Result<TurnReport, EngineError> {
     let (events, _) = mpsc::channel(1);
     engine.chat(request, events).await
 }

@@ -18,22 +18,22 @@ use segue_engine::{ChatRequest, Engine, MessageAuthor, Target};
 use tokio::sync::mpsc;
 
 fn main() -> Result<ExitCode> {
-    program::run(scope)
+    program::run(prompt_in_scope)
 }
 
-async fn scope(engine: Engine, project: Project) -> Result<()> {
+async fn prompt_in_scope(engine: Engine, project: Project) -> Result<()> {
     let purpose = Purpose::for_scope(Scope::Feature(FeatureId::parse("checkout")?));
-    let made = engine.session_for_purpose(&purpose, None, &project).await?;
-    let found = engine.session_for_purpose(&purpose, None, &project).await?;
-    let session = found.session.id;
+    let created = engine.session_for_purpose(&purpose, None, &project).await?;
+    let existing = engine.session_for_purpose(&purpose, None, &project).await?;
+    let session = existing.session.id;
     println!(
         "made: {}, found again: {}",
-        made.is_new,
-        session == made.session.id
+        created.is_new,
+        session == created.session.id
     );
 
-    let noted = engine.add_message(&session, MessageAuthor::User, "amounts are in cents");
-    println!("added as turn {}", noted.await?.turn);
+    let adding = engine.add_message(&session, MessageAuthor::User, "amounts are in cents");
+    println!("added as turn {}", adding.await?.turn);
 
     let prompt = "round them";
     let conversation = engine.conversation(&session).await?;

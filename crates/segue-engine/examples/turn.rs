@@ -20,44 +20,46 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn turn(engine: Engine, project: Project) -> Result<()> {
-    let (stop, stopped) = watch::channel(StopLevel::None);
+    let (stop_sender, stop_receiver) = watch::channel(StopLevel::None);
     tokio::spawn(async move {
         // The first Ctrl-C asks the agent to stop, the second one ends it. In both cases the turn is recorded as
         // cancelled.
-        for how in [StopLevel::Graceful, StopLevel::Immediate] {
+        for level in [StopLevel::Graceful, StopLevel::Immediate] {
             if tokio::signal::ctrl_c().await.is_ok() {
-                stop.send_replace(how);
+                stop_sender.send_replace(level);
             }
         }
     });
     let request = ChatRequest {
         target: Target::New,
-        stop: stopped,
+        stop: stop_receiver,
         ..ChatRequest::new("rehearse: think hm; tool; ask; say all is done", project)
     };
     // A slow receiver slows the agent down, but loses nothing: segue writes messages to disk as they arrive.
     let (sender, mut events) = mpsc::channel(32);
-    let listening = async {
+    let printing = async {
         while let Some(event) = events.recv().await {
-            tell(event)?;
+            print_event(event)?;
         }
         Ok::<(), std::io::Error>(())
     };
-    let (report, listened) = tokio::join!(engine.chat(request, sender), listening);
-    listened?;
+    let (report, printed) = tokio::join!(engine.chat(request, sender), printing);
+    printed?;
     let report = report?;
     println!("turn {}: {}", report.turn, report.state.as_str());
     Ok(())
 }
 
-fn tell(event: TurnEvent) -> std::io::Result<()> {
+fn print_event(event: TurnEvent) -> std::io::Result<()> {
     match event {
         TurnEvent::Opened {
-            provider, mode: opened, ..
-        } => println!("{provider}: {}", opened.as_str()),
-        TurnEvent::Thought { text: words, .. } => println!("thinks: {words}"),
-        TurnEvent::Text { text: words, .. } => {
-            print!("{words}");
+            provider,
+            mode: mode,
+            ..
+        } => println!("{provider}: {}", mode.as_str()),
+        TurnEvent::Thought { text: text, .. } => println!("thinks: {text}"),
+        TurnEvent::Text { text: text, .. } => {
+            print!("{text}");
             stdout().flush()?;
         }
         TurnEvent::Tool(call) => println!("tool: {} ({})", call.name, call.status.as_str()),

@@ -13,7 +13,9 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds};
+use segue_testkit::benchmark::{
+    BenchmarkComparison, BenchmarkMode, Contestant, measure_rounds, print_table,
+};
 use tiktoken_rs::o200k_base_singleton;
 
 /// Length of a message in bytes, about that of a long answer.
@@ -67,7 +69,10 @@ fn measure_row(name: &str, texts: &[String], rounds: usize) -> [String; 4] {
     ];
     measure_rounds(&mut contestants, rounds);
     let [own_runs, oracle_runs] = contestants;
-    let times = BenchmarkComparison::from_rounds(&own_runs, &oracle_runs, |own_speed, oracle_speed| own_speed / oracle_speed);
+    let times =
+        BenchmarkComparison::from_rounds(&own_runs, &oracle_runs, |own_speed, oracle_speed| {
+            own_speed / oracle_speed
+        });
     [
         name.to_owned(),
         format!("{:.1}", own_runs.median()),
@@ -114,7 +119,12 @@ fn push_prose(text: &mut String, n: usize) {
         "goes",
         "on",
     ];
-    let _ = write!(text, "{} {}, ", PROSE_WORDS[n % 12], PROSE_WORDS[(n * 7 + n / 12) % 12]);
+    let _ = write!(
+        text,
+        "{} {}, ",
+        PROSE_WORDS[n % 12],
+        PROSE_WORDS[(n * 7 + n / 12) % 12]
+    );
 }
 
 fn push_code(text: &mut String, n: usize) {

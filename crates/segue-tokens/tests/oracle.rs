@@ -72,7 +72,10 @@ fn a_warm_up_makes_counts_ready() {
     segue_tokens::warm_up();
     segue_tokens::warm_up();
     let blocking_count = segue_tokens::count("ready or not");
-    assert_eq!(segue_tokens::count_if_ready("ready or not"), Some(blocking_count));
+    assert_eq!(
+        segue_tokens::count_if_ready("ready or not"),
+        Some(blocking_count)
+    );
 }
 
 proptest! {

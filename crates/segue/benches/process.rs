@@ -21,68 +21,78 @@ use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Session, Title, TurnState, Usage};
 use segue_sqlite::{FILE_NAME, SqliteStore};
-use segue_store::{TurnEnding, LeaseRequest, NewLeg, NewSession, Store};
+use segue_store::{LeaseRequest, NewLeg, NewSession, Store, TurnEnding};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use segue_testkit::benchmark::{
-    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+    quantile,
 };
 
 /// The least that a process can do.
-const NOTHING: &str = "/bin/true";
+const BASELINE_PROGRAM: &str = "/bin/true";
 
 /// What is listed, and how.
-const LIST: [&str; 5] = ["session", "list", "--all", "--limit", "20"];
+const LIST_ARGS: [&str; 5] = ["session", "list", "--all", "--limit", "20"];
 
 /// How many sessions a list shows; a store with no more than these is small.
-const LISTED: u32 = 20;
+const LISTED_SESSIONS: u32 = 20;
 
 /// How many projects the sessions are spread over.
-const PROJECTS: u32 = 50;
+const PROJECT_COUNT: u32 = 50;
 
 /// How many sessions are filled in at a time; many, so that they share commits.
-const FILLED_TOGETHER: usize = 256;
+const MAX_CONCURRENT_FILLS: usize = 256;
 
 fn main() {
-    let extent = BenchmarkMode::from_args();
-    extent.print_smoke_warning();
-    let (many, rounds, chats) = extent.pick((20_000, 300, 50), (100, 2, 2));
-    let (small, large, fresh) = (filled_home(LISTED), filled_home(many), home());
-    let used = used_home(&large, extent.pick(40, 1));
-    let list = |of: &str| format!("segue {} ({of})", LIST.join(" "));
+    let mode = BenchmarkMode::from_args();
+    mode.print_smoke_warning();
+    let (session_count, rounds, chats) = mode.pick((20_000, 300, 50), (100, 2, 2));
+    let (small, large, fresh) = (
+        create_filled_home(LISTED_SESSIONS),
+        create_filled_home(session_count),
+        create_home(),
+    );
+    let used = create_used_home(&large, mode.pick(40, 1));
+    let list_name =
+        |store_description: &str| format!("segue {} ({store_description})", LIST_ARGS.join(" "));
     let mut quick = [
-        Contestant::new(NOTHING, || run(&mut nothing())),
+        Contestant::new(BASELINE_PROGRAM, || {
+            measure_milliseconds(&mut baseline_command())
+        }),
         Contestant::new("segue --version", || {
-            run(&mut segue(&small, &["--version"]))
+            measure_milliseconds(&mut segue_command(&small, &["--version"]))
         }),
-        Contestant::new(list(&format!("{LISTED} sessions")), || {
-            run(&mut segue(&small, &LIST))
+        Contestant::new(list_name(&format!("{LISTED_SESSIONS} sessions")), || {
+            measure_milliseconds(&mut segue_command(&small, &LIST_ARGS))
         }),
-        Contestant::new(list(&format!("{many} sessions")), || {
-            run(&mut segue(&large, &LIST))
+        Contestant::new(list_name(&format!("{session_count} sessions")), || {
+            measure_milliseconds(&mut segue_command(&large, &LIST_ARGS))
         }),
-        Contestant::new(list("the same, after chats"), || {
-            run(&mut segue(&used, &LIST))
+        Contestant::new(list_name("the same, after chats"), || {
+            measure_milliseconds(&mut segue_command(&used, &LIST_ARGS))
         }),
     ];
     measure_rounds(&mut quick, rounds);
     let mut slow = [
-        Contestant::new(NOTHING, || run(&mut nothing())),
+        Contestant::new(BASELINE_PROGRAM, || {
+            measure_milliseconds(&mut baseline_command())
+        }),
         Contestant::new("segue chat hello (rehearsal)", || {
-            run(&mut segue(&fresh, &["chat", "hello"]))
+            measure_milliseconds(&mut segue_command(&fresh, &["chat", "hello"]))
         }),
     ];
     measure_rounds(&mut slow, chats);
-    print(&quick, &slow);
+    print_results(&quick, &slow);
 }
 
-fn print(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
-    let [nothing, version, small, large, used] = quick;
-    let [nothing_again, chat] = slow;
-    let no_aim = |_: f64, _: f64| String::new();
-    let at_most_10 = |whole: f64, _: f64| format_verdict("at most 10 ms", whole <= 10.0);
-    let at_most_5_more = |_: f64, more: f64| format_verdict("at most 5 ms more", more <= 5.0);
+fn print_results(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
+    let [baseline, version, small, large, used] = quick;
+    let [chat_baseline, chat] = slow;
+    let no_target = |_: f64, _: f64| String::new();
+    let at_most_10 = |median: f64, _: f64| format_verdict("at most 10 ms", median <= 10.0);
+    let at_most_5_more = |_: f64, extra: f64| format_verdict("at most 5 ms more", extra <= 5.0);
     print_table(
         "Whole processes, from the call to the end",
         [
@@ -94,12 +104,12 @@ fn print(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
             "aim",
         ],
         &[
-            row(nothing, nothing, no_aim),
-            row(version, nothing, at_most_5_more),
-            row(small, nothing, no_aim),
-            row(large, nothing, at_most_10),
-            row(used, nothing, at_most_10),
-            row(chat, nothing_again, no_aim),
+            format_row(baseline, baseline, no_target),
+            format_row(version, baseline, at_most_5_more),
+            format_row(small, baseline, no_target),
+            format_row(large, baseline, at_most_10),
+            format_row(used, baseline, at_most_10),
+            format_row(chat, chat_baseline, no_target),
         ],
     );
     let growth = BenchmarkComparison::from_rounds(large, small, |large, small| large / small);
@@ -109,39 +119,42 @@ fn print(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
     );
 }
 
-/// `aim` judges by the median of the whole and of what it is more than nothing, in milliseconds.
-fn row(
+/// `format_target` judges by the median of the whole and of what it is more than nothing, in milliseconds.
+fn format_row(
     contestant: &Contestant<'_>,
-    nothing: &Contestant<'_>,
-    aim: impl Fn(f64, f64) -> String,
+    baseline: &Contestant<'_>,
+    format_target: impl Fn(f64, f64) -> String,
 ) -> [String; 6] {
-    let more = BenchmarkComparison::from_rounds(contestant, nothing, |one, other| one - other);
+    let extra =
+        BenchmarkComparison::from_rounds(contestant, baseline, |own_value, baseline_value| {
+            own_value - baseline_value
+        });
     [
         contestant.name.clone(),
         contestant.values.len().to_string(),
         format!("{:.2} ms", contestant.median()),
         format!("{:.2} ms", quantile(&contestant.values, 0.9)),
-        format!("{:.2} ms", more.median),
-        aim(contestant.median(), more.median),
+        format!("{:.2} ms", extra.median),
+        format_target(contestant.median(), extra.median),
     ]
 }
 
 /// Runs a process to its end, and returns the milliseconds it took.
-fn run(command: &mut Command) -> f64 {
+fn measure_milliseconds(command: &mut Command) -> f64 {
     let start = Instant::now();
     let status = command.status().unwrap();
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     assert!(status.success(), "{command:?}: {status}");
-    took.as_secs_f64() * 1e3
+    elapsed.as_secs_f64() * 1e3
 }
 
-fn nothing() -> Command {
-    quiet(Command::new(NOTHING))
+fn baseline_command() -> Command {
+    with_null_streams(Command::new(BASELINE_PROGRAM))
 }
 
 /// The binary as built, with a home of its own and nothing else from this environment.
-fn segue(home: &TempDir, args: &[&str]) -> Command {
-    let mut command = quiet(Command::new(env!("CARGO_BIN_EXE_segue")));
+fn segue_command(home: &TempDir, args: &[&str]) -> Command {
+    let mut command = with_null_streams(Command::new(env!("CARGO_BIN_EXE_segue")));
     command
         .args(args)
         .env("HOME", home.path())
@@ -150,7 +163,7 @@ fn segue(home: &TempDir, args: &[&str]) -> Command {
     command
 }
 
-fn quiet(mut command: Command) -> Command {
+fn with_null_streams(mut command: Command) -> Command {
     command
         .env_clear()
         .stdin(Stdio::null())
@@ -160,49 +173,52 @@ fn quiet(mut command: Command) -> Command {
 }
 
 /// A directory on the disk that the build is on; the usual one for temporary files may be memory.
-fn home() -> TempDir {
+fn create_home() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 /// A home with so many sessions of one turn each.
-fn filled_home(sessions: u32) -> TempDir {
-    let home = home();
+fn create_filled_home(session_count: u32) -> TempDir {
+    let home = create_home();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    runtime.block_on(fill(home.path(), sessions));
-    let listed = segue(&home, &LIST).stdout(Stdio::piped()).output().unwrap();
-    let lines = String::from_utf8(listed.stdout).unwrap();
+    runtime.block_on(fill_store(home.path(), session_count));
+    let output = segue_command(&home, &LIST_ARGS)
+        .stdout(Stdio::piped())
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
     // A list that is empty for some reason would be quick for the wrong one.
-    assert!(lines.lines().count() > LISTED as usize, "{lines}");
+    assert!(lines.lines().count() > LISTED_SESSIONS as usize, "{lines}");
     home
 }
 
 /// A copy of a store in which some chats were had since, as in a store that is in use.
-fn used_home(origin: &TempDir, chats: u32) -> TempDir {
-    let home = home();
+fn create_used_home(origin: &TempDir, chats: u32) -> TempDir {
+    let home = create_home();
     fs::copy(origin.path().join(FILE_NAME), home.path().join(FILE_NAME)).unwrap();
     for _ in 0..chats {
-        run(&mut segue(&home, &["chat", "hello"]));
+        measure_milliseconds(&mut segue_command(&home, &["chat", "hello"]));
     }
     home
 }
 
-async fn fill(home: &Path, sessions: u32) {
+async fn fill_store(home: &Path, session_count: u32) {
     let store = Arc::new(SqliteStore::open(home).unwrap());
-    let mut filling = JoinSet::new();
-    for number in 0..sessions {
-        if filling.len() == FILLED_TOGETHER {
-            filling.join_next().await.unwrap().unwrap();
+    let mut tasks = JoinSet::new();
+    for number in 0..session_count {
+        if tasks.len() == MAX_CONCURRENT_FILLS {
+            tasks.join_next().await.unwrap().unwrap();
         }
         let store = Arc::clone(&store);
-        filling.spawn(async move {
+        tasks.spawn(async move {
             let session = store.create_session(new_session(number)).await.unwrap();
             write_turn(&store, session).await;
         });
     }
-    while let Some(filled) = filling.join_next().await {
-        filled.unwrap();
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap();
     }
 }
 
@@ -210,7 +226,7 @@ fn new_session(number: u32) -> NewSession {
     let at = Timestamp::UNIX_EPOCH
         + SignedDuration::from_hours(480_000)
         + SignedDuration::from_mins(i64::from(number));
-    let project = number % PROJECTS;
+    let project = number % PROJECT_COUNT;
     NewSession {
         id: SessionId::from_timestamp(at, number),
         project: Project {
@@ -255,13 +271,13 @@ async fn write_turn(store: &SqliteStore, session: Session) {
         "because of a missing bracket. ".repeat(20),
         at,
     );
-    let finish = TurnEnding {
+    let ending = TurnEnding {
         state: TurnState::Finished,
         messages: vec![(1, answer)],
         usage: Usage::default(),
         failure: None,
         at,
     };
-    store.finish_turn(&lease, turn, finish).await.unwrap();
+    store.finish_turn(&lease, turn, ending).await.unwrap();
     store.release_lease(&lease).await.unwrap();
 }

@@ -8,7 +8,9 @@ use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, StopReason, ToolStatus};
 use serde_json::json;
 
-use crate::peer::{connect_client, end_turn_response, root_dir_options, start_prompt, text_update, collect_turn};
+use crate::peer::{
+    collect_turn, connect_client, end_turn_response, root_dir_options, start_prompt, text_update,
+};
 
 #[tokio::test]
 async fn the_client_reports_the_capabilities_that_the_agent_advertises() {
@@ -189,7 +191,8 @@ async fn all_updates_before_the_answer_are_returned_before_the_turn_ends() {
 async fn garbage_unknown_updates_and_double_answers_do_not_break_a_turn() {
     let (mut client, mut peer, id) = start_prompt().await;
     peer.send_line("DEBUG starting").await;
-    peer.send_update(json!({ "sessionUpdate": "hologram" })).await;
+    peer.send_update(json!({ "sessionUpdate": "hologram" }))
+        .await;
     peer.send_line("[1, 2, 3]").await;
     peer.send_line(r#"{"jsonrpc":"2.0","id":999,"result":{}}"#)
         .await;

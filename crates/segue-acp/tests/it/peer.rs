@@ -40,15 +40,19 @@ impl Peer {
     pub(crate) async fn answer_request(&mut self, method: &str, result: Value) {
         let request = self.receive().await;
         assert_eq!(request["method"], method);
-        self.send_line(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string())
-            .await;
+        self.send_line(
+            &json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string(),
+        )
+        .await;
     }
 
     pub(crate) async fn reject_request(&mut self, method: &str, error: Value) {
         let request = self.receive().await;
         assert_eq!(request["method"], method);
-        self.send_line(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }).to_string())
-            .await;
+        self.send_line(
+            &json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }).to_string(),
+        )
+        .await;
     }
 
     pub(crate) async fn send_update(&mut self, update: Value) {
@@ -69,8 +73,10 @@ impl Peer {
         // Agents report compactions only to a client that has this capability.
         let session = &request["params"]["clientCapabilities"]["session"];
         assert_eq!(session["compaction"], json!({}), "{request}");
-        self.send_line(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": response }).to_string())
-            .await;
+        self.send_line(
+            &json!({ "jsonrpc": "2.0", "id": request["id"], "result": response }).to_string(),
+        )
+        .await;
     }
 }
 

@@ -7,7 +7,10 @@ use segue_core::agent::{CapabilitySource, McpEndpoint, McpServer};
 use segue_core::session::{AgentEvent, PlanStatus, Usage};
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, connect_client, end_turn_response, root_dir_options, start_prompt, text_update, collect_turn};
+use crate::peer::{
+    Peer, collect_turn, connect_client, end_turn_response, root_dir_options, start_prompt,
+    text_update,
+};
 
 /// Returns a client in a session that the peer opened with `result`.
 async fn open_session(result: Value) -> (Client, Peer) {
@@ -36,8 +39,12 @@ fn select_option_json(id: &str, category: &str, current: &str, values: &[&str]) 
 
 #[tokio::test]
 async fn a_mode_is_set_unless_it_is_already_current() {
-    let (mut client, mut peer) = open_session(json!({ "sessionId": "s1", "modes": modes_json("plan") })).await;
-    assert_eq!(client.capabilities().modes, Some(CapabilitySource::Protocol));
+    let (mut client, mut peer) =
+        open_session(json!({ "sessionId": "s1", "modes": modes_json("plan") })).await;
+    assert_eq!(
+        client.capabilities().modes,
+        Some(CapabilitySource::Protocol)
+    );
     client.set_mode("plan").await.unwrap();
     let answer_request = async {
         let request = peer.receive().await;
@@ -67,7 +74,10 @@ async fn modes_and_models_can_be_configuration_options_of_the_session() {
         ]
     }))
     .await;
-    assert_eq!(client.capabilities().models, Some(CapabilitySource::Protocol));
+    assert_eq!(
+        client.capabilities().models,
+        Some(CapabilitySource::Protocol)
+    );
     for (setting, option, value) in [("mode", "mode", "read-only"), ("model", "m", "large")] {
         let answer_request = async {
             let request = peer.receive().await;
@@ -130,9 +140,15 @@ async fn only_mcp_servers_that_the_agent_can_reach_are_sent() {
             let sent_servers = request["params"]["mcpServers"].as_array().unwrap().clone();
             assert_eq!(sent_servers.len(), expected);
             assert_eq!(sent_servers[0]["command"], "/bin/tool");
-            assert_eq!(sent_servers[0]["env"], json!([{ "name": "A", "value": "b" }]));
+            assert_eq!(
+                sent_servers[0]["env"],
+                json!([{ "name": "A", "value": "b" }])
+            );
             if http {
-                assert_eq!(sent_servers[1]["headers"], json!([{ "name": "K", "value": "v" }]));
+                assert_eq!(
+                    sent_servers[1]["headers"],
+                    json!([{ "name": "K", "value": "v" }])
+                );
             }
             let result = json!({ "sessionId": "s1" });
             let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
@@ -149,7 +165,8 @@ fn session_info_json(id: &str, updated: &str) -> Value {
 
 #[tokio::test]
 async fn all_pages_of_a_list_are_read_until_a_cursor_repeats() {
-    let (mut client, mut peer) = connect_client(json!({ "sessionCapabilities": { "list": {} } })).await;
+    let (mut client, mut peer) =
+        connect_client(json!({ "sessionCapabilities": { "list": {} } })).await;
     let pages = async {
         let page = |id: &str, next: &str| json!({ "sessions": [session_info_json(id, "2026-01-02T03:04:05Z")], "nextCursor": next });
         peer.answer_request("session/list", page("a", "2")).await;
@@ -169,7 +186,8 @@ async fn all_pages_of_a_list_are_read_until_a_cursor_repeats() {
 
 #[tokio::test]
 async fn an_empty_list_differs_from_a_missing_list_method() {
-    let (mut client, mut peer) = connect_client(json!({ "sessionCapabilities": { "list": {} } })).await;
+    let (mut client, mut peer) =
+        connect_client(json!({ "sessionCapabilities": { "list": {} } })).await;
     let empty_answer = peer.answer_request("session/list", json!({ "sessions": [] }));
     let (entries, ()) = tokio::join!(client.list_sessions(Path::new("/")), empty_answer);
     assert_eq!(entries.unwrap(), Some(Vec::new()));

@@ -2,26 +2,28 @@
 
 use std::path::Path;
 
-use segue_catalog::{ClaudeReader, CodexReader, SessionLocation, GeminiReader, OpencodeReader, Reader};
+use segue_catalog::{
+    ClaudeReader, CodexReader, GeminiReader, OpencodeReader, Reader, SessionLocation,
+};
 use segue_testkit::corpus::{CorpusFormat, CorpusSession, CorpusTexts, claude, codex, gemini};
 use tempfile::TempDir;
 
-use crate::{directory, opencode, transcripts};
+use crate::{create_temp_dir, opencode, transcripts};
 
 /// Format of one agent's sessions, with the data that the benchmark needs.
-pub(crate) struct Format {
+pub(crate) struct BenchFormat {
     pub(crate) name: &'static str,
     /// Shape of the data, which determines the baseline.
-    pub(crate) shape: Shape,
+    pub(crate) layout: SessionLayout,
     /// Constructor of a reader for such a home.
-    pub(crate) reader: fn(&Path) -> Box<dyn Reader>,
+    pub(crate) new_reader: fn(&Path) -> Box<dyn Reader>,
     /// Function that writes session number N of a home, with at least a given number of bytes, and returns the number
     /// of its turns.
-    pub(crate) write: fn(&Path, u64, u64, &CorpusTexts) -> u64,
+    pub(crate) write_session: fn(&Path, u64, u64, &CorpusTexts) -> u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum SessionLayout {
     /// A file per session, with a JSON object per line.
     Lines,
     /// A file per session, which is a JSON object.
@@ -30,67 +32,77 @@ pub(crate) enum Shape {
     Rows,
 }
 
-pub(crate) const FORMATS: &[Format] = &[
-    Format {
+pub(crate) const BENCH_FORMATS: &[BenchFormat] = &[
+    BenchFormat {
         name: "claude",
-        shape: Shape::Lines,
-        reader: |home| Box::new(ClaudeReader::new(home)),
-        write: |home, number, bytes, texts| claude::write_session(home, &new(number, bytes), texts).turns,
+        layout: SessionLayout::Lines,
+        new_reader: |home| Box::new(ClaudeReader::new(home)),
+        write_session: |home, number, bytes, texts| {
+            claude::write_session(home, &current_session(number, bytes), texts).turns
+        },
     },
-    Format {
+    BenchFormat {
         name: "codex",
-        shape: Shape::Lines,
-        reader: |home| Box::new(CodexReader::new(home)),
-        write: |home, number, bytes, texts| codex::write_session(home, &new(number, bytes), texts).turns,
+        layout: SessionLayout::Lines,
+        new_reader: |home| Box::new(CodexReader::new(home)),
+        write_session: |home, number, bytes, texts| {
+            codex::write_session(home, &current_session(number, bytes), texts).turns
+        },
     },
-    Format {
+    BenchFormat {
         name: "codex-legacy",
-        shape: Shape::Lines,
-        reader: |home| Box::new(CodexReader::new(home)),
-        write: |home, number, bytes, texts| codex::write_session(home, &old(number, bytes), texts).turns,
+        layout: SessionLayout::Lines,
+        new_reader: |home| Box::new(CodexReader::new(home)),
+        write_session: |home, number, bytes, texts| {
+            codex::write_session(home, &legacy_session(number, bytes), texts).turns
+        },
     },
-    Format {
+    BenchFormat {
         name: "gemini",
-        shape: Shape::Lines,
-        reader: |home| Box::new(GeminiReader::new(home)),
-        write: |home, number, bytes, texts| gemini::write_session(home, &new(number, bytes), texts).turns,
+        layout: SessionLayout::Lines,
+        new_reader: |home| Box::new(GeminiReader::new(home)),
+        write_session: |home, number, bytes, texts| {
+            gemini::write_session(home, &current_session(number, bytes), texts).turns
+        },
     },
-    Format {
+    BenchFormat {
         name: "gemini-json",
-        shape: Shape::Document,
-        reader: |home| Box::new(GeminiReader::new(home)),
-        write: |home, number, bytes, texts| gemini::write_session(home, &old(number, bytes), texts).turns,
+        layout: SessionLayout::Document,
+        new_reader: |home| Box::new(GeminiReader::new(home)),
+        write_session: |home, number, bytes, texts| {
+            gemini::write_session(home, &legacy_session(number, bytes), texts).turns
+        },
     },
-    Format {
+    BenchFormat {
         name: "opencode",
-        shape: Shape::Rows,
-        reader: |home| Box::new(OpencodeReader::new(home)),
-        write: opencode::write,
+        layout: SessionLayout::Rows,
+        new_reader: |home| Box::new(OpencodeReader::new(home)),
+        write_session: opencode::write_session,
     },
 ];
 
 /// Creates a session as the newest version writes it.
-fn new(number: u64, bytes: u64) -> CorpusSession {
+fn current_session(number: u64, bytes: u64) -> CorpusSession {
     CorpusSession::with_min_bytes(number, bytes)
 }
 
 /// Creates a session as a version of the year before wrote it.
-fn old(number: u64, bytes: u64) -> CorpusSession {
+fn legacy_session(number: u64, bytes: u64) -> CorpusSession {
     CorpusSession {
         format: CorpusFormat::Legacy,
-        ..new(number, bytes)
+        ..current_session(number, bytes)
     }
 }
 
-impl Format {
+impl BenchFormat {
     /// Creates a home with one session of at least this many bytes.
-    pub(crate) fn large(&self, bytes: u64) -> TempDir {
-        let home = directory();
-        let turns = (self.write)(home.path(), 1, bytes, &CorpusTexts::default());
-        let (reader, found) = self.only(home.path());
+    pub(crate) fn create_large_home(&self, bytes: u64) -> TempDir {
+        let home = create_temp_dir();
+        let turns = (self.write_session)(home.path(), 1, bytes, &CorpusTexts::default());
+        let (reader, location) = self.find_only_session(home.path());
         // A reader that misses turns would be fast for the wrong reason.
         assert_eq!(
-            transcripts::turns(reader.as_ref(), &found),
+            transcripts::count_turns(reader.as_ref(), &location),
             turns,
             "{}",
             self.name
@@ -99,11 +111,11 @@ impl Format {
     }
 
     /// Returns the only session of a home.
-    pub(crate) fn only(&self, home: &Path) -> (Box<dyn Reader>, SessionLocation) {
-        let reader = (self.reader)(home);
-        let mut there = reader.scan_sessions();
-        assert!(there.unreadable.is_empty(), "{:?}", there.unreadable);
-        assert_eq!(there.locations.len(), 1, "{}", self.name);
-        (reader, there.locations.remove(0))
+    pub(crate) fn find_only_session(&self, home: &Path) -> (Box<dyn Reader>, SessionLocation) {
+        let reader = (self.new_reader)(home);
+        let mut scan = reader.scan_sessions();
+        assert!(scan.unreadable.is_empty(), "{:?}", scan.unreadable);
+        assert_eq!(scan.locations.len(), 1, "{}", self.name);
+        (reader, scan.locations.remove(0))
     }
 }

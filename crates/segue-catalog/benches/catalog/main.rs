@@ -20,52 +20,52 @@ mod transcripts;
 
 use tempfile::TempDir;
 
-use format::{FORMATS, Format};
+use format::{BENCH_FORMATS, BenchFormat};
 use segue_testkit::benchmark::BenchmarkMode;
 
-const PARTS: [&str; 3] = ["heads", "transcripts", "large"];
+const SECTION_NAMES: [&str; 3] = ["heads", "transcripts", "large"];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((large::CHILD, rest)) = args
+    if let Some((large::CHILD_ARG, child_args)) = args
         .split_first()
-        .map(|(first, rest)| (first.as_str(), rest))
+        .map(|(first, remaining)| (first.as_str(), remaining))
     {
-        large::child(rest);
+        large::run_child(child_args);
         return;
     }
     let extent = BenchmarkMode::from_args();
     extent.print_smoke_warning();
-    let formats: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    let formats = chosen(&formats, &args);
-    let formats: Vec<&Format> = FORMATS
+    let formats: Vec<&str> = BENCH_FORMATS.iter().map(|format| format.name).collect();
+    let formats = select_names(&formats, &args);
+    let formats: Vec<&BenchFormat> = BENCH_FORMATS
         .iter()
         .filter(|format| formats.contains(&format.name))
         .collect();
     let megabytes = args.iter().skip_while(|arg| *arg != "--megabytes").nth(1);
-    for part in chosen(&PARTS, &args) {
-        match part {
-            "heads" => heads::compare(extent, &formats),
+    for section in select_names(&SECTION_NAMES, &args) {
+        match section {
+            "heads" => heads::compare_heads(extent, &formats),
             "transcripts" => {
                 let megabytes = megabytes.map(|number| number.parse().unwrap());
-                transcripts::compare(extent, &formats, megabytes);
+                transcripts::compare_transcripts(extent, &formats, megabytes);
             }
-            _ => large::compare(extent, &formats),
+            _ => large::compare_readings(extent, &formats),
         }
     }
 }
 
 /// Returns the names that occur in the arguments, or all if none does.
-fn chosen<'a>(known: &[&'a str], args: &[String]) -> Vec<&'a str> {
-    let named = |name: &&&str| args.iter().any(|arg| arg == **name);
-    let chosen: Vec<&str> = known.iter().filter(named).copied().collect();
-    if chosen.is_empty() {
-        return known.to_vec();
+fn select_names<'a>(available: &[&'a str], args: &[String]) -> Vec<&'a str> {
+    let is_requested = |name: &&&str| args.iter().any(|arg| arg == **name);
+    let selected: Vec<&str> = available.iter().filter(is_requested).copied().collect();
+    if selected.is_empty() {
+        return available.to_vec();
     }
-    chosen
+    selected
 }
 
 /// Creates a directory on the disk of the build, because the default directory for temporary files may be in memory.
-fn directory() -> TempDir {
+fn create_temp_dir() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

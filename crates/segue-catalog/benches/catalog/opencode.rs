@@ -15,133 +15,149 @@ const SCHEMA: &str = "
         time_created integer, time_updated integer, data text);
     CREATE INDEX IF NOT EXISTS part_message ON part (message_id, id);";
 
-pub(crate) fn open(path: &Path) -> Connection {
+pub(crate) fn open_database(path: &Path) -> Connection {
     #[allow(clippy::disallowed_methods, reason = "this is the other program")]
     Connection::open(path).unwrap()
 }
 
-pub(crate) fn write(home: &Path, session: u64, bytes: u64, texts: &CorpusTexts) -> u64 {
+pub(crate) fn write_session(
+    home: &Path,
+    session_number: u64,
+    bytes: u64,
+    texts: &CorpusTexts,
+) -> u64 {
     let path: PathBuf = home.join("opencode.db");
-    let connection = open(&path);
-    let quick = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;";
-    connection.execute_batch(quick).unwrap();
+    let connection = open_database(&path);
+    let fast_writes = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;";
+    connection.execute_batch(fast_writes).unwrap();
     connection.execute_batch(SCHEMA).unwrap();
     connection.execute_batch("BEGIN").unwrap();
-    let mut rows = Rows {
+    let mut writer = OpencodeRowWriter {
         connection: &connection,
         texts,
-        id: format!("ses_{}", &uuid(session, 0)[..8]),
-        begin: 1_790_000_000_000 + session * 1_000_000,
-        session,
-        messages: 0,
-        parts: 0,
-        bytes: 0,
+        id: format!("ses_{}", &uuid(session_number, 0)[..8]),
+        started_at_millis: 1_790_000_000_000 + session_number * 1_000_000,
+        session_number,
+        message_count: 0,
+        part_count: 0,
+        bytes_written: 0,
     };
-    rows.session();
+    writer.insert_session();
     let mut turns = 0;
-    while turns == 0 || rows.bytes < bytes {
-        rows.turn(turns);
+    while turns == 0 || writer.bytes_written < bytes {
+        writer.write_turn(turns);
         turns += 1;
     }
     connection.execute_batch("COMMIT").unwrap();
     turns
 }
 
-struct Rows<'a> {
+struct OpencodeRowWriter<'a> {
     connection: &'a Connection,
     texts: &'a CorpusTexts,
     id: String,
-    begin: u64,
-    session: u64,
-    messages: u64,
-    parts: u64,
-    bytes: u64,
+    started_at_millis: u64,
+    session_number: u64,
+    message_count: u64,
+    part_count: u64,
+    bytes_written: u64,
 }
 
-impl Rows<'_> {
-    fn session(&self) {
+impl OpencodeRowWriter<'_> {
+    fn insert_session(&self) {
         let insert = "INSERT INTO session VALUES (?1, NULL, ?2, ?3, '1.18.33', NULL, ?4, ?4, NULL)";
-        let directory = format!("/src/app-{}", self.session % 50);
+        let directory = format!("/src/app-{}", self.session_number % 50);
         // Default title of a new session.
         let title = "New session - 2026-11-16T01:28:34.302Z";
-        let values = (&self.id, directory, title, self.begin);
+        let values = (&self.id, directory, title, self.started_at_millis);
         self.connection.execute(insert, values).unwrap();
     }
 
-    fn message(&mut self, data: &str) {
-        self.messages += 1;
+    fn insert_message(&mut self, data: &str) {
+        self.message_count += 1;
         let mut statement = self
             .connection
             .prepare_cached("INSERT INTO message VALUES (?1, ?2, ?3, ?3, ?4)")
             .unwrap();
-        let at = self.begin + self.messages * 1000;
+        let at = self.started_at_millis + self.message_count * 1000;
         statement
             .execute((self.message_id(), &self.id, at, data))
             .unwrap();
-        self.bytes += data.len() as u64;
+        self.bytes_written += data.len() as u64;
     }
 
     fn message_id(&self) -> String {
-        format!("msg_{:06x}{:08x}", self.session, self.messages)
+        format!("msg_{:06x}{:08x}", self.session_number, self.message_count)
     }
 
-    fn part(&mut self, data: &str) {
-        self.parts += 1;
+    fn insert_part(&mut self, data: &str) {
+        self.part_count += 1;
         let mut statement = self
             .connection
             .prepare_cached("INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?4, ?5)")
             .unwrap();
-        let id = format!("prt_{:06x}{:08x}", self.session, self.parts);
-        let values = (id, self.message_id(), &self.id, self.begin, data);
+        let id = format!("prt_{:06x}{:08x}", self.session_number, self.part_count);
+        let values = (
+            id,
+            self.message_id(),
+            &self.id,
+            self.started_at_millis,
+            data,
+        );
         statement.execute(values).unwrap();
-        self.bytes += data.len() as u64;
+        self.bytes_written += data.len() as u64;
     }
 
-    fn turn(&mut self, turn: u64) {
-        let prompt = self.texts.prompt(self.session + turn);
-        let at = self.begin;
-        self.message(&format!(
+    fn write_turn(&mut self, turn: u64) {
+        let prompt = self.texts.prompt(self.session_number + turn);
+        let at = self.started_at_millis;
+        self.insert_message(&format!(
             r#"{{"role":"user","time":{{"created":{at}}},"agent":"build","model":{{"providerID":"openai","modelID":"gpt-5.5"}},"summary":{{"diffs":[]}}}}"#
         ));
-        self.part(&format!(r#"{{"type":"text","text":"{prompt}"}}"#));
+        self.insert_part(&format!(r#"{{"type":"text","text":"{prompt}"}}"#));
         for _ in 0..=splitmix64(turn) % 8 {
-            self.tool_call();
+            self.insert_tool_call();
         }
-        self.answer("stop");
+        self.insert_answer_message("stop");
         let answer = self
             .texts
-            .answer(self.parts, 400 + splitmix64(self.parts) % 1200);
-        self.part(&format!(
+            .answer(self.part_count, 400 + splitmix64(self.part_count) % 1200);
+        self.insert_part(&format!(
             r#"{{"type":"text","text":"{answer}","time":{{"start":{at},"end":{at}}}}}"#
         ));
-        self.step_finish("stop");
+        self.insert_step_finish("stop");
     }
 
-    fn answer(&mut self, finish: &str) {
-        let at = self.begin;
-        self.message(&format!(
+    fn insert_answer_message(&mut self, finish: &str) {
+        let at = self.started_at_millis;
+        self.insert_message(&format!(
             r#"{{"role":"assistant","time":{{"created":{at},"completed":{at}}},"parentID":"msg_1","modelID":"gpt-5.5","providerID":"openai","mode":"build","agent":"build","path":{{"cwd":"/src/app","root":"/src/app"}},"cost":0,"tokens":{{"total":10570,"input":1100,"output":420,"reasoning":50,"cache":{{"write":0,"read":9000}}}},"finish":"{finish}"}}"#
         ));
-        self.part(r#"{"type":"step-start","snapshot":"f37cf11ea7a8f67a4d4d97f7ddbf8a66c6c8a9a4"}"#);
+        self.insert_part(
+            r#"{"type":"step-start","snapshot":"f37cf11ea7a8f67a4d4d97f7ddbf8a66c6c8a9a4"}"#,
+        );
     }
 
-    fn tool_call(&mut self) {
-        self.answer("tool-calls");
-        let (n, at) = (self.session + self.parts, self.begin);
+    fn insert_tool_call(&mut self) {
+        self.insert_answer_message("tool-calls");
+        let (n, at) = (
+            self.session_number + self.part_count,
+            self.started_at_millis,
+        );
         let listing = self.texts.listing(n, 1000 + splitmix64(n) % 19_000);
         let thought = self.texts.thought(n);
-        self.part(&format!(
+        self.insert_part(&format!(
             r#"{{"type":"reasoning","text":"{thought}","time":{{"start":{at},"end":{at}}}}}"#
         ));
         // opencode stores the text for the screen next to the text for the model.
-        self.part(&format!(
+        self.insert_part(&format!(
             r#"{{"type":"tool","tool":"read","callID":"call_{n}","state":{{"status":"completed","input":{{"filePath":"/src/app/lib-{n}.rs"}},"output":"<file>\n{listing}\n</file>","title":"lib-{n}.rs","metadata":{{"preview":"{listing}","truncated":false}},"time":{{"start":{at},"end":{at}}}}}}}"#
         ));
-        self.step_finish("tool-calls");
+        self.insert_step_finish("tool-calls");
     }
 
-    fn step_finish(&mut self, reason: &str) {
-        self.part(&format!(
+    fn insert_step_finish(&mut self, reason: &str) {
+        self.insert_part(&format!(
             r#"{{"type":"step-finish","reason":"{reason}","snapshot":"f37cf11ea7a8f67a4d4d97f7ddbf8a66c6c8a9a4","cost":0,"tokens":{{"total":10570,"input":1100,"output":420,"reasoning":50,"cache":{{"write":0,"read":9000}}}}}}"#
         ));
     }

@@ -3,83 +3,89 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{ClaudeReader, CodexReader, SessionLocation, GeminiReader, Reader};
+use segue_catalog::{ClaudeReader, CodexReader, GeminiReader, Reader, SessionLocation};
 
 /// An agent's reader, a format that it reads, and the path at which it finds a session.
-pub(crate) struct Agent {
+pub(crate) struct SampleAgent {
     pub(crate) name: &'static str,
-    pub(crate) reader: fn(&Path) -> Box<dyn Reader>,
+    pub(crate) new_reader: fn(&Path) -> Box<dyn Reader>,
     /// Path of a session with the id `ID` in the agent's home.
-    pub(crate) place: &'static str,
+    pub(crate) session_path: &'static str,
     /// A short session in the agent's own format.
     pub(crate) sample: &'static str,
     /// Whether a session is a file of lines.
-    pub(crate) lines: bool,
+    pub(crate) is_line_based: bool,
 }
 
 /// Id of the samples.
-pub(crate) const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+pub(crate) const SAMPLE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-fn gemini(home: &Path) -> Box<dyn Reader> {
+fn gemini_reader(home: &Path) -> Box<dyn Reader> {
     Box::new(GeminiReader::new(home).with_known_directories(["/w".to_owned()]))
 }
 
-pub(crate) const AGENTS: &[Agent] = &[
-    Agent {
+pub(crate) const SAMPLE_AGENTS: &[SampleAgent] = &[
+    SampleAgent {
         name: "claude",
-        reader: |home| Box::new(ClaudeReader::new(home)),
-        place: "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl",
+        new_reader: |home| Box::new(ClaudeReader::new(home)),
+        session_path: "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl",
         sample: include_str!("samples/claude.jsonl"),
-        lines: true,
+        is_line_based: true,
     },
-    Agent {
+    SampleAgent {
         name: "codex",
-        reader: |home| Box::new(CodexReader::new(home)),
-        place: "sessions/2026/01/02/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
+        new_reader: |home| Box::new(CodexReader::new(home)),
+        session_path: "sessions/2026/01/02/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
         sample: include_str!("samples/codex.jsonl"),
-        lines: true,
+        is_line_based: true,
     },
-    Agent {
+    SampleAgent {
         name: "codex-legacy",
-        reader: |home| Box::new(CodexReader::new(home)),
-        place: "archived_sessions/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
+        new_reader: |home| Box::new(CodexReader::new(home)),
+        session_path: "archived_sessions/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
         sample: include_str!("samples/codex-legacy.jsonl"),
-        lines: true,
+        is_line_based: true,
     },
-    Agent {
+    SampleAgent {
         name: "gemini",
-        reader: gemini,
-        place: "tmp/w/chats/session-2026-01-02T03-04-0b5e4c3a.jsonl",
+        new_reader: gemini_reader,
+        session_path: "tmp/w/chats/session-2026-01-02T03-04-0b5e4c3a.jsonl",
         sample: include_str!("samples/gemini.jsonl"),
-        lines: true,
+        is_line_based: true,
     },
-    Agent {
+    SampleAgent {
         name: "gemini-document",
-        reader: gemini,
-        place: "tmp/d1bb8ca354673cd575d31d952490058c9943aef39d5a9553fb4a21ab7a59a19d/chats/session-2026-01-02T03-04-0b5e4c3a.json",
+        new_reader: gemini_reader,
+        session_path: "tmp/d1bb8ca354673cd575d31d952490058c9943aef39d5a9553fb4a21ab7a59a19d/chats/session-2026-01-02T03-04-0b5e4c3a.json",
         sample: include_str!("samples/gemini.json"),
-        lines: false,
+        is_line_based: false,
     },
 ];
 
 /// Returns the agents whose sessions are files of lines.
-pub(crate) fn of_lines() -> impl Iterator<Item = &'static Agent> {
-    AGENTS.iter().filter(|agent| agent.lines)
+pub(crate) fn line_based_agents() -> impl Iterator<Item = &'static SampleAgent> {
+    SAMPLE_AGENTS.iter().filter(|agent| agent.is_line_based)
 }
 
-impl Agent {
+impl SampleAgent {
     /// Writes a session of these bytes at its path.
-    pub(crate) fn put(&self, home: &Path, bytes: &[u8]) -> PathBuf {
-        let path = home.join(self.place);
+    pub(crate) fn write_session(&self, home: &Path, bytes: &[u8]) -> PathBuf {
+        let path = home.join(self.session_path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         path
     }
 
     /// Returns the only session in a home.
-    pub(crate) fn only(&self, home: &Path) -> SessionLocation {
-        let mut there = (self.reader)(home).scan_sessions();
-        assert_eq!(there.locations.len(), 1, "{}: {:?}", self.name, there.locations);
-        there.locations.remove(0)
+    pub(crate) fn find_only_session(&self, home: &Path) -> SessionLocation {
+        let mut scan = (self.new_reader)(home).scan_sessions();
+        assert_eq!(
+            scan.locations.len(),
+            1,
+            "{}: {:?}",
+            self.name,
+            scan.locations
+        );
+        scan.locations.remove(0)
     }
 }

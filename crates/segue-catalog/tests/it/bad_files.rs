@@ -7,47 +7,51 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
-use segue_catalog::{Catalog, NativeSessionKind, NativeTurn, SkippedContent, ReadStart, read_turns};
+use segue_catalog::{
+    Catalog, NativeSessionKind, NativeTurn, ReadStart, SkippedContent, read_turns,
+};
 
-use crate::agents::{AGENTS, Agent, of_lines};
+use crate::agents::{SAMPLE_AGENTS, SampleAgent, line_based_agents};
 
 /// Reads a session by all methods.
-fn read(agent: &Agent, home: &Path) -> (Vec<NativeTurn>, SkippedContent) {
-    let reader = (agent.reader)(home);
-    let found = agent.only(home);
-    let _ = reader.read_head(&found);
-    let _ = reader.read_recent_turns(&found, 3);
-    let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+fn read_by_all_methods(agent: &SampleAgent, home: &Path) -> (Vec<NativeTurn>, SkippedContent) {
+    let reader = (agent.new_reader)(home);
+    let location = agent.find_only_session(home);
+    let _ = reader.read_head(&location);
+    let _ = reader.read_recent_turns(&location, 3);
+    let mut records = reader
+        .open_records(&location, &ReadStart::Beginning)
+        .unwrap();
     let turns = read_turns(records.as_mut()).unwrap().into_turns();
     (turns, records.skipped())
 }
 
-fn read_bytes(agent: &Agent, bytes: &[u8]) -> (Vec<NativeTurn>, SkippedContent) {
+fn write_and_read(agent: &SampleAgent, bytes: &[u8]) -> (Vec<NativeTurn>, SkippedContent) {
     let home = tempfile::tempdir().unwrap();
-    agent.put(home.path(), bytes);
-    read(agent, home.path())
+    agent.write_session(home.path(), bytes);
+    read_by_all_methods(agent, home.path())
 }
 
 #[test]
-fn a_file_cut_anywhere_tells_what_came_before() {
-    for agent in of_lines() {
-        let whole = read_bytes(agent, agent.sample.as_bytes()).0;
-        let mut longest = 0;
+fn a_truncated_file_yields_the_turns_before_the_cut() {
+    for agent in line_based_agents() {
+        let complete_turns = write_and_read(agent, agent.sample.as_bytes()).0;
+        let mut max_turns = 0;
         for length in (0..agent.sample.len()).step_by(97) {
-            let (turns, skipped) = read_bytes(agent, &agent.sample.as_bytes()[..length]);
-            assert!(turns.len() <= whole.len());
+            let (turns, skipped) = write_and_read(agent, &agent.sample.as_bytes()[..length]);
+            assert!(turns.len() <= complete_turns.len());
             assert_eq!(skipped.malformed, 0, "{} cut at {length}", agent.name);
-            longest = longest.max(turns.len());
+            max_turns = max_turns.max(turns.len());
         }
-        assert!(longest + 1 >= whole.len(), "{}", agent.name);
+        assert!(max_turns + 1 >= complete_turns.len(), "{}", agent.name);
     }
 }
 
 #[test]
-fn an_empty_file_says_nothing() {
-    for agent in AGENTS {
-        for nothing in [&b""[..], b"\n\n\n", b"   \n"] {
-            let (turns, skipped) = read_bytes(agent, nothing);
+fn an_empty_file_has_no_turns() {
+    for agent in SAMPLE_AGENTS {
+        for blank in [&b""[..], b"\n\n\n", b"   \n"] {
+            let (turns, skipped) = write_and_read(agent, blank);
             assert!(
                 turns.is_empty() && skipped.is_empty(),
                 "{}: {skipped:?}",
@@ -58,9 +62,9 @@ fn an_empty_file_says_nothing() {
 }
 
 #[test]
-fn a_bad_line_is_counted_and_the_rest_is_read() {
-    for agent in of_lines() {
-        let whole = read_bytes(agent, agent.sample.as_bytes()).0;
+fn a_malformed_line_is_counted_and_the_other_lines_are_read() {
+    for agent in line_based_agents() {
+        let complete_turns = write_and_read(agent, agent.sample.as_bytes()).0;
         let garbage: &[&[u8]] = &[
             b"garbage",
             b"{\"type\":\"user\",\"uuid\":",
@@ -68,47 +72,47 @@ fn a_bad_line_is_counted_and_the_rest_is_read() {
             b"null",
             b"\xff\xfe\x00",
         ];
-        for bad in garbage {
+        for bad_line in garbage {
             let mut bytes = Vec::new();
             for line in agent.sample.lines() {
                 bytes.extend_from_slice(line.as_bytes());
                 bytes.push(b'\n');
-                bytes.extend_from_slice(bad);
+                bytes.extend_from_slice(bad_line);
                 bytes.push(b'\n');
             }
-            let (turns, skipped) = read_bytes(agent, &bytes);
-            let same = turns.iter().map(|turn| &turn.messages);
+            let (turns, skipped) = write_and_read(agent, &bytes);
+            let read_messages = turns.iter().map(|turn| &turn.messages);
             assert!(
-                same.eq(whole.iter().map(|turn| &turn.messages)),
+                read_messages.eq(complete_turns.iter().map(|turn| &turn.messages)),
                 "{}",
                 agent.name
             );
             let lines = agent.sample.lines().count() as u64;
-            assert_eq!(skipped.malformed, lines, "{} with {bad:?}", agent.name);
+            assert_eq!(skipped.malformed, lines, "{} with {bad_line:?}", agent.name);
         }
     }
 }
 
 #[test]
-fn broken_characters_are_replaced_and_counted() {
-    for agent in of_lines() {
+fn invalid_utf8_is_replaced_and_counted() {
+    for agent in line_based_agents() {
         let text = agent.sample.replacen("milk", "m\u{1}lk", 1).into_bytes();
         let broken: Vec<u8> = text
             .into_iter()
             .map(|b| if b == 1 { 0xff } else { b })
             .collect();
-        let (turns, skipped) = read_bytes(agent, &broken);
+        let (turns, skipped) = write_and_read(agent, &broken);
         assert_eq!(skipped.repaired, 1, "{}: {skipped:?}", agent.name);
         assert!(format!("{turns:?}").contains('\u{fffd}'), "{}", agent.name);
     }
 }
 
 #[test]
-fn a_line_of_200_megabytes_is_passed_by() {
-    for agent in of_lines() {
-        let whole = read_bytes(agent, agent.sample.as_bytes()).0;
+fn a_line_of_200_megabytes_is_skipped() {
+    for agent in line_based_agents() {
+        let complete_turns = write_and_read(agent, agent.sample.as_bytes()).0;
         let home = tempfile::tempdir().unwrap();
-        let path = agent.put(home.path(), agent.sample.as_bytes());
+        let path = agent.write_session(home.path(), agent.sample.as_bytes());
         let mut file = OpenOptions::new().append(true).open(path).unwrap();
         let block = vec![b'x'; 1 << 20];
         file.write_all(b"{\"type\":\"user\",\"uuid\":\"").unwrap();
@@ -118,20 +122,20 @@ fn a_line_of_200_megabytes_is_passed_by() {
         file.write_all(b"\"}\n").unwrap();
         file.write_all(agent.sample.lines().last().unwrap().as_bytes())
             .unwrap();
-        let (turns, skipped) = read(agent, home.path());
+        let (turns, skipped) = read_by_all_methods(agent, home.path());
         assert_eq!(skipped.oversized, 1, "{}", agent.name);
-        assert_eq!(turns.len(), whole.len(), "{}", agent.name);
+        assert_eq!(turns.len(), complete_turns.len(), "{}", agent.name);
     }
 }
 
 #[test]
-fn a_directory_in_the_place_of_a_file_is_no_session() {
-    for agent in AGENTS {
+fn a_directory_at_the_path_of_a_session_is_ignored() {
+    for agent in SAMPLE_AGENTS {
         let home = tempfile::tempdir().unwrap();
-        fs::create_dir_all(home.path().join(agent.place)).unwrap();
-        let there = (agent.reader)(home.path()).scan_sessions();
+        fs::create_dir_all(home.path().join(agent.session_path)).unwrap();
+        let scan = (agent.new_reader)(home.path()).scan_sessions();
         assert!(
-            there.locations.is_empty() && there.unreadable.is_empty(),
+            scan.locations.is_empty() && scan.unreadable.is_empty(),
             "{}",
             agent.name
         );
@@ -139,31 +143,35 @@ fn a_directory_in_the_place_of_a_file_is_no_session() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_directory_is_passed_by() {
-    for agent in AGENTS {
-        let depth = Path::new(agent.place).ancestors().count();
-        for above in Path::new(agent.place).ancestors().skip(1).take(depth - 2) {
+fn a_file_at_the_path_of_a_directory_is_ignored() {
+    for agent in SAMPLE_AGENTS {
+        let depth = Path::new(agent.session_path).ancestors().count();
+        for ancestor in Path::new(agent.session_path)
+            .ancestors()
+            .skip(1)
+            .take(depth - 2)
+        {
             let home = tempfile::tempdir().unwrap();
-            let file = home.path().join(above);
+            let file = home.path().join(ancestor);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             File::create(&file).unwrap();
-            let there = (agent.reader)(home.path()).scan_sessions();
+            let scan = (agent.new_reader)(home.path()).scan_sessions();
             assert!(
-                there.locations.is_empty(),
+                scan.locations.is_empty(),
                 "{}: {}",
                 agent.name,
-                above.display()
+                ancestor.display()
             );
         }
     }
 }
 
 #[test]
-fn no_home_at_all_is_no_sessions() {
-    for agent in AGENTS {
-        let there = (agent.reader)(Path::new("/nowhere/at/all")).scan_sessions();
+fn a_missing_home_has_no_sessions() {
+    for agent in SAMPLE_AGENTS {
+        let scan = (agent.new_reader)(Path::new("/nowhere/at/all")).scan_sessions();
         assert!(
-            there.locations.is_empty() && there.unreadable.is_empty(),
+            scan.locations.is_empty() && scan.unreadable.is_empty(),
             "{}",
             agent.name
         );
@@ -171,10 +179,10 @@ fn no_home_at_all_is_no_sessions() {
 }
 
 #[test]
-fn a_file_that_grows_while_it_is_read_is_read_to_where_it_was() {
-    for agent in AGENTS {
+fn a_file_that_grows_during_a_read_has_no_malformed_lines() {
+    for agent in SAMPLE_AGENTS {
         let home = tempfile::tempdir().unwrap();
-        let path = agent.put(home.path(), agent.sample.as_bytes());
+        let path = agent.write_session(home.path(), agent.sample.as_bytes());
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let stop = &stop;
@@ -185,7 +193,7 @@ fn a_file_that_grows_while_it_is_read_is_read_to_where_it_was() {
                 }
             });
             for _ in 0..3 {
-                let (turns, skipped) = read(agent, home.path());
+                let (turns, skipped) = read_by_all_methods(agent, home.path());
                 assert!(!turns.is_empty());
                 assert_eq!(skipped.malformed, 0, "{}", agent.name);
             }
@@ -195,13 +203,15 @@ fn a_file_that_grows_while_it_is_read_is_read_to_where_it_was() {
 }
 
 #[test]
-fn a_clock_in_the_future_changes_nothing_else() {
-    for agent in AGENTS {
+fn a_timestamp_in_the_future_is_accepted() {
+    for agent in SAMPLE_AGENTS {
         let home = tempfile::tempdir().unwrap();
-        let future = agent.sample.replace("2026-01", "2199-01");
-        agent.put(home.path(), future.as_bytes());
-        let reader = (agent.reader)(home.path());
-        let head = reader.read_head(&agent.only(home.path())).unwrap();
+        let future_sample = agent.sample.replace("2026-01", "2199-01");
+        agent.write_session(home.path(), future_sample.as_bytes());
+        let reader = (agent.new_reader)(home.path());
+        let head = reader
+            .read_head(&agent.find_only_session(home.path()))
+            .unwrap();
         assert!(
             head.updated_at.to_string().starts_with("2199-01"),
             "{}",
@@ -212,18 +222,18 @@ fn a_clock_in_the_future_changes_nothing_else() {
 }
 
 #[test]
-fn an_id_that_is_a_path_is_no_id() {
-    for agent in AGENTS {
-        for evil in ["../../../etc/passwd", "-rf", "a\\u0000b", ""] {
+fn an_id_that_is_a_path_is_rejected() {
+    for agent in SAMPLE_AGENTS {
+        for invalid_id in ["../../../etc/passwd", "-rf", "a\\u0000b", ""] {
             let home = tempfile::tempdir().unwrap();
-            let bytes = agent.sample.replace(crate::agents::ID, evil);
-            agent.put(home.path(), bytes.as_bytes());
-            let catalog = Catalog::new(vec![(agent.reader)(home.path()).into()]);
+            let bytes = agent.sample.replace(crate::agents::SAMPLE_ID, invalid_id);
+            agent.write_session(home.path(), bytes.as_bytes());
+            let catalog = Catalog::new(vec![(agent.new_reader)(home.path()).into()]);
             for session in catalog.list_sessions(None, None).sessions {
                 // If the name of the file is the id, the id inside of it does not matter.
                 assert_eq!(
                     session.head.id.as_str(),
-                    crate::agents::ID,
+                    crate::agents::SAMPLE_ID,
                     "{}",
                     agent.name
                 );
@@ -233,19 +243,19 @@ fn an_id_that_is_a_path_is_no_id() {
 }
 
 /// Generates a session in which some bytes are changed, removed or duplicated.
-fn mangled(sample: &'static str) -> impl Strategy<Value = Vec<u8>> {
+fn mangled_bytes(sample: &'static str) -> impl Strategy<Value = Vec<u8>> {
     let change = (0..sample.len(), 0usize..60, any::<u8>(), 0..4u8);
     prop::collection::vec(change, 1..12).prop_map(move |changes| {
         let mut bytes = sample.as_bytes().to_vec();
-        for (at, length, byte, how) in changes {
+        for (at, length, byte, kind) in changes {
             let at = at.min(bytes.len());
             let end = (at + length).min(bytes.len());
-            match how {
+            match kind {
                 0 => bytes[at..end].fill(byte),
                 1 => drop(bytes.drain(at..end)),
                 2 => {
-                    let doubled = bytes[at..end].to_vec();
-                    bytes.splice(at..at, doubled);
+                    let duplicate = bytes[at..end].to_vec();
+                    bytes.splice(at..at, duplicate);
                 }
                 _ => bytes.insert(at, byte),
             }
@@ -258,52 +268,57 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_make_a_reader_panic_or_loop(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
-        for agent in AGENTS {
-            read_bytes(agent, &bytes);
+    fn random_bytes_cause_no_panic_or_loop(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        for agent in SAMPLE_AGENTS {
+            write_and_read(agent, &bytes);
         }
     }
 
     #[test]
-    fn no_damage_makes_a_reader_panic_or_loop(
-        (index, bytes) in (0..AGENTS.len()).prop_flat_map(|index| (Just(index), mangled(AGENTS[index].sample)))
+    fn damaged_samples_cause_no_panic_or_loop(
+        (index, bytes) in (0..SAMPLE_AGENTS.len()).prop_flat_map(|index| (Just(index), mangled_bytes(SAMPLE_AGENTS[index].sample)))
     ) {
-        read_bytes(&AGENTS[index], &bytes);
+        write_and_read(&SAMPLE_AGENTS[index], &bytes);
     }
 
     /// Replaces values by values of other types, at any position.
     #[test]
-    fn no_other_type_makes_a_reader_panic(
-        (index, from, to) in (0..AGENTS.len(), 0..40usize, 0..6usize)
+    fn values_of_other_types_cause_no_panic(
+        (index, from, to) in (0..SAMPLE_AGENTS.len(), 0..40usize, 0..6usize)
     ) {
-        let agent = &AGENTS[index];
-        let others = ["null", "true", "-1.5e300", "\"text\"", "[]", "{\"a\":[{}]}"];
+        let agent = &SAMPLE_AGENTS[index];
+        let replacements = ["null", "true", "-1.5e300", "\"text\"", "[]", "{\"a\":[{}]}"];
         let mut bytes = String::new();
-        let whole = [agent.sample];
-        let lines: Vec<&str> = if agent.lines { agent.sample.lines().collect() } else { whole.to_vec() };
+        let document = [agent.sample];
+        let lines: Vec<&str> = if agent.is_line_based { agent.sample.lines().collect() } else { document.to_vec() };
         for line in lines {
             let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
-            let mut seen = 0;
-            swap(&mut value, from, &serde_json::from_str(others[to]).unwrap(), &mut seen);
+            let mut visited = 0;
+            replace_nth_value(&mut value, from, &serde_json::from_str(replacements[to]).unwrap(), &mut visited);
             bytes.push_str(&value.to_string());
             bytes.push('\n');
         }
-        read_bytes(agent, bytes.as_bytes());
+        write_and_read(agent, bytes.as_bytes());
     }
 }
 
-/// Replaces the `nth` value, counted from the outside in, by `other`.
-fn swap(value: &mut serde_json::Value, nth: usize, other: &serde_json::Value, seen: &mut usize) {
+/// Replaces the `nth` value, counted from the outside in, by `replacement`.
+fn replace_nth_value(
+    value: &mut serde_json::Value,
+    nth: usize,
+    replacement: &serde_json::Value,
+    visited: &mut usize,
+) {
     let inner: Vec<&mut serde_json::Value> = match value {
         serde_json::Value::Object(fields) => fields.values_mut().collect(),
         serde_json::Value::Array(items) => items.iter_mut().collect(),
         _ => Vec::new(),
     };
     for inner in inner {
-        if *seen == nth {
-            *inner = other.clone();
+        if *visited == nth {
+            *inner = replacement.clone();
         }
-        *seen += 1;
-        swap(inner, nth, other, seen);
+        *visited += 1;
+        replace_nth_value(inner, nth, replacement, visited);
     }
 }

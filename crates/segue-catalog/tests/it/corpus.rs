@@ -5,12 +5,15 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{NativeTurn, RequestDeduplicator, Reader, ReadStart, RequestCounter, read_turns, read_outline, read_turns_from};
+use segue_catalog::{
+    NativeTurn, ReadStart, Reader, RequestCounter, RequestDeduplicator, read_outline, read_turns,
+    read_turns_from,
+};
 
-use crate::agents::{AGENTS, Agent};
-use crate::story::story;
+use crate::agents::{SAMPLE_AGENTS, SampleAgent};
+use crate::story::format_turns;
 
-fn sorted(directory: &Path) -> Vec<PathBuf> {
+fn sorted_entries(directory: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -20,36 +23,36 @@ fn sorted(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns each scenario of each version of an agent: its name, and the agent's home at its end.
-fn scenarios(agent: &Agent) -> Vec<(String, PathBuf)> {
+fn list_scenarios(agent: &SampleAgent) -> Vec<(String, PathBuf)> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")
         .join(agent.name);
-    let mut all = Vec::new();
+    let mut scenarios = Vec::new();
     if !fixtures.is_dir() {
         // An older format: only the sample has it.
-        return all;
+        return scenarios;
     }
-    for version in sorted(&fixtures) {
-        for scenario in sorted(&version) {
+    for version in sorted_entries(&fixtures) {
+        for scenario in sorted_entries(&version) {
             let name = scenario
                 .strip_prefix(&fixtures)
                 .unwrap()
                 .display()
                 .to_string();
-            all.push((name, scenario));
+            scenarios.push((name, scenario));
         }
     }
-    all
+    scenarios
 }
 
 /// Formats everything that is read from a home. Ids and times are those of the day on which the corpus was created.
-fn told(reader: &dyn Reader, home: &Path) -> String {
-    let mut there = reader.scan_sessions();
-    there.locations.sort_by(|a, b| a.path.cmp(&b.path));
+fn format_home(reader: &dyn Reader, home: &Path) -> String {
+    let mut scan = reader.scan_sessions();
+    scan.locations.sort_by(|a, b| a.path.cmp(&b.path));
     let mut text = String::new();
-    for found in &there.locations {
-        let head = reader.read_head(found).unwrap();
-        let path = found.path.strip_prefix(home).unwrap();
+    for location in &scan.locations {
+        let head = reader.read_head(location).unwrap();
+        let path = location.path.strip_prefix(home).unwrap();
         let _ = writeln!(text, "## {}", path.display());
         let _ = writeln!(
             text,
@@ -71,12 +74,14 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
             title.unwrap_or_default(),
             head.first_prompt.as_deref().unwrap_or("-"),
             head.forked_from.as_deref().unwrap_or("-"),
-            if found.archived { "; archived" } else { "" },
+            if location.archived { "; archived" } else { "" },
         );
-        let mut records = reader.open_records(found, &ReadStart::Beginning).unwrap();
-        let fold = read_turns(records.as_mut()).unwrap();
-        let turns = fold.turns();
-        text.push_str(&story(turns));
+        let mut records = reader
+            .open_records(location, &ReadStart::Beginning)
+            .unwrap();
+        let turn_builder = read_turns(records.as_mut()).unwrap();
+        let turns = turn_builder.turns();
+        text.push_str(&format_turns(turns));
         for (n, turn) in (1..).zip(turns) {
             let usage = turn.usage;
             let _ = writeln!(
@@ -95,28 +100,28 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
         }
         let _ = writeln!(text);
     }
-    assert!(there.unreadable.is_empty(), "{:?}", there.unreadable);
+    assert!(scan.unreadable.is_empty(), "{:?}", scan.unreadable);
     text
 }
 
 #[test]
-fn the_corpus_is_read_as_it_always_was() {
-    for agent in AGENTS {
-        for (name, home) in scenarios(agent) {
-            let reader = (agent.reader)(&home);
+fn the_corpus_matches_its_snapshots() {
+    for agent in SAMPLE_AGENTS {
+        for (name, home) in list_scenarios(agent) {
+            let reader = (agent.new_reader)(&home);
             let name = format!("{}-{}", agent.name, name.replace('/', "-"));
-            insta::assert_snapshot!(name, told(reader.as_ref(), &home));
+            insta::assert_snapshot!(name, format_home(reader.as_ref(), &home));
         }
     }
 }
 
 #[test]
-fn the_samples_are_read_as_written() {
-    for agent in AGENTS {
+fn the_samples_match_their_snapshots() {
+    for agent in SAMPLE_AGENTS {
         let home = tempfile::tempdir().unwrap();
-        agent.put(home.path(), agent.sample.as_bytes());
-        let reader = (agent.reader)(home.path());
-        let text = told(reader.as_ref(), home.path());
+        agent.write_session(home.path(), agent.sample.as_bytes());
+        let reader = (agent.new_reader)(home.path());
+        let text = format_home(reader.as_ref(), home.path());
         insta::assert_snapshot!(format!("sample-{}", agent.name), text);
     }
 }
@@ -125,7 +130,7 @@ fn the_samples_are_read_as_written() {
 /// output, cached and total tokens.
 #[test]
 fn every_request_of_the_corpus_is_counted_once() {
-    let counted = [
+    let expected = [
         ("claude/2.1.312/acp", [6, 714, 101, 66, 815]),
         ("claude/2.1.325/parallel-and-failed", [2, 238, 40, 22, 278]),
         ("claude/2.1.325/resumed-and-forked", [4, 476, 80, 44, 556]),
@@ -145,88 +150,114 @@ fn every_request_of_the_corpus_is_counted_once() {
         ("gemini/0.61.0/compacted", [4, 900_303, 100, 44, 900_403]),
         ("gemini/0.61.0/resumed", [4, 404, 100, 44, 504]),
     ];
-    let mut told = Vec::new();
-    for agent in AGENTS {
-        for (name, home) in scenarios(agent) {
-            let reader = (agent.reader)(&home);
-            let mut originals = RequestDeduplicator::default();
+    let mut totals = Vec::new();
+    for agent in SAMPLE_AGENTS {
+        for (name, home) in list_scenarios(agent) {
+            let reader = (agent.new_reader)(&home);
+            let mut deduplicator = RequestDeduplicator::default();
             let mut sums = [0; 5];
-            let mut there = reader.scan_sessions().locations;
-            there.sort_by(|a, b| a.path.cmp(&b.path));
-            for found in there {
-                let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
-                let requests = RequestCounter::from_records(records.as_mut()).unwrap().into_requests();
-                for request in originals.remove_copies(requests) {
+            let mut locations = reader.scan_sessions().locations;
+            locations.sort_by(|a, b| a.path.cmp(&b.path));
+            for location in locations {
+                let mut records = reader
+                    .open_records(&location, &ReadStart::Beginning)
+                    .unwrap();
+                let requests = RequestCounter::from_records(records.as_mut())
+                    .unwrap()
+                    .into_requests();
+                for request in deduplicator.remove_copies(requests) {
                     let usage = request.usage;
-                    let figures = [
+                    let counts = [
                         Some(1),
                         usage.input_tokens,
                         usage.output_tokens,
                         usage.cached_tokens,
                         usage.total_tokens,
                     ];
-                    for (sum, figure) in sums.iter_mut().zip(figures) {
-                        *sum += figure.unwrap();
+                    for (sum, count) in sums.iter_mut().zip(counts) {
+                        *sum += count.unwrap();
                     }
                 }
             }
-            told.push((format!("{}/{name}", agent.name), sums));
+            totals.push((format!("{}/{name}", agent.name), sums));
         }
     }
-    let told: Vec<_> = told
+    let totals: Vec<_> = totals
         .iter()
         .map(|(name, sums)| (name.as_str(), *sums))
         .collect();
-    assert_eq!(told, counted);
+    assert_eq!(totals, expected);
 }
 
 #[test]
-fn each_agent_that_can_be_run_has_a_corpus() {
+fn each_runnable_agent_has_a_corpus() {
     for name in ["claude", "codex", "gemini"] {
-        let agent = AGENTS.iter().find(|agent| agent.name == name).unwrap();
-        assert!(scenarios(agent).len() >= 2, "{name}");
+        let agent = SAMPLE_AGENTS
+            .iter()
+            .find(|agent| agent.name == name)
+            .unwrap();
+        assert!(list_scenarios(agent).len() >= 2, "{name}");
     }
 }
 
 /// Formats all data of some turns.
-fn detail(turns: &[NativeTurn]) -> String {
-    let known = turns.iter().map(|turn| {
+fn format_details(turns: &[NativeTurn]) -> String {
+    let details = turns.iter().map(|turn| {
         let times = (turn.started_at, turn.ended_at);
-        let spent = (turn.usage, &turn.model, turn.cost);
-        format!("{spent:?} {times:?} {} {}\n", turn.message_count, turn.until)
+        let usage = (turn.usage, &turn.model, turn.cost);
+        format!(
+            "{usage:?} {times:?} {} {}\n",
+            turn.message_count, turn.until
+        )
     });
-    story(turns) + &known.collect::<String>()
+    format_turns(turns) + &details.collect::<String>()
 }
 
 /// Compares reading turn by turn, from an outline, and from the end.
 #[test]
-fn however_it_is_read_it_is_the_same() {
-    for agent in AGENTS {
+fn all_read_methods_return_the_same_turns() {
+    for agent in SAMPLE_AGENTS {
         let directory = tempfile::tempdir().unwrap();
-        agent.put(directory.path(), agent.sample.as_bytes());
+        agent.write_session(directory.path(), agent.sample.as_bytes());
         let sample = (agent.name.to_owned(), directory.path().to_owned());
-        for (name, home) in scenarios(agent).into_iter().chain([sample]) {
-            let reader = (agent.reader)(&home);
-            for found in reader.scan_sessions().locations {
-                let records = || reader.open_records(&found, &ReadStart::Beginning).unwrap();
-                let whole = read_turns(records().as_mut()).unwrap().into_turns();
+        for (name, home) in list_scenarios(agent).into_iter().chain([sample]) {
+            let reader = (agent.new_reader)(&home);
+            for location in reader.scan_sessions().locations {
+                let records = || {
+                    reader
+                        .open_records(&location, &ReadStart::Beginning)
+                        .unwrap()
+                };
+                let all_turns = read_turns(records().as_mut()).unwrap().into_turns();
                 let outlined = read_outline(records().as_mut()).unwrap().into_turns();
-                assert_eq!(outlined.len(), whole.len(), "{name}");
-                for from in 0..=whole.len() {
-                    let mut again = Vec::new();
-                    let mut tell = |index: usize, turn: NativeTurn| {
-                        assert_eq!(index, from + again.len());
-                        again.push(turn);
+                assert_eq!(outlined.len(), all_turns.len(), "{name}");
+                for from in 0..=all_turns.len() {
+                    let mut replayed = Vec::new();
+                    let mut collect_turn = |index: usize, turn: NativeTurn| {
+                        assert_eq!(index, from + replayed.len());
+                        replayed.push(turn);
                         ControlFlow::Continue(())
                     };
-                    read_turns_from(records().as_mut(), &outlined, from, &mut tell).unwrap();
-                    assert_eq!(detail(&again), detail(&whole[from..]), "{name} from {from}");
+                    read_turns_from(records().as_mut(), &outlined, from, &mut collect_turn)
+                        .unwrap();
+                    assert_eq!(
+                        format_details(&replayed),
+                        format_details(&all_turns[from..]),
+                        "{name} from {from}"
+                    );
                 }
-                for count in 0..=whole.len() + 1 {
-                    let (last, all) = reader.read_recent_turns(&found, count).unwrap();
-                    let expected = &whole[whole.len().saturating_sub(count)..];
-                    assert_eq!(detail(&last), detail(expected), "{name}, last {count}");
-                    assert!(!all || count >= whole.len(), "{name}, last {count}");
+                for count in 0..=all_turns.len() + 1 {
+                    let (recent, is_complete) = reader.read_recent_turns(&location, count).unwrap();
+                    let expected = &all_turns[all_turns.len().saturating_sub(count)..];
+                    assert_eq!(
+                        format_details(&recent),
+                        format_details(expected),
+                        "{name}, last {count}"
+                    );
+                    assert!(
+                        !is_complete || count >= all_turns.len(),
+                        "{name}, last {count}"
+                    );
                 }
             }
         }

@@ -3,29 +3,33 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-use segue_catalog::{Mark, ReadError, ReadStart, read_turns, read_tail};
+use segue_catalog::{Mark, ReadError, ReadStart, read_tail, read_turns};
 
-use crate::agents::{AGENTS, of_lines};
-use crate::story::story;
+use crate::agents::{SAMPLE_AGENTS, line_based_agents};
+use crate::story::format_turns;
 
 #[test]
-fn a_later_read_starts_where_a_turn_ended() {
-    for agent in AGENTS {
+fn a_read_after_a_mark_starts_where_the_turn_ended() {
+    for agent in SAMPLE_AGENTS {
         let home = tempfile::tempdir().unwrap();
-        agent.put(home.path(), agent.sample.as_bytes());
-        let reader = (agent.reader)(home.path());
-        let found = agent.only(home.path());
-        let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+        agent.write_session(home.path(), agent.sample.as_bytes());
+        let reader = (agent.new_reader)(home.path());
+        let location = agent.find_only_session(home.path());
+        let mut records = reader
+            .open_records(&location, &ReadStart::Beginning)
+            .unwrap();
         let turns = read_turns(records.as_mut()).unwrap().into_turns();
         assert!(turns.len() >= 2, "{}", agent.name);
         for (n, turn) in turns.iter().enumerate() {
             // Marks are saved as text.
             let mark: Mark = turn.until.to_string().parse().unwrap();
-            let mut rest = reader.open_records(&found, &ReadStart::After(mark)).unwrap();
-            let rest = read_turns(rest.as_mut()).unwrap().into_turns();
+            let mut tail_records = reader
+                .open_records(&location, &ReadStart::After(mark))
+                .unwrap();
+            let tail_turns = read_turns(tail_records.as_mut()).unwrap().into_turns();
             assert_eq!(
-                story(&rest),
-                story(&turns[n + 1..]),
+                format_turns(&tail_turns),
+                format_turns(&turns[n + 1..]),
                 "{} after {n}",
                 agent.name
             );
@@ -34,26 +38,26 @@ fn a_later_read_starts_where_a_turn_ended() {
 }
 
 #[test]
-fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
-    for agent in of_lines() {
+fn only_appended_records_are_read_and_a_changed_file_is_detected() {
+    for agent in line_based_agents() {
         let home = tempfile::tempdir().unwrap();
         let lines: Vec<&str> = agent.sample.lines().collect();
         let (first, second) = lines.split_at(lines.len() / 2);
-        let path = agent.put(home.path(), format!("{}\n", first.join("\n")).as_bytes());
-        let reader = (agent.reader)(home.path());
+        let path = agent.write_session(home.path(), format!("{}\n", first.join("\n")).as_bytes());
+        let reader = (agent.new_reader)(home.path());
         let mut records = reader
-            .open_records(&agent.only(home.path()), &ReadStart::Beginning)
+            .open_records(&agent.find_only_session(home.path()), &ReadStart::Beginning)
             .unwrap();
-        let mut last = None;
+        let mut last_mark = None;
         while let Some(record) = records.next().unwrap() {
-            last = Some(record.mark);
+            last_mark = Some(record.mark);
         }
-        let last = ReadStart::After(last.unwrap());
+        let after_last = ReadStart::After(last_mark.unwrap());
 
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         writeln!(file, "{}", second.join("\n")).unwrap();
-        let found = agent.only(home.path());
-        let mut records = reader.open_records(&found, &last).unwrap();
+        let location = agent.find_only_session(home.path());
+        let mut records = reader.open_records(&location, &after_last).unwrap();
         let mut appended = 0;
         while records.next().unwrap().is_some() {
             appended += 1;
@@ -63,7 +67,7 @@ fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
         // A file that was truncated before the mark, and one that was rewritten.
         for changed in ["", &agent.sample.replace("2026-01", "2026-02")] {
             fs::write(&path, changed).unwrap();
-            let outcome = reader.open_records(&found, &last).map(|_| ());
+            let outcome = reader.open_records(&location, &after_last).map(|_| ());
             assert!(
                 matches!(outcome, Err(ReadError::MarkNotFound { .. })),
                 "{}: {outcome:?}",
@@ -74,59 +78,79 @@ fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
 }
 
 #[test]
-fn wherever_an_agent_was_when_its_end_was_noted_later_turns_are_told_whole() {
-    for agent in AGENTS {
+fn turns_after_any_mark_are_read_completely() {
+    for agent in SAMPLE_AGENTS {
         let home = tempfile::tempdir().unwrap();
-        agent.put(home.path(), agent.sample.as_bytes());
-        let reader = (agent.reader)(home.path());
-        let found = agent.only(home.path());
-        let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+        agent.write_session(home.path(), agent.sample.as_bytes());
+        let reader = (agent.new_reader)(home.path());
+        let location = agent.find_only_session(home.path());
+        let mut records = reader
+            .open_records(&location, &ReadStart::Beginning)
+            .unwrap();
         let mut marks = Vec::new();
         while let Some(record) = records.next().unwrap() {
             marks.push(record.mark);
         }
-        let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
+        let mut records = reader
+            .open_records(&location, &ReadStart::Beginning)
+            .unwrap();
         let turns = read_turns(records.as_mut()).unwrap().into_turns();
-        let end = reader.find_last_mark(&found).unwrap().unwrap();
+        let end = reader.find_last_mark(&location).unwrap().unwrap();
         assert!(marks.contains(&end), "{}", agent.name);
 
-        let mut told = turns.len();
+        let mut turn_count = turns.len();
         for mark in &marks {
-            let mut rest = reader.open_records(&found, &ReadStart::After(mark.clone())).unwrap();
-            let rest = read_tail(rest.as_mut()).unwrap();
+            let mut tail_records = reader
+                .open_records(&location, &ReadStart::After(mark.clone()))
+                .unwrap();
+            let tail = read_tail(tail_records.as_mut()).unwrap();
             // A rewind needs earlier records.
-            if rest.rewound {
+            if tail.rewound {
                 continue;
             }
-            assert!(rest.turns.len() <= told, "{} {mark}", agent.name);
-            told = rest.turns.len();
-            let last = turns.len() - told;
+            assert!(tail.turns.len() <= turn_count, "{} {mark}", agent.name);
+            turn_count = tail.turns.len();
+            let first_new = turns.len() - turn_count;
             assert_eq!(
-                story(&rest.turns),
-                story(&turns[last..]),
+                format_turns(&tail.turns),
+                format_turns(&turns[first_new..]),
                 "{} {mark}",
                 agent.name
             );
         }
-        let mut rest = reader.open_records(&found, &ReadStart::After(end)).unwrap();
-        let rest = read_tail(rest.as_mut()).unwrap();
-        assert!(rest.turns.is_empty() && !rest.rewound, "{}", agent.name);
+        let mut tail_records = reader
+            .open_records(&location, &ReadStart::After(end))
+            .unwrap();
+        let tail = read_tail(tail_records.as_mut()).unwrap();
+        assert!(tail.turns.is_empty() && !tail.rewound, "{}", agent.name);
     }
 }
 
 #[test]
-fn a_line_in_the_making_is_no_end() {
-    for agent in of_lines() {
+fn an_incomplete_line_is_not_the_end() {
+    for agent in line_based_agents() {
         let home = tempfile::tempdir().unwrap();
-        let path = agent.put(home.path(), agent.sample.as_bytes());
-        let reader = (agent.reader)(home.path());
-        let end = reader.find_last_mark(&agent.only(home.path())).unwrap();
-        let last = agent.sample.lines().next_back().unwrap();
+        let path = agent.write_session(home.path(), agent.sample.as_bytes());
+        let reader = (agent.new_reader)(home.path());
+        let end = reader
+            .find_last_mark(&agent.find_only_session(home.path()))
+            .unwrap();
+        let last_line = agent.sample.lines().next_back().unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-        write!(file, "{last}").unwrap();
-        let found = agent.only(home.path());
-        assert_eq!(reader.find_last_mark(&found).unwrap(), end, "{}", agent.name);
+        write!(file, "{last_line}").unwrap();
+        let location = agent.find_only_session(home.path());
+        assert_eq!(
+            reader.find_last_mark(&location).unwrap(),
+            end,
+            "{}",
+            agent.name
+        );
         fs::write(&path, "").unwrap();
-        assert_eq!(reader.find_last_mark(&found).unwrap(), None, "{}", agent.name);
+        assert_eq!(
+            reader.find_last_mark(&location).unwrap(),
+            None,
+            "{}",
+            agent.name
+        );
     }
 }

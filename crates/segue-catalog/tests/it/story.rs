@@ -6,7 +6,7 @@ use segue_catalog::NativeTurn;
 use segue_core::session::{Part, Role};
 
 /// Formats the turns of a session.
-pub(crate) fn story(turns: &[NativeTurn]) -> String {
+pub(crate) fn format_turns(turns: &[NativeTurn]) -> String {
     let mut text = String::new();
     for (n, turn) in (1..).zip(turns) {
         let compacted = if turn.compacted { ", compacted" } else { "" };
@@ -15,7 +15,7 @@ pub(crate) fn story(turns: &[NativeTurn]) -> String {
             let parts: Vec<String> = message
                 .parts
                 .iter()
-                .map(|part| told(message.role, part))
+                .map(|part| format_part(message.role, part))
                 .collect();
             let _ = writeln!(text, "  {}", parts.join(" + "));
         }
@@ -23,10 +23,14 @@ pub(crate) fn story(turns: &[NativeTurn]) -> String {
     text
 }
 
-fn told(role: Role, part: &Part) -> String {
+fn format_part(role: Role, part: &Part) -> String {
     match part {
-        Part::Text(words) => format!("{}: {}", role.as_str(), words.trim_end().replace('\n', "⏎")),
-        Part::Thought(words) => format!("thought: {}", words.trim_end().replace('\n', "⏎")),
+        Part::Text(content) => format!(
+            "{}: {}",
+            role.as_str(),
+            content.trim_end().replace('\n', "⏎")
+        ),
+        Part::Thought(content) => format!("thought: {}", content.trim_end().replace('\n', "⏎")),
         Part::FunctionCall { name, args, .. } => format!("call {name} {}", args.as_str()),
         Part::FunctionResponse {
             name,
@@ -34,8 +38,11 @@ fn told(role: Role, part: &Part) -> String {
             is_error,
             ..
         } => {
-            let how = if *is_error { "failed" } else { "ok" };
-            format!("result of {name} {how}: {}", steady(response.as_str()))
+            let outcome = if *is_error { "failed" } else { "ok" };
+            format!(
+                "result of {name} {outcome}: {}",
+                mask_run_values(response.as_str())
+            )
         }
         Part::InlineData(data) => {
             let length = data.data.as_ref().map_or(0, String::len);
@@ -50,7 +57,7 @@ fn told(role: Role, part: &Part) -> String {
 }
 
 /// Removes process ids and times from results, because they differ in each run.
-fn steady(text: &str) -> String {
+fn mask_run_values(text: &str) -> String {
     let mut text = text.to_owned();
     for (before, after) in [
         ("Chunk ID: ", "\\n"),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use segue_acp::rehearsal::{self, RehearsalEnvironment};
-use segue_agents::{AcpAgent, Agent, LeashCommand, leash, identify_process};
+use segue_agents::{AcpAgent, Agent, LeashCommand, identify_process, leash};
 use segue_catalog::{Catalog, project_at};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::Project;
@@ -27,23 +27,23 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
         .enable_all()
         .build()?;
     let mut args = env::args_os().skip(1);
-    let hidden = args.next();
+    let subcommand = args.next();
     runtime.block_on(async {
-        match hidden.as_deref().and_then(|word| word.to_str()) {
+        match subcommand.as_deref().and_then(|argument| argument.to_str()) {
             // segue starts agents through this program, which ends all processes that they started, however the example
             // ends.
             Some("leash") => Ok(leash::run_from_args(args).await?.into()),
             Some("rehearsal-agent") => {
                 let directory = args.next().context("no directory was given")?;
-                rehearse(directory.into()).await?;
+                run_offline_agent(directory.into()).await?;
                 Ok(ExitCode::SUCCESS)
             }
             _ => {
-                let place = tempfile::tempdir()?;
-                let (home, work) = (place.path().join("home"), place.path().join("work"));
-                std::fs::create_dir(&work)?;
-                let project = project_at(&work).context("a name is not valid UTF-8")?;
-                example(engine(&home)?, project).await?;
+                let temp_dir = tempfile::tempdir()?;
+                let (home, work_dir) = (temp_dir.path().join("home"), temp_dir.path().join("work"));
+                std::fs::create_dir(&work_dir)?;
+                let project = project_at(&work_dir).context("a name is not valid UTF-8")?;
+                example(create_engine(&home)?, project).await?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -51,44 +51,46 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
 }
 
 /// Creates an engine with its data in `home`.
-fn engine(home: &Path) -> Result<Engine> {
+fn create_engine(home: &Path) -> Result<Engine> {
     let store = SqliteStore::open(home)?;
-    let world = Environment {
+    let environment = Environment {
         now: Timestamp::now,
         random,
         process: identify_process(std::process::id()).context("cannot tell who we are")?,
     };
     let agents: Vec<Arc<dyn Agent>> = vec![
-        Arc::new(offline(home)?),
+        Arc::new(offline_agent(home)?),
         Arc::new(AcpAgent {
             provider: ProviderId::parse("understudy")?,
-            ..offline(home)?
+            ..offline_agent(home)?
         }),
     ];
     // With readers for real agents, segue also lists and resumes their native sessions.
     let catalog = Catalog::default();
-    Ok(Engine::new(Arc::new(store), agents, catalog, world))
+    Ok(Engine::new(Arc::new(store), agents, catalog, environment))
 }
 
 /// Creates the built-in agent, which is this program itself, started with another argument.
-fn offline(home: &Path) -> Result<AcpAgent> {
+fn offline_agent(home: &Path) -> Result<AcpAgent> {
     let program = env::current_exe()?;
     let leash = LeashCommand {
         program: program.clone(),
         args: vec!["leash".into()],
     };
     let sessions = home.join("rehearsal");
-    Ok(segue_agents::rehearsal_agent(program, sessions, leash, VERSION))
+    Ok(segue_agents::rehearsal_agent(
+        program, sessions, leash, VERSION,
+    ))
 }
 
-async fn rehearse(directory: PathBuf) -> Result<()> {
-    let surroundings = RehearsalEnvironment {
+async fn run_offline_agent(directory: PathBuf) -> Result<()> {
+    let environment = RehearsalEnvironment {
         sessions_dir: directory,
         new_id,
         now: Timestamp::now,
         start_fault: None,
     };
-    Ok(rehearsal::run(surroundings, VERSION).await?)
+    Ok(rehearsal::run(environment, VERSION).await?)
 }
 
 fn new_id() -> NativeId {
@@ -101,6 +103,6 @@ fn new_id() -> NativeId {
 
 /// Returns a random number, good enough to distinguish sessions of the same second.
 fn random() -> u32 {
-    let drawn = RandomState::new().build_hasher().finish();
-    u32::try_from(drawn >> 32).unwrap_or_default()
+    let hash = RandomState::new().build_hasher().finish();
+    u32::try_from(hash >> 32).unwrap_or_default()
 }

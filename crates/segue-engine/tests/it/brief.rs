@@ -4,29 +4,29 @@ use segue_core::session::{AgentEvent, OpenMode, StopReason, ToolCall, ToolStatus
 use segue_engine::{Conversation, Target, TurnReport};
 use segue_store::Store;
 
-use crate::scripted::{Cue, Stage, done, same, say};
+use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 /// Returns the token count of each message of a session, turn by turn.
-async fn tokens(stage: &Stage, report: &TurnReport) -> Vec<Vec<Option<u64>>> {
-    let mut all = Vec::new();
-    for turn in stage.store.turns(&report.session).await.unwrap() {
-        let messages = stage.store.messages(turn.id).await.unwrap();
-        all.push(messages.iter().map(|message| message.tokens).collect());
+async fn message_tokens(harness: &EngineHarness, report: &TurnReport) -> Vec<Vec<Option<u64>>> {
+    let mut counts = Vec::new();
+    for turn in harness.store.turns(&report.session).await.unwrap() {
+        let messages = harness.store.messages(turn.id).await.unwrap();
+        counts.push(messages.iter().map(|message| message.tokens).collect());
     }
-    all
+    counts
 }
 
 /// Runs a turn with the cues that the test has scripted.
-async fn run(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
-    let request = stage.request(prompt, target);
-    stage.chat(request, |_| {}).await.unwrap()
+async fn run_scripted_turn(harness: &EngineHarness, prompt: &str, target: Target) -> TurnReport {
+    let request = harness.request(prompt, target);
+    harness.chat(request, |_| {}).await.unwrap()
 }
 
 #[tokio::test]
 async fn messages_are_counted_as_they_are_written() {
     // Loads the vocabulary, so that counts are available without delay.
     assert_eq!(segue_tokens::count("hello world"), 2);
-    let stage = Stage::new();
+    let harness = EngineHarness::new();
     let call = ToolCall {
         id: "1".into(),
         name: "shell".into(),
@@ -36,30 +36,30 @@ async fn messages_are_counted_as_they_are_written() {
         output: Some(segue_core::json::Json::string("done")),
         diffs: Vec::new(),
     };
-    stage.script([
-        Cue::Event(AgentEvent::Thought("hm".into())),
-        Cue::Event(AgentEvent::Tool(call)),
-        say("hello world"),
-        done(),
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Thought("hm".into())),
+        ScriptedAction::Event(AgentEvent::Tool(call)),
+        send_text("hello world"),
+        end_turn(),
     ]);
-    let report = run(&stage, "hello world", Target::New).await;
-    let told = |name| segue_tokens::count(name);
+    let report = run_scripted_turn(&harness, "hello world", Target::New).await;
+    let tokens_of = |name| segue_tokens::count(name);
     assert_eq!(
-        tokens(&stage, &report).await,
+        message_tokens(&harness, &report).await,
         [vec![
             Some(2),
             Some(0),
-            Some(told("(calls shell)")),
-            Some(told("(shell answered)\ndone")),
+            Some(tokens_of("(calls shell)")),
+            Some(tokens_of("(shell answered)\ndone")),
             Some(2)
         ]]
     );
 }
 
 #[tokio::test]
-async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
+async fn token_estimates_are_compared_with_reported_context_sizes() {
     let _ = segue_tokens::count("");
-    let stage = Stage::new();
+    let harness = EngineHarness::new();
     let usage = |context| Usage {
         context_tokens: Some(context),
         context_window: Some(200_000),
@@ -68,16 +68,20 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
     let mut last = None;
     // Each turn adds 2 tokens of prompt and 2 of answer, on top of 1000 tokens of overhead that segue does not see.
     for turn in 1..=6 {
-        stage.script([
-            say("hello world"),
-            Cue::Done(StopReason::EndTurn, usage(1_000 + 4 * turn)),
+        harness.script([
+            send_text("hello world"),
+            ScriptedAction::TurnEnded(StopReason::EndTurn, usage(1_000 + 4 * turn)),
         ]);
-        let target = last.as_ref().map_or(Target::New, same);
-        last = Some(run(&stage, "hello world", target).await);
+        let target = last.as_ref().map_or(Target::New, session_target);
+        last = Some(run_scripted_turn(&harness, "hello world", target).await);
     }
     let report = last.unwrap();
-    let measured = stage.store.context_measurements(&report.provider, 10).await.unwrap();
-    let pairs: Vec<_> = measured
+    let measurements = harness
+        .store
+        .context_measurements(&report.provider, 10)
+        .await
+        .unwrap();
+    let pairs: Vec<_> = measurements
         .iter()
         .map(|turn| (turn.estimated_tokens, turn.context_tokens))
         .collect();
@@ -92,88 +96,116 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
             (4, 1_004)
         ]
     );
-    let session = stage.store.session(&report.session).await.unwrap().unwrap();
+    let session = harness
+        .store
+        .session(&report.session)
+        .await
+        .unwrap()
+        .unwrap();
     let conversation =
         Conversation::Session(Box::new(session), segue_core::session::SessionStatus::Idle);
-    let preview = stage
+    let preview = harness
         .engine
         .preview_brief(&conversation, None, "go on")
         .await
         .unwrap();
     let total = preview.brief.total_tokens();
     assert_eq!(preview.reported_tokens, Some(total + 1_000));
-    let other = segue_core::id::ProviderId::parse("other").unwrap();
-    let preview = stage
+    let other_provider = segue_core::id::ProviderId::parse("other").unwrap();
+    let preview = harness
         .engine
-        .preview_brief(&conversation, Some(&other), "go on")
+        .preview_brief(&conversation, Some(&other_provider), "go on")
         .await
         .unwrap();
     assert_eq!(preview.reported_tokens, None, "unknown is unknown");
 
     // From the turn on in which an agent compacts its own context, the estimate is unknown.
-    stage.script([
-        Cue::Event(AgentEvent::Compacted),
-        Cue::Done(StopReason::EndTurn, usage(500)),
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Compacted),
+        ScriptedAction::TurnEnded(StopReason::EndTurn, usage(500)),
     ]);
-    run(&stage, "hello world", same(&report)).await;
-    stage.script([Cue::Done(StopReason::EndTurn, usage(504))]);
-    run(&stage, "hello world", same(&report)).await;
-    let again = stage.store.context_measurements(&report.provider, 10).await.unwrap();
-    assert_eq!(again, measured);
+    run_scripted_turn(&harness, "hello world", session_target(&report)).await;
+    harness.script([ScriptedAction::TurnEnded(StopReason::EndTurn, usage(504))]);
+    run_scripted_turn(&harness, "hello world", session_target(&report)).await;
+    let measurements_after = harness
+        .store
+        .context_measurements(&report.provider, 10)
+        .await
+        .unwrap();
+    assert_eq!(measurements_after, measurements);
 }
 
 #[tokio::test]
-async fn a_new_leg_is_told_what_fits_and_the_rest_is_said() {
-    let mut stage = Stage::new();
-    stage.engine = stage.beside_it().with_budget(4_000);
+async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
+    let mut harness = EngineHarness::new();
+    harness.engine = harness.second_engine().with_budget(4_000);
     let mut last: Option<TurnReport> = None;
     for n in 1..=20 {
         let prompt = format!("question {n} {}", "and so on ".repeat(100));
-        let target = last.as_ref().map_or(Target::New, same);
-        last = Some(stage.turn(&prompt, target).await);
+        let target = last.as_ref().map_or(Target::New, session_target);
+        last = Some(harness.run_turn(&prompt, target).await);
     }
     let report = last.unwrap();
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    let briefed = stage.turn("and now?", same(&report)).await;
-    let (opened, why) = briefed.opened.clone().unwrap();
-    assert_eq!(opened, OpenMode::Briefed);
-    assert!(why.contains("; turns 1 to 1"), "{why}");
-    assert!(why.ends_with("were too much to tell"), "{why}");
-    let told = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
-    assert!(segue_tokens::count(&told) <= 4_000, "{}", told.len());
-    assert!(told.contains("[Turn 20]\nuser:\n> question 20 "), "{told}");
-    assert!(!told.contains("> question 1 "), "{told}");
-    assert!(told.contains("(turns 1 to 1"), "{told}");
-    assert_eq!(told.matches("and now?").count(), 1);
-    assert!(told.ends_with("\n\nand now?"));
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    let briefed = harness.run_turn("and now?", session_target(&report)).await;
+    let (mode, reason) = briefed.opened.clone().unwrap();
+    assert_eq!(mode, OpenMode::Briefed);
+    assert!(reason.contains("; turns 1 to 1"), "{reason}");
+    assert!(reason.ends_with("were too much to tell"), "{reason}");
+    let brief = harness
+        .agent
+        .received
+        .lock()
+        .unwrap()
+        .prompts
+        .pop()
+        .unwrap();
+    assert!(segue_tokens::count(&brief) <= 4_000, "{}", brief.len());
+    assert!(
+        brief.contains("[Turn 20]\nuser:\n> question 20 "),
+        "{brief}"
+    );
+    assert!(!brief.contains("> question 1 "), "{brief}");
+    assert!(brief.contains("(turns 1 to 1"), "{brief}");
+    assert_eq!(brief.matches("and now?").count(), 1);
+    assert!(brief.ends_with("\n\nand now?"));
     // The messages that the brief needed are counted now.
-    let counted = tokens(&stage, &report).await;
-    assert!(counted[19].iter().all(Option::is_some), "{counted:?}");
+    let counts = message_tokens(&harness, &report).await;
+    assert!(counts[19].iter().all(Option::is_some), "{counts:?}");
 }
 
 #[tokio::test]
-async fn a_message_of_any_length_leaves_room_for_what_was_said_before_it() {
-    let mut stage = Stage::new();
-    stage.engine = stage.beside_it().with_budget(8_000);
+async fn a_very_long_message_leaves_room_for_earlier_messages() {
+    let mut harness = EngineHarness::new();
+    harness.engine = harness.second_engine().with_budget(8_000);
     let mut last: Option<TurnReport> = None;
     for n in 1..=8 {
-        let target = last.as_ref().map_or(Target::New, same);
-        let log = if n == 6 { 20_000 } else { 1 };
-        let prompt = format!("question {n} {}", "log ".repeat(log));
-        last = Some(run_once(&stage, &prompt, target).await);
+        let target = last.as_ref().map_or(Target::New, session_target);
+        let repeats = if n == 6 { 20_000 } else { 1 };
+        let prompt = format!("question {n} {}", "log ".repeat(repeats));
+        last = Some(run_short_turn(&harness, &prompt, target).await);
     }
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    stage.turn("and now?", same(&last.unwrap())).await;
-    let told = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
-    assert!(segue_tokens::count(&told) <= 8_000, "{}", told.len());
-    assert!(told.contains("bytes are left out here"));
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    harness
+        .run_turn("and now?", session_target(&last.unwrap()))
+        .await;
+    let brief = harness
+        .agent
+        .received
+        .lock()
+        .unwrap()
+        .prompts
+        .pop()
+        .unwrap();
+    assert!(segue_tokens::count(&brief) <= 8_000, "{}", brief.len());
+    assert!(brief.contains("bytes are left out here"));
     for n in 1..=8 {
-        assert!(told.contains(&format!("> question {n} ")), "{n}");
+        assert!(brief.contains(&format!("> question {n} ")), "{n}");
     }
 }
 
 /// Runs a turn with a short answer, whatever the length of its prompt.
-async fn run_once(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
-    stage.script([say("noted"), done()]);
-    run(stage, prompt, target).await
+async fn run_short_turn(harness: &EngineHarness, prompt: &str, target: Target) -> TurnReport {
+    harness.script([send_text("noted"), end_turn()]);
+    run_scripted_turn(harness, prompt, target).await
 }

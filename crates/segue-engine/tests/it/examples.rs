@@ -4,24 +4,24 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Returns the output of an example.
-fn output_of(name: &str) -> String {
-    let suite = std::env::current_exe().unwrap();
-    let built = suite.parent().and_then(|deps| deps.parent());
-    let example: PathBuf = built.unwrap().join("examples").join(name);
+fn run_example(name: &str) -> String {
+    let test_binary = std::env::current_exe().unwrap();
+    let build_dir = test_binary.parent().and_then(|deps| deps.parent());
+    let example: PathBuf = build_dir.unwrap().join("examples").join(name);
     assert!(
         example.is_file(),
         "build it first: cargo build -p segue-engine --example {name}"
     );
-    let run = Command::new(&example).stdin(Stdio::null()).output();
-    let run = run.unwrap();
-    let errors = String::from_utf8(run.stderr).unwrap();
-    assert!(run.status.success() && errors.is_empty(), "{errors}");
-    String::from_utf8(run.stdout).unwrap()
+    let result = Command::new(&example).stdin(Stdio::null()).output();
+    let output = result.unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
-fn turn() {
-    let output = output_of("turn");
+fn the_turn_example_prints_its_events() {
+    let output = run_example("turn");
     let expected = [
         "rehearsal: fresh",
         "thinks: hm",
@@ -34,13 +34,16 @@ fn turn() {
     ];
     let mut lines = output.lines();
     for line in expected {
-        assert!(lines.any(|said| said == line), "no {line:?} in\n{output}");
+        assert!(
+            lines.any(|output_line| output_line == line),
+            "no {line:?} in\n{output}"
+        );
     }
 }
 
 #[test]
-fn scope() {
-    let output = output_of("scope");
+fn the_scope_example_prints_the_brief() {
+    let output = run_example("scope");
     assert!(
         output.starts_with("made: true, found again: true\nadded as turn 1\n[Feature: checkout]\n")
     );
@@ -49,9 +52,9 @@ fn scope() {
 }
 
 #[test]
-fn handoff() {
+fn the_handoff_example_briefs_the_other_agent() {
     assert_eq!(
-        output_of("handoff"),
+        run_example("handoff"),
         "\
 rehearsal (fresh):
   You said: the key is under the mat
@@ -65,16 +68,19 @@ understudy (briefed):
 }
 
 #[test]
-fn orchestrator() {
-    let output = output_of("orchestrator");
-    let (can, rest) = output.split_once("plan login").unwrap();
-    assert!(can.contains("rehearsal can list, load, resume"), "{output}");
+fn the_orchestrator_example_resumes_a_session() {
+    let output = run_example("orchestrator");
+    let (capabilities, remainder) = output.split_once("plan login").unwrap();
     assert!(
-        can.contains("understudy can list, load, resume"),
+        capabilities.contains("rehearsal can list, load, resume"),
+        "{output}"
+    );
+    assert!(
+        capabilities.contains("understudy can list, load, resume"),
         "{output}"
     );
     assert_eq!(
-        rest,
+        remainder,
         "\
 : rehearsal, 1 turn, idle
 plan search: understudy, 1 turn, idle

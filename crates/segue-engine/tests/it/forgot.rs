@@ -2,86 +2,101 @@
 
 use segue_agents::{AgentError, AgentRefusal};
 use segue_core::brief::END_OF_RECORD;
-use segue_core::checkpoint::{ItemAuthor, Checkpoint, CheckpointItem, ItemKind, CheckpointReason};
+use segue_core::checkpoint::{Checkpoint, CheckpointItem, CheckpointReason, ItemAuthor, ItemKind};
 use segue_core::session::{AgentEvent, DecisionKind, FailureClass, OpenMode};
 use segue_engine::{MessageAuthor, Target, TurnReport};
 use segue_store::{NewCheckpoint, Store};
 
-use crate::scripted::{Cue, Stage, done, living, same, say};
+use crate::scripted::{
+    EngineHarness, ScriptedAction, current_process, end_turn, send_text, session_target,
+};
 
-const RULE: &str = "Never push to main without my review.";
+const USER_RULE: &str = "Never push to main without my review.";
 
-fn prompts(stage: &Stage) -> Vec<String> {
-    stage.agent.heard.lock().unwrap().prompts.clone()
+fn received_prompts(harness: &EngineHarness) -> Vec<String> {
+    harness.agent.received.lock().unwrap().prompts.clone()
 }
 
 /// Runs a turn in which the agent compacts its context.
-async fn forgetful(stage: &Stage, prompt: &str, first: &TurnReport) -> TurnReport {
-    stage.script([
-        Cue::Event(AgentEvent::Compacted),
+async fn run_compacting_turn(
+    harness: &EngineHarness,
+    prompt: &str,
+    first: &TurnReport,
+) -> TurnReport {
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Compacted),
         // Some agents report it twice.
-        Cue::Event(AgentEvent::Compacted),
-        say("smaller now"),
-        done(),
+        ScriptedAction::Event(AgentEvent::Compacted),
+        send_text("smaller now"),
+        end_turn(),
     ]);
-    let request = stage.request(prompt, same(first));
-    stage.chat(request, |_| {}).await.unwrap()
+    let request = harness.request(prompt, session_target(first));
+    harness.chat(request, |_| {}).await.unwrap()
 }
 
 /// Creates a session in which the user stated a rule.
-async fn ruled() -> (Stage, TurnReport) {
-    let stage = Stage::new();
-    let prompt = format!("Port the parser to the new lexer. {RULE}");
-    let first = stage.turn(&prompt, Target::New).await;
-    (stage, first)
+async fn create_session_with_rule() -> (EngineHarness, TurnReport) {
+    let harness = EngineHarness::new();
+    let prompt = format!("Port the parser to the new lexer. {USER_RULE}");
+    let first = harness.run_turn(&prompt, Target::New).await;
+    (harness, first)
 }
 
 #[tokio::test]
-async fn the_rules_of_the_user_are_told_again_once() {
-    let (stage, first) = ruled().await;
-    let smaller = forgetful(&stage, "two", &first).await;
-    let told = smaller.decisions.iter();
-    let told = told.filter(|decision| decision.kind == DecisionKind::Compacted);
-    assert_eq!(told.count(), 1, "{:?}", smaller.decisions);
-    stage.turn("go on", same(&first)).await;
-    stage.turn("and on", same(&first)).await;
-    let prompts = prompts(&stage);
+async fn the_users_rules_are_sent_once_after_a_context_loss() {
+    let (harness, first) = create_session_with_rule().await;
+    let compacted = run_compacting_turn(&harness, "two", &first).await;
+    let decisions = compacted.decisions.iter();
+    let compactions = decisions.filter(|decision| decision.kind == DecisionKind::Compacted);
+    assert_eq!(compactions.count(), 1, "{:?}", compacted.decisions);
+    harness.run_turn("go on", session_target(&first)).await;
+    harness.run_turn("and on", session_target(&first)).await;
+    let prompts = received_prompts(&harness);
     assert_eq!(prompts[1], "two");
-    assert!(prompts[2].contains(RULE), "{}", prompts[2]);
+    assert!(prompts[2].contains(USER_RULE), "{}", prompts[2]);
     assert!(prompts[2].ends_with(&format!("{END_OF_RECORD}\n\ngo on")));
     assert_eq!(prompts[3], "and on");
 }
 
 #[tokio::test]
-async fn a_reminder_that_did_not_come_through_is_given_again() {
-    let (stage, first) = ruled().await;
-    forgetful(&stage, "two", &first).await;
+async fn a_reminder_that_was_not_delivered_is_repeated() {
+    let (harness, first) = create_session_with_rule().await;
+    run_compacting_turn(&harness, "two", &first).await;
     // A failed turn may not have delivered the reminder.
     let refusal = AgentRefusal::new(FailureClass::Agent, "no");
-    stage.script([Cue::Fails(AgentError::from_refusal("the prompt", refusal))]);
-    let request = stage.request("three", same(&first));
-    stage.chat(request, |_| {}).await.unwrap();
+    harness.script([ScriptedAction::TurnFailed(AgentError::from_refusal(
+        "the prompt",
+        refusal,
+    ))]);
+    let request = harness.request("three", session_target(&first));
+    harness.chat(request, |_| {}).await.unwrap();
     // If the agent compacts its context in the turn with the reminder, the next prompt needs another one.
-    let mut request = stage.request("four", same(&first));
+    let mut request = harness.request("four", session_target(&first));
     request.force = true;
-    stage.script([Cue::Event(AgentEvent::Compacted), say("ok"), done()]);
-    stage.chat(request, |_| {}).await.unwrap();
-    stage.turn("five", same(&first)).await;
-    stage.turn("six", same(&first)).await;
-    let told: Vec<bool> = prompts(&stage)
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Compacted),
+        send_text("ok"),
+        end_turn(),
+    ]);
+    harness.chat(request, |_| {}).await.unwrap();
+    harness.run_turn("five", session_target(&first)).await;
+    harness.run_turn("six", session_target(&first)).await;
+    let has_rule: Vec<bool> = received_prompts(&harness)
         .iter()
         .skip(1)
-        .map(|prompt| prompt.contains(RULE))
+        .map(|prompt| prompt.contains(USER_RULE))
         .collect();
-    assert_eq!(told, [false, true, true, true, false]);
+    assert_eq!(has_rule, [false, true, true, true, false]);
 }
 
 #[tokio::test]
-async fn what_is_pinned_and_what_was_added_are_told_together() {
-    let (stage, first) = ruled().await;
-    let session = stage.session_of(&first).await;
-    let lease = stage.claim(&first.session, living()).await;
-    let pinned = CheckpointItem {
+async fn pinned_items_and_added_messages_are_sent_together() {
+    let (harness, first) = create_session_with_rule().await;
+    let session = harness.load_session(&first).await;
+    let lease = harness
+        .acquire_lease(&first.session, current_process())
+        .await;
+    let pinned_item = CheckpointItem {
         id: 1,
         kind: ItemKind::Pending,
         text: "the French docs".into(),
@@ -96,7 +111,7 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
         turn: session.head.unwrap(),
         covers: 1,
         checkpoint: Checkpoint {
-            items: vec![pinned],
+            items: vec![pinned_item],
             loop_state: None,
         },
         tokens: 5,
@@ -106,37 +121,41 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
         last_read_turn: 0,
         at: jiff::Timestamp::now(),
     };
-    stage
+    harness
         .store
         .add_checkpoint(&lease, version, None)
         .await
         .unwrap();
-    stage.store.release_lease(&lease).await.unwrap();
-    forgetful(&stage, "two", &first).await;
+    harness.store.release_lease(&lease).await.unwrap();
+    run_compacting_turn(&harness, "two", &first).await;
     let text = "the review is done";
-    stage
+    harness
         .engine
         .add_message(&first.session, MessageAuthor::User, text)
         .await
         .unwrap();
-    stage.turn("go on", same(&first)).await;
-    let sent = prompts(&stage).pop().unwrap();
-    let pinned = sent.find("> - [1] the French docs\n").unwrap();
-    let added = sent.find("> the review is done\n").unwrap();
-    assert!(pinned < added, "{sent}");
-    assert_eq!(sent.matches(END_OF_RECORD).count(), 1, "{sent}");
+    harness.run_turn("go on", session_target(&first)).await;
+    let sent_prompt = received_prompts(&harness).pop().unwrap();
+    let pinned_at = sent_prompt.find("> - [1] the French docs\n").unwrap();
+    let added_at = sent_prompt.find("> the review is done\n").unwrap();
+    assert!(pinned_at < added_at, "{sent_prompt}");
+    assert_eq!(
+        sent_prompt.matches(END_OF_RECORD).count(),
+        1,
+        "{sent_prompt}"
+    );
 }
 
 #[tokio::test]
 async fn a_new_native_session_needs_no_reminder() {
-    let (stage, first) = ruled().await;
-    forgetful(&stage, "two", &first).await;
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    let briefed = stage.turn("three", same(&first)).await;
+    let (harness, first) = create_session_with_rule().await;
+    run_compacting_turn(&harness, "two", &first).await;
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    let briefed = harness.run_turn("three", session_target(&first)).await;
     assert_eq!(briefed.opened.unwrap().0, OpenMode::Briefed);
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Resumed;
-    stage.turn("four", same(&first)).await;
-    let prompts = prompts(&stage);
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Resumed;
+    harness.run_turn("four", session_target(&first)).await;
+    let prompts = received_prompts(&harness);
     assert!(!prompts[2].contains("made smaller"), "{}", prompts[2]);
     assert_eq!(prompts[3], "four");
 }

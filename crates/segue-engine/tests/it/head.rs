@@ -4,119 +4,131 @@ use std::sync::atomic::Ordering;
 
 use segue_core::json::Json;
 use segue_core::session::{
-    AgentEvent, FileChangeKind, Failure, FailureClass, LegEnd, Message, OpenMode, Role, ToolCall, ToolStatus,
-    TurnState, Usage,
+    AgentEvent, Failure, FailureClass, FileChangeKind, LegEnd, Message, OpenMode, Role, ToolCall,
+    ToolStatus, TurnState, Usage,
 };
-use segue_engine::{EngineError, DetachedTurns, Target, TurnReport};
-use segue_store::{TurnEnding, NewLeg, Store};
+use segue_engine::{DetachedTurns, EngineError, Target, TurnReport};
+use segue_store::{NewLeg, Store, TurnEnding};
 
-use crate::scripted::{Cue, Stage, done, living, same};
+use crate::scripted::{EngineHarness, ScriptedAction, current_process, end_turn, session_target};
 
 /// Creates a session with three turns, a revert to the first one, and another turn.
-async fn reverted(stage: &Stage) -> TurnReport {
-    let first = stage.turn("one", Target::New).await;
-    stage.turn("two", same(&first)).await;
-    stage.turn("three", same(&first)).await;
-    let session = stage.session_of(&first).await;
-    stage.engine.revert_session(&session, 1).await.unwrap();
-    stage.turn("another two", same(&first)).await;
+async fn create_reverted_session(harness: &EngineHarness) -> TurnReport {
+    let first = harness.run_turn("one", Target::New).await;
+    harness.run_turn("two", session_target(&first)).await;
+    harness.run_turn("three", session_target(&first)).await;
+    let session = harness.load_session(&first).await;
+    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness
+        .run_turn("another two", session_target(&first))
+        .await;
     first
 }
 
 #[tokio::test]
-async fn after_an_undo_the_native_session_that_knows_everything_goes_on() {
-    let stage = Stage::new();
-    let first = reverted(&stage).await;
-    let session = stage.session_of(&first).await;
-    let undone = stage.engine.undo_revert(&session).await.unwrap();
-    assert_eq!(undone.session.native_id, first.native_id);
-    let aside = DetachedTurns {
+async fn an_undo_resumes_the_native_session_with_all_turns() {
+    let harness = EngineHarness::new();
+    let first = create_reverted_session(&harness).await;
+    let session = harness.load_session(&first).await;
+    let undo_outcome = harness.engine.undo_revert(&session).await.unwrap();
+    assert_eq!(undo_outcome.session.native_id, first.native_id);
+    let detached = DetachedTurns {
         turns: 1,
         head_move: 2,
     };
-    assert_eq!((undone.turns_before, undone.detached_turns), (2, Some(aside)));
+    assert_eq!(
+        (undo_outcome.turns_before, undo_outcome.detached_turns),
+        (2, Some(detached))
+    );
     assert!(
-        undone.decisions[0].text.contains("knows all turns"),
-        "{undone:?}"
+        undo_outcome.decisions[0].text.contains("knows all turns"),
+        "{undo_outcome:?}"
     );
 
-    let next = stage.turn("four", same(&first)).await;
+    let next = harness.run_turn("four", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     assert_eq!((next.turn, next.leg), (4, Some(3)));
-    let heard = stage.agent.heard.lock().unwrap();
-    assert_eq!(heard.asked_for.last(), Some(&first.native_id));
+    let received = harness.agent.received.lock().unwrap();
+    assert_eq!(received.requested_ids.last(), Some(&first.native_id));
     assert_eq!(
-        heard.prompts.last().unwrap(),
+        received.prompts.last().unwrap(),
         "four",
         "nothing had to be told"
     );
 }
 
 #[tokio::test]
-async fn a_native_session_that_has_gone_on_since_is_not_taken_up_where_it_was() {
-    let stage = Stage::new();
-    let first = reverted(&stage).await;
-    stage
+async fn a_native_session_with_later_turns_is_not_reopened() {
+    let harness = EngineHarness::new();
+    let first = create_reverted_session(&harness).await;
+    harness
         .engine
-        .undo_revert(&stage.session_of(&first).await)
+        .undo_revert(&harness.load_session(&first).await)
         .await
         .unwrap();
-    stage.turn("four", same(&first)).await;
-    let now = stage.session_of(&first).await;
-    let back = stage.engine.revert_session(&now, 3).await.unwrap();
-    assert_eq!(back.decisions, []);
-    let next = stage.turn("another four", same(&first)).await;
+    harness.run_turn("four", session_target(&first)).await;
+    let session = harness.load_session(&first).await;
+    let revert_outcome = harness.engine.revert_session(&session, 3).await.unwrap();
+    assert_eq!(revert_outcome.decisions, []);
+    let next = harness
+        .run_turn("another four", session_target(&first))
+        .await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Briefed);
-    let heard = stage.agent.heard.lock().unwrap();
-    assert_eq!(heard.asked_for.last(), Some(&None));
-    let told = heard.prompts.last().unwrap();
+    let received = harness.agent.received.lock().unwrap();
+    assert_eq!(received.requested_ids.last(), Some(&None));
+    let brief = received.prompts.last().unwrap();
     assert!(
-        told.contains("> three") && !told.contains("> four"),
-        "{told}"
+        brief.contains("> three") && !brief.contains("> four"),
+        "{brief}"
     );
 }
 
 /// A native session that was only temporarily unavailable stays usable.
 #[tokio::test]
-async fn a_native_session_that_could_not_go_on_yet_is_not_lost() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    stage.agent.not_now.store(true, Ordering::Relaxed);
-    let second = stage.turn("two", same(&first)).await;
-    let (opened, why) = second.opened.unwrap();
-    assert_eq!(opened, OpenMode::Briefed);
+async fn a_temporarily_unavailable_native_session_is_not_lost() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    harness.agent.is_unavailable.store(true, Ordering::Relaxed);
+    let second = harness.run_turn("two", session_target(&first)).await;
+    let (mode, reason) = second.opened.unwrap();
+    assert_eq!(mode, OpenMode::Briefed);
     assert!(
-        why.contains("could not go on with its own session yet"),
-        "{why}"
+        reason.contains("could not go on with its own session yet"),
+        "{reason}"
     );
-    let legs = stage.store.legs(&first.session).await.unwrap();
-    assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::Unavailable));
+    let legs = harness.store.legs(&first.session).await.unwrap();
+    assert_eq!(
+        legs[0].ended.map(|(_, reason)| reason),
+        Some(LegEnd::Unavailable)
+    );
 
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Resumed;
-    let session = stage.session_of(&first).await;
-    let back = stage.engine.revert_session(&session, 1).await.unwrap();
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Resumed;
+    let session = harness.load_session(&first).await;
+    let revert_outcome = harness.engine.revert_session(&session, 1).await.unwrap();
     assert!(
-        back.decisions[0].text.contains("knows all turns"),
-        "{back:?}"
+        revert_outcome.decisions[0].text.contains("knows all turns"),
+        "{revert_outcome:?}"
     );
-    let next = stage.turn("another two", same(&first)).await;
+    let next = harness
+        .run_turn("another two", session_target(&first))
+        .await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     assert_eq!(next.native_id, first.native_id);
 }
 
 #[tokio::test]
-async fn if_that_native_session_is_gone_its_turns_are_told() {
-    let stage = Stage::new();
-    let first = reverted(&stage).await;
-    let session = stage.session_of(&first).await;
-    stage.engine.undo_revert(&session).await.unwrap();
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    let next = stage.turn("four", same(&first)).await;
+async fn turns_of_a_missing_native_session_are_briefed_after_an_undo() {
+    let harness = EngineHarness::new();
+    let first = create_reverted_session(&harness).await;
+    let session = harness.load_session(&first).await;
+    harness.engine.undo_revert(&session).await.unwrap();
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    let next = harness.run_turn("four", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Briefed);
-    let told = stage
+    let brief = harness
         .agent
-        .heard
+        .received
         .lock()
         .unwrap()
         .prompts
@@ -124,38 +136,43 @@ async fn if_that_native_session_is_gone_its_turns_are_told() {
         .unwrap()
         .clone();
     assert!(
-        told.contains("> three") && !told.contains("another two"),
-        "{told}"
+        brief.contains("> three") && !brief.contains("another two"),
+        "{brief}"
     );
-    let legs = stage.store.legs(&first.session).await.unwrap();
+    let legs = harness.store.legs(&first.session).await.unwrap();
     let ends: Vec<_> = legs
         .iter()
-        .map(|leg| leg.ended.map(|(_, why)| why))
+        .map(|leg| leg.ended.map(|(_, reason)| reason))
         .collect();
-    let left = Some(LegEnd::HeadMoved);
-    assert_eq!(ends, [left, left, Some(LegEnd::Lost), None]);
+    let head_moved = Some(LegEnd::HeadMoved);
+    assert_eq!(ends, [head_moved, head_moved, Some(LegEnd::Lost), None]);
 }
 
 #[tokio::test]
-async fn what_an_undo_left_behind_is_forked() {
-    let stage = Stage::new();
-    let first = reverted(&stage).await;
-    let session = stage.session_of(&first).await;
-    let undone = stage.engine.undo_revert(&session).await.unwrap().session;
-    let project = undone.project.clone();
-    let forked = stage.engine.fork_before_move(&undone, None, Some(2), &project);
+async fn turns_detached_by_an_undo_can_be_forked() {
+    let harness = EngineHarness::new();
+    let first = create_reverted_session(&harness).await;
+    let session = harness.load_session(&first).await;
+    let session_after_undo = harness.engine.undo_revert(&session).await.unwrap().session;
+    let project = session_after_undo.project.clone();
+    let forked = harness
+        .engine
+        .fork_before_move(&session_after_undo, None, Some(2), &project);
     let forked = forked.await.unwrap().session;
-    let said = stage.engine.transcript(forked).await.unwrap().turns;
-    let said: Vec<String> = said.iter().map(|turn| turn.messages[0].plain_text()).collect();
-    assert_eq!(said, ["one", "another two"]);
-    for asked in [-1, 0, 3] {
-        let refused = stage
+    let turns = harness.engine.transcript(forked).await.unwrap().turns;
+    let prompts: Vec<String> = turns
+        .iter()
+        .map(|turn| turn.messages[0].plain_text())
+        .collect();
+    assert_eq!(prompts, ["one", "another two"]);
+    for head_move in [-1, 0, 3] {
+        let result = harness
             .engine
-            .fork_before_move(&undone, None, Some(asked), &project)
+            .fork_before_move(&session_after_undo, None, Some(head_move), &project)
             .await;
         assert!(
-            matches!(refused, Err(EngineError::NoHeadMove { moves: 2, .. })),
-            "{refused:?}"
+            matches!(result, Err(EngineError::NoHeadMove { moves: 2, .. })),
+            "{result:?}"
         );
     }
 }
@@ -163,15 +180,17 @@ async fn what_an_undo_left_behind_is_forked() {
 /// After an agent failed a turn that another agent answered, the first agent does not have the answer, although it
 /// received the prompt.
 #[tokio::test]
-async fn a_native_session_that_failed_the_last_turn_is_not_taken_up() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
+async fn a_native_session_that_failed_the_last_turn_is_not_reopened() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
     let at = jiff::Timestamp::now();
     let (store, leg) = (
-        &stage.store,
-        stage.store.legs(&first.session).await.unwrap()[0].id,
+        &harness.store,
+        harness.store.legs(&first.session).await.unwrap()[0].id,
     );
-    let lease = stage.claim(&first.session, living()).await;
+    let lease = harness
+        .acquire_lease(&first.session, current_process())
+        .await;
     let prompt = Message::from_text(Role::User, "two", at);
     let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
     store.begin_attempt(&lease, turn, leg, at).await.unwrap();
@@ -184,44 +203,50 @@ async fn a_native_session_that_failed_the_last_turn_is_not_taken_up() {
         .end_leg(&lease, leg, LegEnd::Handoff, at)
         .await
         .unwrap();
-    let other = NewLeg {
+    let new_leg = NewLeg {
         provider: "elsewhere".parse().unwrap(),
         native_id: Some("n".parse().unwrap()),
         at,
     };
-    let other = store.open_leg(&lease, other).await.unwrap().id;
-    store.begin_attempt(&lease, turn, other, at).await.unwrap();
-    let finish = TurnEnding {
+    let other_leg = store.open_leg(&lease, new_leg).await.unwrap().id;
+    store
+        .begin_attempt(&lease, turn, other_leg, at)
+        .await
+        .unwrap();
+    let ending = TurnEnding {
         state: TurnState::Finished,
-        messages: vec![(1, Message::from_text(Role::Assistant, "elsewhere's answer", at))],
+        messages: vec![(
+            1,
+            Message::from_text(Role::Assistant, "elsewhere's answer", at),
+        )],
         usage: Usage::default(),
         failure: None,
         at,
     };
-    store.finish_turn(&lease, turn, finish).await.unwrap();
+    store.finish_turn(&lease, turn, ending).await.unwrap();
     store.release_lease(&lease).await.unwrap();
 
-    stage.script([done()]);
-    let mut request = stage.request("three", same(&first));
+    harness.script([end_turn()]);
+    let mut request = harness.request("three", session_target(&first));
     request.provider = Some("scripted".parse().unwrap());
-    let report = stage.chat(request, |_| {}).await.unwrap();
+    let report = harness.chat(request, |_| {}).await.unwrap();
     assert_eq!(report.opened.unwrap().0, OpenMode::Briefed);
-    let told = stage
+    let brief = harness
         .agent
-        .heard
+        .received
         .lock()
         .unwrap()
         .prompts
         .last()
         .unwrap()
         .clone();
-    assert!(told.contains("> elsewhere's answer"), "{told}");
+    assert!(brief.contains("> elsewhere's answer"), "{brief}");
 }
 
 #[tokio::test]
-async fn a_revert_tells_what_the_dropped_turns_did_and_a_preview_changes_nothing() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
+async fn a_revert_reports_the_effects_of_dropped_turns_and_a_preview_changes_nothing() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
     let edit = ToolCall {
         id: "c".into(),
         name: "Write".into(),
@@ -234,22 +259,22 @@ async fn a_revert_tells_what_the_dropped_turns_did_and_a_preview_changes_nothing
             patch: "@@ -0,0 +1,1 @@\n+x\n".into(),
         }],
     };
-    stage.script([Cue::Event(AgentEvent::Tool(edit)), done()]);
-    let request = stage.request("two", same(&first));
-    stage.chat(request, |_| {}).await.unwrap();
-    let before = stage.session_of(&first).await;
-    let plan = stage.engine.preview_revert(&before, 1).await.unwrap();
+    harness.script([ScriptedAction::Event(AgentEvent::Tool(edit)), end_turn()]);
+    let request = harness.request("two", session_target(&first));
+    harness.chat(request, |_| {}).await.unwrap();
+    let before = harness.load_session(&first).await;
+    let plan = harness.engine.preview_revert(&before, 1).await.unwrap();
     let dropped: Vec<_> = plan
         .dropped
         .iter()
         .map(|turn| (turn.n, turn.title.as_str()))
         .collect();
     assert_eq!(dropped, [(2, "two")]);
-    assert_eq!(stage.session_of(&first).await, before);
-    let reverted = stage.engine.revert_session(&before, 1).await.unwrap();
-    assert_eq!(reverted.effects, plan.effects);
-    let [file] = reverted.effects.files.as_slice() else {
-        panic!("{reverted:?}");
+    assert_eq!(harness.load_session(&first).await, before);
+    let outcome = harness.engine.revert_session(&before, 1).await.unwrap();
+    assert_eq!(outcome.effects, plan.effects);
+    let [file] = outcome.effects.files.as_slice() else {
+        panic!("{outcome:?}");
     };
     assert_eq!(
         (file.path.as_str(), file.kind),

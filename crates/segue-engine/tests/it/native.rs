@@ -5,25 +5,26 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use segue_catalog::{
-    Catalog, SessionLocation, SessionHead, IdHint, NativeSessionKind, ReadError, Reader, Records, ReadStart, SessionScan,
+    Catalog, IdHint, NativeSessionKind, ReadError, ReadStart, Reader, Records, SessionHead,
+    SessionLocation, SessionScan,
 };
 use segue_core::id::NativeId;
 use segue_core::session::{Project, SessionRef, Title};
 use segue_engine::{Conversation, EngineError, Freshness, RefContext, Target};
 use segue_store::SessionFilter;
 
-use crate::scripted::{Stage, same};
+use crate::scripted::{EngineHarness, session_target};
 
 /// An agent with these sessions, oldest first. A session has an id and no records.
-struct Names(&'static [&'static str]);
+struct IdOnlyReader(&'static [&'static str]);
 
-impl Reader for Names {
+impl Reader for IdOnlyReader {
     fn provider(&self) -> &'static str {
         "scripted"
     }
 
     fn scan_sessions(&self) -> SessionScan {
-        let found = self.0.iter().zip(1..).map(|(id, second)| SessionLocation {
+        let locations = self.0.iter().zip(1..).map(|(id, second)| SessionLocation {
             path: PathBuf::from(id),
             id_hint: IdHint::Complete((*id).to_owned()),
             size: 1,
@@ -31,87 +32,103 @@ impl Reader for Names {
             archived: false,
         });
         SessionScan {
-            locations: found.collect(),
+            locations: locations.collect(),
             unreadable: Vec::new(),
         }
     }
 
-    fn read_head(&self, found: &SessionLocation) -> Result<SessionHead, ReadError> {
-        let id = NativeId::parse(found.path.to_str().unwrap()).unwrap();
+    fn read_head(&self, location: &SessionLocation) -> Result<SessionHead, ReadError> {
+        let id = NativeId::parse(location.path.to_str().unwrap()).unwrap();
         Ok(SessionHead {
             kind: NativeSessionKind::Conversation,
             cwd: Some("/".into()),
             title: Some(Title::from_prompt("hello")),
-            ..SessionHead::new(id, found.modified)
+            ..SessionHead::new(id, location.modified)
         })
     }
 
-    fn open_records(&self, found: &SessionLocation, _: &ReadStart) -> Result<Box<dyn Records>, ReadError> {
+    fn open_records(
+        &self,
+        location: &SessionLocation,
+        _: &ReadStart,
+    ) -> Result<Box<dyn Records>, ReadError> {
         Err(ReadError::NotASession {
-            path: found.path.clone(),
+            path: location.path.clone(),
             reason: "there is nothing but its name".into(),
         })
     }
 }
 
-fn stage(names: &'static [&'static str]) -> Stage {
-    Stage::beside(Catalog::new(vec![Arc::new(Names(names))]))
+fn harness_with_natives(ids: &'static [&'static str]) -> EngineHarness {
+    EngineHarness::with_catalog(Catalog::new(vec![Arc::new(IdOnlyReader(ids))]))
 }
 
-async fn ids(stage: &Stage, limit: u32) -> (Vec<String>, bool) {
-    let listed = stage
+async fn list_ids(harness: &EngineHarness, limit: u32) -> (Vec<String>, bool) {
+    let conversations = harness
         .engine
         .list_conversations(&SessionFilter::default(), limit, Freshness::Fresh)
         .await
         .unwrap();
-    let ids = listed.rows.iter().map(|row| row.id().to_string());
-    (ids.collect(), listed.has_more)
+    let ids = conversations.rows.iter().map(|row| row.id().to_string());
+    (ids.collect(), conversations.has_more)
 }
 
 #[tokio::test]
-async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
-    let stage = stage(&["native-1", "native-2", "their-own"]);
-    let report = stage.turn("hello", Target::New).await;
-    let own = report.session.to_string();
+async fn a_native_session_attached_to_a_session_is_not_listed() {
+    let harness = harness_with_natives(&["native-1", "native-2", "their-own"]);
+    let report = harness.run_turn("hello", Target::New).await;
+    let own_id = report.session.to_string();
     // The native id of the session is native-1, which the catalog lists too.
-    let (listed, more) = ids(&stage, 10).await;
-    assert_eq!(listed, [&own, "scripted:their-own", "scripted:native-2"]);
-    assert!(!more);
+    let (listed, has_more) = list_ids(&harness, 10).await;
+    assert_eq!(listed, [&own_id, "scripted:their-own", "scripted:native-2"]);
+    assert!(!has_more);
     // A second leg, on native-2, ends the first one. Both native sessions stay attached to the session.
-    *stage.agent.goes_on.lock().unwrap() = segue_core::session::OpenMode::Fresh;
-    stage.turn("again", same(&report)).await;
-    assert_eq!(ids(&stage, 10).await.0, [&own, "scripted:their-own"]);
-    assert_eq!(ids(&stage, 1).await, (vec![own], true));
+    *harness.agent.resume_mode.lock().unwrap() = segue_core::session::OpenMode::Fresh;
+    harness.run_turn("again", session_target(&report)).await;
+    assert_eq!(
+        list_ids(&harness, 10).await.0,
+        [&own_id, "scripted:their-own"]
+    );
+    assert_eq!(list_ids(&harness, 1).await, (vec![own_id], true));
 }
 
 #[tokio::test]
-async fn a_reference_means_ours_before_theirs() {
-    let stage = stage(&["native-1", "native-10", "other"]);
-    let report = stage.turn("hello", Target::New).await;
-    let standpoint = RefContext {
+async fn a_reference_matches_sessions_before_native_sessions() {
+    let harness = harness_with_natives(&["native-1", "native-10", "other"]);
+    let report = harness.run_turn("hello", Target::New).await;
+    let ref_context = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
         },
         last_list: Vec::new(),
     };
-    let find = async |text: &str| {
+    let find_conversation = async |text: &str| {
         let reference = SessionRef::parse(text).unwrap();
-        stage.engine.find_conversation(&reference, &standpoint).await
+        harness
+            .engine
+            .find_conversation(&reference, &ref_context)
+            .await
     };
-    for ours in ["native-1", report.session.as_str()] {
-        let found = find(ours).await.unwrap();
-        assert!(matches!(found, Conversation::Session(..)), "{ours}");
+    for session_reference in ["native-1", report.session.as_str()] {
+        let conversation = find_conversation(session_reference).await.unwrap();
+        assert!(
+            matches!(conversation, Conversation::Session(..)),
+            "{session_reference}"
+        );
     }
-    for theirs in ["oth", "other", "scripted:other", "native-10"] {
-        let found = find(theirs).await.unwrap();
-        assert!(matches!(found, Conversation::Native(_)), "{theirs}");
+    for native_reference in ["oth", "other", "scripted:other", "native-10"] {
+        let conversation = find_conversation(native_reference).await.unwrap();
+        assert!(
+            matches!(conversation, Conversation::Native(_)),
+            "{native_reference}"
+        );
     }
     assert!(matches!(
-        find("nowhere").await,
+        find_conversation("nowhere").await,
         Err(EngineError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();
-    let taken = stage.engine.find_session(&reference, &standpoint).await;
-    assert!(matches!(taken, Err(EngineError::NotAdopted(_))));
+    let result = harness.engine.find_session(&reference, &ref_context).await;
+    assert!(matches!(result, Err(EngineError::NotAdopted(_))));
 }

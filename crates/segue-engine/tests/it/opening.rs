@@ -3,90 +3,106 @@
 use segue_core::agent::ProcessIdentity;
 use segue_core::session::{LegEnd, Message, OpenMode, Role, TurnState};
 use segue_engine::{EngineError, Target};
-use segue_store::{TurnEntry, SessionFilter, LeaseRequest, NewLeg, PageRequest, Store, StoreError};
+use segue_store::{LeaseRequest, NewLeg, PageRequest, SessionFilter, Store, StoreError, TurnEntry};
 
-use crate::scripted::{Stage, done, same, say};
+use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 
 #[tokio::test]
-async fn the_prompt_is_on_the_disk_before_the_agent_is_even_started() {
-    let stage = Stage::new();
-    let store = stage.store.clone();
-    let (sender, found) = std::sync::mpsc::channel();
-    *stage.agent.on_open.lock().unwrap() = Some(Box::new(move || {
+async fn the_prompt_is_saved_before_the_agent_starts() {
+    let harness = EngineHarness::new();
+    let store = harness.store.clone();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    *harness.agent.on_open.lock().unwrap() = Some(Box::new(move || {
         Box::pin(async move {
-            let all = store
+            let page = store
                 .list_sessions(&SessionFilter::default(), PageRequest::first(9))
                 .await
                 .unwrap();
-            let turns = store.turns(&all.sessions[0].id).await.unwrap();
+            let turns = store.turns(&page.sessions[0].id).await.unwrap();
             let messages = store.messages(turns[0].id).await.unwrap();
-            sender.send((turns[0].sent, messages[0].plain_text())).unwrap();
+            sender
+                .send((turns[0].sent, messages[0].plain_text()))
+                .unwrap();
         })
     }));
-    stage.turn("precious", Target::New).await;
-    assert_eq!(found.recv().unwrap(), (false, "precious".to_owned()));
+    harness.run_turn("precious", Target::New).await;
+    assert_eq!(receiver.recv().unwrap(), (false, "precious".to_owned()));
 }
 
 #[tokio::test]
-async fn the_same_native_session_carries_turn_after_turn() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
-    let second = stage.turn("two", same(&first)).await;
+async fn consecutive_turns_run_on_the_same_native_session() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
+    let second = harness.run_turn("two", session_target(&first)).await;
     assert_eq!(first.opened.unwrap().0, OpenMode::Fresh);
     assert_eq!(second.opened.unwrap().0, OpenMode::Resumed);
     assert_eq!((second.leg, second.turn), (Some(1), 2));
-    let heard = stage.agent.heard.lock().unwrap();
-    assert_eq!(heard.asked_for, [None, first.native_id]);
-    assert_eq!(heard.prompts, ["one", "two"]);
-    assert_eq!(heard.closed, 2);
+    let received = harness.agent.received.lock().unwrap();
+    assert_eq!(received.requested_ids, [None, first.native_id]);
+    assert_eq!(received.prompts, ["one", "two"]);
+    assert_eq!(received.close_count, 2);
 }
 
 #[tokio::test]
-async fn a_lost_native_session_costs_no_context() {
-    let stage = Stage::new();
-    let first = stage.turn("the password is swordfish", Target::New).await;
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    let second = stage.turn("what was it?", same(&first)).await;
-    let (opened, why) = second.opened.clone().unwrap();
-    assert_eq!((opened, second.leg), (OpenMode::Briefed, Some(2)));
-    assert!(why.contains("it is gone"), "{why}");
-    let told = stage.agent.heard.lock().unwrap().prompts[1].clone();
-    assert!(told.contains("> the password is swordfish"), "{told}");
-    assert!(told.contains("> heard the password is swordfish"), "{told}");
-    assert!(told.ends_with("what was it?"), "{told}");
-    assert_eq!(
-        told.matches("what was it?").count(),
-        1,
-        "the prompt is told once: {told}"
+async fn a_lost_native_session_is_replaced_with_a_brief() {
+    let harness = EngineHarness::new();
+    let first = harness
+        .run_turn("the password is swordfish", Target::New)
+        .await;
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    let second = harness
+        .run_turn("what was it?", session_target(&first))
+        .await;
+    let (mode, reason) = second.opened.clone().unwrap();
+    assert_eq!((mode, second.leg), (OpenMode::Briefed, Some(2)));
+    assert!(reason.contains("it is gone"), "{reason}");
+    let brief = harness.agent.received.lock().unwrap().prompts[1].clone();
+    assert!(brief.contains("> the password is swordfish"), "{brief}");
+    assert!(
+        brief.contains("> heard the password is swordfish"),
+        "{brief}"
     );
-    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert!(brief.ends_with("what was it?"), "{brief}");
+    assert_eq!(
+        brief.matches("what was it?").count(),
+        1,
+        "the prompt is told once: {brief}"
+    );
+    let legs = harness.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Lost);
     assert_eq!(legs[1].ended, None);
 }
 
 #[tokio::test]
-async fn after_a_revert_the_agent_knows_only_what_is_left() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
-    stage.turn("two", same(&first)).await;
-    stage.turn("three", same(&first)).await;
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
-    stage.engine.revert_session(&session, 1).await.unwrap();
-    let next = stage.turn("another two", same(&first)).await;
+async fn the_brief_after_a_revert_contains_only_the_remaining_turns() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
+    harness.run_turn("two", session_target(&first)).await;
+    harness.run_turn("three", session_target(&first)).await;
+    let session = harness
+        .store
+        .session(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
+    harness.engine.revert_session(&session, 1).await.unwrap();
+    let next = harness
+        .run_turn("another two", session_target(&first))
+        .await;
     assert_eq!((next.turn, next.leg), (2, Some(2)));
-    let told = stage.agent.heard.lock().unwrap().prompts[3].clone();
+    let brief = harness.agent.received.lock().unwrap().prompts[3].clone();
     assert!(
-        told.contains("> one") && !told.contains("> two") && !told.contains("> three"),
-        "{told}"
+        brief.contains("> one") && !brief.contains("> two") && !brief.contains("> three"),
+        "{brief}"
     );
-    let legs = stage.store.legs(&first.session).await.unwrap();
+    let legs = harness.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::HeadMoved);
 }
 
 #[tokio::test]
-async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
+async fn an_interrupted_turn_is_closed_and_not_resent() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
     // A process starts a turn, the agent calls a tool, and the process dies.
     let owner = ProcessIdentity {
         pid: u32::MAX - 1,
@@ -100,16 +116,16 @@ async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };
-    let lease = stage.store.acquire_lease(request).await.unwrap().lease;
-    let cut = stage
+    let lease = harness.store.acquire_lease(request).await.unwrap().lease;
+    let interrupted = harness
         .store
         .begin_turn(&lease, &Message::from_text(Role::User, "two", at))
         .await
         .unwrap();
-    let leg = stage.store.legs(&first.session).await.unwrap()[0].id;
-    stage
+    let leg = harness.store.legs(&first.session).await.unwrap()[0].id;
+    harness
         .store
-        .begin_attempt(&lease, cut.id, leg, at)
+        .begin_attempt(&lease, interrupted.id, leg, at)
         .await
         .unwrap();
     let call = segue_core::session::Part::FunctionCall {
@@ -118,37 +134,50 @@ async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
         args: segue_core::json::Json::empty_object(),
     };
     let message = Message::new(Role::Assistant, vec![call], at);
-    stage
+    harness
         .store
-        .append_entry(&lease, cut.id, TurnEntry::Message { seq: 1, message })
+        .append_entry(
+            &lease,
+            interrupted.id,
+            TurnEntry::Message { seq: 1, message },
+        )
         .await
         .unwrap();
 
-    let next = stage.turn("three", same(&first)).await;
+    let next = harness.run_turn("three", session_target(&first)).await;
     assert_eq!((next.turn, next.state), (3, TurnState::Finished));
-    let said: Vec<&str> = next
+    let decision_texts: Vec<&str> = next
         .decisions
         .iter()
         .map(|decision| decision.text.as_str())
         .collect();
-    assert!(said[0].starts_with("took the session over"), "{said:?}");
-    assert!(said[1].contains("turn 2 was interrupted"), "{said:?}");
-    let turns = stage.store.turns(&first.session).await.unwrap();
+    assert!(
+        decision_texts[0].starts_with("took the session over"),
+        "{decision_texts:?}"
+    );
+    assert!(
+        decision_texts[1].contains("turn 2 was interrupted"),
+        "{decision_texts:?}"
+    );
+    let turns = harness.store.turns(&first.session).await.unwrap();
     assert_eq!(turns[1].state, TurnState::Interrupted);
-    let messages = stage.store.messages(cut.id).await.unwrap();
+    let messages = harness.store.messages(interrupted.id).await.unwrap();
     assert!(matches!(
         messages[2].parts.as_slice(),
         [segue_core::session::Part::FunctionResponse { call_id, is_error: true, .. }] if call_id == "c1"
     ));
-    assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
+    assert_eq!(
+        harness.agent.received.lock().unwrap().prompts,
+        ["one", "three"]
+    );
     // The native session received turn 2, so it can be resumed.
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
 }
 
 #[tokio::test]
-async fn whoever_lives_keeps_the_session_however_silent() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
+async fn a_live_process_keeps_its_lease_without_heartbeats() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
     let long_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(2);
     let request = LeaseRequest {
         session: first.session.clone(),
@@ -157,19 +186,26 @@ async fn whoever_lives_keeps_the_session_however_silent() {
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };
-    stage.store.acquire_lease(request).await.unwrap();
-    let refused = stage.chat(stage.request("two", same(&first)), |_| {}).await;
+    harness.store.acquire_lease(request).await.unwrap();
+    let result = harness
+        .chat(harness.request("two", session_target(&first)), |_| {})
+        .await;
     assert!(
-        matches!(refused, Err(EngineError::Store(StoreError::Leased { .. }))),
-        "{refused:?}"
+        matches!(result, Err(EngineError::Store(StoreError::Leased { .. }))),
+        "{result:?}"
     );
 }
 
 #[tokio::test]
-async fn a_turn_that_was_never_sent_does_not_end_the_leg() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+async fn an_unsent_turn_does_not_end_the_leg() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
+    let session = harness
+        .store
+        .session(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
     let request = LeaseRequest {
         session: session.id.clone(),
         owner: ProcessIdentity {
@@ -180,10 +216,10 @@ async fn a_turn_that_was_never_sent_does_not_end_the_leg() {
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };
-    let lease = stage.store.acquire_lease(request).await.unwrap().lease;
+    let lease = harness.store.acquire_lease(request).await.unwrap().lease;
     let prompt = Message::from_text(Role::User, "two", jiff::Timestamp::now());
-    stage.store.begin_turn(&lease, &prompt).await.unwrap();
-    let next = stage.turn("three", same(&first)).await;
+    harness.store.begin_turn(&lease, &prompt).await.unwrap();
+    let next = harness.run_turn("three", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     assert!(
         next.decisions[1].text.contains("never reached the agent"),
@@ -193,9 +229,9 @@ async fn a_turn_that_was_never_sent_does_not_end_the_leg() {
 }
 
 #[tokio::test]
-async fn a_session_with_a_leg_of_another_provider_is_handed_over() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
+async fn a_session_with_a_leg_of_another_provider_is_handed_off() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
     // The session ran on another agent before.
     let request = LeaseRequest {
         session: first.session.clone(),
@@ -204,19 +240,19 @@ async fn a_session_with_a_leg_of_another_provider_is_handed_over() {
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };
-    let lease = stage.store.acquire_lease(request).await.unwrap().lease;
-    let other = NewLeg {
+    let lease = harness.store.acquire_lease(request).await.unwrap().lease;
+    let other_leg = NewLeg {
         provider: "elsewhere".parse().unwrap(),
         native_id: Some("n".parse().unwrap()),
         at: jiff::Timestamp::now(),
     };
-    stage.store.open_leg(&lease, other).await.unwrap();
-    stage.store.release_lease(&lease).await.unwrap();
-    stage.script([say("mine now"), done()]);
-    let mut request = stage.request("two", same(&first));
+    harness.store.open_leg(&lease, other_leg).await.unwrap();
+    harness.store.release_lease(&lease).await.unwrap();
+    harness.script([send_text("mine now"), end_turn()]);
+    let mut request = harness.request("two", session_target(&first));
     request.provider = Some("scripted".parse().unwrap());
-    let report = stage.chat(request, |_| {}).await.unwrap();
+    let report = harness.chat(request, |_| {}).await.unwrap();
     assert_eq!(report.opened.unwrap().0, OpenMode::Briefed);
-    let legs = stage.store.legs(&first.session).await.unwrap();
+    let legs = harness.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[1].ended.unwrap().1, LegEnd::Handoff);
 }

@@ -6,32 +6,37 @@ use std::sync::{Arc, Mutex};
 use jiff::{SignedDuration, Timestamp};
 use segue_agents::{AgentError, AgentRefusal};
 use segue_catalog::{
-    RewindTarget, Catalog, RecordEvent, SessionLocation, SessionHead, IdHint, NativeSessionKind, Mark, ReadError, Reader, NativeRecord, Records,
-    KeyedMessage, SkippedContent, ReadStart, SessionScan,
+    Catalog, IdHint, KeyedMessage, Mark, NativeRecord, NativeSessionKind, ReadError, ReadStart,
+    Reader, RecordEvent, Records, RewindTarget, SessionHead, SessionLocation, SessionScan,
+    SkippedContent,
 };
 use segue_core::brief::END_OF_RECORD;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::policy::Policy;
 use segue_core::session::{
-    DecisionKind, FailureClass, Message, OpenMode, Role, Session, StopReason, Turn, TurnState, Usage,
+    DecisionKind, FailureClass, Message, OpenMode, Role, Session, StopReason, Turn, TurnState,
+    Usage,
 };
 use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
-use segue_store::{SessionFilter, Lease, PageRequest, Store};
+use segue_store::{Lease, PageRequest, SessionFilter, Store};
 
-use crate::scripted::{Cue, Stage, dead, done, living, same, say};
+use crate::scripted::{
+    EngineHarness, ScriptedAction, current_process, dead_process, end_turn, send_text,
+    session_target,
+};
 
 /// Records of the native session `native-1`. `None` after it was deleted.
 #[derive(Clone)]
-struct Book(Arc<Mutex<Option<Vec<NativeRecord>>>>);
+struct NativeSessionStub(Arc<Mutex<Option<Vec<NativeRecord>>>>);
 
-impl Reader for Book {
+impl Reader for NativeSessionStub {
     fn provider(&self) -> &'static str {
         "scripted"
     }
 
     fn scan_sessions(&self) -> SessionScan {
-        let there = self.0.lock().unwrap().is_some();
-        let found = there.then(|| SessionLocation {
+        let exists = self.0.lock().unwrap().is_some();
+        let location = exists.then(|| SessionLocation {
             path: PathBuf::from("native-1"),
             id_hint: IdHint::Complete("native-1".to_owned()),
             size: 1,
@@ -39,31 +44,37 @@ impl Reader for Book {
             archived: false,
         });
         SessionScan {
-            locations: found.into_iter().collect(),
+            locations: location.into_iter().collect(),
             unreadable: Vec::new(),
         }
     }
 
-    fn read_head(&self, found: &SessionLocation) -> Result<SessionHead, ReadError> {
+    fn read_head(&self, location: &SessionLocation) -> Result<SessionHead, ReadError> {
         Ok(SessionHead {
             kind: NativeSessionKind::Conversation,
-            ..SessionHead::new(NativeId::parse("native-1").unwrap(), found.modified)
+            ..SessionHead::new(NativeId::parse("native-1").unwrap(), location.modified)
         })
     }
 
-    fn open_records(&self, found: &SessionLocation, start: &ReadStart) -> Result<Box<dyn Records>, ReadError> {
+    fn open_records(
+        &self,
+        location: &SessionLocation,
+        start: &ReadStart,
+    ) -> Result<Box<dyn Records>, ReadError> {
         let records = self.0.lock().unwrap().clone().unwrap_or_default();
-        let from = match start {
+        let start_index = match start {
             ReadStart::Beginning => 0,
             ReadStart::After(mark) => {
-                let at = records.iter().position(|record| record.mark == *mark);
-                at.ok_or_else(|| ReadError::MarkNotFound {
-                    path: found.path.clone(),
+                let index = records.iter().position(|record| record.mark == *mark);
+                index.ok_or_else(|| ReadError::MarkNotFound {
+                    path: location.path.clone(),
                     mark: mark.clone(),
                 })? + 1
             }
         };
-        Ok(Box::new(Rest(records.into_iter().skip(from).collect())))
+        Ok(Box::new(StubRecords(
+            records.into_iter().skip(start_index).collect(),
+        )))
     }
 
     fn find_last_mark(&self, _: &SessionLocation) -> Result<Option<Mark>, ReadError> {
@@ -73,9 +84,9 @@ impl Reader for Book {
     }
 }
 
-struct Rest(std::collections::VecDeque<NativeRecord>);
+struct StubRecords(std::collections::VecDeque<NativeRecord>);
 
-impl Records for Rest {
+impl Records for StubRecords {
     fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         Ok(self.0.pop_front())
     }
@@ -85,12 +96,12 @@ impl Records for Rest {
     }
 }
 
-impl Book {
+impl NativeSessionStub {
     fn new() -> Self {
         Self(Arc::new(Mutex::new(Some(Vec::new()))))
     }
 
-    fn write(&self, event: RecordEvent) {
+    fn write_event(&self, event: RecordEvent) {
         let mut records = self.0.lock().unwrap();
         let records = records.as_mut().unwrap();
         records.push(NativeRecord {
@@ -101,83 +112,94 @@ impl Book {
     }
 
     /// Writes a prompt whose key is its text.
-    fn ask(&self, words: &str) {
-        let message = Message::from_text(Role::User, words, Timestamp::now());
-        let key = Some(words.to_owned());
-        self.write(RecordEvent::Prompt(KeyedMessage { key, message }));
+    fn write_prompt(&self, prompt: &str) {
+        let message = Message::from_text(Role::User, prompt, Timestamp::now());
+        let key = Some(prompt.to_owned());
+        self.write_event(RecordEvent::Prompt(KeyedMessage { key, message }));
     }
 
-    fn answer(&self, words: &str) {
-        let message = Message::from_text(Role::Assistant, words, Timestamp::now());
-        self.write(RecordEvent::Message(KeyedMessage { key: None, message }));
-        self.write(RecordEvent::TurnEnded(TurnState::Finished));
+    fn write_answer(&self, content: &str) {
+        let message = Message::from_text(Role::Assistant, content, Timestamp::now());
+        self.write_event(RecordEvent::Message(KeyedMessage { key: None, message }));
+        self.write_event(RecordEvent::TurnEnded(TurnState::Finished));
     }
 
     /// Writes a turn that was made in the agent's own program.
-    fn by_hand(&self, words: &str) {
+    fn write_turn(&self, prompt: &str) {
         // Times are recorded in milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(5));
-        self.ask(words);
-        self.answer(&format!("{words}, by hand"));
+        self.write_prompt(prompt);
+        self.write_answer(&format!("{prompt}, by hand"));
     }
 
-    fn goes_back_before(&self, words: &str) {
-        self.write(RecordEvent::Rewind(RewindTarget::BeforeRecord(words.to_owned())));
+    fn write_rewind_before(&self, prompt: &str) {
+        self.write_event(RecordEvent::Rewind(RewindTarget::BeforeRecord(
+            prompt.to_owned(),
+        )));
     }
 
-    fn keep(&self, records: usize) {
+    fn truncate_to(&self, records: usize) {
         self.0.lock().unwrap().as_mut().unwrap().truncate(records);
     }
 }
 
-fn stage() -> (Book, Stage) {
-    let book = Book::new();
-    let stage = Stage::beside(Catalog::new(vec![Arc::new(book.clone())]));
-    (book, stage)
+fn harness_with_native() -> (NativeSessionStub, EngineHarness) {
+    let native = NativeSessionStub::new();
+    let harness = EngineHarness::with_catalog(Catalog::new(vec![Arc::new(native.clone())]));
+    (native, harness)
 }
 
 /// Runs a turn through segue, which the agent records with the text that it received.
-async fn turn(stage: &Stage, book: &Book, prompt: &'static str, target: Target) -> TurnReport {
-    let book = book.clone();
-    let writes = move || -> crate::scripted::Pending {
-        book.ask(&format!("\u{200b}{prompt}"));
-        book.answer("noted");
+async fn run_recorded_turn(
+    harness: &EngineHarness,
+    native: &NativeSessionStub,
+    prompt: &'static str,
+    target: Target,
+) -> TurnReport {
+    let native = native.clone();
+    let write_records = move || -> crate::scripted::SideEffectFuture {
+        native.write_prompt(&format!("\u{200b}{prompt}"));
+        native.write_answer("noted");
         Box::pin(async {})
     };
-    stage.script([Cue::Aside(Box::new(writes)), say("noted"), done()]);
-    let request = stage.request(prompt, target);
-    stage.chat(request, |_| {}).await.unwrap()
+    harness.script([
+        ScriptedAction::SideEffect(Box::new(write_records)),
+        send_text("noted"),
+        end_turn(),
+    ]);
+    let request = harness.request(prompt, target);
+    harness.chat(request, |_| {}).await.unwrap()
 }
 
 /// Returns the prompts of a session. Those made outside segue are in brackets.
-async fn story(stage: &Stage, session: &segue_core::id::SessionId) -> Vec<String> {
-    let mut story = Vec::new();
-    for turn in stage.store.turns(session).await.unwrap() {
-        let messages = stage.store.messages(turn.id).await.unwrap();
-        let words = messages[0].plain_text().replace('\u{200b}', "");
-        story.push(if turn.made_outside {
-            format!("[{words}]")
+async fn list_prompts(harness: &EngineHarness, session: &segue_core::id::SessionId) -> Vec<String> {
+    let mut prompts = Vec::new();
+    for turn in harness.store.turns(session).await.unwrap() {
+        let messages = harness.store.messages(turn.id).await.unwrap();
+        let prompt = messages[0].plain_text().replace('\u{200b}', "");
+        prompts.push(if turn.made_outside {
+            format!("[{prompt}]")
         } else {
-            words
+            prompt
         });
     }
-    story
+    prompts
 }
 
-fn decided(report: &TurnReport) -> String {
+fn join_decisions(report: &TurnReport) -> String {
     let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
     texts.join("\n")
 }
 
 #[tokio::test]
-async fn turns_made_elsewhere_are_taken_in_once() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    book.by_hand("x");
-    book.by_hand("one");
-    let last = turn(&stage, &book, "two", same(&first)).await;
+async fn turns_made_outside_segue_are_imported_once() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    native.write_turn("x");
+    native.write_turn("one");
+    let last = run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     assert_eq!(
-        (last.turn, decided(&last)),
+        (last.turn, join_decisions(&last)),
         (
             4,
             "took in 2 turns that were made in scripted itself".into()
@@ -185,193 +207,226 @@ async fn turns_made_elsewhere_are_taken_in_once() {
     );
     assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
     assert_eq!(
-        story(&stage, &first.session).await,
+        list_prompts(&harness, &first.session).await,
         ["one", "[x]", "[one]", "two"]
     );
-    let again = turn(&stage, &book, "three", same(&first)).await;
-    assert_eq!(decided(&again), "");
+    let next = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
+    assert_eq!(join_decisions(&next), "");
     // A record that the agent writes after the end of a turn does not start a turn.
-    book.write(RecordEvent::Anchor("later".into()));
-    let (same_as_before, told) = stage
+    native.write_event(RecordEvent::Anchor("later".into()));
+    let (session, decisions) = harness
         .engine
-        .reconcile_if_idle(stage.session_of(&first).await)
+        .reconcile_if_idle(harness.load_session(&first).await)
         .await
         .unwrap();
-    assert_eq!((same_as_before.turns, told.len()), (5, 0));
+    assert_eq!((session.turns, decisions.len()), (5, 0));
 }
 
 #[tokio::test]
-async fn what_was_added_is_told_after_turns_made_elsewhere() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    let added = stage.engine.add_message(&first.session, MessageAuthor::User, "x");
+async fn added_messages_are_sent_after_turns_made_outside_segue() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    let added = harness
+        .engine
+        .add_message(&first.session, MessageAuthor::User, "x");
     assert_eq!(added.await.unwrap().turn, 2);
     // The user types the added text in the agent's own program as well.
-    book.by_hand("x");
-    let last = turn(&stage, &book, "two", same(&first)).await;
+    native.write_turn("x");
+    let last = run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
     assert_eq!(
-        story(&stage, &first.session).await,
+        list_prompts(&harness, &first.session).await,
         ["one", "x", "[x]", "two"]
     );
-    let told = stage.agent.heard.lock().unwrap().prompts[1].clone();
-    assert!(told.contains("[Turn 2]\nuser:\n> x\n"), "{told}");
-    assert!(!told.contains("[Turn 3]"), "{told}");
-    let again = turn(&stage, &book, "three", same(&first)).await;
-    assert_eq!(decided(&again), "");
-    assert_eq!(stage.agent.heard.lock().unwrap().prompts[2], "three");
+    let prompt = harness.agent.received.lock().unwrap().prompts[1].clone();
+    assert!(prompt.contains("[Turn 2]\nuser:\n> x\n"), "{prompt}");
+    assert!(!prompt.contains("[Turn 3]"), "{prompt}");
+    let next = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
+    assert_eq!(join_decisions(&next), "");
+    assert_eq!(harness.agent.received.lock().unwrap().prompts[2], "three");
 }
 
 #[tokio::test]
-async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    book.by_hand("x");
-    let session = stage.session_of(&first).await;
-    let lease = stage.claim(&session.id, living()).await;
-    let (as_it_was, _) = stage.engine.reconcile_if_idle(session.clone()).await.unwrap();
-    assert_eq!(as_it_was.turns, 1);
-    stage.store.release_lease(&lease).await.unwrap();
-    let (looked_at, told) = stage.engine.reconcile_if_idle(session).await.unwrap();
-    assert_eq!((looked_at.turns, told.len()), (2, 1));
-    assert_eq!(looked_at.total_tokens, None);
+async fn a_read_imports_native_turns_unless_the_session_is_leased() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    native.write_turn("x");
+    let session = harness.load_session(&first).await;
+    let lease = harness.acquire_lease(&session.id, current_process()).await;
+    let (unchanged, _) = harness
+        .engine
+        .reconcile_if_idle(session.clone())
+        .await
+        .unwrap();
+    assert_eq!(unchanged.turns, 1);
+    harness.store.release_lease(&lease).await.unwrap();
+    let (reconciled, decisions) = harness.engine.reconcile_if_idle(session).await.unwrap();
+    assert_eq!((reconciled.turns, decisions.len()), (2, 1));
+    assert_eq!(reconciled.total_tokens, None);
 }
 
 /// Leaves a turn like a killed process does that has sent the prompt.
-async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
-    let (lease, turn) = written_down(stage, session, prompt).await;
-    let legs = stage.store.legs(&session.id).await.unwrap();
-    let begun = stage
+async fn leave_interrupted_turn(harness: &EngineHarness, session: &Session, prompt: &str) {
+    let (lease, turn) = leave_unsent_turn(harness, session, prompt).await;
+    let legs = harness.store.legs(&session.id).await.unwrap();
+    let attempt = harness
         .store
         .begin_attempt(&lease, turn.id, legs[0].id, Timestamp::now());
-    begun.await.unwrap();
+    attempt.await.unwrap();
 }
 
 /// Leaves a turn like a killed process does that has not sent the prompt yet.
-async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease, Turn) {
-    let lease = stage.claim(&session.id, dead()).await;
+async fn leave_unsent_turn(
+    harness: &EngineHarness,
+    session: &Session,
+    prompt: &str,
+) -> (Lease, Turn) {
+    let lease = harness.acquire_lease(&session.id, dead_process()).await;
     let prompt = Message::from_text(Role::User, prompt, Timestamp::now());
-    let turn = stage.store.begin_turn(&lease, &prompt).await.unwrap();
+    let turn = harness.store.begin_turn(&lease, &prompt).await.unwrap();
     (lease, turn)
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    cut_off(&stage, &stage.session_of(&first).await, "two").await;
-    book.ask(&format!("the story so far\n{END_OF_RECORD}\n\ntwo"));
-    book.answer("here it is");
-    book.by_hand("x");
-    let last = turn(&stage, &book, "three", same(&first)).await;
+async fn a_missed_answer_is_read_from_the_native_session() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    leave_interrupted_turn(&harness, &harness.load_session(&first).await, "two").await;
+    native.write_prompt(&format!("the story so far\n{END_OF_RECORD}\n\ntwo"));
+    native.write_answer("here it is");
+    native.write_turn("x");
+    let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     assert!(
-        decided(&last)
+        join_decisions(&last)
             .contains("turn 2 was interrupted: its answer is taken from scripted's own record"),
         "{}",
-        decided(&last)
+        join_decisions(&last)
     );
     assert_eq!(
-        story(&stage, &first.session).await,
+        list_prompts(&harness, &first.session).await,
         ["one", "two", "[x]", "three"]
     );
-    let turns = stage.store.turns(&first.session).await.unwrap();
+    let turns = harness.store.turns(&first.session).await.unwrap();
     assert_eq!(turns[1].state, TurnState::Finished);
-    let messages = stage.store.messages(turns[1].id).await.unwrap();
+    let messages = harness.store.messages(turns[1].id).await.unwrap();
     assert_eq!(messages[1].plain_text(), "here it is");
-    assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
-}
-
-#[tokio::test]
-async fn a_prompt_that_never_arrived_is_not_mistaken_for_one_made_by_hand() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    cut_off(&stage, &stage.session_of(&first).await, "two").await;
-    book.by_hand("something else");
-    let last = turn(&stage, &book, "three", same(&first)).await;
-    assert!(
-        decided(&last).contains("scripted has no record of its prompt"),
-        "{}",
-        decided(&last)
+    assert_eq!(
+        harness.agent.received.lock().unwrap().prompts,
+        ["one", "three"]
     );
-    let told = story(&stage, &first.session).await;
-    assert_eq!(told, ["one", "two", "[something else]", "three"]);
-    let turns = stage.store.turns(&first.session).await.unwrap();
-    assert_eq!(turns[1].state, TurnState::Interrupted);
-    let again = turn(&stage, &book, "four", same(&first)).await;
-    assert_eq!(decided(&again), "");
 }
 
 #[tokio::test]
-async fn a_prompt_that_was_not_sent_has_no_answer_in_the_native_record() {
-    for by_hand in ["fix the login, not the logout", "fix"] {
-        let (book, stage) = stage();
-        let first = turn(&stage, &book, "one", Target::New).await;
-        written_down(&stage, &stage.session_of(&first).await, "fix").await;
-        book.by_hand(by_hand);
-        turn(&stage, &book, "two", same(&first)).await;
-        let told = story(&stage, &first.session).await;
-        assert_eq!(told, ["one", "fix", &format!("[{by_hand}]"), "two"]);
-        let turns = stage.store.turns(&first.session).await.unwrap();
+async fn a_prompt_that_never_arrived_is_not_matched_with_a_native_turn() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    leave_interrupted_turn(&harness, &harness.load_session(&first).await, "two").await;
+    native.write_turn("something else");
+    let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
+    assert!(
+        join_decisions(&last).contains("scripted has no record of its prompt"),
+        "{}",
+        join_decisions(&last)
+    );
+    let prompts = list_prompts(&harness, &first.session).await;
+    assert_eq!(prompts, ["one", "two", "[something else]", "three"]);
+    let turns = harness.store.turns(&first.session).await.unwrap();
+    assert_eq!(turns[1].state, TurnState::Interrupted);
+    let next = run_recorded_turn(&harness, &native, "four", session_target(&first)).await;
+    assert_eq!(join_decisions(&next), "");
+}
+
+#[tokio::test]
+async fn an_unsent_prompt_has_no_answer_in_the_native_session() {
+    for native_prompt in ["fix the login, not the logout", "fix"] {
+        let (native, harness) = harness_with_native();
+        let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+        leave_unsent_turn(&harness, &harness.load_session(&first).await, "fix").await;
+        native.write_turn(native_prompt);
+        run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
+        let prompts = list_prompts(&harness, &first.session).await;
+        assert_eq!(
+            prompts,
+            ["one", "fix", &format!("[{native_prompt}]"), "two"]
+        );
+        let turns = harness.store.turns(&first.session).await.unwrap();
         assert_eq!(turns[1].state, TurnState::Interrupted);
     }
 }
 
 #[tokio::test]
-async fn what_is_taken_back_there_is_taken_back_here_and_undo_brings_it_back() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    turn(&stage, &book, "two", same(&first)).await;
-    turn(&stage, &book, "three", same(&first)).await;
-    book.goes_back_before("\u{200b}two");
-    book.by_hand("x");
-    let last = turn(&stage, &book, "four", same(&first)).await;
+async fn a_native_rewind_moves_the_head_and_undo_restores_the_turns() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
+    run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
+    native.write_rewind_before("\u{200b}two");
+    native.write_turn("x");
+    let last = run_recorded_turn(&harness, &native, "four", session_target(&first)).await;
     assert!(
-        decided(&last).contains("went back to turn 1"),
+        join_decisions(&last).contains("went back to turn 1"),
         "{}",
-        decided(&last)
+        join_decisions(&last)
     );
     assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
-    assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "four"]);
-    let session = stage.session_of(&first).await;
-    stage.engine.undo_revert(&session).await.unwrap();
-    assert_eq!(story(&stage, &first.session).await, ["one", "two", "three"]);
+    assert_eq!(
+        list_prompts(&harness, &first.session).await,
+        ["one", "[x]", "four"]
+    );
+    let session = harness.load_session(&first).await;
+    harness.engine.undo_revert(&session).await.unwrap();
+    assert_eq!(
+        list_prompts(&harness, &first.session).await,
+        ["one", "two", "three"]
+    );
 }
 
 #[tokio::test]
-async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    turn(&stage, &book, "two", same(&first)).await;
-    let session = stage.session_of(&first).await;
-    stage.engine.revert_session(&session, 1).await.unwrap();
-    book.by_hand("x");
+async fn native_turns_after_reverted_ones_become_a_separate_session() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
+    let session = harness.load_session(&first).await;
+    harness.engine.revert_session(&session, 1).await.unwrap();
+    native.write_turn("x");
     // A read access changes nothing in this case.
-    let (looked_at, _) = stage
+    let (unchanged, _) = harness
         .engine
-        .reconcile_if_idle(stage.session_of(&first).await)
+        .reconcile_if_idle(harness.load_session(&first).await)
         .await
         .unwrap();
-    assert_eq!(looked_at.turns, 1);
-    let last = turn(&stage, &book, "three", same(&first)).await;
-    let told = decided(&last);
-    let (_, made) = told.split_once("segue session resume ").unwrap();
-    let made = segue_core::id::SessionId::parse(made.lines().next().unwrap()).unwrap();
-    assert_eq!(story(&stage, &made).await, ["one", "two", "[x]"]);
-    assert_eq!(story(&stage, &first.session).await, ["one", "three"]);
-    let (opened, why) = last.opened.unwrap();
-    assert_eq!(opened, OpenMode::Briefed);
-    assert!(why.contains("where this session is not any more"), "{why}");
+    assert_eq!(unchanged.turns, 1);
+    let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
+    let decisions = join_decisions(&last);
+    let (_, new_id_text) = decisions.split_once("segue session resume ").unwrap();
+    let new_id = segue_core::id::SessionId::parse(new_id_text.lines().next().unwrap()).unwrap();
+    assert_eq!(list_prompts(&harness, &new_id).await, ["one", "two", "[x]"]);
+    assert_eq!(
+        list_prompts(&harness, &first.session).await,
+        ["one", "three"]
+    );
+    let (mode, reason) = last.opened.unwrap();
+    assert_eq!(mode, OpenMode::Briefed);
+    assert!(
+        reason.contains("where this session is not any more"),
+        "{reason}"
+    );
 }
 
 #[tokio::test]
-async fn a_fork_tells_what_it_took_in() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    book.by_hand("x");
-    let session = stage.session_of(&first).await;
-    let forked = stage.engine.fork_session(&session, None, &session.project);
+async fn a_fork_reports_the_imported_turns() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    native.write_turn("x");
+    let session = harness.load_session(&first).await;
+    let forked = harness
+        .engine
+        .fork_session(&session, None, &session.project);
     let forked = forked.await.unwrap();
-    assert_eq!(story(&stage, &forked.session.id).await, ["one", "[x]"]);
+    assert_eq!(
+        list_prompts(&harness, &forked.session.id).await,
+        ["one", "[x]"]
+    );
     assert!(
         forked.decisions[0].text.starts_with("took in a turn"),
         "{forked:?}"
@@ -379,116 +434,135 @@ async fn a_fork_tells_what_it_took_in() {
 }
 
 #[tokio::test]
-async fn an_undo_goes_back_to_where_the_native_session_went_on() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    turn(&stage, &book, "two", same(&first)).await;
-    let session = stage.session_of(&first).await;
-    stage.engine.revert_session(&session, 1).await.unwrap();
-    book.by_hand("x");
-    stage.engine.undo_revert(&session).await.unwrap();
-    let last = turn(&stage, &book, "three", same(&first)).await;
+async fn an_undo_returns_to_the_continued_native_session() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
+    let session = harness.load_session(&first).await;
+    harness.engine.revert_session(&session, 1).await.unwrap();
+    native.write_turn("x");
+    harness.engine.undo_revert(&session).await.unwrap();
+    let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     assert_eq!(
-        story(&stage, &first.session).await,
+        list_prompts(&harness, &first.session).await,
         ["one", "two", "[x]", "three"]
     );
     assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
 }
 
 /// Creates a stage with a second agent for handoffs.
-fn stage_of_two() -> (Book, Stage, ProviderId) {
-    let book = Book::new();
-    let catalog = Catalog::new(vec![Arc::new(book.clone())]);
-    let stage = Stage::cast(&["codex"], Policy::default(), catalog);
-    (book, stage, ProviderId::parse("codex").unwrap())
+fn harness_with_native_and_codex() -> (NativeSessionStub, EngineHarness, ProviderId) {
+    let native = NativeSessionStub::new();
+    let catalog = Catalog::new(vec![Arc::new(native.clone())]);
+    let harness = EngineHarness::with_agents_and_catalog(&["codex"], Policy::default(), catalog);
+    (native, harness, ProviderId::parse("codex").unwrap())
 }
 
 #[tokio::test]
-async fn turns_made_after_a_handoff_are_taken_in_when_it_comes_back() {
-    let (book, stage, codex) = stage_of_two();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    let session = stage.session_of(&first).await;
-    stage.engine.handoff(&session, &codex).await.unwrap();
-    book.by_hand("x");
-    let mut back = stage.request("two", same(&first));
-    back.provider = Some(first.provider.clone());
-    stage.script([say("noted"), done()]);
-    let back = stage.chat(back, |_| {}).await.unwrap();
-    assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "two"]);
-    assert_eq!(back.opened.as_ref().unwrap().0, OpenMode::Resumed);
-    let told = decided(&back);
+async fn native_turns_made_after_a_handoff_are_imported_on_return() {
+    let (native, harness, codex) = harness_with_native_and_codex();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    let session = harness.load_session(&first).await;
+    harness.engine.handoff(&session, &codex).await.unwrap();
+    native.write_turn("x");
+    let mut request = harness.request("two", session_target(&first));
+    request.provider = Some(first.provider.clone());
+    harness.script([send_text("noted"), end_turn()]);
+    let report = harness.chat(request, |_| {}).await.unwrap();
+    assert_eq!(
+        list_prompts(&harness, &first.session).await,
+        ["one", "[x]", "two"]
+    );
+    assert_eq!(report.opened.as_ref().unwrap().0, OpenMode::Resumed);
+    let decisions = join_decisions(&report);
     assert!(
-        told.contains("knows all turns") && told.contains("took in"),
-        "{told}"
+        decisions.contains("knows all turns") && decisions.contains("took in"),
+        "{decisions}"
     );
 }
 
 #[tokio::test]
-async fn turns_made_before_a_handoff_are_not_left_behind() {
-    let (book, stage, codex) = stage_of_two();
-    let first = turn(&stage, &book, "one", Target::New).await;
-    turn(&stage, &book, "two", same(&first)).await;
-    let session = stage.session_of(&first).await;
-    stage.engine.revert_session(&session, 1).await.unwrap();
-    book.by_hand("x");
-    let session = stage.session_of(&first).await;
-    let handed = stage.engine.handoff(&session, &codex).await.unwrap();
+async fn native_turns_made_before_a_handoff_are_retained() {
+    let (native, harness, codex) = harness_with_native_and_codex();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
+    let session = harness.load_session(&first).await;
+    harness.engine.revert_session(&session, 1).await.unwrap();
+    native.write_turn("x");
+    let session = harness.load_session(&first).await;
+    let outcome = harness.engine.handoff(&session, &codex).await.unwrap();
     assert!(
-        handed.decisions[0].text.contains("go on there with"),
+        outcome.decisions[0].text.contains("go on there with"),
         "{:?}",
-        handed.decisions
+        outcome.decisions
     );
-    assert_eq!(story(&stage, &first.session).await, ["one"]);
-    let all = stage.store.list_sessions(&SessionFilter::default(), PageRequest::first(9)).await;
-    let all = all.unwrap().sessions;
-    let aside = all.iter().find(|other| other.id != first.session).unwrap();
-    assert_eq!(story(&stage, &aside.id).await, ["one", "two", "[x]"]);
+    assert_eq!(list_prompts(&harness, &first.session).await, ["one"]);
+    let page = harness
+        .store
+        .list_sessions(&SessionFilter::default(), PageRequest::first(9))
+        .await;
+    let sessions = page.unwrap().sessions;
+    let forked = sessions
+        .iter()
+        .find(|candidate| candidate.id != first.session)
+        .unwrap();
+    assert_eq!(
+        list_prompts(&harness, &forked.id).await,
+        ["one", "two", "[x]"]
+    );
 }
 
 #[tokio::test]
-async fn a_native_session_that_was_cut_or_deleted_is_told_anew() {
-    for (kept, said) in [
+async fn a_truncated_or_deleted_native_session_is_replaced_with_a_brief() {
+    for (remaining_records, expected) in [
         (Some(3), "does not have all of its own session"),
         (None, "does not have its own session any more (native-1)"),
     ] {
-        let (book, stage) = stage();
-        let first = turn(&stage, &book, "one", Target::New).await;
-        turn(&stage, &book, "two", same(&first)).await;
-        match kept {
-            Some(records) => book.keep(records),
-            None => *book.0.lock().unwrap() = None,
+        let (native, harness) = harness_with_native();
+        let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+        run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
+        match remaining_records {
+            Some(records) => native.truncate_to(records),
+            None => *native.0.lock().unwrap() = None,
         }
-        stage.script([say("noted"), done()]);
-        let last = stage
-            .chat(stage.request("three", same(&first)), |_| {})
+        harness.script([send_text("noted"), end_turn()]);
+        let last = harness
+            .chat(harness.request("three", session_target(&first)), |_| {})
             .await
             .unwrap();
-        assert!(decided(&last).contains(said), "{}", decided(&last));
+        assert!(
+            join_decisions(&last).contains(expected),
+            "{}",
+            join_decisions(&last)
+        );
         assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Briefed);
-        let asked_for = stage.agent.heard.lock().unwrap().asked_for.clone();
+        let requested_ids = harness.agent.received.lock().unwrap().requested_ids.clone();
         assert_eq!(
-            asked_for.last(),
+            requested_ids.last(),
             Some(&None),
             "nobody was asked to go on with it"
         );
-        assert_eq!(story(&stage, &first.session).await, ["one", "two", "three"]);
+        assert_eq!(
+            list_prompts(&harness, &first.session).await,
+            ["one", "two", "three"]
+        );
     }
 }
 
 #[tokio::test]
-async fn a_smaller_context_is_told() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one. Never push to main.", Target::New).await;
-    book.write(RecordEvent::Compacted(Some("all of it".into())));
-    let last = turn(&stage, &book, "two", same(&first)).await;
+async fn a_compacted_native_context_is_reported() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one. Never push to main.", Target::New).await;
+    native.write_event(RecordEvent::Compacted(Some("all of it".into())));
+    let last = run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     assert!(
-        decided(&last).contains("made its own context smaller"),
+        join_decisions(&last).contains("made its own context smaller"),
         "{}",
-        decided(&last)
+        join_decisions(&last)
     );
-    let again = turn(&stage, &book, "three", same(&first)).await;
-    assert_eq!(decided(&again), "");
-    let prompts = stage.agent.heard.lock().unwrap().prompts.clone();
+    let next = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
+    assert_eq!(join_decisions(&next), "");
+    let prompts = harness.agent.received.lock().unwrap().prompts.clone();
     assert!(
         prompts[1].contains("] Never push to main.\n"),
         "{}",
@@ -498,136 +572,189 @@ async fn a_smaller_context_is_told() {
 }
 
 #[tokio::test]
-async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
-    let (book, stage) = stage();
-    let holding = |tokens| {
+async fn an_unreported_context_loss_is_detected() {
+    let (native, harness) = harness_with_native();
+    let end_turn_with_context = |tokens| {
         let usage = Usage {
             context_tokens: Some(tokens),
             ..Usage::default()
         };
-        Cue::Done(StopReason::EndTurn, usage)
+        ScriptedAction::TurnEnded(StopReason::EndTurn, usage)
     };
-    let asked = async |prompt: &str, target| {
-        let request = stage.request(prompt, target);
-        stage.chat(request, |_| {}).await.unwrap()
+    let run_prompt = async |prompt: &str, target| {
+        let request = harness.request(prompt, target);
+        harness.chat(request, |_| {}).await.unwrap()
     };
-    let writes = |event: Option<RecordEvent>, prompt: &'static str| {
-        let book = book.clone();
-        Cue::Aside(Box::new(move || -> crate::scripted::Pending {
-            book.ask(prompt);
+    let write_records = |event: Option<RecordEvent>, prompt: &'static str| {
+        let native = native.clone();
+        ScriptedAction::SideEffect(Box::new(move || -> crate::scripted::SideEffectFuture {
+            native.write_prompt(prompt);
             if let Some(event) = event {
-                book.write(event);
+                native.write_event(event);
             }
             Box::pin(async {})
         }))
     };
     let rule = "Never push to main.";
-    stage.script([writes(None, rule), say("ok"), holding(9_000)]);
-    let first = asked(rule, Target::New).await;
+    harness.script([
+        write_records(None, rule),
+        send_text("ok"),
+        end_turn_with_context(9_000),
+    ]);
+    let first = run_prompt(rule, Target::New).await;
     // The agent reports fewer tokens, and its records show no compaction. The cause may be a cache, or a model that
     // counts differently.
-    stage.script([writes(None, "two"), say("ok"), holding(8_000)]);
-    let quiet = asked("two", same(&first)).await;
-    assert_eq!(decided(&quiet), "");
+    harness.script([
+        write_records(None, "two"),
+        send_text("ok"),
+        end_turn_with_context(8_000),
+    ]);
+    let uncompacted_report = run_prompt("two", session_target(&first)).await;
+    assert_eq!(join_decisions(&uncompacted_report), "");
     let compacted = Some(RecordEvent::Compacted(None));
-    stage.script([writes(compacted, "three"), say("ok"), holding(1_000)]);
-    let smaller = asked("three", same(&first)).await;
+    harness.script([
+        write_records(compacted, "three"),
+        send_text("ok"),
+        end_turn_with_context(1_000),
+    ]);
+    let compacted_report = run_prompt("three", session_target(&first)).await;
     assert!(
-        decided(&smaller).contains("made its own context smaller"),
+        join_decisions(&compacted_report).contains("made its own context smaller"),
         "{}",
-        decided(&smaller)
+        join_decisions(&compacted_report)
     );
-    stage.script([writes(None, "four"), say("ok"), holding(1_100)]);
-    asked("four", same(&first)).await;
-    let last = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
-    assert!(last.contains(&format!("] {rule}\n")), "{last}");
+    harness.script([
+        write_records(None, "four"),
+        send_text("ok"),
+        end_turn_with_context(1_100),
+    ]);
+    run_prompt("four", session_target(&first)).await;
+    let last_prompt = harness
+        .agent
+        .received
+        .lock()
+        .unwrap()
+        .prompts
+        .pop()
+        .unwrap();
+    assert!(
+        last_prompt.contains(&format!("] {rule}\n")),
+        "{last_prompt}"
+    );
 }
 
 /// Runs a prompt that waits after a failure, while the user makes a turn in the agent's own program. Returns the
 /// prompts of the session, and those that the agent received.
-async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<String>, Vec<String>) {
-    let (book, stage) = stage();
-    let patient = Policy {
+async fn run_prompt_with_native_turn_during_wait(
+    failure: ScriptedAction,
+    is_retried: bool,
+    is_stopped: bool,
+) -> (Vec<String>, Vec<String>) {
+    let (native, harness) = harness_with_native();
+    let policy = Policy {
         backoff: SignedDuration::from_millis(200),
         ..Policy::default()
     };
-    let stage = stage.going_by(patient);
-    let first = turn(&stage, &book, "one", Target::New).await;
-    if refused {
-        let book = book.clone();
-        let writes = move || -> crate::scripted::Pending {
-            book.ask("two");
+    let harness = harness.with_policy(policy);
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
+    if is_retried {
+        let native = native.clone();
+        let write_prompt = move || -> crate::scripted::SideEffectFuture {
+            native.write_prompt("two");
             Box::pin(async {})
         };
-        stage.script([Cue::Aside(Box::new(writes)), waits]);
+        harness.script([ScriptedAction::SideEffect(Box::new(write_prompt)), failure]);
     } else {
-        stage.script([waits]);
-        let request = stage.request("fails", same(&first));
-        stage.chat(request, |_| {}).await.unwrap();
+        harness.script([failure]);
+        let request = harness.request("fails", session_target(&first));
+        harness.chat(request, |_| {}).await.unwrap();
     }
-    stage.script([say("noted"), done()]);
-    let (writes, stop) = (book.clone(), stage.stop.clone());
-    let mut began = Vec::new();
-    let request = stage.request("two", same(&first));
-    let report = stage.chat(request, |event| match event {
+    harness.script([send_text("noted"), end_turn()]);
+    let (native_writer, stop) = (native.clone(), harness.stop.clone());
+    let mut started_turns = Vec::new();
+    let request = harness.request("two", session_target(&first));
+    let report = harness.chat(request, |event| match event {
         TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff => {
-            writes.by_hand("x");
-            if stops {
+            native_writer.write_turn("x");
+            if is_stopped {
                 stop.send_replace(StopLevel::Graceful);
             }
         }
-        TurnEvent::Started { turn, .. } => began.push(turn),
+        TurnEvent::Started { turn, .. } => started_turns.push(turn),
         _ => {}
     });
     let report = report.await.unwrap();
-    assert_eq!(began.last(), Some(&report.turn));
-    if stops {
-        stage.stop.send_replace(StopLevel::None);
-        let session = stage.session_of(&first).await;
-        stage.engine.reconcile_if_idle(session).await.unwrap();
+    assert_eq!(started_turns.last(), Some(&report.turn));
+    if is_stopped {
+        harness.stop.send_replace(StopLevel::None);
+        let session = harness.load_session(&first).await;
+        harness.engine.reconcile_if_idle(session).await.unwrap();
     }
-    let heard = stage.agent.heard.lock().unwrap().prompts.clone();
-    (story(&stage, &first.session).await, heard)
+    let received_prompts = harness.agent.received.lock().unwrap().prompts.clone();
+    (
+        list_prompts(&harness, &first.session).await,
+        received_prompts,
+    )
 }
 
 #[tokio::test]
-async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
-    let fails = |class, words: &str| {
-        Cue::Fails(AgentError::from_refusal(
+async fn native_turns_made_during_a_wait_precede_the_prompt() {
+    let fail_turn = |class, message: &str| {
+        ScriptedAction::TurnFailed(AgentError::from_refusal(
             "the prompt",
-            AgentRefusal::new(class, words),
+            AgentRefusal::new(class, message),
         ))
     };
-    let crash = || fails(FailureClass::Crashed, "boom");
-    let limited = || fails(FailureClass::RateLimited, "rate limit: try again in 0.2s");
-    let (told, heard) = Box::pin(by_hand_meanwhile(crash(), false, false)).await;
-    assert_eq!(told, ["one", "fails", "[x]", "two"]);
-    assert_eq!(heard, ["one", "fails", "two"]);
-    let (told, heard) = Box::pin(by_hand_meanwhile(limited(), true, false)).await;
-    assert_eq!(told, ["one", "two", "[x]", "two"]);
-    assert_eq!(heard, ["one", "two", "two"]);
+    let crash = || fail_turn(FailureClass::Crashed, "boom");
+    let rate_limit = || fail_turn(FailureClass::RateLimited, "rate limit: try again in 0.2s");
+    let (recorded, received) = Box::pin(run_prompt_with_native_turn_during_wait(
+        crash(),
+        false,
+        false,
+    ))
+    .await;
+    assert_eq!(recorded, ["one", "fails", "[x]", "two"]);
+    assert_eq!(received, ["one", "fails", "two"]);
+    let (recorded, received) = Box::pin(run_prompt_with_native_turn_during_wait(
+        rate_limit(),
+        true,
+        false,
+    ))
+    .await;
+    assert_eq!(recorded, ["one", "two", "[x]", "two"]);
+    assert_eq!(received, ["one", "two", "two"]);
     // A wait that is stopped does not hide the turn either.
-    let (told, _) = Box::pin(by_hand_meanwhile(crash(), false, true)).await;
-    assert_eq!(told, ["one", "fails", "[x]"]);
-    let (told, _) = Box::pin(by_hand_meanwhile(limited(), true, true)).await;
-    assert_eq!(told, ["one", "two", "[x]"]);
+    let (recorded, _) = Box::pin(run_prompt_with_native_turn_during_wait(
+        crash(),
+        false,
+        true,
+    ))
+    .await;
+    assert_eq!(recorded, ["one", "fails", "[x]"]);
+    let (recorded, _) = Box::pin(run_prompt_with_native_turn_during_wait(
+        rate_limit(),
+        true,
+        true,
+    ))
+    .await;
+    assert_eq!(recorded, ["one", "two", "[x]"]);
 }
 
 #[tokio::test]
-async fn of_a_turn_made_elsewhere_what_the_person_said_is_the_prompt() {
-    let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
+async fn the_prompt_of_a_native_turn_is_the_users_text() {
+    let (native, harness) = harness_with_native();
+    let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     let brief =
         "[The context, for you to know]\n> a shop\n\n[End of the record. The user now says:]\n\n";
-    book.by_hand(&format!("[Feature: x]\n\n{brief}two"));
-    book.by_hand("[Feature: x] is next");
-    turn(&stage, &book, "three", same(&first)).await;
+    native.write_turn(&format!("[Feature: x]\n\n{brief}two"));
+    native.write_turn("[Feature: x] is next");
+    run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     assert_eq!(
-        story(&stage, &first.session).await,
+        list_prompts(&harness, &first.session).await,
         ["one", "[two]", "[[Feature: x] is next]", "three"]
     );
-    let turns = stage.store.turns(&first.session).await.unwrap();
-    let messages = stage.store.messages(turns[1].id).await.unwrap();
+    let turns = harness.store.turns(&first.session).await.unwrap();
+    let messages = harness.store.messages(turns[1].id).await.unwrap();
     assert_eq!(messages[1].role, Role::System);
     assert_eq!(messages[1].plain_text(), brief);
 }

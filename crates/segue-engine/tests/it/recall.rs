@@ -2,13 +2,13 @@
 
 use segue_catalog::Index;
 use segue_core::session::{Project, SessionRef};
-use segue_engine::{Engine, Freshness, HitOrder, SearchReport, SearchRequest, RefContext, Target};
+use segue_engine::{Engine, Freshness, HitOrder, RefContext, SearchReport, SearchRequest, Target};
 
-use crate::scripted::{Stage, same};
+use crate::scripted::{EngineHarness, session_target};
 
-async fn search(engine: &Engine, words: &str) -> SearchReport {
+async fn search(engine: &Engine, text: &str) -> SearchReport {
     let request = SearchRequest {
-        query: engine.parse_query(words).unwrap(),
+        query: engine.parse_query(text).unwrap(),
         order: HitOrder::Newest,
         project: None,
         limit: 10,
@@ -20,46 +20,48 @@ async fn search(engine: &Engine, words: &str) -> SearchReport {
 }
 
 /// Returns the matching turns of each session.
-fn places(report: &SearchReport) -> Vec<(String, Vec<u32>)> {
-    let place = |found: &segue_engine::SearchHit| {
-        let turns = found.turns.iter().map(|turn| turn.n).collect();
-        (found.conversation.id().to_string(), turns)
+fn matched_turns(report: &SearchReport) -> Vec<(String, Vec<u32>)> {
+    let session_and_turns = |hit: &segue_engine::SearchHit| {
+        let turns = hit.turns.iter().map(|turn| turn.n).collect();
+        (hit.conversation.id().to_string(), turns)
     };
-    report.hits.iter().map(place).collect()
+    report.hits.iter().map(session_and_turns).collect()
 }
 
 #[tokio::test]
-async fn own_sessions_are_found_as_they_grow_are_reverted_and_deleted() {
-    let stage = Stage::new();
+async fn search_results_follow_new_turns_reverts_and_deletions() {
+    let harness = EngineHarness::new();
     let home = tempfile::tempdir().unwrap();
-    let engine = stage.beside_it().with_index(Index::new(home.path()));
-    let report = stage.turn("the kettle boils", Target::New).await;
+    let engine = harness.second_engine().with_index(Index::new(home.path()));
+    let report = harness.run_turn("the kettle boils", Target::New).await;
     let id = report.session.to_string();
     assert_eq!(
-        places(&search(&engine, "kettle").await),
+        matched_turns(&search(&engine, "kettle").await),
         [(id.clone(), vec![1])]
     );
-    stage.turn("the kettle is empty", same(&report)).await;
-    let found = search(&engine, "kettle").await;
-    assert_eq!(places(&found), [(id.clone(), vec![2, 1])]);
-    assert_eq!(found.hits[0].turns[0].snippet.text, "the kettle is empty");
+    harness
+        .run_turn("the kettle is empty", session_target(&report))
+        .await;
+    let results = search(&engine, "kettle").await;
+    assert_eq!(matched_turns(&results), [(id.clone(), vec![2, 1])]);
+    assert_eq!(results.hits[0].turns[0].snippet.text, "the kettle is empty");
 
     let reference = SessionRef::Text(id.clone());
-    let standpoint = RefContext {
+    let ref_context = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
         },
         last_list: Vec::new(),
     };
-    let session = engine.find_session(&reference, &standpoint).await.unwrap();
+    let session = engine.find_session(&reference, &ref_context).await.unwrap();
     engine.revert_session(&session, 1).await.unwrap();
     assert_eq!(
-        places(&search(&engine, "kettle").await),
+        matched_turns(&search(&engine, "kettle").await),
         [(id.clone(), vec![1])]
     );
 
-    let session = engine.find_session(&reference, &standpoint).await.unwrap();
+    let session = engine.find_session(&reference, &ref_context).await.unwrap();
     engine.delete_session(&session).await.unwrap();
-    assert_eq!(places(&search(&engine, "kettle").await), []);
+    assert_eq!(matched_turns(&search(&engine, "kettle").await), []);
 }

@@ -15,10 +15,10 @@ use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{
     AgentEvent, DecisionKind, OpenMode, Part, Project, Session, SessionStatus, ToolCall, ToolStatus,
 };
-use segue_engine::{ChatRequest, Conversation, EngineError, ContextRebuild, Target, TurnReport};
+use segue_engine::{ChatRequest, ContextRebuild, Conversation, EngineError, Target, TurnReport};
 use segue_store::Store;
 
-use crate::scripted::{Cue, Stage, done, same, say};
+use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 fn purpose(role: &str) -> Purpose {
     Purpose {
@@ -28,23 +28,23 @@ fn purpose(role: &str) -> Purpose {
 }
 
 /// A working directory, and a stage with an agent.
-struct Work {
-    stage: Stage,
+struct ProjectHarness {
+    harness: EngineHarness,
     directory: tempfile::TempDir,
 }
 
-impl Work {
+impl ProjectHarness {
     /// Returns the cached project context of a session.
-    async fn kept(&self, session: &Session) -> CachedContext {
-        let kept = self.stage.store.saved_context(&session.id).await;
-        kept.unwrap().unwrap()
+    async fn cached_context(&self, session: &Session) -> CachedContext {
+        let cached = self.harness.store.saved_context(&session.id).await;
+        cached.unwrap().unwrap()
     }
 
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("CLAUDE.md"), "Use tabs.\n").unwrap();
         Self {
-            stage: Stage::new(),
+            harness: EngineHarness::new(),
             directory,
         }
     }
@@ -61,23 +61,23 @@ impl Work {
                 cwd,
             },
             permissions: Some(PermissionPolicy::AllowAll),
-            ..self.stage.request(prompt, target)
+            ..self.harness.request(prompt, target)
         }
     }
 
-    async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
-        self.stage.script([say("heard"), done()]);
+    async fn run_turn(&self, prompt: &str, target: Target) -> TurnReport {
+        self.harness.script([send_text("heard"), end_turn()]);
         let request = self.request(prompt, target);
-        self.stage.chat(request, |_| {}).await.unwrap()
+        self.harness.chat(request, |_| {}).await.unwrap()
     }
 
     fn last_prompt(&self) -> String {
-        let heard = self.stage.agent.heard.lock().unwrap();
-        heard.prompts.last().unwrap().clone()
+        let received = self.harness.agent.received.lock().unwrap();
+        received.prompts.last().unwrap().clone()
     }
 }
 
-fn call(id: &str, name: &str, kind: &str, status: ToolStatus) -> ToolCall {
+fn tool_call(id: &str, name: &str, kind: &str, status: ToolStatus) -> ToolCall {
     ToolCall {
         id: id.into(),
         name: name.into(),
@@ -89,14 +89,14 @@ fn call(id: &str, name: &str, kind: &str, status: ToolStatus) -> ToolCall {
     }
 }
 
-fn asks(id: &str, name: &str, kind: &str) -> Cue {
+fn request_permission(id: &str, name: &str, kind: &str) -> ScriptedAction {
     let option = |id: &str, kind| PermissionOption {
         id: id.into(),
         name: id.into(),
         kind,
     };
-    Cue::Ask(PermissionRequest {
-        call: call(id, name, kind, ToolStatus::Pending),
+    ScriptedAction::PermissionRequested(PermissionRequest {
+        call: tool_call(id, name, kind, ToolStatus::Pending),
         options: vec![
             option("yes", PermissionKind::AllowOnce),
             option("no", PermissionKind::RejectOnce),
@@ -105,13 +105,13 @@ fn asks(id: &str, name: &str, kind: &str) -> Cue {
 }
 
 #[tokio::test]
-async fn a_role_and_its_context_are_told_once_to_each_native_session() {
-    let work = Work::new();
-    let first = work
-        .turn("what is wanted?", Target::Scope(purpose("pm")))
+async fn each_native_session_receives_its_role_and_context_once() {
+    let project = ProjectHarness::new();
+    let first = project
+        .run_turn("what is wanted?", Target::Scope(purpose("pm")))
         .await;
     assert_eq!(first.opened.unwrap().0, OpenMode::Fresh);
-    let told = work.last_prompt();
+    let brief = project.last_prompt();
     let sections = [
         "[Feature: auth] [Role: pm]\n\n[Your role, which you act by]\n> You are the project manager",
         "> Tools you may use: Read, Glob, Grep.\n",
@@ -119,91 +119,109 @@ async fn a_role_and_its_context_are_told_once_to_each_native_session() {
         "> # CLAUDE.md\n> Use tabs.\n",
         "> # The feature auth\n",
     ];
-    let places: Vec<_> = sections.iter().map(|part| told.find(part)).collect();
+    let positions: Vec<_> = sections.iter().map(|part| brief.find(part)).collect();
     assert!(
-        places.iter().all(Option::is_some) && places.is_sorted(),
-        "{places:?} {told}"
+        positions.iter().all(Option::is_some) && positions.is_sorted(),
+        "{positions:?} {brief}"
     );
-    assert!(told.ends_with("\n\nwhat is wanted?"), "{told}");
+    assert!(brief.ends_with("\n\nwhat is wanted?"), "{brief}");
     // A resumed native session does not receive it a second time.
-    work.turn("and then?", Target::Scope(purpose("pm"))).await;
-    assert_eq!(work.last_prompt(), "and then?");
+    project
+        .run_turn("and then?", Target::Scope(purpose("pm")))
+        .await;
+    assert_eq!(project.last_prompt(), "and then?");
     // A new native session with a brief receives it as well, before the conversation.
-    *work.stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    work.turn("once more", Target::Scope(purpose("pm"))).await;
-    let told = work.last_prompt();
+    *project.harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    project
+        .run_turn("once more", Target::Scope(purpose("pm")))
+        .await;
+    let brief = project.last_prompt();
     let parts = ["[Your role", "> Use tabs.", "what is wanted?", "once more"];
-    assert!(parts.map(|part| told.find(part)).is_sorted(), "{told}");
+    assert!(parts.map(|part| brief.find(part)).is_sorted(), "{brief}");
     // The record contains only the user's prompt.
-    let turns = work.stage.store.turns(&first.session).await.unwrap();
-    let said = work.stage.store.messages(turns[0].id).await.unwrap();
-    assert_eq!(said[0].parts, [Part::Text("what is wanted?".into())]);
+    let turns = project.harness.store.turns(&first.session).await.unwrap();
+    let messages = project.harness.store.messages(turns[0].id).await.unwrap();
+    assert_eq!(messages[0].parts, [Part::Text("what is wanted?".into())]);
 }
 
 #[tokio::test]
-async fn who_has_no_role_is_told_nothing_of_it() {
-    let work = Work::new();
-    work.turn("hello", Target::New).await;
-    assert_eq!(work.last_prompt(), "hello");
+async fn a_session_without_a_role_receives_no_role_brief() {
+    let project = ProjectHarness::new();
+    project.run_turn("hello", Target::New).await;
+    assert_eq!(project.last_prompt(), "hello");
     let auth = Purpose::for_scope(Scope::Feature(FeatureId::parse("auth").unwrap()));
-    let report = work.turn("hello", Target::Scope(auth)).await;
-    assert_eq!(work.last_prompt(), "[Feature: auth]\n\nhello");
+    let report = project.run_turn("hello", Target::Scope(auth)).await;
+    assert_eq!(project.last_prompt(), "[Feature: auth]\n\nhello");
     assert_eq!(
-        work.stage.store.saved_context(&report.session).await.unwrap(),
+        project
+            .harness
+            .store
+            .saved_context(&report.session)
+            .await
+            .unwrap(),
         None
     );
 }
 
 #[tokio::test]
-async fn what_a_role_may_not_do_is_refused_and_recorded_whatever_the_policy() {
-    let work = Work::new();
-    work.stage.script([
-        asks("1", "Edit", "edit"),
-        asks("2", "Read", "read"),
-        asks("3", "mcp__segue__session_describe", "other"),
-        Cue::Event(AgentEvent::Tool(call(
+async fn tools_denied_by_a_role_are_refused_under_any_policy() {
+    let project = ProjectHarness::new();
+    project.harness.script([
+        request_permission("1", "Edit", "edit"),
+        request_permission("2", "Read", "read"),
+        request_permission("3", "mcp__segue__session_describe", "other"),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             "4",
             "Bash",
             "execute",
             ToolStatus::InProgress,
         ))),
-        Cue::Event(AgentEvent::Tool(call(
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             "4",
             "Bash",
             "execute",
             ToolStatus::Completed,
         ))),
-        Cue::Event(AgentEvent::Tool(call(
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             "4",
             "Bash",
             "execute",
             ToolStatus::Completed,
         ))),
-        Cue::Event(AgentEvent::Tool(call(
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             "5",
             "Bash",
             "execute",
             ToolStatus::Failed,
         ))),
-        done(),
+        end_turn(),
     ]);
-    let request = work.request("change it", Target::Scope(purpose("pm")));
-    let report = work.stage.chat(request, |_| {}).await.unwrap();
-    let heard = work.stage.agent.heard.lock().unwrap().answers.clone();
-    let chosen = ["no", "yes", "yes"].map(|id| PermissionAnswer::Selected(id.into()));
-    assert_eq!(heard, chosen);
-    let log = work
-        .stage
+    let request = project.request("change it", Target::Scope(purpose("pm")));
+    let report = project.harness.chat(request, |_| {}).await.unwrap();
+    let answers = project
+        .harness
+        .agent
+        .received
+        .lock()
+        .unwrap()
+        .permission_answers
+        .clone();
+    let expected = ["no", "yes", "yes"].map(|id| PermissionAnswer::Selected(id.into()));
+    assert_eq!(answers, expected);
+    let log = project
+        .harness
         .store
         .decisions(&report.session, 20)
         .await
         .unwrap();
-    let about = log
+    let permission_entries = log
         .iter()
         .filter(|(_, decision)| decision.kind == DecisionKind::Permission);
-    let about: Vec<&str> = about.map(|(_, decision)| decision.text.as_str()).collect();
+    let texts: Vec<&str> = permission_entries
+        .map(|(_, decision)| decision.text.as_str())
+        .collect();
     assert_eq!(
-        about,
+        texts,
         [
             "refused \"Edit\" since the role pm may not use it",
             "allowed \"Read\" by policy allow-all",
@@ -212,22 +230,41 @@ async fn what_a_role_may_not_do_is_refused_and_recorded_whatever_the_policy() {
         ]
     );
     // An agent that cannot request permissions gets no more than the role allows.
-    let heard = work.stage.agent.heard.lock().unwrap().permissions.clone();
-    assert_eq!(heard, [PermissionPolicy::AllowReads]);
+    let permissions = project
+        .harness
+        .agent
+        .received
+        .lock()
+        .unwrap()
+        .permissions
+        .clone();
+    assert_eq!(permissions, [PermissionPolicy::AllowReads]);
 }
 
 #[tokio::test]
-async fn a_role_that_nobody_describes_is_refused_and_nothing_is_begun() {
-    let mut work = Work::new();
-    let request = work.request("hello", Target::Scope(purpose("cook")));
-    let error = work.stage.chat(request, |_| {}).await.unwrap_err();
-    let EngineError::UnknownRole { role, available: known } = &error else {
+async fn an_unknown_role_is_refused_before_a_turn_starts() {
+    let mut project = ProjectHarness::new();
+    let request = project.request("hello", Target::Scope(purpose("cook")));
+    let error = project.harness.chat(request, |_| {}).await.unwrap_err();
+    let EngineError::UnknownRole {
+        role,
+        available: known_roles,
+    } = &error
+    else {
         panic!("{error:?}");
     };
     assert_eq!(role.as_str(), "cook");
-    let known: Vec<_> = known.iter().map(RoleName::as_str).collect();
-    assert_eq!(known, ["dev", "harness", "merge", "pm", "qa"]);
-    assert!(work.stage.store.session_stamps().await.unwrap().is_empty());
+    let role_names: Vec<_> = known_roles.iter().map(RoleName::as_str).collect();
+    assert_eq!(role_names, ["dev", "harness", "merge", "pm", "qa"]);
+    assert!(
+        project
+            .harness
+            .store
+            .session_stamps()
+            .await
+            .unwrap()
+            .is_empty()
+    );
 
     let mut roles = RoleRegistry::default();
     let change = RoleOverride {
@@ -235,35 +272,43 @@ async fn a_role_that_nobody_describes_is_refused_and_nothing_is_begun() {
         ..RoleOverride::default()
     };
     roles.apply_override(&RoleName::parse("cook").unwrap(), change);
-    work.stage.engine = work.stage.beside_it().with_roles(roles);
-    let report = work.turn("hello", Target::Scope(purpose("cook"))).await;
-    assert!(work.last_prompt().contains("> You cook.\n"));
+    project.harness.engine = project.harness.second_engine().with_roles(roles);
+    let report = project
+        .run_turn("hello", Target::Scope(purpose("cook")))
+        .await;
+    assert!(project.last_prompt().contains("> You cook.\n"));
     // Without the description of the role, its tools are unknown.
-    work.stage.engine = work.stage.beside_it();
-    let request = work.request("and now?", same(&report));
-    let error = work.stage.chat(request, |_| {}).await.unwrap_err();
+    project.harness.engine = project.harness.second_engine();
+    let request = project.request("and now?", session_target(&report));
+    let error = project.harness.chat(request, |_| {}).await.unwrap_err();
     assert!(
         matches!(error, EngineError::UnknownRole { .. }),
         "{error:?}"
     );
-    let session = work.stage.session_of(&report).await;
+    let session = project.harness.load_session(&report).await;
     assert_eq!(session.turns, 1);
 }
 
 #[tokio::test]
-async fn a_context_is_kept_until_its_sources_change() {
-    let work = Work::new();
-    let report = work.turn("one", Target::Scope(purpose("dev"))).await;
-    let session = work.stage.session_of(&report).await;
-    let kept = work.kept(&session).await;
-    assert!(kept.tokens > 0);
-    let engine = &work.stage.engine;
-    let again = engine.current_context(&session, false).await.unwrap();
-    assert_eq!((again.rebuild, &again.cached), (ContextRebuild::NotNeeded, &kept));
+async fn a_project_context_is_cached_until_its_sources_change() {
+    let project = ProjectHarness::new();
+    let report = project.run_turn("one", Target::Scope(purpose("dev"))).await;
+    let session = project.harness.load_session(&report).await;
+    let cached = project.cached_context(&session).await;
+    assert!(cached.tokens > 0);
+    let engine = &project.harness.engine;
+    let gathered = engine.current_context(&session, false).await.unwrap();
+    assert_eq!(
+        (gathered.rebuild, &gathered.cached),
+        (ContextRebuild::NotNeeded, &cached)
+    );
 
-    fs::write(work.path().join("CLAUDE.md"), "Use blanks instead.\n").unwrap();
+    fs::write(project.path().join("CLAUDE.md"), "Use blanks instead.\n").unwrap();
     let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
-    let preview = engine.preview_brief(&conversation, None, "two").await.unwrap();
+    let preview = engine
+        .preview_brief(&conversation, None, "two")
+        .await
+        .unwrap();
     assert!(preview.brief.text.contains("> Use blanks instead.\n"));
     let names: Vec<_> = preview
         .brief
@@ -272,39 +317,52 @@ async fn a_context_is_kept_until_its_sources_change() {
         .map(|(name, _)| name.as_str())
         .collect();
     assert_eq!(names, ["heading", "role", "context", "messages", "prompt"]);
-    let unchanged = work.stage.store.saved_context(&session.id).await.unwrap();
-    assert_eq!(unchanged.as_ref(), Some(&kept), "a preview changes nothing");
+    let cached_after_preview = project
+        .harness
+        .store
+        .saved_context(&session.id)
+        .await
+        .unwrap();
+    assert_eq!(
+        cached_after_preview.as_ref(),
+        Some(&cached),
+        "a preview changes nothing"
+    );
 
-    *work.stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    let report = work.turn("two", same(&report)).await;
-    let news: Vec<_> = report
+    *project.harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    let report = project.run_turn("two", session_target(&report)).await;
+    let context_decisions: Vec<_> = report
         .decisions
         .iter()
         .filter(|decision| decision.kind == DecisionKind::Context)
         .map(|decision| decision.text.as_str())
         .collect();
     assert_eq!(
-        news,
+        context_decisions,
         ["the context was gathered anew, since it changed: CLAUDE.md"]
     );
-    assert!(work.last_prompt().contains("> Use blanks instead.\n"));
-    let asked = engine.refresh_context(&session, true).await.unwrap();
-    assert_eq!(asked.rebuild, ContextRebuild::Requested);
+    assert!(project.last_prompt().contains("> Use blanks instead.\n"));
+    let refreshed = engine.refresh_context(&session, true).await.unwrap();
+    assert_eq!(refreshed.rebuild, ContextRebuild::Requested);
 }
 
 #[tokio::test]
-async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
-    let mut work = Work::new();
+async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
+    let mut project = ProjectHarness::new();
     let mut roles = RoleRegistry::default();
     let change = RoleOverride {
         description: Some("You are patient. ".repeat(2_000)),
         ..RoleOverride::default()
     };
     roles.apply_override(&RoleName::parse("pm").unwrap(), change);
-    work.stage.engine = work.stage.beside_it().with_roles(roles).with_budget(4_000);
-    let request = work.request("hello", Target::Scope(purpose("pm")));
-    let error = work
-        .stage
+    project.harness.engine = project
+        .harness
+        .second_engine()
+        .with_roles(roles)
+        .with_budget(4_000);
+    let request = project.request("hello", Target::Scope(purpose("pm")));
+    let error = project
+        .harness
         .chat(request, |_| {})
         .await
         .unwrap_err()
@@ -315,12 +373,12 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
         ),
         "{error}"
     );
-    let found = work.stage.store.session_stamps().await.unwrap();
-    assert_eq!(found.len(), 1);
-    let session = work
-        .stage
+    let stamps = project.harness.store.session_stamps().await.unwrap();
+    assert_eq!(stamps.len(), 1);
+    let session = project
+        .harness
         .store
-        .session(&found[0].id)
+        .session(&stamps[0].id)
         .await
         .unwrap()
         .unwrap();
@@ -329,21 +387,23 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
         "what was never sent is no part of the history"
     );
     // With a larger budget, the same session continues.
-    let large = work.stage.beside_it();
-    let small = std::mem::replace(&mut work.stage.engine, large);
-    let report = work.turn("hello", Target::Scope(purpose("pm"))).await;
+    let large_budget_engine = project.harness.second_engine();
+    let small_budget_engine = std::mem::replace(&mut project.harness.engine, large_budget_engine);
+    let report = project
+        .run_turn("hello", Target::Scope(purpose("pm")))
+        .await;
     assert_eq!((&report.session, report.turn), (&session.id, 1));
     // The session is not compacted for a brief that cannot be sent.
-    work.stage.engine = small;
-    *work.stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
+    project.harness.engine = small_budget_engine;
+    *project.harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
     for _ in 0..2 {
-        let request = work.request("and now?", same(&report));
-        let error = work.stage.chat(request, |_| {}).await.unwrap_err();
+        let request = project.request("and now?", session_target(&report));
+        let error = project.harness.chat(request, |_| {}).await.unwrap_err();
         assert!(matches!(error, EngineError::Brief(_)), "{error:?}");
     }
-    let session = work.stage.session_of(&report).await;
+    let session = project.harness.load_session(&report).await;
     assert_eq!(session.turns, 1);
-    let store = &work.stage.store;
+    let store = &project.harness.store;
     assert_eq!(store.checkpoints(&session.id).await.unwrap(), []);
     // The leg stays open, because only a leg that can receive the brief replaces it.
     let legs = store.legs(&session.id).await.unwrap();
@@ -352,34 +412,48 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
         "{legs:?}"
     );
     let log = store.decisions(&session.id, 10).await.unwrap();
-    let words = r#"nobody could be told the prompt: "and now?""#;
-    assert!(log.iter().any(|(_, noted)| noted.text == words), "{log:#?}");
+    let expected = r#"nobody could be told the prompt: "and now?""#;
+    assert!(
+        log.iter().any(|(_, decision)| decision.text == expected),
+        "{log:#?}"
+    );
 }
 
-fn git(directory: &Path, args: &[&str]) {
+fn run_git(directory: &Path, args: &[&str]) {
     let mut command = Command::new("git");
-    let who = ["-c", "user.name=Ann", "-c", "user.email=a@example.org"];
-    command.args(who).args(args).current_dir(directory);
+    let identity = ["-c", "user.name=Ann", "-c", "user.email=a@example.org"];
+    command.args(identity).args(args).current_dir(directory);
     assert!(command.output().unwrap().status.success(), "{args:?}");
 }
 
 #[tokio::test]
-async fn commits_are_told_and_a_new_one_is_news() {
-    let mut work = Work::new();
-    git(work.path(), &["init", "-q"]);
-    work.stage.engine = work.stage.beside_it().with_git(Some("git".into()));
-    let report = work.turn("one", Target::Scope(purpose("dev"))).await;
-    let session = work.stage.session_of(&report).await;
-    let kept = work.kept(&session).await;
-    assert_eq!((kept.context.commits, kept.context.notes), (vec![], vec![]));
-    git(
-        work.path(),
+async fn a_new_commit_rebuilds_the_project_context() {
+    let mut project = ProjectHarness::new();
+    run_git(project.path(), &["init", "-q"]);
+    project.harness.engine = project.harness.second_engine().with_git(Some("git".into()));
+    let report = project.run_turn("one", Target::Scope(purpose("dev"))).await;
+    let session = project.harness.load_session(&report).await;
+    let cached = project.cached_context(&session).await;
+    assert_eq!(
+        (cached.context.commits, cached.context.notes),
+        (vec![], vec![])
+    );
+    run_git(
+        project.path(),
         &["commit", "-q", "--allow-empty", "-m", "begin\n\nwith care"],
     );
-    let now = work.stage.engine.current_context(&session, false).await.unwrap();
-    assert_eq!(now.rebuild, ContextRebuild::SourcesChanged(vec!["HEAD".into()]));
-    let [commit] = now.cached.context.commits.as_slice() else {
-        panic!("{now:?}");
+    let gathered = project
+        .harness
+        .engine
+        .current_context(&session, false)
+        .await
+        .unwrap();
+    assert_eq!(
+        gathered.rebuild,
+        ContextRebuild::SourcesChanged(vec!["HEAD".into()])
+    );
+    let [commit] = gathered.cached.context.commits.as_slice() else {
+        panic!("{gathered:?}");
     };
     assert_eq!(
         (commit.message.as_str(), commit.author.as_str()),
@@ -387,11 +461,16 @@ async fn commits_are_told_and_a_new_one_is_news() {
     );
     assert_eq!(commit.hash.len(), 7);
     // Without git, a note states this.
-    work.stage.engine = work.stage.beside_it();
-    let now = work.stage.engine.current_context(&session, false).await.unwrap();
-    assert_eq!(now.cached.context.commits, []);
+    project.harness.engine = project.harness.second_engine();
+    let gathered = project
+        .harness
+        .engine
+        .current_context(&session, false)
+        .await
+        .unwrap();
+    assert_eq!(gathered.cached.context.commits, []);
     assert_eq!(
-        now.cached.context.notes,
+        gathered.cached.context.notes,
         ["git is not on this machine, so that no commits are told"]
     );
 }

@@ -2,15 +2,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::id::{FeatureId, ProviderId, SessionId};
-use segue_core::policy::{WaitPreference, Policy, Cooldown};
+use segue_core::policy::{Cooldown, Policy, WaitPreference};
 use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 use segue_core::session::{
-    DecisionKind, FailureClass, OpenMode, Project, SessionRef, ResolutionStepKind, Tag, Title, TitleSource,
+    DecisionKind, FailureClass, OpenMode, Project, ResolutionStepKind, SessionRef, Tag, Title,
+    TitleSource,
 };
 use segue_engine::{ChatRequest, EngineError, RefContext, Target, TurnEvent, TurnReport};
-use segue_store::{SessionFilter, PageRequest, TagChange, Store, StoreError};
+use segue_store::{PageRequest, SessionFilter, Store, StoreError, TagChange};
 
-use crate::scripted::{Stage, done, same, say};
+use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 
 fn feature(name: &str) -> Purpose {
     Purpose::for_scope(Scope::Feature(FeatureId::parse(name).unwrap()))
@@ -24,63 +25,72 @@ fn task(feature: Option<&str>, state: &str) -> Purpose {
     })
 }
 
-fn as_qa(purpose: Purpose) -> Purpose {
+fn with_qa_role(purpose: Purpose) -> Purpose {
     Purpose {
         role: Some(RoleName::parse("qa").unwrap()),
         ..purpose
     }
 }
 
-async fn turn(
-    stage: &Stage,
+async fn run_turn_for(
+    harness: &EngineHarness,
     target: fn(Purpose) -> Target,
     purpose: &Purpose,
     prompt: &str,
 ) -> TurnReport {
-    stage.script([say("heard"), done()]);
-    let request = stage.request(prompt, target(purpose.clone()));
-    stage.chat(request, |_| {}).await.unwrap()
+    harness.script([send_text("heard"), end_turn()]);
+    let request = harness.request(prompt, target(purpose.clone()));
+    harness.chat(request, |_| {}).await.unwrap()
 }
 
-async fn scoped(stage: &Stage, purpose: &Purpose) -> SessionId {
-    turn(stage, Target::Scope, purpose, "go").await.session
+async fn run_scoped_turn(harness: &EngineHarness, purpose: &Purpose) -> SessionId {
+    run_turn_for(harness, Target::Scope, purpose, "go")
+        .await
+        .session
 }
 
 #[tokio::test]
-async fn each_purpose_has_a_session_of_its_own_that_goes_on() {
-    let stage = Stage::new();
-    let nothing = stage.turn("x", Target::New).await.session;
+async fn each_purpose_resumes_its_own_session() {
+    let harness = EngineHarness::new();
+    let without_purpose = harness.run_turn("x", Target::New).await.session;
     let purposes = [
         Purpose::for_scope(Scope::Project),
-        as_qa(Purpose::for_scope(Scope::Project)),
+        with_qa_role(Purpose::for_scope(Scope::Project)),
         feature("auth"),
         feature("auth-2"),
-        as_qa(feature("auth")),
+        with_qa_role(feature("auth")),
         task(None, "dev"),
         task(Some("auth"), "dev"),
         task(Some("auth"), "qa"),
     ];
-    let mut made: Vec<SessionId> = vec![nothing];
+    let mut sessions: Vec<SessionId> = vec![without_purpose];
     for purpose in &purposes {
-        let session = scoped(&stage, purpose).await;
-        assert!(!made.contains(&session), "{purpose} has another's session");
-        made.push(session);
+        let session = run_scoped_turn(&harness, purpose).await;
+        assert!(
+            !sessions.contains(&session),
+            "{purpose} has another's session"
+        );
+        sessions.push(session);
     }
-    for (purpose, session) in purposes.iter().zip(&made[1..]) {
-        assert_eq!(scoped(&stage, purpose).await, *session, "{purpose}");
+    for (purpose, session) in purposes.iter().zip(&sessions[1..]) {
+        assert_eq!(
+            run_scoped_turn(&harness, purpose).await,
+            *session,
+            "{purpose}"
+        );
     }
 }
 
 #[tokio::test]
-async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
-    let stage = Stage::new();
+async fn only_the_first_prompt_of_a_native_session_has_a_header() {
+    let harness = EngineHarness::new();
     let auth = feature("auth");
-    let report = turn(&stage, Target::Scope, &auth, "one").await;
-    turn(&stage, Target::Scope, &auth, "two").await;
+    let report = run_turn_for(&harness, Target::Scope, &auth, "one").await;
+    run_turn_for(&harness, Target::Scope, &auth, "two").await;
     // The native session is lost, so another one receives a brief with the same header.
-    *stage.agent.goes_on.lock().unwrap() = OpenMode::Fresh;
-    turn(&stage, Target::Scope, &auth, "three").await;
-    let prompts = stage.agent.heard.lock().unwrap().prompts.clone();
+    *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
+    run_turn_for(&harness, Target::Scope, &auth, "three").await;
+    let prompts = harness.agent.received.lock().unwrap().prompts.clone();
     assert_eq!(prompts[..2], ["[Feature: auth]\n\none", "two"]);
     assert!(
         prompts[2].starts_with("[Feature: auth]\n\n[The conversation so far"),
@@ -89,60 +99,71 @@ async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
     );
     assert_eq!(prompts[2].matches("[Feature: auth]").count(), 1);
     // The record and the title contain only what the user wrote.
-    let mut said = Vec::new();
-    for turn in stage.store.turns(&report.session).await.unwrap() {
-        said.push(stage.store.messages(turn.id).await.unwrap()[0].plain_text());
+    let mut recorded_prompts = Vec::new();
+    for turn in harness.store.turns(&report.session).await.unwrap() {
+        recorded_prompts.push(harness.store.messages(turn.id).await.unwrap()[0].plain_text());
     }
-    assert_eq!(said, ["one", "two", "three"]);
-    let session = stage.store.session(&report.session).await.unwrap().unwrap();
+    assert_eq!(recorded_prompts, ["one", "two", "three"]);
+    let session = harness
+        .store
+        .session(&report.session)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(session.title.as_str(), "one");
 }
 
 #[tokio::test]
-async fn the_session_worked_in_last_goes_on() {
-    let stage = Stage::new();
+async fn the_most_recently_used_session_is_resumed() {
+    let harness = EngineHarness::new();
     let auth = feature("auth");
-    let first = turn(&stage, Target::Scope, &auth, "one").await;
-    let second = turn(&stage, Target::NewWithPurpose, &auth, "two").await;
+    let first = run_turn_for(&harness, Target::Scope, &auth, "one").await;
+    let second = run_turn_for(&harness, Target::NewWithPurpose, &auth, "two").await;
     assert_ne!(first.session, second.session);
-    assert_eq!(scoped(&stage, &auth).await, second.session);
-    stage.turn("three", same(&first)).await;
-    assert_eq!(scoped(&stage, &auth).await, first.session);
+    assert_eq!(run_scoped_turn(&harness, &auth).await, second.session);
+    harness.run_turn("three", session_target(&first)).await;
+    assert_eq!(run_scoped_turn(&harness, &auth).await, first.session);
     // A new title or tag is not activity.
     let title = Title::new("the other one", TitleSource::User).unwrap();
-    let engine = &stage.engine;
-    engine.rename_session(&second.session, &title).await.unwrap();
-    let retag = TagChange {
+    let engine = &harness.engine;
+    engine
+        .rename_session(&second.session, &title)
+        .await
+        .unwrap();
+    let tag_change = TagChange {
         add: vec![Tag::parse("old").unwrap()],
         ..TagChange::default()
     };
-    engine.change_tags(&second.session, retag).await.unwrap();
-    assert_eq!(scoped(&stage, &auth).await, first.session);
+    engine
+        .change_tags(&second.session, tag_change)
+        .await
+        .unwrap();
+    assert_eq!(run_scoped_turn(&harness, &auth).await, first.session);
 }
 
 #[tokio::test]
-async fn each_step_is_told_to_those_who_ask() {
-    let stage = Stage::new();
-    let mut told = Vec::new();
+async fn resolution_steps_are_reported_on_request() {
+    let harness = EngineHarness::new();
+    let mut all_steps = Vec::new();
     for _ in 0..2 {
-        stage.script([say("heard"), done()]);
+        harness.script([send_text("heard"), end_turn()]);
         let request = ChatRequest {
             explain: Some(Vec::new()),
-            ..stage.request("go", Target::Scope(as_qa(feature("auth"))))
+            ..harness.request("go", Target::Scope(with_qa_role(feature("auth"))))
         };
         let mut steps = None;
-        let report = stage.chat(request, |event| {
-            if let TurnEvent::Explained(told) = event {
-                steps = Some(told);
+        let report = harness.chat(request, |event| {
+            if let TurnEvent::Explained(explained) = event {
+                steps = Some(explained);
             }
         });
         assert_eq!(report.await.unwrap().steps, steps);
-        told.push(steps.unwrap());
+        all_steps.push(steps.unwrap());
     }
     let kinds = |steps: &[segue_core::session::ResolutionStep]| -> Vec<ResolutionStepKind> {
         steps.iter().map(|step| step.kind).collect()
     };
-    let [first, second] = told.try_into().unwrap();
+    let [first, second] = all_steps.try_into().unwrap();
     assert_eq!(
         kinds(&first),
         [
@@ -167,28 +188,34 @@ async fn each_step_is_told_to_those_who_ask() {
             ResolutionStepKind::Provider
         ]
     );
-    let untold = turn(&stage, Target::Scope, &feature("auth"), "go").await;
-    assert_eq!(untold.steps, None);
+    let unexplained = run_turn_for(&harness, Target::Scope, &feature("auth"), "go").await;
+    assert_eq!(unexplained.steps, None);
 }
 
 #[tokio::test]
-async fn a_session_whose_directory_is_gone_is_not_passed_over() {
-    let stage = Stage::new();
+async fn a_session_with_a_missing_directory_is_not_skipped() {
+    let harness = EngineHarness::new();
     let directory = tempfile::tempdir().unwrap();
-    let mut request = stage.request("go", Target::Scope(feature("auth")));
-    let elsewhere = directory.path().canonicalize().unwrap();
-    request.project.cwd = elsewhere.display().to_string();
-    stage.script([say("heard"), done()]);
-    stage.chat(request.clone(), |_| {}).await.unwrap();
+    let mut request = harness.request("go", Target::Scope(feature("auth")));
+    let project_dir = directory.path().canonicalize().unwrap();
+    request.project.cwd = project_dir.display().to_string();
+    harness.script([send_text("heard"), end_turn()]);
+    harness.chat(request.clone(), |_| {}).await.unwrap();
     drop(directory);
-    let refused = stage.chat(request.clone(), |_| {}).await;
-    assert!(matches!(refused, Err(EngineError::SessionDirectoryMissing(..))));
+    let result = harness.chat(request.clone(), |_| {}).await;
+    assert!(matches!(
+        result,
+        Err(EngineError::SessionDirectoryMissing(..))
+    ));
     // A new session replaces it.
     request.project.cwd = "/".into();
     request.target = Target::NewWithPurpose(feature("auth"));
-    stage.script([say("heard"), done()]);
-    let new = stage.chat(request.clone(), |_| {}).await.unwrap();
-    assert_eq!(scoped(&stage, &feature("auth")).await, new.session);
+    harness.script([send_text("heard"), end_turn()]);
+    let new_report = harness.chat(request.clone(), |_| {}).await.unwrap();
+    assert_eq!(
+        run_scoped_turn(&harness, &feature("auth")).await,
+        new_report.session
+    );
 }
 
 fn provider(name: &str) -> ProviderId {
@@ -196,24 +223,24 @@ fn provider(name: &str) -> ProviderId {
 }
 
 /// Puts the first agent into a cooldown of three hours.
-async fn put_to_rest(stage: &Stage) {
-    let rest = Cooldown {
+async fn set_cooldown(harness: &EngineHarness) {
+    let cooldown = Cooldown {
         provider: provider("scripted"),
         until: Timestamp::now() + SignedDuration::from_hours(3),
         class: FailureClass::Quota,
     };
-    stage.store.set_cooldown(rest).await.unwrap();
+    harness.store.set_cooldown(cooldown).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
+async fn a_handed_off_session_stays_with_its_agent_during_the_cooldown() {
     let policy = Policy {
         fallback: vec![provider("spare")],
         ..Policy::default()
     };
     for purpose in [Some(feature("auth")), None] {
-        let stage = Stage::with(&["spare"], policy.clone());
-        let ask = async |prompt: &str| {
+        let harness = EngineHarness::with_agents(&["spare"], policy.clone());
+        let send_prompt = async |prompt: &str| {
             let target = match &purpose {
                 Some(purpose) => Target::Scope(purpose.clone()),
                 None => Target::NewestInDirectory,
@@ -221,51 +248,56 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
             let request = ChatRequest {
                 provider: Some(provider("scripted")),
                 explain: Some(Vec::new()),
-                ..stage.request(prompt, target)
+                ..harness.request(prompt, target)
             };
-            stage.chat(request, |_| {}).await.unwrap()
+            harness.chat(request, |_| {}).await.unwrap()
         };
-        stage.script([say("heard"), done()]);
-        let first = ask("one").await;
+        harness.script([send_text("heard"), end_turn()]);
+        let first = send_prompt("one").await;
         assert_eq!(first.provider, provider("scripted"));
-        put_to_rest(&stage).await;
+        set_cooldown(&harness).await;
         for n in 2..=4 {
-            let spare = &stage.others[0];
-            spare.cues.lock().unwrap().extend([say("heard"), done()]);
-            let report = ask("more").await;
-            let went = (report.session.clone(), report.turn, report.provider.clone());
+            let spare = &harness.other_agents[0];
+            spare
+                .actions
+                .lock()
+                .unwrap()
+                .extend([send_text("heard"), end_turn()]);
+            let report = send_prompt("more").await;
+            let actual = (report.session.clone(), report.turn, report.provider.clone());
             let expected = (first.session.clone(), n, provider("spare"));
-            assert_eq!(went, expected, "{:?}", report.decisions);
-            let said: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+            assert_eq!(actual, expected, "{:?}", report.decisions);
+            let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
             assert!(
-                said.iter()
+                texts
+                    .iter()
                     .any(|text| text.starts_with("continuing session")),
-                "{said:?}"
+                "{texts:?}"
             );
             assert!(
-                !said.iter().any(|text| text.contains("starting")),
-                "{said:?}"
+                !texts.iter().any(|text| text.contains("starting")),
+                "{texts:?}"
             );
             if n > 2 {
                 assert!(
-                    said.iter().any(|text| text.starts_with("spare goes on")),
-                    "{said:?}"
+                    texts.iter().any(|text| text.starts_with("spare goes on")),
+                    "{texts:?}"
                 );
             }
-            let new = report
+            let new_steps = report
                 .steps
                 .unwrap()
                 .into_iter()
                 .filter(|step| step.kind == ResolutionStepKind::New);
-            assert_eq!(new.count(), 0);
+            assert_eq!(new_steps.count(), 0);
         }
     }
 }
 
 #[tokio::test]
-async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
-    let stage = Stage::with(&["spare"], Policy::default());
-    let standpoint = RefContext {
+async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
+    let harness = EngineHarness::with_agents(&["spare"], Policy::default());
+    let ref_context = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -273,90 +305,108 @@ async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
         last_list: Vec::new(),
     };
     let reference = SessionRef::parse("feature:auth").unwrap();
-    let find = async || {
-        let found = stage.engine.find_session(&reference, &standpoint).await;
-        found.map(|session| session.id)
+    let find_session = async || {
+        let result = harness.engine.find_session(&reference, &ref_context).await;
+        result.map(|session| session.id)
     };
     let auth = feature("auth");
-    let made = stage
+    let created = harness
         .engine
-        .session_for_purpose(&auth, None, &standpoint.project)
+        .session_for_purpose(&auth, None, &ref_context.project)
         .await;
-    assert_eq!(find().await.unwrap(), made.unwrap().session.id);
-    let task = scoped(&stage, &task(Some("auth"), "dev")).await;
-    assert_eq!(find().await.unwrap(), task, "nothing was said in the other");
-    let own = scoped(&stage, &auth).await;
-    scoped(&stage, &as_qa(auth.clone())).await;
-    assert_eq!(find().await.unwrap(), own);
+    assert_eq!(find_session().await.unwrap(), created.unwrap().session.id);
+    let task_session = run_scoped_turn(&harness, &task(Some("auth"), "dev")).await;
+    assert_eq!(
+        find_session().await.unwrap(),
+        task_session,
+        "nothing was said in the other"
+    );
+    let own_session = run_scoped_turn(&harness, &auth).await;
+    run_scoped_turn(&harness, &with_qa_role(auth.clone())).await;
+    assert_eq!(find_session().await.unwrap(), own_session);
 
     // A second agent has a session for the feature too. It is not a match until it has turns, and then the name is
     // ambiguous.
     let spare = provider("spare");
-    let theirs = stage
+    let spare_session = harness
         .engine
-        .session_for_purpose(&auth, Some(&spare), &standpoint.project)
+        .session_for_purpose(&auth, Some(&spare), &ref_context.project)
         .await
         .unwrap();
-    assert_eq!(find().await.unwrap(), own);
-    let told = &theirs.decisions[0].text;
-    let command = format!("which scripted has for it: segue session handoff {own} -p spare");
-    assert!(told.ends_with(&command), "{told}");
-    let cues = [say("heard"), done()];
-    stage.others[0].cues.lock().unwrap().extend(cues);
-    let request = stage.request("go", Target::Session(theirs.session.id.clone()));
-    stage.chat(request, |_| {}).await.unwrap();
-    match find().await {
+    assert_eq!(find_session().await.unwrap(), own_session);
+    let decision_text = &spare_session.decisions[0].text;
+    let command =
+        format!("which scripted has for it: segue session handoff {own_session} -p spare");
+    assert!(decision_text.ends_with(&command), "{decision_text}");
+    let actions = [send_text("heard"), end_turn()];
+    harness.other_agents[0]
+        .actions
+        .lock()
+        .unwrap()
+        .extend(actions);
+    let request = harness.request("go", Target::Session(spare_session.session.id.clone()));
+    harness.chat(request, |_| {}).await.unwrap();
+    match find_session().await {
         Err(EngineError::Ambiguous { candidates, .. }) => {
-            let agents: Vec<_> = candidates.into_iter().filter_map(|one| one.agent).collect();
+            let agents: Vec<_> = candidates
+                .into_iter()
+                .filter_map(|candidate| candidate.agent)
+                .collect();
             assert_eq!(agents, [spare, provider("scripted")]);
         }
-        other => panic!("{other:?}"),
+        outcome => panic!("{outcome:?}"),
     }
 }
 
 #[tokio::test]
-async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
-    let stage = Stage::new();
-    let session = scoped(&stage, &feature("auth")).await;
-    put_to_rest(&stage).await;
+async fn resolution_steps_are_reported_for_a_refused_prompt() {
+    let harness = EngineHarness::new();
+    let session = run_scoped_turn(&harness, &feature("auth")).await;
+    set_cooldown(&harness).await;
     let request = ChatRequest {
         explain: Some(Vec::new()),
         wait_preference: WaitPreference::FailFast,
-        ..stage.request("go", Target::Scope(feature("auth")))
+        ..harness.request("go", Target::Scope(feature("auth")))
     };
     let mut steps = Vec::new();
-    let refused = stage.chat(request, |event| {
-        if let TurnEvent::Explained(told) = event {
-            steps = told;
+    let chat = harness.chat(request, |event| {
+        if let TurnEvent::Explained(explained) = event {
+            steps = explained;
         }
     });
-    let refused = refused.await.unwrap_err();
-    assert!(matches!(refused, EngineError::ProviderUnavailable { .. }), "{refused:?}");
+    let error = chat.await.unwrap_err();
+    assert!(
+        matches!(error, EngineError::ProviderUnavailable { .. }),
+        "{error:?}"
+    );
     assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
 }
 
 #[tokio::test]
-async fn two_first_prompts_at_once_make_one_session() {
-    let stage = Stage::new();
-    let other = stage.beside_it();
+async fn two_concurrent_first_prompts_create_one_session() {
+    let harness = EngineHarness::new();
+    let second_engine = harness.second_engine();
     let auth = feature("auth");
     for _ in 0..2 {
-        stage.script([say("heard"), done()]);
+        harness.script([send_text("heard"), end_turn()]);
     }
-    let ask = |prompt: &str| stage.request(prompt, Target::Scope(auth.clone()));
-    let unheard = || tokio::sync::mpsc::channel(1).0;
-    let (one, two) = tokio::join!(
-        stage.engine.chat(ask("one"), unheard()),
-        other.chat(ask("two"), unheard()),
+    let request = |prompt: &str| harness.request(prompt, Target::Scope(auth.clone()));
+    let closed_channel = || tokio::sync::mpsc::channel(1).0;
+    let (first_result, second_result) = tokio::join!(
+        harness.engine.chat(request("one"), closed_channel()),
+        second_engine.chat(request("two"), closed_channel()),
     );
     let mut sessions = Vec::new();
-    for outcome in [one, two] {
+    for outcome in [first_result, second_result] {
         sessions.push(match outcome {
             Ok(report) => {
-                let told = report.decisions.iter().filter(|told| {
-                    matches!(told.kind, DecisionKind::Session | DecisionKind::Continued)
+                let session_decisions = report.decisions.iter().filter(|decision| {
+                    matches!(
+                        decision.kind,
+                        DecisionKind::Session | DecisionKind::Continued
+                    )
                 });
-                assert_eq!(told.count(), 1, "{:?}", report.decisions);
+                assert_eq!(session_decisions.count(), 1, "{:?}", report.decisions);
                 report.session
             }
             Err(EngineError::Store(StoreError::Leased { session, .. })) => session,
@@ -364,17 +414,20 @@ async fn two_first_prompts_at_once_make_one_session() {
         });
     }
     assert_eq!(sessions[0], sessions[1]);
-    let found = stage.store.list_sessions(&SessionFilter::default(), PageRequest::first(9)).await;
-    assert_eq!(found.unwrap().sessions.len(), 1);
+    let page = harness
+        .store
+        .list_sessions(&SessionFilter::default(), PageRequest::first(9))
+        .await;
+    assert_eq!(page.unwrap().sessions.len(), 1);
 
     // Two concurrent lookups without a prompt create one session as well.
     let pay = feature("pay");
-    let project = stage.request("", Target::New).project;
-    let (one, two) = tokio::join!(
-        stage.engine.session_for_purpose(&pay, None, &project),
-        other.session_for_purpose(&pay, None, &project),
+    let project = harness.request("", Target::New).project;
+    let (first_result, second_result) = tokio::join!(
+        harness.engine.session_for_purpose(&pay, None, &project),
+        second_engine.session_for_purpose(&pay, None, &project),
     );
-    let (one, two) = (one.unwrap(), two.unwrap());
-    assert_eq!(one.session.id, two.session.id);
-    assert_ne!(one.is_new, two.is_new);
+    let (first_session, second_session) = (first_result.unwrap(), second_result.unwrap());
+    assert_eq!(first_session.session.id, second_session.session.id);
+    assert_ne!(first_session.is_new, second_session.is_new);
 }

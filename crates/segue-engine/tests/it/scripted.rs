@@ -9,47 +9,50 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_agents::{
-    Agent, AgentError, AgentConnection, AgentDefaults, ListedNativeSession, OpenRequest, OpenedConnection, Probe, AgentRefusal, ConnectionEvent,
+    Agent, AgentConnection, AgentDefaults, AgentError, AgentRefusal, ConnectionEvent,
+    ListedNativeSession, OpenRequest, OpenedConnection, Probe,
 };
 use segue_catalog::Catalog;
 use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::policy::{WaitPreference, Policy};
+use segue_core::policy::{Policy, WaitPreference};
 use segue_core::session::{
     AgentEvent, FailureClass, OpenMode, Project, Session, StopReason, TurnEnd, Usage,
 };
-use segue_engine::{ChatRequest, Engine, EngineError, StopLevel, Target, TurnEvent, TurnReport, Environment};
+use segue_engine::{
+    ChatRequest, Engine, EngineError, Environment, StopLevel, Target, TurnEvent, TurnReport,
+};
 use segue_sqlite::SqliteStore;
 use segue_store::{Lease, LeaseRequest, Store};
 use tokio::sync::{mpsc, watch};
 
 /// A scripted action of the agent.
-pub(crate) enum Cue {
+pub(crate) enum ScriptedAction {
     Event(AgentEvent),
-    Ask(PermissionRequest),
+    PermissionRequested(PermissionRequest),
     /// An action that is not visible to the engine.
-    Aside(Box<dyn FnOnce() -> Pending + Send>),
+    SideEffect(Box<dyn FnOnce() -> SideEffectFuture + Send>),
     Hang,
     /// The agent reports the id of the native session.
-    Named(&'static str),
-    Done(StopReason, Usage),
+    NativeIdReported(&'static str),
+    TurnEnded(StopReason, Usage),
     /// The turn ends with an error.
-    Fails(AgentError),
+    TurnFailed(AgentError),
 }
 
-/// Future of a [`Cue::Aside`].
-pub(crate) type Pending = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Future of a [`ScriptedAction::SideEffect`].
+pub(crate) type SideEffectFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Record of what the agent received.
 #[derive(Default)]
-pub(crate) struct Heard {
-    pub(crate) asked_for: Vec<Option<NativeId>>,
+pub(crate) struct ReceivedCalls {
+    pub(crate) requested_ids: Vec<Option<NativeId>>,
     pub(crate) prompts: Vec<String>,
     /// State of the tokenizer when each prompt arrived: `true` if it was loaded.
-    pub(crate) countable: Vec<bool>,
-    pub(crate) answers: Vec<PermissionAnswer>,
-    pub(crate) cancelled: usize,
-    pub(crate) closed: usize,
+    pub(crate) tokenizer_loaded: Vec<bool>,
+    pub(crate) permission_answers: Vec<PermissionAnswer>,
+    pub(crate) cancel_count: usize,
+    pub(crate) close_count: usize,
     /// Strictness of each opening: whether it was to fail instead of starting a new native session.
     pub(crate) strict: Vec<bool>,
     /// Permission policy of each opening.
@@ -57,103 +60,108 @@ pub(crate) struct Heard {
 }
 
 /// An agent that follows a script.
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedAgent {
     provider: ProviderId,
-    pub(crate) cues: Arc<Mutex<VecDeque<Cue>>>,
-    pub(crate) heard: Arc<Mutex<Heard>>,
+    pub(crate) actions: Arc<Mutex<VecDeque<ScriptedAction>>>,
+    pub(crate) received: Arc<Mutex<ReceivedCalls>>,
     /// Mode in which a native session is resumed. `Fresh` if it cannot be resumed.
-    pub(crate) goes_on: Mutex<OpenMode>,
+    pub(crate) resume_mode: Mutex<OpenMode>,
     /// Availability of a native session that cannot be resumed now: `true` if it could be resumed later.
-    pub(crate) not_now: AtomicBool,
+    pub(crate) is_unavailable: AtomicBool,
     /// Actions that protect native sessions, reported on opening and on closing.
-    pub(crate) protects: Mutex<Vec<String>>,
+    pub(crate) guard_actions: Mutex<Vec<String>>,
     /// Configuration of the agent.
     pub(crate) defaults: Mutex<AgentDefaults>,
     /// Native sessions that the agent lists. `None` if it cannot list them.
-    pub(crate) listed: Mutex<Option<Vec<ListedNativeSession>>>,
+    pub(crate) listed_sessions: Mutex<Option<Vec<ListedNativeSession>>>,
     /// `true` if the agent's program is installed.
-    pub(crate) there: AtomicBool,
+    pub(crate) is_installed: AtomicBool,
     /// `true` if a native session has no id until the agent reports one.
-    pub(crate) nameless: AtomicBool,
+    pub(crate) reports_id_late: AtomicBool,
     /// Process that runs as long as a native session is open. `None` if there is none.
     pub(crate) process: Mutex<Option<ProcessIdentity>>,
     /// Action that runs when a native session is opened.
-    pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
+    pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> SideEffectFuture + Send>>>,
 }
 
-impl Scripted {
+impl ScriptedAgent {
     fn new(name: &str) -> Self {
         Self {
             provider: ProviderId::parse(name).unwrap(),
-            cues: Arc::default(),
-            heard: Arc::default(),
-            goes_on: Mutex::new(OpenMode::Resumed),
-            not_now: AtomicBool::new(false),
-            protects: Mutex::default(),
+            actions: Arc::default(),
+            received: Arc::default(),
+            resume_mode: Mutex::new(OpenMode::Resumed),
+            is_unavailable: AtomicBool::new(false),
+            guard_actions: Mutex::default(),
             defaults: Mutex::default(),
-            listed: Mutex::default(),
-            there: AtomicBool::new(true),
-            nameless: AtomicBool::new(false),
+            listed_sessions: Mutex::default(),
+            is_installed: AtomicBool::new(true),
+            reports_id_late: AtomicBool::new(false),
             process: Mutex::default(),
             on_open: Mutex::default(),
         }
     }
 }
 
-struct Play {
+struct ScriptedConnection {
     native_id: Option<NativeId>,
     /// Cues of the agent. They are shared, so that a test can add cues after the opening.
-    cues: Arc<Mutex<VecDeque<Cue>>>,
-    heard: Arc<Mutex<Heard>>,
-    cancelled: bool,
-    protects: Vec<String>,
+    actions: Arc<Mutex<VecDeque<ScriptedAction>>>,
+    received: Arc<Mutex<ReceivedCalls>>,
+    is_cancelled: bool,
+    guard_actions: Vec<String>,
     process: Option<ProcessIdentity>,
 }
 
 #[async_trait]
-impl Agent for Scripted {
+impl Agent for ScriptedAgent {
     fn provider(&self) -> &ProviderId {
         &self.provider
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
-        let look = self.on_open.lock().unwrap().take();
-        if let Some(look) = look {
-            look().await;
+        let on_open = self.on_open.lock().unwrap().take();
+        if let Some(on_open) = on_open {
+            on_open().await;
         }
-        let goes_on = *self.goes_on.lock().unwrap();
-        let mut heard = self.heard.lock().unwrap();
-        heard.asked_for.push(request.native_id.clone());
-        heard.strict.push(request.strict);
-        heard.permissions.push(request.permissions);
+        let resume_mode = *self.resume_mode.lock().unwrap();
+        let mut received = self.received.lock().unwrap();
+        received.requested_ids.push(request.native_id.clone());
+        received.strict.push(request.strict);
+        received.permissions.push(request.permissions);
         let name = match self.provider.as_str() {
             "scripted" => "native",
-            other => other,
+            provider => provider,
         };
-        let fresh = NativeId::parse(&format!("{name}-{}", heard.asked_for.len())).unwrap();
-        let (native_id, opened, why_not) = match (&request.native_id, goes_on) {
+        let fresh_id =
+            NativeId::parse(&format!("{name}-{}", received.requested_ids.len())).unwrap();
+        let (native_id, mode, fallback_reason) = match (&request.native_id, resume_mode) {
             (Some(_), OpenMode::Fresh) if request.strict => {
                 let refusal = AgentRefusal::new(FailureClass::SessionUnknown, "it is gone");
                 return Err(AgentError::from_refusal("the resume", refusal));
             }
-            (Some(_), OpenMode::Fresh) => (fresh, OpenMode::Fresh, Some("it is gone".to_owned())),
-            (Some(id), opened) => (id.clone(), opened, None),
-            (None, _) => (fresh, OpenMode::Fresh, None),
+            (Some(_), OpenMode::Fresh) => {
+                (fresh_id, OpenMode::Fresh, Some("it is gone".to_owned()))
+            }
+            (Some(id), mode) => (id.clone(), mode, None),
+            (None, _) => (fresh_id, OpenMode::Fresh, None),
         };
-        let nameless = self.nameless.load(Ordering::Relaxed) && opened == OpenMode::Fresh;
-        let conversation = Play {
-            native_id: (!nameless).then_some(native_id),
-            cues: Arc::clone(&self.cues),
-            heard: Arc::clone(&self.heard),
-            cancelled: false,
-            protects: self.protects.lock().unwrap().clone(),
+        let reports_id_late =
+            self.reports_id_late.load(Ordering::Relaxed) && mode == OpenMode::Fresh;
+        let connection = ScriptedConnection {
+            native_id: (!reports_id_late).then_some(native_id),
+            actions: Arc::clone(&self.actions),
+            received: Arc::clone(&self.received),
+            is_cancelled: false,
+            guard_actions: self.guard_actions.lock().unwrap().clone(),
             process: self.process.lock().unwrap().clone(),
         };
         Ok(OpenedConnection {
-            guard_actions: conversation.protects.clone(),
-            session_unavailable: why_not.is_some() && self.not_now.load(Ordering::Relaxed),
-            fallback_reason: why_not,
-            ..OpenedConnection::new(conversation, opened)
+            guard_actions: connection.guard_actions.clone(),
+            session_unavailable: fallback_reason.is_some()
+                && self.is_unavailable.load(Ordering::Relaxed),
+            fallback_reason: fallback_reason,
+            ..OpenedConnection::new(connection, mode)
         })
     }
 
@@ -162,7 +170,7 @@ impl Agent for Scripted {
         _cwd: &Path,
         _timeout: Duration,
     ) -> Result<Option<Vec<ListedNativeSession>>, AgentError> {
-        Ok(self.listed.lock().unwrap().clone())
+        Ok(self.listed_sessions.lock().unwrap().clone())
     }
 
     fn defaults(&self) -> AgentDefaults {
@@ -170,7 +178,7 @@ impl Agent for Scripted {
     }
 
     fn is_installed(&self) -> bool {
-        self.there.load(Ordering::Relaxed)
+        self.is_installed.load(Ordering::Relaxed)
     }
 
     async fn probe(&self, _timeout: Duration) -> Result<Probe, AgentError> {
@@ -179,7 +187,7 @@ impl Agent for Scripted {
 }
 
 #[async_trait]
-impl AgentConnection for Play {
+impl AgentConnection for ScriptedConnection {
     fn native_id(&self) -> Option<&NativeId> {
         self.native_id.as_ref()
     }
@@ -189,55 +197,59 @@ impl AgentConnection for Play {
     }
 
     async fn send_prompt(&mut self, prompt: &str) -> Result<(), AgentError> {
-        self.cancelled = false;
-        let mut heard = self.heard.lock().unwrap();
-        heard.prompts.push(prompt.to_owned());
-        let countable = segue_tokens::count_if_ready("").is_some();
-        heard.countable.push(countable);
+        self.is_cancelled = false;
+        let mut received = self.received.lock().unwrap();
+        received.prompts.push(prompt.to_owned());
+        let is_tokenizer_loaded = segue_tokens::count_if_ready("").is_some();
+        received.tokenizer_loaded.push(is_tokenizer_loaded);
         Ok(())
     }
 
     async fn next_event(&mut self) -> ConnectionEvent {
         loop {
-            if self.cancelled {
+            if self.is_cancelled {
                 return ConnectionEvent::TurnEnded(Ok(TurnEnd {
                     reason: StopReason::Cancelled,
                     usage: Usage::default(),
                 }));
             }
-            let cue = {
-                let mut cues = self.cues.lock().unwrap();
-                match cues.front() {
-                    Some(Cue::Hang) => None,
-                    Some(_) => cues.pop_front(),
+            let next_action = {
+                let mut actions = self.actions.lock().unwrap();
+                match actions.front() {
+                    Some(ScriptedAction::Hang) => None,
+                    Some(_) => actions.pop_front(),
                     None => panic!("the script has ended"),
                 }
             };
-            match cue {
-                None | Some(Cue::Hang) => std::future::pending::<()>().await,
-                Some(Cue::Event(event)) => return ConnectionEvent::Event(event),
-                Some(Cue::Named(name)) => {
-                    let name = NativeId::parse(name).unwrap();
-                    self.native_id = Some(name.clone());
-                    return ConnectionEvent::NativeIdReported(name);
+            match next_action {
+                None | Some(ScriptedAction::Hang) => std::future::pending::<()>().await,
+                Some(ScriptedAction::Event(event)) => return ConnectionEvent::Event(event),
+                Some(ScriptedAction::NativeIdReported(id)) => {
+                    let native_id = NativeId::parse(id).unwrap();
+                    self.native_id = Some(native_id.clone());
+                    return ConnectionEvent::NativeIdReported(native_id);
                 }
-                Some(Cue::Ask(request)) => {
-                    let heard = Arc::clone(&self.heard);
-                    let reply = Box::new(move |answer| heard.lock().unwrap().answers.push(answer));
+                Some(ScriptedAction::PermissionRequested(request)) => {
+                    let received = Arc::clone(&self.received);
+                    let reply = Box::new(move |answer| {
+                        received.lock().unwrap().permission_answers.push(answer)
+                    });
                     return ConnectionEvent::PermissionRequested(request, reply);
                 }
-                Some(Cue::Aside(action)) => action().await,
-                Some(Cue::Done(reason, usage)) => {
+                Some(ScriptedAction::SideEffect(action)) => action().await,
+                Some(ScriptedAction::TurnEnded(reason, usage)) => {
                     return ConnectionEvent::TurnEnded(Ok(TurnEnd { reason, usage }));
                 }
-                Some(Cue::Fails(error)) => return ConnectionEvent::TurnEnded(Err(error)),
+                Some(ScriptedAction::TurnFailed(error)) => {
+                    return ConnectionEvent::TurnEnded(Err(error));
+                }
             }
         }
     }
 
     fn cancel(&mut self) {
-        self.heard.lock().unwrap().cancelled += 1;
-        self.cancelled = true;
+        self.received.lock().unwrap().cancel_count += 1;
+        self.is_cancelled = true;
     }
 
     fn is_alive(&mut self) -> bool {
@@ -245,17 +257,17 @@ impl AgentConnection for Play {
     }
 
     async fn close(self: Box<Self>) -> Vec<String> {
-        self.heard.lock().unwrap().closed += 1;
-        self.protects
+        self.received.lock().unwrap().close_count += 1;
+        self.guard_actions
     }
 }
 
 /// A store, an engine and an agent.
-pub(crate) struct Stage {
+pub(crate) struct EngineHarness {
     pub(crate) store: Arc<SqliteStore>,
-    pub(crate) agent: Arc<Scripted>,
+    pub(crate) agent: Arc<ScriptedAgent>,
     /// Further agents.
-    pub(crate) others: Vec<Arc<Scripted>>,
+    pub(crate) other_agents: Vec<Arc<ScriptedAgent>>,
     pub(crate) engine: Engine,
     pub(crate) stop: watch::Sender<StopLevel>,
     _directory: tempfile::TempDir,
@@ -263,11 +275,11 @@ pub(crate) struct Stage {
 
 fn random() -> u32 {
     use std::sync::atomic::AtomicU32;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    static NEXT_RANDOM: AtomicU32 = AtomicU32::new(0);
+    NEXT_RANDOM.fetch_add(1, Ordering::Relaxed)
 }
 
-fn world() -> Environment {
+fn test_environment() -> Environment {
     Environment {
         now: Timestamp::now,
         random,
@@ -275,44 +287,53 @@ fn world() -> Environment {
     }
 }
 
-impl Stage {
+impl EngineHarness {
     pub(crate) fn new() -> Self {
-        Self::beside(Catalog::default())
+        Self::with_catalog(Catalog::default())
     }
 
     /// Creates a stage with the native sessions of a catalog.
-    pub(crate) fn beside(catalog: Catalog) -> Self {
-        Self::cast(&[], Policy::default(), catalog)
+    pub(crate) fn with_catalog(catalog: Catalog) -> Self {
+        Self::with_agents_and_catalog(&[], Policy::default(), catalog)
     }
 
     /// Creates a stage with several agents and a policy.
-    pub(crate) fn with(names: &[&str], policy: Policy) -> Self {
-        Self::cast(names, policy, Catalog::default())
+    pub(crate) fn with_agents(names: &[&str], policy: Policy) -> Self {
+        Self::with_agents_and_catalog(names, policy, Catalog::default())
     }
 
     /// Creates a stage with several agents, a policy, and the native sessions of a catalog.
-    pub(crate) fn cast(names: &[&str], policy: Policy, catalog: Catalog) -> Self {
+    pub(crate) fn with_agents_and_catalog(
+        names: &[&str],
+        policy: Policy,
+        catalog: Catalog,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
-        let agent = Arc::new(Scripted::new("scripted"));
-        let others: Vec<Arc<Scripted>> = names
+        let agent = Arc::new(ScriptedAgent::new("scripted"));
+        let other_agents: Vec<Arc<ScriptedAgent>> = names
             .iter()
-            .map(|name| Arc::new(Scripted::new(name)))
+            .map(|name| Arc::new(ScriptedAgent::new(name)))
             .collect();
         let mut agents: Vec<Arc<dyn Agent>> = vec![agent.clone()];
-        agents.extend(others.iter().map(|agent| agent.clone() as Arc<dyn Agent>));
+        agents.extend(
+            other_agents
+                .iter()
+                .map(|agent| agent.clone() as Arc<dyn Agent>),
+        );
         Self {
-            engine: Engine::new(store.clone(), agents, catalog, world()).with_policy(policy),
+            engine: Engine::new(store.clone(), agents, catalog, test_environment())
+                .with_policy(policy),
             store,
             agent,
-            others,
+            other_agents,
             stop: watch::channel(StopLevel::None).0,
             _directory: directory,
         }
     }
 
     /// Replaces the policy.
-    pub(crate) fn going_by(self, policy: Policy) -> Self {
+    pub(crate) fn with_policy(self, policy: Policy) -> Self {
         Self {
             engine: self.engine.with_policy(policy),
             ..self
@@ -320,7 +341,7 @@ impl Stage {
     }
 
     /// Sets the maximum number of tokens of a brief.
-    pub(crate) fn within(self, budget: u64) -> Self {
+    pub(crate) fn with_budget(self, budget: u64) -> Self {
         Self {
             engine: self.engine.with_budget(budget),
             ..self
@@ -328,21 +349,31 @@ impl Stage {
     }
 
     /// Creates a second engine with the same store and the same agent.
-    pub(crate) fn beside_it(&self) -> Engine {
+    pub(crate) fn second_engine(&self) -> Engine {
         let agent: Arc<dyn Agent> = self.agent.clone();
-        Engine::new(self.store.clone(), vec![agent], Catalog::default(), world())
+        Engine::new(
+            self.store.clone(),
+            vec![agent],
+            Catalog::default(),
+            test_environment(),
+        )
     }
 
     /// Creates a second engine with the same store and all agents.
-    pub(crate) fn beside_all(&self) -> Engine {
-        let all = std::iter::once(&self.agent).chain(&self.others);
+    pub(crate) fn second_engine_with_all_agents(&self) -> Engine {
+        let all = std::iter::once(&self.agent).chain(&self.other_agents);
         let agents = all.map(|agent| agent.clone() as Arc<dyn Agent>).collect();
-        Engine::new(self.store.clone(), agents, Catalog::default(), world())
+        Engine::new(
+            self.store.clone(),
+            agents,
+            Catalog::default(),
+            test_environment(),
+        )
     }
 
     /// Adds actions to the agent's script.
-    pub(crate) fn script(&self, cues: impl IntoIterator<Item = Cue>) {
-        self.agent.cues.lock().unwrap().extend(cues);
+    pub(crate) fn script(&self, actions: impl IntoIterator<Item = ScriptedAction>) {
+        self.agent.actions.lock().unwrap().extend(actions);
     }
 
     pub(crate) fn request(&self, prompt: &str, target: Target) -> ChatRequest {
@@ -368,29 +399,29 @@ impl Stage {
         }
     }
 
-    /// Runs a turn, and calls `listen` with each event.
+    /// Runs a turn, and calls `on_event` with each event.
     pub(crate) async fn chat(
         &self,
         request: ChatRequest,
-        mut listen: impl FnMut(TurnEvent),
+        mut on_event: impl FnMut(TurnEvent),
     ) -> Result<TurnReport, EngineError> {
         let (sender, mut events) = mpsc::channel(8);
         let chat = self.engine.chat(request, sender);
-        let listening = async {
+        let receiving = async {
             while let Some(event) = events.recv().await {
-                listen(event);
+                on_event(event);
             }
         };
-        tokio::join!(chat, listening).0
+        tokio::join!(chat, receiving).0
     }
 
     /// Returns the current state of the session of a report.
-    pub(crate) async fn session_of(&self, report: &TurnReport) -> Session {
+    pub(crate) async fn load_session(&self, report: &TurnReport) -> Session {
         self.store.session(&report.session).await.unwrap().unwrap()
     }
 
     /// Acquires the lease of a session for a process.
-    pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessIdentity) -> Lease {
+    pub(crate) async fn acquire_lease(&self, session: &SessionId, owner: ProcessIdentity) -> Lease {
         let request = LeaseRequest {
             session: session.clone(),
             owner,
@@ -402,8 +433,8 @@ impl Stage {
     }
 
     /// Runs a turn with a short answer.
-    pub(crate) async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
-        self.script([say(&format!("heard {prompt}")), done()]);
+    pub(crate) async fn run_turn(&self, prompt: &str, target: Target) -> TurnReport {
+        self.script([send_text(&format!("heard {prompt}")), end_turn()]);
         self.chat(self.request(prompt, target), |_| {})
             .await
             .unwrap()
@@ -411,28 +442,28 @@ impl Stage {
 }
 
 /// Returns the identity of this process.
-pub(crate) fn living() -> ProcessIdentity {
+pub(crate) fn current_process() -> ProcessIdentity {
     segue_agents::identify_process(std::process::id()).unwrap()
 }
 
 /// Returns the identity of a process that does not exist.
-pub(crate) fn dead() -> ProcessIdentity {
+pub(crate) fn dead_process() -> ProcessIdentity {
     ProcessIdentity {
         pid: u32::MAX - 1,
-        ..living()
+        ..current_process()
     }
 }
 
-pub(crate) fn say(words: &str) -> Cue {
-    Cue::Event(AgentEvent::Text(words.to_owned()))
+pub(crate) fn send_text(text: &str) -> ScriptedAction {
+    ScriptedAction::Event(AgentEvent::Text(text.to_owned()))
 }
 
-pub(crate) fn done() -> Cue {
-    Cue::Done(StopReason::EndTurn, Usage::default())
+pub(crate) fn end_turn() -> ScriptedAction {
+    ScriptedAction::TurnEnded(StopReason::EndTurn, Usage::default())
 }
 
 /// Returns the session of a report as a target.
-pub(crate) fn same(report: &TurnReport) -> Target {
+pub(crate) fn session_target(report: &TurnReport) -> Target {
     let id: &SessionId = &report.session;
     Target::Session(id.clone())
 }

@@ -10,9 +10,9 @@ use segue_core::session::{
 use segue_engine::{EngineError, StopLevel, Target, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};
 
-use crate::scripted::{Cue, Stage, done, same, say};
+use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
-fn tool(status: ToolStatus, args: &str) -> ToolCall {
+fn tool_call(status: ToolStatus, args: &str) -> ToolCall {
     ToolCall {
         id: "c1".into(),
         name: "write".into(),
@@ -27,25 +27,27 @@ fn tool(status: ToolStatus, args: &str) -> ToolCall {
 }
 
 #[tokio::test]
-async fn what_is_done_twice_against_harm_is_told_once() {
-    let stage = Stage::new();
+async fn repeated_guard_actions_are_reported_once() {
+    let harness = EngineHarness::new();
     let lines = ["removed a twin", "put back a session"].map(str::to_owned);
-    *stage.agent.protects.lock().unwrap() = lines.to_vec();
-    let report = stage.turn("one", Target::New).await;
-    let protected = report.decisions.iter();
-    let protected = protected.filter(|decision| decision.kind == DecisionKind::Protected);
-    let told: Vec<_> = protected.map(|decision| decision.text.as_str()).collect();
-    assert_eq!(told, lines);
+    *harness.agent.guard_actions.lock().unwrap() = lines.to_vec();
+    let report = harness.run_turn("one", Target::New).await;
+    let decisions = report.decisions.iter();
+    let guard_decisions = decisions.filter(|decision| decision.kind == DecisionKind::Protected);
+    let texts: Vec<_> = guard_decisions
+        .map(|decision| decision.text.as_str())
+        .collect();
+    assert_eq!(texts, lines);
 }
 
-fn question() -> PermissionRequest {
+fn permission_request() -> PermissionRequest {
     let option = |id: &str, kind| PermissionOption {
         id: id.into(),
         name: id.into(),
         kind,
     };
     PermissionRequest {
-        call: tool(ToolStatus::Pending, "{}"),
+        call: tool_call(ToolStatus::Pending, "{}"),
         options: vec![
             option("yes", PermissionKind::AllowOnce),
             option("no", PermissionKind::RejectOnce),
@@ -54,36 +56,36 @@ fn question() -> PermissionRequest {
 }
 
 #[tokio::test]
-async fn words_thoughts_and_calls_become_messages() {
-    let stage = Stage::new();
-    stage.script([
-        Cue::Event(AgentEvent::Thought("let me ".into())),
-        Cue::Event(AgentEvent::Thought("see".into())),
-        say("I "),
-        say("write."),
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Pending, "{}"))),
-        Cue::Event(AgentEvent::Tool(tool(
+async fn text_thoughts_and_tool_calls_become_messages() {
+    let harness = EngineHarness::new();
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Thought("let me ".into())),
+        ScriptedAction::Event(AgentEvent::Thought("see".into())),
+        send_text("I "),
+        send_text("write."),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::Pending, "{}"))),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             ToolStatus::InProgress,
             r#"{"path":"x"}"#,
         ))),
-        Cue::Event(AgentEvent::Tool(tool(
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             ToolStatus::Completed,
             r#"{"path":"x"}"#,
         ))),
-        Cue::Event(AgentEvent::Tool(tool(
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(
             ToolStatus::Completed,
             r#"{"path":"x"}"#,
         ))),
-        say("Done."),
-        done(),
+        send_text("Done."),
+        end_turn(),
     ]);
-    let report = stage
-        .chat(stage.request("go", Target::New), |_| {})
+    let report = harness
+        .chat(harness.request("go", Target::New), |_| {})
         .await
         .unwrap();
     assert_eq!(report.text.as_deref(), Some("I write.\nDone."));
-    let turns = stage.store.turns(&report.session).await.unwrap();
-    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    let turns = harness.store.turns(&report.session).await.unwrap();
+    let messages = harness.store.messages(turns[0].id).await.unwrap();
     let parts: Vec<Part> = messages
         .into_iter()
         .flat_map(|message| message.parts)
@@ -109,26 +111,26 @@ async fn words_thoughts_and_calls_become_messages() {
 }
 
 #[tokio::test]
-async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
-    let stage = Stage::new();
-    let long = |letter: &str| letter.repeat(700_000);
-    stage.script([
-        say(&long("a")),
-        say(&long("b")),
-        say(&long("c")),
-        say(&long("d")),
-        say("the end"),
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
-        say("after it"),
-        done(),
+async fn a_message_recorded_in_chunks_is_read_as_one_message() {
+    let harness = EngineHarness::new();
+    let repeat_letter = |letter: &str| letter.repeat(700_000);
+    harness.script([
+        send_text(&repeat_letter("a")),
+        send_text(&repeat_letter("b")),
+        send_text(&repeat_letter("c")),
+        send_text(&repeat_letter("d")),
+        send_text("the end"),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::Completed, "{}"))),
+        send_text("after it"),
+        end_turn(),
     ]);
-    let mut request = stage.request("go", Target::New);
+    let mut request = harness.request("go", Target::New);
     request.max_text_bytes = 2_000_000;
-    let mut told = Vec::new();
-    let report = stage
+    let mut events = Vec::new();
+    let report = harness
         .chat(request, |event| match event {
-            TurnEvent::Text { message, .. } => told.push(format!("text {message}")),
-            TurnEvent::Saved { message } => told.push(format!("saved {message}")),
+            TurnEvent::Text { message, .. } => events.push(format!("text {message}")),
+            TurnEvent::Saved { message } => events.push(format!("saved {message}")),
             _ => {}
         })
         .await
@@ -138,10 +140,15 @@ async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
     let expected = [
         "text 1", "text 1", "text 1", "text 1", "text 1", "saved 5", "text 6", "saved 6",
     ];
-    assert_eq!(told, expected);
-    let session = stage.store.session(&report.session).await.unwrap().unwrap();
-    let pieces = stage.store.messages(session.head.unwrap()).await.unwrap();
-    let lengths: Vec<_> = pieces
+    assert_eq!(events, expected);
+    let session = harness
+        .store
+        .session(&report.session)
+        .await
+        .unwrap()
+        .unwrap();
+    let chunks = harness.store.messages(session.head.unwrap()).await.unwrap();
+    let lengths: Vec<_> = chunks
         .iter()
         .map(|message| (message.plain_text().len(), message.complete))
         .collect();
@@ -149,40 +156,47 @@ async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
         lengths[1..4],
         [(1_400_000, false), (1_400_000, false), (7, true)]
     );
-    let transcript = stage.engine.transcript(session).await.unwrap();
-    let said = &transcript.turns[0].messages;
-    let whole = [long("a"), long("b"), long("c"), long("d"), "the end".into()].concat();
-    assert!(said[1].plain_text() == whole, "words were lost");
-    assert!(said[1].complete);
-    assert_eq!(said.last().unwrap().plain_text(), "after it");
+    let transcript = harness.engine.transcript(session).await.unwrap();
+    let messages = &transcript.turns[0].messages;
+    let full_text = [
+        repeat_letter("a"),
+        repeat_letter("b"),
+        repeat_letter("c"),
+        repeat_letter("d"),
+        "the end".into(),
+    ]
+    .concat();
+    assert!(messages[1].plain_text() == full_text, "words were lost");
+    assert!(messages[1].complete);
+    assert_eq!(messages.last().unwrap().plain_text(), "after it");
 }
 
 #[tokio::test]
-async fn what_is_told_to_be_saved_is_in_the_store_by_then() {
-    let stage = Stage::new();
-    stage.script([
-        say("one"),
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
-        say("two"),
-        done(),
+async fn saved_events_follow_the_recorded_messages() {
+    let harness = EngineHarness::new();
+    harness.script([
+        send_text("one"),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::Completed, "{}"))),
+        send_text("two"),
+        end_turn(),
     ]);
-    let mut told = Vec::new();
-    let report = stage
-        .chat(stage.request("go", Target::New), |event| match event {
-            TurnEvent::Started { turn, .. } => told.push(format!("began {turn}")),
-            TurnEvent::Saved { message } => told.push(format!("saved {message}")),
-            TurnEvent::Ended { state } => told.push(format!("ended {}", state.as_str())),
+    let mut events = Vec::new();
+    let report = harness
+        .chat(harness.request("go", Target::New), |event| match event {
+            TurnEvent::Started { turn, .. } => events.push(format!("began {turn}")),
+            TurnEvent::Saved { message } => events.push(format!("saved {message}")),
+            TurnEvent::Ended { state } => events.push(format!("ended {}", state.as_str())),
             _ => {}
         })
         .await
         .unwrap();
-    assert_eq!(told, ["began 1", "saved 3", "saved 4", "ended finished"]);
+    assert_eq!(events, ["began 1", "saved 3", "saved 4", "ended finished"]);
     assert_eq!(report.state, TurnState::Finished);
 }
 
 #[tokio::test]
-async fn figures_are_settled_on_turn_leg_and_session() {
-    let stage = Stage::new();
+async fn usage_is_added_to_turn_leg_and_session() {
+    let harness = EngineHarness::new();
     let usage = Usage {
         input_tokens: Some(90),
         output_tokens: Some(10),
@@ -194,26 +208,31 @@ async fn figures_are_settled_on_turn_leg_and_session() {
         context_window: Some(1000),
         ..Usage::default()
     };
-    stage.script([
-        Cue::Event(AgentEvent::Usage(context)),
-        Cue::Done(StopReason::EndTurn, usage),
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Usage(context)),
+        ScriptedAction::TurnEnded(StopReason::EndTurn, usage),
     ]);
-    let first = stage
-        .chat(stage.request("one", Target::New), |_| {})
+    let first = harness
+        .chat(harness.request("one", Target::New), |_| {})
         .await
         .unwrap();
     assert_eq!(
         (first.usage.total_tokens, first.usage.context_tokens),
         (Some(100), Some(95))
     );
-    stage.script([Cue::Done(StopReason::EndTurn, usage)]);
-    stage
-        .chat(stage.request("two", same(&first)), |_| {})
+    harness.script([ScriptedAction::TurnEnded(StopReason::EndTurn, usage)]);
+    harness
+        .chat(harness.request("two", session_target(&first)), |_| {})
         .await
         .unwrap();
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let session = harness
+        .store
+        .session(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(session.total_tokens, Some(200));
-    let leg = stage.store.legs(&first.session).await.unwrap().remove(0);
+    let leg = harness.store.legs(&first.session).await.unwrap().remove(0);
     assert_eq!(
         (leg.total_tokens, leg.context_tokens),
         (Some(200), Some(95))
@@ -221,25 +240,39 @@ async fn figures_are_settled_on_turn_leg_and_session() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_the_caller_or_refused() {
-    let stage = Stage::new();
-    stage.script([Cue::Ask(question()), done()]);
-    let yes = |event| {
+async fn a_permission_request_is_answered_by_the_caller_or_refused() {
+    let harness = EngineHarness::new();
+    harness.script([
+        ScriptedAction::PermissionRequested(permission_request()),
+        end_turn(),
+    ]);
+    let answer_yes = |event| {
         if let TurnEvent::PermissionRequested(_, reply) = event {
-            reply.send(PermissionAnswer::Selected("yes".into())).unwrap();
+            reply
+                .send(PermissionAnswer::Selected("yes".into()))
+                .unwrap();
         }
     };
-    let first = stage
-        .chat(stage.request("one", Target::New), yes)
+    let first = harness
+        .chat(harness.request("one", Target::New), answer_yes)
         .await
         .unwrap();
     // A caller that drops the request rejects it.
-    stage.script([Cue::Ask(question()), done()]);
-    let second = stage
-        .chat(stage.request("two", same(&first)), |_| {})
+    harness.script([
+        ScriptedAction::PermissionRequested(permission_request()),
+        end_turn(),
+    ]);
+    let second = harness
+        .chat(harness.request("two", session_target(&first)), |_| {})
         .await
         .unwrap();
-    let answers = stage.agent.heard.lock().unwrap().answers.clone();
+    let answers = harness
+        .agent
+        .received
+        .lock()
+        .unwrap()
+        .permission_answers
+        .clone();
     let choose = |id: &str| PermissionAnswer::Selected(id.into());
     assert_eq!(answers, [choose("yes"), choose("no")]);
     assert_eq!(
@@ -253,16 +286,16 @@ async fn a_question_is_answered_by_the_caller_or_refused() {
 }
 
 #[tokio::test]
-async fn a_stop_asks_the_agent_and_keeps_what_it_said() {
-    let stage = Stage::new();
-    stage.script([
-        say("half"),
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::InProgress, "{}"))),
-        Cue::Hang,
+async fn a_graceful_stop_cancels_the_turn_and_retains_its_output() {
+    let harness = EngineHarness::new();
+    harness.script([
+        send_text("half"),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::InProgress, "{}"))),
+        ScriptedAction::Hang,
     ]);
-    let stop = stage.stop.clone();
-    let report = stage
-        .chat(stage.request("go", Target::New), |event| {
+    let stop = harness.stop.clone();
+    let report = harness
+        .chat(harness.request("go", Target::New), |event| {
             if let TurnEvent::Tool(_) = event {
                 stop.send_replace(StopLevel::Graceful);
             }
@@ -275,23 +308,23 @@ async fn a_stop_asks_the_agent_and_keeps_what_it_said() {
     );
     assert_eq!(report.failure, None, "a cancel is not a failure");
     {
-        let heard = stage.agent.heard.lock().unwrap();
-        assert_eq!((heard.cancelled, heard.closed), (1, 1));
+        let received = harness.agent.received.lock().unwrap();
+        assert_eq!((received.cancel_count, received.close_count), (1, 1));
     }
-    let turns = stage.store.turns(&report.session).await.unwrap();
-    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    let turns = harness.store.turns(&report.session).await.unwrap();
+    let messages = harness.store.messages(turns[0].id).await.unwrap();
     assert_eq!(messages.len(), 4, "the open call is closed: {messages:?}");
-    let leg = stage.store.legs(&report.session).await.unwrap().remove(0);
+    let leg = harness.store.legs(&report.session).await.unwrap().remove(0);
     assert_eq!(leg.consecutive_failures, 0);
 }
 
 #[tokio::test]
-async fn a_stopped_agent_that_does_not_stop_is_ended() {
-    let stage = Stage::new();
-    let stop = stage.stop.clone();
-    stage.script([say("x"), Cue::Hang]);
-    let report = stage
-        .chat(stage.request("go", Target::New), |event| {
+async fn an_immediate_stop_ends_a_hanging_agent() {
+    let harness = EngineHarness::new();
+    let stop = harness.stop.clone();
+    harness.script([send_text("x"), ScriptedAction::Hang]);
+    let report = harness
+        .chat(harness.request("go", Target::New), |event| {
             if let TurnEvent::Text { .. } = event {
                 stop.send_replace(StopLevel::Immediate);
             }
@@ -302,13 +335,13 @@ async fn a_stopped_agent_that_does_not_stop_is_ended() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_session_writes_nothing_more() {
-    let stage = Stage::new();
-    let first = stage.turn("one", Target::New).await;
-    let (store, session) = (stage.store.clone(), first.session.clone());
-    stage.script([
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::InProgress, "{}"))),
-        Cue::Aside(Box::new(move || {
+async fn a_process_that_lost_its_lease_writes_nothing() {
+    let harness = EngineHarness::new();
+    let first = harness.run_turn("one", Target::New).await;
+    let (store, session) = (harness.store.clone(), first.session.clone());
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::InProgress, "{}"))),
+        ScriptedAction::SideEffect(Box::new(move || {
             Box::pin(async move {
                 let holder = store.lease_holder(&session).await.unwrap().unwrap();
                 let request = LeaseRequest {
@@ -324,60 +357,63 @@ async fn whoever_lost_the_session_writes_nothing_more() {
                 store.acquire_lease(request).await.unwrap();
             })
         })),
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
-        done(),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::Completed, "{}"))),
+        end_turn(),
     ]);
-    let outcome = stage.chat(stage.request("two", same(&first)), |_| {}).await;
+    let outcome = harness
+        .chat(harness.request("two", session_target(&first)), |_| {})
+        .await;
     assert!(
         matches!(outcome, Err(EngineError::Store(StoreError::LeaseLost(_)))),
         "{outcome:?}"
     );
     assert_eq!(
-        stage.agent.heard.lock().unwrap().closed,
+        harness.agent.received.lock().unwrap().close_count,
         2,
         "its agent is ended"
     );
-    let turns = stage.store.turns(&first.session).await.unwrap();
+    let turns = harness.store.turns(&first.session).await.unwrap();
     assert_eq!(
         turns[1].state,
         TurnState::Running,
         "it is for the new holder to close"
     );
-    assert_eq!(stage.store.messages(turns[1].id).await.unwrap().len(), 2);
+    assert_eq!(harness.store.messages(turns[1].id).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn noise_is_noted_a_few_times_and_then_ignored() {
-    let stage = Stage::new();
-    stage.script((0..50).map(|n| Cue::Event(AgentEvent::Garbage(format!("noise {n}")))));
-    stage.script([say("fine"), done()]);
-    let report = stage
-        .chat(stage.request("go", Target::New), |_| {})
+async fn unparsable_output_is_reported_five_times_and_then_ignored() {
+    let harness = EngineHarness::new();
+    harness
+        .script((0..50).map(|n| ScriptedAction::Event(AgentEvent::Garbage(format!("noise {n}")))));
+    harness.script([send_text("fine"), end_turn()]);
+    let report = harness
+        .chat(harness.request("go", Target::New), |_| {})
         .await
         .unwrap();
     assert_eq!(report.text.as_deref(), Some("fine"));
-    let noted = report
+    let reported = report
         .decisions
         .iter()
         .filter(|decision| decision.text.contains("noise"));
-    assert_eq!(noted.count(), 5);
+    assert_eq!(reported.count(), 5);
 }
 
 #[tokio::test]
-async fn words_that_were_cut_off_are_marked_as_such() {
-    let stage = Stage::new();
-    stage.script([say("half a"), Cue::Hang]);
-    let stop = stage.stop.clone();
-    let report = stage
-        .chat(stage.request("go", Target::New), |event| {
+async fn an_interrupted_message_is_marked_incomplete() {
+    let harness = EngineHarness::new();
+    harness.script([send_text("half a"), ScriptedAction::Hang]);
+    let stop = harness.stop.clone();
+    let report = harness
+        .chat(harness.request("go", Target::New), |event| {
             if let TurnEvent::Text { .. } = event {
                 stop.send_replace(StopLevel::Graceful);
             }
         })
         .await
         .unwrap();
-    let turns = stage.store.turns(&report.session).await.unwrap();
-    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    let turns = harness.store.turns(&report.session).await.unwrap();
+    let messages = harness.store.messages(turns[0].id).await.unwrap();
     assert_eq!(
         (messages[1].plain_text().as_str(), messages[1].complete),
         ("half a", false)
@@ -385,21 +421,21 @@ async fn words_that_were_cut_off_are_marked_as_such() {
 }
 
 #[tokio::test]
-async fn output_that_comes_after_the_end_of_a_call_is_kept() {
-    let stage = Stage::new();
-    let mut first = tool(ToolStatus::Completed, "{}");
+async fn tool_output_after_the_end_of_a_call_is_recorded() {
+    let harness = EngineHarness::new();
+    let mut first = tool_call(ToolStatus::Completed, "{}");
     first.output = None;
-    stage.script([
-        Cue::Event(AgentEvent::Tool(first)),
-        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
-        done(),
+    harness.script([
+        ScriptedAction::Event(AgentEvent::Tool(first)),
+        ScriptedAction::Event(AgentEvent::Tool(tool_call(ToolStatus::Completed, "{}"))),
+        end_turn(),
     ]);
-    let report = stage
-        .chat(stage.request("go", Target::New), |_| {})
+    let report = harness
+        .chat(harness.request("go", Target::New), |_| {})
         .await
         .unwrap();
-    let turns = stage.store.turns(&report.session).await.unwrap();
-    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    let turns = harness.store.turns(&report.session).await.unwrap();
+    let messages = harness.store.messages(turns[0].id).await.unwrap();
     assert_eq!(messages.len(), 3, "one call, one result: {messages:?}");
     assert!(matches!(
         messages[2].parts.as_slice(),
@@ -408,46 +444,51 @@ async fn output_that_comes_after_the_end_of_a_call_is_kept() {
 }
 
 #[tokio::test]
-async fn a_cancel_that_nobody_asked_for_is_told_apart() {
-    let stage = Stage::new();
-    let cancelled = || Cue::Done(StopReason::Cancelled, Usage::default());
-    stage.script([cancelled()]);
-    let by_itself = stage
-        .chat(stage.request("one", Target::New), |_| {})
+async fn an_unrequested_cancel_is_a_failure() {
+    let harness = EngineHarness::new();
+    let cancel_turn = || ScriptedAction::TurnEnded(StopReason::Cancelled, Usage::default());
+    harness.script([cancel_turn()]);
+    let unrequested = harness
+        .chat(harness.request("one", Target::New), |_| {})
         .await
         .unwrap();
-    assert_eq!(by_itself.state, TurnState::Failed);
-    stage.script([Cue::Ask(question()), cancelled()]);
-    let by_policy = stage
-        .chat(stage.request("two", Target::New), |_| {})
+    assert_eq!(unrequested.state, TurnState::Failed);
+    harness.script([
+        ScriptedAction::PermissionRequested(permission_request()),
+        cancel_turn(),
+    ]);
+    let after_refusal = harness
+        .chat(harness.request("two", Target::New), |_| {})
         .await
         .unwrap();
     assert_eq!(
-        (by_policy.state, by_policy.stopped_by_policy),
+        (after_refusal.state, after_refusal.stopped_by_policy),
         (TurnState::Cancelled, true)
     );
 }
 
 #[tokio::test]
-async fn a_listener_that_does_not_listen_holds_no_record_up() {
-    let stage = Stage::new();
-    stage.script((0..40).map(|n| say(&format!("{n} "))));
-    stage.script([Cue::Hang]);
+async fn a_blocked_event_receiver_does_not_delay_the_record() {
+    let harness = EngineHarness::new();
+    harness.script((0..40).map(|n| send_text(&format!("{n} "))));
+    harness.script([ScriptedAction::Hang]);
     let (sender, mut events) = tokio::sync::mpsc::channel(2);
-    let chat = stage.engine.chat(stage.request("go", Target::New), sender);
-    let listener = async {
+    let chat = harness
+        .engine
+        .chat(harness.request("go", Target::New), sender);
+    let blocked_receiver = async {
         let first = events.recv().await.unwrap();
         let TurnEvent::Started { session, .. } = first else {
             panic!("{first:?}");
         };
         // The caller receives no more events. The text that was streamed until the channel was full is still drafted.
         tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        let turns = stage.store.turns(&session).await.unwrap();
-        let messages = stage.store.messages(turns[0].id).await.unwrap();
+        let turns = harness.store.turns(&session).await.unwrap();
+        let messages = harness.store.messages(turns[0].id).await.unwrap();
         messages.last().unwrap().plain_text()
     };
     tokio::select! {
         report = chat => panic!("the agent hangs, but the turn ended: {report:?}"),
-        drafted = listener => assert!(drafted.starts_with("0 "), "{drafted:?}"),
+        drafted = blocked_receiver => assert!(drafted.starts_with("0 "), "{drafted:?}"),
     }
 }

@@ -7,18 +7,21 @@ use std::sync::Arc;
 
 use segue_catalog::{Archive, Catalog, ClaudeReader, Index, Trash};
 use segue_core::session::{Project, SessionRef};
-use segue_engine::{Conversation, EngineError, DeleteScope, DeleteMode, RefContext, Target, ArchiveService};
+use segue_engine::{
+    ArchiveService, Conversation, DeleteMode, DeleteScope, EngineError, RefContext, Target,
+};
 
-use crate::scripted::Stage;
+use crate::scripted::EngineHarness;
 
-const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
-const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+const SAMPLE_TRANSCRIPT: &str =
+    include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
+const SAMPLE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 /// Creates a stage whose engine has an index, an archive and a trash.
-fn stage(home: &Path) -> Stage {
+fn harness_with_archive(home: &Path) -> EngineHarness {
     let claude = ClaudeReader::new(home.join("claude"));
-    let mut stage = Stage::beside(Catalog::new(vec![Arc::new(claude)]));
-    stage.engine = stage
+    let mut harness = EngineHarness::with_catalog(Catalog::new(vec![Arc::new(claude)]));
+    harness.engine = harness
         .engine
         .with_index(Index::new(home))
         .with_archive_service(ArchiveService {
@@ -28,11 +31,11 @@ fn stage(home: &Path) -> Stage {
             guard_dir: home.join("kept"),
             native_clis: Vec::new(),
         });
-    stage
+    harness
 }
 
-async fn find(stage: &Stage, text: &str) -> Conversation {
-    let standpoint = RefContext {
+async fn find_conversation(harness: &EngineHarness, text: &str) -> Conversation {
+    let ref_context = RefContext {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -40,66 +43,76 @@ async fn find(stage: &Stage, text: &str) -> Conversation {
         last_list: Vec::new(),
     };
     let reference = SessionRef::parse(text).unwrap();
-    stage
+    harness
         .engine
-        .find_conversation(&reference, &standpoint)
+        .find_conversation(&reference, &ref_context)
         .await
         .unwrap()
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_while_a_person_thinks_stays() {
+async fn a_session_opened_after_the_delete_plan_is_not_deleted() {
     let home = tempfile::tempdir().unwrap();
-    let file = home.path().join(format!("claude/projects/-w/{ID}.jsonl"));
+    let file = home
+        .path()
+        .join(format!("claude/projects/-w/{SAMPLE_ID}.jsonl"));
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, SAMPLE).unwrap();
-    let stage = stage(home.path());
-    let found = find(&stage, ID).await;
-    let plan = stage
+    fs::write(&file, SAMPLE_TRANSCRIPT).unwrap();
+    let harness = harness_with_archive(home.path());
+    let conversation = find_conversation(&harness, SAMPLE_ID).await;
+    let plan = harness
         .engine
-        .plan_delete(&found, DeleteScope::Everything, DeleteMode::Trash)
+        .plan_delete(&conversation, DeleteScope::Everything, DeleteMode::Trash)
         .await
         .unwrap();
     assert_eq!(plan.natives[0].process, None);
-    let open = File::open(&file).unwrap();
+    let open_file = File::open(&file).unwrap();
     let mut sleep = Command::new("sleep");
-    let mut child = sleep.arg("60").stdin(Stdio::from(open)).spawn().unwrap();
-    let refused = stage.engine.delete_conversation(&plan).await;
+    let mut child = sleep
+        .arg("60")
+        .stdin(Stdio::from(open_file))
+        .spawn()
+        .unwrap();
+    let result = harness.engine.delete_conversation(&plan).await;
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(
-        matches!(&refused, Err(EngineError::InUse { pid, .. }) if *pid == child.id()),
-        "{refused:?}"
+        matches!(&result, Err(EngineError::InUse { pid, .. }) if *pid == child.id()),
+        "{result:?}"
     );
-    assert_eq!(fs::read_to_string(&file).unwrap(), SAMPLE);
+    assert_eq!(fs::read_to_string(&file).unwrap(), SAMPLE_TRANSCRIPT);
     assert!(Trash::open(home.path()).list().0.is_empty());
-    stage.engine.delete_conversation(&plan).await.unwrap();
+    harness.engine.delete_conversation(&plan).await.unwrap();
     assert!(!file.exists());
 }
 
 #[tokio::test]
-async fn the_index_forgets_what_is_deleted() {
+async fn deleted_sessions_are_removed_from_the_index() {
     let home = tempfile::tempdir().unwrap();
-    let stage = stage(home.path());
-    for forget in [true, false] {
-        let id = stage.turn("hello", Target::New).await.session;
-        stage.engine.refresh_index(Arc::new(|_| ())).await.unwrap();
-        let known = || stage.engine.index().unwrap().own_turn_ids(&id).unwrap();
-        assert!(!known().is_empty());
-        let found = find(&stage, id.as_str()).await;
-        match &found {
-            Conversation::Session(session, _) if forget => {
-                stage.engine.delete_session(session).await.unwrap();
+    let harness = harness_with_archive(home.path());
+    for is_direct_delete in [true, false] {
+        let id = harness.run_turn("hello", Target::New).await.session;
+        harness
+            .engine
+            .refresh_index(Arc::new(|_| ()))
+            .await
+            .unwrap();
+        let indexed_turns = || harness.engine.index().unwrap().own_turn_ids(&id).unwrap();
+        assert!(!indexed_turns().is_empty());
+        let conversation = find_conversation(&harness, id.as_str()).await;
+        match &conversation {
+            Conversation::Session(session, _) if is_direct_delete => {
+                harness.engine.delete_session(session).await.unwrap();
             }
-            found => {
-                let plan = stage
+            conversation => {
+                let plan = harness
                     .engine
-                    .plan_delete(found, DeleteScope::Everything, DeleteMode::Purge)
+                    .plan_delete(conversation, DeleteScope::Everything, DeleteMode::Purge)
                     .await
                     .unwrap();
-                stage.engine.delete_conversation(&plan).await.unwrap();
+                harness.engine.delete_conversation(&plan).await.unwrap();
             }
         }
-        assert!(known().is_empty(), "forget: {forget}");
+        assert!(indexed_turns().is_empty(), "forget: {is_direct_delete}");
     }
 }

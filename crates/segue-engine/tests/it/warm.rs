@@ -7,127 +7,177 @@ use segue_core::session::OpenMode;
 use segue_engine::{ChatRequest, Engine, EngineError, Target, TurnReport};
 use segue_store::{Store, StoreError};
 
-use crate::scripted::{Stage, done, same, say};
+use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 
 /// Creates a stage whose agent has a process that runs until it is killed.
-fn stage() -> (Stage, Child) {
-    let stage = Stage::with(&["codex"], segue_core::policy::Policy::default());
-    let program = Command::new("sleep").arg("600").spawn().unwrap();
-    *stage.agent.process.lock().unwrap() = segue_agents::identify_process(program.id());
-    (stage, program)
+fn harness_with_process() -> (EngineHarness, Child) {
+    let harness = EngineHarness::with_agents(&["codex"], segue_core::policy::Policy::default());
+    let process = Command::new("sleep").arg("600").spawn().unwrap();
+    *harness.agent.process.lock().unwrap() = segue_agents::identify_process(process.id());
+    (harness, process)
 }
 
-fn end(mut program: Child) {
-    program.kill().unwrap();
-    program.wait().unwrap();
+fn kill_process(mut process: Child) {
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
-async fn keep(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
-    stage.script([say("yes"), done()]);
+async fn run_turn_and_keep_agent(
+    harness: &EngineHarness,
+    prompt: &str,
+    target: Target,
+) -> TurnReport {
+    harness.script([send_text("yes"), end_turn()]);
     let request = ChatRequest {
         keep_agent: true,
-        ..stage.request(prompt, target)
+        ..harness.request(prompt, target)
     };
-    stage.chat(request, |_| {}).await.unwrap()
+    harness.chat(request, |_| {}).await.unwrap()
 }
 
 /// Runs a turn with a second engine, which acts like another process.
-async fn elsewhere(
+async fn run_turn_on_second_engine(
     engine: &Engine,
-    stage: &Stage,
+    harness: &EngineHarness,
     first: &TurnReport,
 ) -> Result<TurnReport, EngineError> {
     let (sender, mut events) = tokio::sync::mpsc::channel(8);
-    let listening = async { while events.recv().await.is_some() {} };
-    let request = stage.request("from elsewhere", same(first));
-    tokio::join!(engine.chat(request, sender), listening).0
+    let receiving = async { while events.recv().await.is_some() {} };
+    let request = harness.request("from elsewhere", session_target(first));
+    tokio::join!(engine.chat(request, sender), receiving).0
 }
 
 #[tokio::test]
-async fn an_agent_that_waits_keeps_others_out_until_it_is_let_go() {
-    let (stage, program) = stage();
-    let other = stage.beside_it();
-    let first = keep(&stage, "one", Target::New).await;
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+async fn a_pooled_agent_holds_the_lease_until_it_is_closed() {
+    let (harness, process) = harness_with_process();
+    let second_engine = harness.second_engine();
+    let first = run_turn_and_keep_agent(&harness, "one", Target::New).await;
+    let session = harness
+        .store
+        .session(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
 
-    let refused = elsewhere(&other, &stage, &first).await.unwrap_err();
-    let EngineError::Store(StoreError::Leased { holder: by, .. }) = &refused else {
-        panic!("{refused:?}");
+    let error = run_turn_on_second_engine(&second_engine, &harness, &first)
+        .await
+        .unwrap_err();
+    let EngineError::Store(StoreError::Leased { holder: holder, .. }) = &error else {
+        panic!("{error:?}");
     };
-    assert!(by.is_idle(), "{by:?}");
-    assert_eq!(by.agent, *stage.agent.process.lock().unwrap());
-    assert!(
-        refused.to_string().contains("is open in process"),
-        "{refused}"
-    );
-    let refused = other.preview_revert(&session, 1).await;
+    assert!(holder.is_idle(), "{holder:?}");
+    assert_eq!(holder.agent, *harness.agent.process.lock().unwrap());
+    assert!(error.to_string().contains("is open in process"), "{error}");
+    let result = second_engine.preview_revert(&session, 1).await;
     assert!(matches!(
-        refused,
+        result,
         Err(EngineError::Store(StoreError::Leased { .. }))
     ));
 
     // All operations of this engine use the same lease.
-    let second = keep(&stage, "two", same(&first)).await;
+    let second = run_turn_and_keep_agent(&harness, "two", session_target(&first)).await;
     assert_eq!(second.opened.unwrap().0, OpenMode::Live);
-    stage.engine.preview_revert(&session, 1).await.unwrap();
-    stage.engine.revert_session(&session, 1).await.unwrap();
-    stage.engine.undo_revert(&session).await.unwrap();
-    assert!(elsewhere(&other, &stage, &first).await.is_err());
-    let holder = stage.store.lease_holder(&first.session).await.unwrap().unwrap();
-    assert_eq!(holder.epoch, by.epoch);
-    let third = keep(&stage, "three", same(&first)).await;
+    harness.engine.preview_revert(&session, 1).await.unwrap();
+    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.undo_revert(&session).await.unwrap();
+    assert!(
+        run_turn_on_second_engine(&second_engine, &harness, &first)
+            .await
+            .is_err()
+    );
+    let current_holder = harness
+        .store
+        .lease_holder(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(current_holder.epoch, holder.epoch);
+    let third = run_turn_and_keep_agent(&harness, "three", session_target(&first)).await;
     assert_eq!(third.opened.unwrap().0, OpenMode::Live);
 
-    stage.engine.close().await;
-    assert_eq!(stage.store.lease_holder(&first.session).await.unwrap(), None);
-    stage.script([say("yes"), done()]);
-    elsewhere(&other, &stage, &first).await.unwrap();
+    harness.engine.close().await;
+    assert_eq!(
+        harness.store.lease_holder(&first.session).await.unwrap(),
+        None
+    );
+    harness.script([send_text("yes"), end_turn()]);
+    run_turn_on_second_engine(&second_engine, &harness, &first)
+        .await
+        .unwrap();
     // The agent was ended, so the session is resumed.
-    let fifth = keep(&stage, "five", same(&first)).await;
-    assert_eq!((fifth.turn, fifth.opened.unwrap().0), (5, OpenMode::Resumed));
-    end(program);
+    let fifth = run_turn_and_keep_agent(&harness, "five", session_target(&first)).await;
+    assert_eq!(
+        (fifth.turn, fifth.opened.unwrap().0),
+        (5, OpenMode::Resumed)
+    );
+    kill_process(process);
 }
 
 #[tokio::test]
-async fn a_handoff_lets_the_agent_go_and_the_session_with_it() {
-    let (stage, program) = stage();
-    let first = keep(&stage, "one", Target::New).await;
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+async fn a_handoff_ends_the_pooled_agent_and_releases_the_lease() {
+    let (harness, process) = harness_with_process();
+    let first = run_turn_and_keep_agent(&harness, "one", Target::New).await;
+    let session = harness
+        .store
+        .session(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
     let codex = ProviderId::parse("codex").unwrap();
-    stage.engine.handoff(&session, &codex).await.unwrap();
-    assert_eq!(stage.store.lease_holder(&first.session).await.unwrap(), None);
-    end(program);
+    harness.engine.handoff(&session, &codex).await.unwrap();
+    assert_eq!(
+        harness.store.lease_holder(&first.session).await.unwrap(),
+        None
+    );
+    kill_process(process);
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_the_session_with_the_agent() {
-    let (stage, program) = stage();
-    let first = keep(&stage, "one", Target::New).await;
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+async fn a_dropped_call_leaves_the_lease_with_the_pooled_agent() {
+    let (harness, process) = harness_with_process();
+    let first = run_turn_and_keep_agent(&harness, "one", Target::New).await;
+    let session = harness
+        .store
+        .session(&first.session)
+        .await
+        .unwrap()
+        .unwrap();
     tokio::select! {
         biased;
         // The call runs only until its first wait.
-        _ = stage.engine.undo_revert(&session) => panic!("nothing was read yet"),
+        _ = harness.engine.undo_revert(&session) => panic!("nothing was read yet"),
         () = std::future::ready(()) => {}
     }
-    let holder = stage.store.lease_holder(&first.session).await.unwrap();
+    let holder = harness.store.lease_holder(&first.session).await.unwrap();
     assert!(holder.is_some_and(|holder| holder.is_idle()));
-    let second = keep(&stage, "two", same(&first)).await;
+    let second = run_turn_and_keep_agent(&harness, "two", session_target(&first)).await;
     assert_eq!(second.opened.unwrap().0, OpenMode::Live);
-    end(program);
+    kill_process(process);
 }
 
 #[tokio::test]
-async fn an_agent_that_died_holds_nothing() {
-    let (stage, program) = stage();
-    let other = stage.beside_it();
-    let first = keep(&stage, "one", Target::New).await;
-    assert!(elsewhere(&other, &stage, &first).await.is_err());
-    end(program);
+async fn a_dead_agent_loses_its_lease() {
+    let (harness, process) = harness_with_process();
+    let second_engine = harness.second_engine();
+    let first = run_turn_and_keep_agent(&harness, "one", Target::New).await;
+    assert!(
+        run_turn_on_second_engine(&second_engine, &harness, &first)
+            .await
+            .is_err()
+    );
+    kill_process(process);
     // The death is detected at one of the next heartbeats.
-    while stage.store.lease_holder(&first.session).await.unwrap().is_some() {
+    while harness
+        .store
+        .lease_holder(&first.session)
+        .await
+        .unwrap()
+        .is_some()
+    {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    stage.script([say("yes"), done()]);
-    elsewhere(&other, &stage, &first).await.unwrap();
+    harness.script([send_text("yes"), end_turn()]);
+    run_turn_on_second_engine(&second_engine, &harness, &first)
+        .await
+        .unwrap();
 }

@@ -5,7 +5,7 @@ use segue_core::agent::ProcessIdentity;
 use segue_core::id::{ProviderId, SessionId, TurnId};
 use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
-use segue_store::{TurnEntry, TurnEnding, Lease, LeaseRequest, NewSession, Store};
+use segue_store::{Lease, LeaseRequest, NewSession, Store, TurnEnding, TurnEntry};
 
 /// Number of messages in a turn, including the prompt.
 const MESSAGES_PER_TURN: u32 = 10;
@@ -19,7 +19,12 @@ pub(crate) struct BenchSession {
 
 impl BenchSession {
     /// Creates session `number` of the store. The next message that is appended to it is its `nth`.
-    pub(crate) async fn with_next_message(nth: u32, store: &SqliteStore, number: u32, text: &str) -> Self {
+    pub(crate) async fn with_next_message(
+        nth: u32,
+        store: &SqliteStore,
+        number: u32,
+        text: &str,
+    ) -> Self {
         assert!(nth > 1, "a turn begins with its prompt");
         let lease = create_leased_session(store, number).await;
         let message_count = nth - 1;
@@ -46,7 +51,10 @@ impl BenchSession {
             seq: self.next_seq,
             message: answer(text),
         };
-        store.append_entry(&self.lease, self.turn, entry).await.unwrap();
+        store
+            .append_entry(&self.lease, self.turn, entry)
+            .await
+            .unwrap();
         self.next_seq += 1;
     }
 }

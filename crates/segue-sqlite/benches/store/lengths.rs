@@ -8,9 +8,10 @@ use tokio::runtime::Runtime;
 
 use crate::conversation::BenchSession;
 use crate::rewrite::{JsonChatFile, SyncMode};
-use crate::{create_temp_directory, build_runtime, message_text};
+use crate::{build_runtime, create_temp_directory, message_text};
 use segue_testkit::benchmark::{
-    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+    quantile,
 };
 
 /// Number of the message that is measured in a short session.
@@ -25,7 +26,8 @@ pub(crate) fn compare_lengths(extent: BenchmarkMode) {
     let window = u32::try_from(rounds).unwrap() * APPENDS_PER_ROUND;
     let mut short_sessions = ShortSessions::new(window, &directory.path().join("short"));
     let mut long_session = LongSession::new(long - window / 2, &directory.path().join("long"));
-    let short_file = JsonChatFile::with_next_message(SHORT_SESSION_MESSAGES, directory.path(), &message_text());
+    let short_file =
+        JsonChatFile::with_next_message(SHORT_SESSION_MESSAGES, directory.path(), &message_text());
     let long_file = JsonChatFile::with_next_message(long, directory.path(), &message_text());
     let mut contestants = [
         Contestant::new("store", || short_sessions.measure_appends()),
@@ -51,7 +53,8 @@ fn print_comparison(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32)
     let store_baseline = &contestants[1];
     let row = |short: &Contestant<'_>, long: &Contestant<'_>, format_goal: fn(f64) -> String| {
         let growth = BenchmarkComparison::from_rounds(long, short, |long, short| long / short);
-        let to_store = BenchmarkComparison::from_rounds(long, store_baseline, |file, store| file / store);
+        let to_store =
+            BenchmarkComparison::from_rounds(long, store_baseline, |file, store| file / store);
         [
             short.name.clone(),
             format_micros(short.median()),
@@ -101,7 +104,9 @@ fn format_micros(micros: f64) -> String {
 
 /// Returns the median duration of the appends in microseconds.
 fn median_micros(appends: impl Iterator<Item = Duration>) -> f64 {
-    let micros: Vec<f64> = appends.map(|duration| duration.as_secs_f64() * 1e6).collect();
+    let micros: Vec<f64> = appends
+        .map(|duration| duration.as_secs_f64() * 1e6)
+        .collect();
     quantile(&micros, 0.5)
 }
 
@@ -119,8 +124,19 @@ struct ShortSessions {
 
 impl ShortSessions {
     fn new(count: u32, directory: &Path) -> Self {
-        let (runtime, store, text) = (build_runtime(), SqliteStore::open(directory).unwrap(), message_text());
-        let create = |number| runtime.block_on(BenchSession::with_next_message(SHORT_SESSION_MESSAGES, &store, number, &text));
+        let (runtime, store, text) = (
+            build_runtime(),
+            SqliteStore::open(directory).unwrap(),
+            message_text(),
+        );
+        let create = |number| {
+            runtime.block_on(BenchSession::with_next_message(
+                SHORT_SESSION_MESSAGES,
+                &store,
+                number,
+                &text,
+            ))
+        };
         Self {
             unused: (0..count).map(create).collect(),
             runtime,
@@ -147,7 +163,11 @@ struct LongSession {
 
 impl LongSession {
     fn new(next: u32, directory: &Path) -> Self {
-        let (runtime, store, text) = (build_runtime(), SqliteStore::open(directory).unwrap(), message_text());
+        let (runtime, store, text) = (
+            build_runtime(),
+            SqliteStore::open(directory).unwrap(),
+            message_text(),
+        );
         let session = runtime.block_on(BenchSession::with_next_message(next, &store, 0, &text));
         Self {
             runtime,

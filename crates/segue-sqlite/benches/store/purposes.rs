@@ -8,11 +8,13 @@ use segue_core::id::{FeatureId, ProviderId, SessionId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Project, Title};
 use segue_sqlite::SqliteStore;
-use segue_store::{SessionFilter, NewSession, PageRequest, Store};
-use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
+use segue_store::{NewSession, PageRequest, SessionFilter, Store};
+use segue_testkit::benchmark::{
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+};
 use tokio::runtime::Runtime;
 
-use crate::{create_temp_directory, build_runtime};
+use crate::{build_runtime, create_temp_directory};
 
 /// Number of sessions per feature.
 const SESSIONS_PER_FEATURE: u32 = 10;
@@ -35,7 +37,8 @@ pub(crate) fn compare_purpose_queries(extent: BenchmarkMode) {
     measure_rounds(&mut contestants, rounds);
     let [small, ..] = &contestants;
     let rows = contestants.each_ref().map(|contestant| {
-        let ratio = BenchmarkComparison::from_rounds(contestant, small, |value, baseline| value / baseline);
+        let ratio =
+            BenchmarkComparison::from_rounds(contestant, small, |value, baseline| value / baseline);
         let time = contestant.median();
         [
             contestant.name.clone(),
@@ -65,7 +68,10 @@ impl FeatureStore {
         let features = count / SESSIONS_PER_FEATURE;
         runtime.block_on(async {
             for number in 0..count {
-                store.create_session(feature_session(number, features)).await.unwrap();
+                store
+                    .create_session(feature_session(number, features))
+                    .await
+                    .unwrap();
             }
         });
         Self {
@@ -87,7 +93,11 @@ impl FeatureStore {
                     provider: provider.cloned(),
                     ..SessionFilter::default()
                 };
-                let page = self.store.list_sessions(&filter, PageRequest::first(1)).await.unwrap();
+                let page = self
+                    .store
+                    .list_sessions(&filter, PageRequest::first(1))
+                    .await
+                    .unwrap();
                 assert_eq!(page.sessions.len(), 1);
             }
         });

@@ -9,8 +9,10 @@ use tokio::runtime::Runtime;
 
 use crate::conversation::BenchSession;
 use crate::raw::RawLog;
-use crate::{MESSAGE_BYTES, create_temp_directory, build_runtime, message_text};
-use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
+use crate::{MESSAGE_BYTES, build_runtime, create_temp_directory, message_text};
+use segue_testkit::benchmark::{
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+};
 
 /// Number of writers that share the store in the measurement of group commit.
 const WRITER_COUNT: u32 = 8;
@@ -43,7 +45,9 @@ pub(crate) fn compare_rates(extent: BenchmarkMode) {
 fn print_comparison(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u32) {
     let [growing, allocated, alone, together] = contestants;
     let row = |contestant: &Contestant<'_>, format_goal: fn(f64) -> String| {
-        let ratio = BenchmarkComparison::from_rounds(contestant, growing, |value, baseline| value / baseline);
+        let ratio = BenchmarkComparison::from_rounds(contestant, growing, |value, baseline| {
+            value / baseline
+        });
         let rate = contestant.median();
         [
             contestant.name.clone(),
@@ -86,7 +90,8 @@ impl ConcurrentWriters {
         let runtime = build_runtime();
         let store = Arc::new(SqliteStore::open(directory).unwrap());
         let text = message_text();
-        let create = |number| runtime.block_on(BenchSession::with_next_message(2, &store, number, &text));
+        let create =
+            |number| runtime.block_on(BenchSession::with_next_message(2, &store, number, &text));
         Self {
             sessions: (0..count).map(create).collect(),
             text: text.as_str().into(),

@@ -19,7 +19,10 @@ impl RawLog {
             .append(true)
             .open(path)
             .unwrap();
-        Self { file, capacity: None }
+        Self {
+            file,
+            capacity: None,
+        }
     }
 
     /// Creates a file of the full size, so that a sync need not write a new size.

@@ -8,7 +8,7 @@ use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
-use segue_store::{SessionFilter, NewSession, PageRequest, Store, StoreError};
+use segue_store::{NewSession, PageRequest, SessionFilter, Store, StoreError};
 
 fn new_session(n: u32) -> NewSession {
     NewSession {
@@ -41,7 +41,11 @@ async fn written_sessions_are_visible_to_the_next_process() {
     let second_store = SqliteStore::open(directory.path()).unwrap();
     assert_eq!(count_sessions(&second_store).await, 1);
     second_store.create_session(new_session(2)).await.unwrap();
-    assert_eq!(count_sessions(&store).await, 2, "a reader sees what others commit");
+    assert_eq!(
+        count_sessions(&store).await,
+        2,
+        "a reader sees what others commit"
+    );
     let health = store.check_health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
@@ -78,8 +82,15 @@ async fn a_store_of_the_first_format_is_migrated() {
         purpose: Some(pay.clone()),
         ..SessionFilter::default()
     };
-    let sessions = store.list_sessions(&filter, PageRequest::first(2)).await.unwrap().sessions;
-    let purposes: Vec<_> = sessions.into_iter().map(|session| session.purpose).collect();
+    let sessions = store
+        .list_sessions(&filter, PageRequest::first(2))
+        .await
+        .unwrap()
+        .sessions;
+    let purposes: Vec<_> = sessions
+        .into_iter()
+        .map(|session| session.purpose)
+        .collect();
     assert_eq!(purposes, [Some(pay)]);
 }
 
@@ -170,7 +181,11 @@ async fn a_partially_created_store_is_recreated() {
     }
     let directory = tempfile::tempdir().unwrap();
     for name in [FILE_NAME, "segue.db-journal"] {
-        fs::copy(source_directory.path().join(name), directory.path().join(name)).unwrap();
+        fs::copy(
+            source_directory.path().join(name),
+            directory.path().join(name),
+        )
+        .unwrap();
     }
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create_session(new_session(1)).await.unwrap();
@@ -203,9 +218,9 @@ async fn concurrent_writers_in_several_stores_wait_for_each_other() {
     let mut tasks = Vec::new();
     for n in 0..200 {
         let store = Arc::clone(&stores[n as usize % 4]);
-        tasks.push(tokio::spawn(
-            async move { store.create_session(new_session(n)).await },
-        ));
+        tasks.push(tokio::spawn(async move {
+            store.create_session(new_session(n)).await
+        }));
     }
     for task in tasks {
         task.await.unwrap().unwrap();

@@ -12,7 +12,7 @@ use segue_core::agent::ProcessIdentity;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
-use segue_store::{Draft, DraftKind, TurnEntry, TurnEnding, LeaseRequest, NewSession, Store};
+use segue_store::{Draft, DraftKind, LeaseRequest, NewSession, Store, TurnEnding, TurnEntry};
 
 /// Environment variable with the directory for the child's store. Without it the test `child` does nothing.
 const CHILD_STORE_VARIABLE: &str = "SEGUE_SYNC_CHILD";
@@ -184,7 +184,10 @@ fn join_split_calls(trace: &str) -> Vec<String> {
         if let Some(first) = line.strip_suffix(" <unfinished ...>") {
             unfinished.push((thread, first.to_owned()));
         } else if let Some((_, second)) = line.split_once(" resumed>") {
-            let index = unfinished.iter().position(|(started_on, _)| *started_on == thread).unwrap();
+            let index = unfinished
+                .iter()
+                .position(|(started_on, _)| *started_on == thread)
+                .unwrap();
             complete_lines.push(format!("{}{second}", unfinished.remove(index).1));
         } else {
             complete_lines.push(line.to_owned());
@@ -195,24 +198,41 @@ fn join_split_calls(trace: &str) -> Vec<String> {
 
 #[test]
 fn the_trace_check_detects_missing_syncs() {
-    use TraceEvent::{WriteAcknowledged, LeaseAcknowledged, WalSynced, WalWritten};
+    use TraceEvent::{LeaseAcknowledged, WalSynced, WalWritten, WriteAcknowledged};
     assert_eq!(
         count_sound_acknowledgements(&[WalWritten, WalSynced, WriteAcknowledged]),
         Ok(1)
     );
     assert!(count_sound_acknowledgements(&[WalWritten, WriteAcknowledged, WalSynced]).is_err());
-    assert!(count_sound_acknowledgements(&[WalWritten, WalSynced, WalWritten, WriteAcknowledged]).is_err());
+    assert!(
+        count_sound_acknowledgements(&[WalWritten, WalSynced, WalWritten, WriteAcknowledged])
+            .is_err()
+    );
     assert!(count_sound_acknowledgements(&[WalSynced, WriteAcknowledged]).is_err());
-    assert_eq!(count_sound_acknowledgements(&[WalWritten, LeaseAcknowledged]), Ok(1));
+    assert_eq!(
+        count_sound_acknowledgements(&[WalWritten, LeaseAcknowledged]),
+        Ok(1)
+    );
     assert!(count_sound_acknowledgements(&[LeaseAcknowledged]).is_err());
     assert!(count_sound_acknowledgements(&[WalWritten, WalSynced, LeaseAcknowledged]).is_err());
     // The write after a lease must itself be synced; that sync also covers the lease.
-    assert!(count_sound_acknowledgements(&[WalWritten, LeaseAcknowledged, WalWritten, WriteAcknowledged]).is_err());
+    assert!(
+        count_sound_acknowledgements(&[
+            WalWritten,
+            LeaseAcknowledged,
+            WalWritten,
+            WriteAcknowledged
+        ])
+        .is_err()
+    );
     let lines = [
         r#"12 pwrite64(5</x/segue.db-wal>, "...", 24, 0) = 24"#,
         r"12 fdatasync(5</x/segue.db-wal>) = 0",
         r#"11 write(1</dev/null>, "ACK append\n", 11) = 11"#,
     ];
-    let events: Vec<TraceEvent> = lines.iter().filter_map(|line| parse_trace_event(line)).collect();
+    let events: Vec<TraceEvent> = lines
+        .iter()
+        .filter_map(|line| parse_trace_event(line))
+        .collect();
     assert_eq!(events, [WalWritten, WalSynced, WriteAcknowledged]);
 }

@@ -3,53 +3,59 @@
 use std::process::Command;
 use std::time::Duration;
 
-use segue_testkit::benchmark::{BenchmarkMode, print_table, quantile, format_verdict};
+use segue_testkit::benchmark::{BenchmarkMode, format_verdict, print_table, quantile};
 
-use crate::home::{ALL, BOTH_READ, Home, Written};
-use crate::peers::{Peers, agentsview_command};
-use crate::ran::Ran;
+use crate::home::{ALL_AGENT_HOMES, BenchHome, SHARED_AGENT_HOMES, WrittenCorpus};
+use crate::peers::{PeerPrograms, agentsview_command};
+use crate::ran::ProcessCost;
 
-const AIM_TIME: f64 = 0.7;
-const AIM_PEAK: f64 = 200.0;
-const AIM_SIZE: f64 = 40.0;
+const TARGET_TIME_RATIO: f64 = 0.7;
+const TARGET_PEAK_MEGABYTES: f64 = 200.0;
+const TARGET_INDEX_SIZE_PERCENT: f64 = 40.0;
 
 /// How long is waited for agentsview.
-const LIMIT: Duration = Duration::from_mins(15);
+const INDEX_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Beyond so many sessions it would be waited for in vain.
-const MANY: u64 = 10_000;
+const MAX_AGENTSVIEW_SESSIONS: u64 = 10_000;
 
 /// One program that makes its index.
 struct Indexer<'a> {
     name: &'static str,
-    agents: &'static [&'static str],
+    agent_homes: &'static [&'static str],
     /// Where its index is in a home: how the paths of its files begin.
-    place: &'static str,
-    command: Box<dyn Fn(&Home) -> Command + 'a>,
+    index_path_prefix: &'static str,
+    build_command: Box<dyn Fn(&BenchHome) -> Command + 'a>,
     rounds: usize,
-    ran: Vec<Option<Ran>>,
-    size: u64,
+    costs: Vec<Option<ProcessCost>>,
+    index_bytes: u64,
     /// The last home that it made an index in.
-    home: Option<Home>,
+    last_home: Option<BenchHome>,
 }
 
 /// Returns the home that agentsview is done with, for further questions: it takes minutes.
-pub(crate) fn measure(extent: BenchmarkMode, corpus: &Written, peers: &Peers) -> Option<Home> {
-    let many = corpus.of(ALL).sessions > MANY;
-    let rounds = extent.pick(if many { 3 } else { 5 }, 1);
-    let mut indexers = indexers(corpus, peers, rounds);
+pub(crate) fn measure(
+    mode: BenchmarkMode,
+    corpus: &WrittenCorpus,
+    peers: &PeerPrograms,
+) -> Option<BenchHome> {
+    let is_large = corpus.total_counts(ALL_AGENT_HOMES).sessions > MAX_AGENTSVIEW_SESSIONS;
+    let rounds = mode.pick(if is_large { 3 } else { 5 }, 1);
+    let mut indexers = build_indexers(corpus, peers, rounds);
     for round in 0..rounds {
         for indexer in &mut indexers {
             if round < indexer.rounds {
-                indexer.run(corpus);
+                indexer.run_round(corpus);
             }
         }
     }
-    let theirs = indexers.iter().find(|other| other.name == FAST_RESUME);
-    let theirs = theirs.map(|theirs| theirs.ran.clone());
+    let fast_resume = indexers
+        .iter()
+        .find(|candidate| candidate.name == FAST_RESUME_NAME);
+    let fast_resume_costs = fast_resume.map(|peer| peer.costs.clone());
     let rows: Vec<_> = indexers
         .iter()
-        .map(|indexer| indexer.row(corpus, theirs.as_deref()))
+        .map(|indexer| indexer.format_row(corpus, fast_resume_costs.as_deref()))
         .collect();
     print_table(
         "The first index, from nothing",
@@ -67,121 +73,144 @@ pub(crate) fn measure(extent: BenchmarkMode, corpus: &Written, peers: &Peers) ->
         ],
         &rows,
     );
-    let slow = indexers.into_iter().find(|other| other.name == AGENTSVIEW);
-    slow.and_then(|slow| slow.home)
+    let agentsview = indexers
+        .into_iter()
+        .find(|candidate| candidate.name == AGENTSVIEW_NAME);
+    agentsview.and_then(|agentsview| agentsview.last_home)
 }
 
-const AGENTSVIEW: &str = "agentsview";
-const FAST_RESUME: &str = "fast-resume";
-const SEGUE: &str = "segue";
+const AGENTSVIEW_NAME: &str = "agentsview";
+const FAST_RESUME_NAME: &str = "fast-resume";
+const SEGUE_NAME: &str = "segue";
 
-fn indexers<'a>(corpus: &Written, peers: &'a Peers, rounds: usize) -> Vec<Indexer<'a>> {
-    let segue = |agents| Indexer {
-        name: SEGUE,
-        agents,
-        place: "segue/catalog.db",
-        command: Box::new(|home| home.segue(&["index", "refresh"])),
+fn build_indexers<'a>(
+    corpus: &WrittenCorpus,
+    peers: &'a PeerPrograms,
+    rounds: usize,
+) -> Vec<Indexer<'a>> {
+    let segue_indexer = |agent_homes| Indexer {
+        name: SEGUE_NAME,
+        agent_homes,
+        index_path_prefix: "segue/catalog.db",
+        build_command: Box::new(|home| home.segue_command(&["index", "refresh"])),
         rounds,
-        ran: Vec::new(),
-        size: 0,
-        home: None,
+        costs: Vec::new(),
+        index_bytes: 0,
+        last_home: None,
     };
-    let mut all = vec![segue(BOTH_READ), segue(ALL)];
+    let mut indexers = vec![
+        segue_indexer(SHARED_AGENT_HOMES),
+        segue_indexer(ALL_AGENT_HOMES),
+    ];
     if let Some(program) = &peers.fast_resume {
-        all.push(Indexer {
-            name: FAST_RESUME,
-            agents: BOTH_READ,
-            place: ".cache/fast-resume",
-            command: Box::new(move |home| home.command(program, &["--list", "--limit", "1"])),
+        indexers.push(Indexer {
+            name: FAST_RESUME_NAME,
+            agent_homes: SHARED_AGENT_HOMES,
+            index_path_prefix: ".cache/fast-resume",
+            build_command: Box::new(move |home| {
+                home.program_command(program, &["--list", "--limit", "1"])
+            }),
             rounds,
-            ran: Vec::new(),
-            size: 0,
-            home: None,
+            costs: Vec::new(),
+            index_bytes: 0,
+            last_home: None,
         });
     }
     if let Some(program) = &peers.agentsview
-        && corpus.of(ALL).sessions <= MANY
+        && corpus.total_counts(ALL_AGENT_HOMES).sessions <= MAX_AGENTSVIEW_SESSIONS
     {
-        all.push(Indexer {
-            name: AGENTSVIEW,
-            agents: ALL,
-            place: ".agentsview/sessions.db",
-            command: Box::new(move |home| agentsview_command(home, program, &["sync"])),
+        indexers.push(Indexer {
+            name: AGENTSVIEW_NAME,
+            agent_homes: ALL_AGENT_HOMES,
+            index_path_prefix: ".agentsview/sessions.db",
+            build_command: Box::new(move |home| agentsview_command(home, program, &["sync"])),
             rounds: 1,
-            ran: Vec::new(),
-            size: 0,
-            home: None,
+            costs: Vec::new(),
+            index_bytes: 0,
+            last_home: None,
         });
     }
-    all
+    indexers
 }
 
 impl Indexer<'_> {
-    fn run(&mut self, corpus: &Written) {
-        let home = corpus.home(self.agents);
-        let ran = Ran::within(&mut (self.command)(&home), LIMIT);
-        if ran.is_some() {
-            self.size = home.size(self.place);
-            self.home = Some(home);
+    fn run_round(&mut self, corpus: &WrittenCorpus) {
+        let home = corpus.create_home(self.agent_homes);
+        let cost = ProcessCost::measure(&mut (self.build_command)(&home), INDEX_TIMEOUT);
+        if cost.is_some() {
+            self.index_bytes = home.count_bytes(self.index_path_prefix);
+            self.last_home = Some(home);
         }
-        self.ran.push(ran);
+        self.costs.push(cost);
     }
 
     /// The median of something over the rounds; none if one did not end.
-    fn median(&self, of: fn(Ran) -> f64) -> Option<f64> {
-        let figures: Option<Vec<f64>> = self.ran.iter().map(|ran| ran.map(of)).collect();
-        Some(quantile(&figures?, 0.5))
+    fn median(&self, metric: fn(ProcessCost) -> f64) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.costs.iter().map(|cost| cost.map(metric)).collect();
+        Some(quantile(&values?, 0.5))
     }
 
     #[allow(clippy::cast_precision_loss, reason = "bytes, for a table")]
-    fn row(&self, corpus: &Written, theirs: Option<&[Option<Ran>]>) -> [String; 10] {
-        let megabytes = corpus.of(self.agents).bytes as f64 / 1e6;
-        let names: Vec<&str> = self.agents.iter().map(|agent| &agent[1..]).collect();
-        let (Some(time), Some(processor), Some(peak)) = (
-            self.median(|ran| ran.seconds),
-            self.median(|ran| ran.processor),
-            self.median(|ran| ran.peak),
+    fn format_row(
+        &self,
+        corpus: &WrittenCorpus,
+        fast_resume_costs: Option<&[Option<ProcessCost>]>,
+    ) -> [String; 10] {
+        let megabytes = corpus.total_counts(self.agent_homes).bytes as f64 / 1e6;
+        let names: Vec<&str> = self.agent_homes.iter().map(|agent| &agent[1..]).collect();
+        let (Some(time), Some(cpu_seconds), Some(peak)) = (
+            self.median(|cost| cost.wall_seconds),
+            self.median(|cost| cost.cpu_seconds),
+            self.median(|cost| cost.peak_megabytes),
         ) else {
-            let late = format!("more than {} s", LIMIT.as_secs());
+            let timeout_text = format!("more than {} s", INDEX_TIMEOUT.as_secs());
             let mut row = [const { String::new() }; 10];
             row[..4].clone_from_slice(&[
                 self.name.to_owned(),
                 names.join(", "),
-                self.ran.len().to_string(),
-                late,
+                self.costs.len().to_string(),
+                timeout_text,
             ]);
             return row;
         };
-        let size = self.size as f64 * 100.0 / 1e6 / megabytes;
-        let ratio = theirs.filter(|_| self.agents == BOTH_READ).map(|theirs| {
-            let pairs = self.ran.iter().flatten().zip(theirs.iter().flatten());
-            let ratios: Vec<f64> = pairs
-                .map(|(own, their)| own.seconds / their.seconds)
-                .collect();
-            quantile(&ratios, 0.5)
-        });
-        let mut aims = Vec::new();
-        if self.name == SEGUE {
+        let size_percent = self.index_bytes as f64 * 100.0 / 1e6 / megabytes;
+        let ratio = fast_resume_costs
+            .filter(|_| self.agent_homes == SHARED_AGENT_HOMES)
+            .map(|peer_costs| {
+                let pairs = self.costs.iter().flatten().zip(peer_costs.iter().flatten());
+                let ratios: Vec<f64> = pairs
+                    .map(|(own, peer)| own.wall_seconds / peer.wall_seconds)
+                    .collect();
+                quantile(&ratios, 0.5)
+            });
+        let mut verdicts = Vec::new();
+        if self.name == SEGUE_NAME {
             if let Some(ratio) = ratio {
-                aims.push(format_verdict(
-                    &format!("at most {AIM_TIME} of their time"),
-                    ratio <= AIM_TIME,
+                verdicts.push(format_verdict(
+                    &format!("at most {TARGET_TIME_RATIO} of their time"),
+                    ratio <= TARGET_TIME_RATIO,
                 ));
             }
-            aims.push(format_verdict(&format!("at most {AIM_PEAK} MB"), peak <= AIM_PEAK));
-            aims.push(format_verdict(&format!("at most {AIM_SIZE} %"), size <= AIM_SIZE));
+            verdicts.push(format_verdict(
+                &format!("at most {TARGET_PEAK_MEGABYTES} MB"),
+                peak <= TARGET_PEAK_MEGABYTES,
+            ));
+            verdicts.push(format_verdict(
+                &format!("at most {TARGET_INDEX_SIZE_PERCENT} %"),
+                size_percent <= TARGET_INDEX_SIZE_PERCENT,
+            ));
         }
         [
             self.name.to_owned(),
             names.join(", "),
-            self.ran.len().to_string(),
+            self.costs.len().to_string(),
             format!("{time:.2} s"),
             format!("{:.0}", megabytes / time),
-            format!("{processor:.2} s"),
+            format!("{cpu_seconds:.2} s"),
             format!("{peak:.0} MB"),
-            format!("{size:.1} %"),
+            format!("{size_percent:.1} %"),
             ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
-            aims.join(", "),
+            verdicts.join(", "),
         ]
     }
 }

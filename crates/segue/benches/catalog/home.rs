@@ -10,51 +10,55 @@ use segue_testkit::corpus::{Corpus, CorpusCounts};
 use tempfile::TempDir;
 
 /// A corpus on the disk.
-pub(crate) struct Written {
+pub(crate) struct WrittenCorpus {
     directory: TempDir,
     /// What was written for each agent, by the name of its home.
     pub(crate) counts: [(&'static str, CorpusCounts); 3],
 }
 
 /// The agents whose sessions both segue and fast-resume read.
-pub(crate) const BOTH_READ: &[&str] = &[".claude", ".codex"];
-pub(crate) const ALL: &[&str] = &[".claude", ".codex", ".gemini"];
+pub(crate) const SHARED_AGENT_HOMES: &[&str] = &[".claude", ".codex"];
+pub(crate) const ALL_AGENT_HOMES: &[&str] = &[".claude", ".codex", ".gemini"];
 
-impl Written {
+impl WrittenCorpus {
     pub(crate) fn new(sessions: u64) -> Self {
-        let directory = directory();
+        let directory = create_directory();
         let corpus = Corpus { sessions, seed: 1 };
         let counts = corpus.write(directory.path());
         Self { directory, counts }
     }
 
     /// How much there is of these agents.
-    pub(crate) fn of(&self, agents: &[&str]) -> CorpusCounts {
-        let mut all = CorpusCounts::default();
+    pub(crate) fn total_counts(&self, agent_homes: &[&str]) -> CorpusCounts {
+        let mut total = CorpusCounts::default();
         for (name, counts) in self.counts {
-            if agents.contains(&name) {
-                all += counts;
+            if agent_homes.contains(&name) {
+                total += counts;
             }
         }
-        all
+        total
     }
 
-    pub(crate) fn path(&self, agent: &str) -> PathBuf {
-        self.directory.path().join(agent)
+    pub(crate) fn agent_path(&self, agent_home: &str) -> PathBuf {
+        self.directory.path().join(agent_home)
     }
 
     /// A home in which these agents were used, and nothing else.
-    pub(crate) fn home(&self, agents: &[&str]) -> Home {
-        let home = directory();
-        for agent in agents {
-            symlink(self.path(agent), home.path().join(agent)).unwrap();
+    pub(crate) fn create_home(&self, agent_homes: &[&str]) -> BenchHome {
+        let directory = create_directory();
+        for agent_home in agent_homes {
+            symlink(
+                self.agent_path(agent_home),
+                directory.path().join(agent_home),
+            )
+            .unwrap();
         }
-        Home(home)
+        BenchHome(directory)
     }
 
     /// Something is said in one of the sessions.
-    pub(crate) fn grow(&self, number: u64) {
-        let project = self.path(".claude/projects/-src-app-1");
+    pub(crate) fn append_prompt(&self, number: u64) {
+        let project = self.agent_path(".claude/projects/-src-app-1");
         let mut sessions: Vec<_> = fs::read_dir(project).unwrap().map(Result::unwrap).collect();
         sessions.sort_by_key(fs::DirEntry::file_name);
         let path = sessions.first().unwrap().path();
@@ -67,14 +71,14 @@ impl Written {
     }
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for WrittenCorpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CorpusCounts {
             sessions,
             turns,
             messages,
             bytes,
-        } = self.of(ALL);
+        } = self.total_counts(ALL_AGENT_HOMES);
         let megabytes = bytes / 1_000_000;
         write!(
             f,
@@ -84,15 +88,15 @@ impl fmt::Display for Written {
 }
 
 /// Somebody's home.
-pub(crate) struct Home(TempDir);
+pub(crate) struct BenchHome(TempDir);
 
-impl Home {
+impl BenchHome {
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// A program in this home, with nothing else from this environment. What it says is not looked at.
-    pub(crate) fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
+    pub(crate) fn program_command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = Command::new(program.as_ref());
         command
             .args(args)
@@ -108,33 +112,39 @@ impl Home {
         command
     }
 
-    pub(crate) fn segue(&self, args: &[&str]) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_segue"), args);
+    pub(crate) fn segue_command(&self, args: &[&str]) -> Command {
+        let mut command = self.program_command(env!("CARGO_BIN_EXE_segue"), args);
         command.env("SEGUE_HOME", self.path().join("segue"));
         command
     }
 
     /// How many bytes the files have whose path begins like this.
-    pub(crate) fn size(&self, of: &str) -> u64 {
-        let of = self.path().join(of);
-        let (directory, prefix) = (of.parent().unwrap(), of.file_name().unwrap());
+    pub(crate) fn count_bytes(&self, path_prefix: &str) -> u64 {
+        let full_prefix = self.path().join(path_prefix);
+        let (directory, prefix) = (
+            full_prefix.parent().unwrap(),
+            full_prefix.file_name().unwrap(),
+        );
         let prefix = prefix.to_str().unwrap();
         let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
-        let own = entries.filter(|entry| entry.file_name().to_str().unwrap().starts_with(prefix));
-        own.map(|entry| size(&entry.path())).sum()
+        let matching =
+            entries.filter(|entry| entry.file_name().to_str().unwrap().starts_with(prefix));
+        matching.map(|entry| count_path_bytes(&entry.path())).sum()
     }
 }
 
-fn size(path: &Path) -> u64 {
-    let data = path.metadata().unwrap();
-    if !data.is_dir() {
-        return data.len();
+fn count_path_bytes(path: &Path) -> u64 {
+    let metadata = path.metadata().unwrap();
+    if !metadata.is_dir() {
+        return metadata.len();
     }
     let entries = fs::read_dir(path).unwrap();
-    entries.map(|entry| size(&entry.unwrap().path())).sum()
+    entries
+        .map(|entry| count_path_bytes(&entry.unwrap().path()))
+        .sum()
 }
 
 /// A directory on the disk that the build is on; the usual one for temporary files may be memory.
-fn directory() -> TempDir {
+fn create_directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

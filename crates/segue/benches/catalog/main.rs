@@ -21,34 +21,34 @@ mod whole;
 
 use segue_testkit::benchmark::BenchmarkMode;
 
-use home::Written;
-use peers::Peers;
+use home::WrittenCorpus;
+use peers::PeerPrograms;
 
-const PARTS: [&str; 3] = ["cold", "whole", "picker"];
+const SECTION_NAMES: [&str; 3] = ["cold", "whole", "picker"];
 
 fn main() {
-    let extent = BenchmarkMode::from_args();
-    extent.print_smoke_warning();
-    let named = |name: &str| std::env::args().any(|arg| arg == name);
-    let all = !PARTS.iter().any(|part| named(part));
-    let wanted = |part| all || named(part);
-    let peers = Peers::from_environment();
-    let mut sizes = vec![extent.pick(3000, 60)];
-    if named("--big") {
-        sizes.push(extent.pick(30_000, 120));
+    let mode = BenchmarkMode::from_args();
+    mode.print_smoke_warning();
+    let is_requested = |name: &str| std::env::args().any(|arg| arg == name);
+    let run_all = !SECTION_NAMES.iter().any(|part| is_requested(part));
+    let should_run = |part| run_all || is_requested(part);
+    let peers = PeerPrograms::from_environment();
+    let mut sizes = vec![mode.pick(3000, 60)];
+    if is_requested("--big") {
+        sizes.push(mode.pick(30_000, 120));
     }
     for sessions in sizes {
-        let corpus = Written::new(sessions);
+        let corpus = WrittenCorpus::new(sessions);
         println!("\n{corpus}");
-        let mut synced = None;
-        if wanted("cold") {
-            synced = cold::measure(extent, &corpus, &peers);
+        let mut synced_home = None;
+        if should_run("cold") {
+            synced_home = cold::measure(mode, &corpus, &peers);
         }
-        if wanted("whole") {
-            whole::measure(extent, &corpus, &peers, synced);
+        if should_run("whole") {
+            whole::measure(mode, &corpus, &peers, synced_home);
         }
-        if wanted("picker") {
-            picker::measure(extent, &corpus);
+        if should_run("picker") {
+            picker::measure(mode, &corpus);
         }
     }
 }

@@ -4,51 +4,52 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::home::Home;
+use crate::home::BenchHome;
 
 /// Those that are installed.
-pub(crate) struct Peers {
+pub(crate) struct PeerPrograms {
     pub(crate) fast_resume: Option<PathBuf>,
     pub(crate) agentsview: Option<PathBuf>,
     pub(crate) ripgrep: Option<PathBuf>,
 }
 
-impl Peers {
+impl PeerPrograms {
     pub(crate) fn from_environment() -> Self {
-        let place = std::env::var_os("SEGUE_PEERS").map(PathBuf::from);
-        if place.is_none() {
+        let directory = std::env::var_os("SEGUE_PEERS").map(PathBuf::from);
+        if directory.is_none() {
             println!(
                 "only segue is measured: SEGUE_PEERS is not set (`cargo xtask peers` prints it)"
             );
         }
-        let program = |name: &str| Some(place.as_ref()?.join(name)).filter(|path| path.is_file());
+        let find_program =
+            |name: &str| Some(directory.as_ref()?.join(name)).filter(|path| path.is_file());
         Self {
             // `fast-resume` is a script that calls this one: it would take longer for the wrong reason.
-            fast_resume: program("fr"),
-            agentsview: place.as_deref().and_then(agentsview),
-            ripgrep: program("rg"),
+            fast_resume: find_program("fr"),
+            agentsview: directory.as_deref().and_then(find_agentsview),
+            ripgrep: find_program("rg"),
         }
     }
 }
 
 /// The program itself, which its script in Python would call.
-fn agentsview(programs: &Path) -> Option<PathBuf> {
+fn find_agentsview(programs: &Path) -> Option<PathBuf> {
     let libraries = programs.parent()?.join("lib");
     let pythons = std::fs::read_dir(libraries).ok()?.flatten();
-    let inside = |python: std::fs::DirEntry| {
+    let program_path = |python: std::fs::DirEntry| {
         python
             .path()
             .join("site-packages/agentsview/bin/agentsview")
     };
-    pythons.map(inside).find(|path| path.is_file())
+    pythons.map(program_path).find(|path| path.is_file())
 }
 
 /// The server without which agentsview answers no question. It ends with this value.
-pub(crate) struct Server(Child);
+pub(crate) struct AgentsviewServer(Child);
 
-impl Server {
+impl AgentsviewServer {
     /// Starts it in a home that was synced, and waits until it answers.
-    pub(crate) fn start(home: &Home, agentsview: &Path) -> Self {
+    pub(crate) fn start(home: &BenchHome, agentsview: &Path) -> Self {
         let args = [
             "serve",
             "--no-sync",
@@ -57,14 +58,14 @@ impl Server {
             "--port",
             "0",
         ];
-        let server = Self(home.command(agentsview, &args).spawn().unwrap());
-        let answers = || {
+        let server = Self(home.program_command(agentsview, &args).spawn().unwrap());
+        let is_ready = || {
             let mut list =
                 agentsview_command(home, agentsview, &["session", "list", "--limit", "1"]);
             list.status().unwrap().success()
         };
         for _ in 0..600 {
-            if answers() {
+            if is_ready() {
                 return server;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -73,7 +74,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for AgentsviewServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -81,8 +82,8 @@ impl Drop for Server {
 }
 
 /// One that starts no server of its own.
-pub(crate) fn agentsview_command(home: &Home, agentsview: &Path, args: &[&str]) -> Command {
-    let mut command = home.command(agentsview, args);
+pub(crate) fn agentsview_command(home: &BenchHome, agentsview: &Path, args: &[&str]) -> Command {
+    let mut command = home.program_command(agentsview, args);
     command.env("AGENTSVIEW_NO_DAEMON", "1");
     command
 }

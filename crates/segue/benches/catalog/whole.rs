@@ -4,72 +4,85 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use segue_testkit::benchmark::{
-    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+    quantile,
 };
 use segue_testkit::corpus::CorpusTexts;
 
-use crate::home::{BOTH_READ, Home, Written};
-use crate::peers::{Peers, Server, agentsview_command};
-use crate::ran::milliseconds;
+use crate::home::{BenchHome, SHARED_AGENT_HOMES, WrittenCorpus};
+use crate::peers::{AgentsviewServer, PeerPrograms, agentsview_command};
+use crate::ran::measure_milliseconds;
 
 /// At most so much of their time, if neither looks for news, and if both do.
-const AIM_STALE: f64 = 0.7;
-const AIM_FRESH: f64 = 0.3;
+const TARGET_STALE_RATIO: f64 = 0.7;
+const TARGET_REFRESHED_RATIO: f64 = 0.3;
 
 /// Words to search for, by how frequent they are.
-fn questions() -> [(&'static str, String); 4] {
+fn search_queries() -> [(&'static str, String); 4] {
     let texts = CorpusTexts::default();
-    let plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
-    let from = |rank| (rank..).map(|rank| texts.vocabulary().word(rank));
-    let word = |rank| from(rank).find(plain).unwrap().to_owned();
+    let is_lowercase = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let words_from = |rank| (rank..).map(|rank| texts.vocabulary().word(rank));
+    let find_word = |rank| words_from(rank).find(is_lowercase).unwrap().to_owned();
     [
         ("a word that nobody said", "zyzzyvaxq".to_owned()),
-        ("a rare word", word(40_000)),
+        ("a rare word", find_word(40_000)),
         ("a common word", "function".to_owned()),
-        ("two words", format!("{} {}", word(300), word(1000))),
+        (
+            "two words",
+            format!("{} {}", find_word(300), find_word(1000)),
+        ),
     ]
 }
 
 /// Everybody's home, with an index that is up to date.
-struct Ready<'a> {
-    corpus: &'a Written,
-    segue: Home,
-    fast_resume: Option<(Home, &'a Path)>,
-    agentsview: Option<(Home, &'a Path, Server)>,
+struct IndexedHomes<'a> {
+    corpus: &'a WrittenCorpus,
+    segue: BenchHome,
+    fast_resume: Option<(BenchHome, &'a Path)>,
+    agentsview: Option<(BenchHome, &'a Path, AgentsviewServer)>,
     ripgrep: Option<&'a Path>,
 }
 
-/// `synced` is a home in which agentsview has its index already.
-pub(crate) fn measure(extent: BenchmarkMode, corpus: &Written, peers: &Peers, synced: Option<Home>) {
-    let ready = Ready::new(corpus, peers, synced);
-    ready.check();
-    let rounds = extent.pick(31, 2);
-    for (kind, words) in questions() {
-        ready.compare(
+/// `synced_home` is a home in which agentsview has its index already.
+pub(crate) fn measure(
+    mode: BenchmarkMode,
+    corpus: &WrittenCorpus,
+    peers: &PeerPrograms,
+    synced_home: Option<BenchHome>,
+) {
+    let homes = IndexedHomes::new(corpus, peers, synced_home);
+    homes.assert_results_not_empty();
+    let rounds = mode.pick(31, 2);
+    for (kind, words) in search_queries() {
+        homes.compare_programs(
             &format!("Search for {kind} ({words})"),
             rounds,
             Some(&words),
         );
     }
-    ready.compare("List of the newest twenty", rounds, None);
-    ready.compare_after_growth(rounds);
+    homes.compare_programs("List of the newest twenty", rounds, None);
+    homes.compare_programs_after_growth(rounds);
 }
 
-impl<'a> Ready<'a> {
-    fn new(corpus: &'a Written, peers: &'a Peers, synced: Option<Home>) -> Self {
-        let segue = corpus.home(BOTH_READ);
-        done(segue.segue(&["index", "refresh"]));
+impl<'a> IndexedHomes<'a> {
+    fn new(
+        corpus: &'a WrittenCorpus,
+        peers: &'a PeerPrograms,
+        synced_home: Option<BenchHome>,
+    ) -> Self {
+        let segue = corpus.create_home(SHARED_AGENT_HOMES);
+        run_checked(segue.segue_command(&["index", "refresh"]));
         let fast_resume = peers.fast_resume.as_deref().map(|program| {
-            let home = corpus.home(BOTH_READ);
-            done(home.command(program, &["--list", "--limit", "1"]));
+            let home = corpus.create_home(SHARED_AGENT_HOMES);
+            run_checked(home.program_command(program, &["--list", "--limit", "1"]));
             (home, program)
         });
         let agentsview = peers
             .agentsview
             .as_deref()
-            .zip(synced)
+            .zip(synced_home)
             .map(|(program, home)| {
-                let server = Server::start(&home, program);
+                let server = AgentsviewServer::start(&home, program);
                 (home, program, server)
             });
         Self {
@@ -82,148 +95,166 @@ impl<'a> Ready<'a> {
     }
 
     /// A search that finds nothing, or a list that is empty, would be quick for the wrong reason.
-    fn check(&self) {
+    fn assert_results_not_empty(&self) {
         for words in [Some("function"), None] {
             let output = self
-                .segue(words, &[])
+                .segue_command(words, &[])
                 .stdout(Stdio::piped())
                 .output()
                 .unwrap();
-            let told = String::from_utf8(output.stdout).unwrap();
-            assert!(told.lines().count() >= 20, "{words:?}: {told}");
+            let stdout = String::from_utf8(output.stdout).unwrap();
+            assert!(stdout.lines().count() >= 20, "{words:?}: {stdout}");
         }
     }
 
     /// What segue is called with: a search for words, or a list.
-    fn segue(&self, words: Option<&str>, more: &[&str]) -> Command {
+    fn segue_command(&self, words: Option<&str>, extra_args: &[&str]) -> Command {
         let mut args = match words {
             Some(words) => vec!["session", "search", words, "--limit", "20"],
             None => vec!["session", "list", "--all", "--limit", "20"],
         };
-        args.extend(more);
-        self.segue.segue(&args)
+        args.extend(extra_args);
+        self.segue.segue_command(&args)
     }
 
     /// The others with no news: agentsview by its server, ripgrep by looking at every file.
-    fn others(&self, words: Option<&'a str>) -> Vec<Contestant<'_>> {
-        let mut others = Vec::new();
+    fn build_other_contestants(&self, words: Option<&'a str>) -> Vec<Contestant<'_>> {
+        let mut contestants = Vec::new();
         if let Some((home, program, _)) = &self.agentsview {
-            others.push(Contestant::new(
+            contestants.push(Contestant::new(
                 "agentsview, asking its server",
                 move || {
                     let args = match words {
                         Some(words) => vec!["session", "search", words, "--fts", "--limit", "20"],
                         None => vec!["session", "list", "--limit", "20"],
                     };
-                    milliseconds(&mut agentsview_command(home, program, &args))
+                    measure_milliseconds(&mut agentsview_command(home, program, &args))
                 },
             ));
         }
         if let (Some(program), Some(words)) = (self.ripgrep, words) {
             let word = words.split(' ').next().unwrap();
-            let places: Vec<PathBuf> = BOTH_READ
+            let paths: Vec<PathBuf> = SHARED_AGENT_HOMES
                 .iter()
-                .map(|agent| self.corpus.path(agent))
+                .map(|agent| self.corpus.agent_path(agent))
                 .collect();
-            others.push(Contestant::new("rg --files-with-matches", move || {
+            contestants.push(Contestant::new("rg --files-with-matches", move || {
                 let mut command = self
                     .segue
-                    .command(program, &["--files-with-matches", "--hidden", word]);
-                milliseconds(command.args(&places))
+                    .program_command(program, &["--files-with-matches", "--hidden", word]);
+                measure_milliseconds(command.args(&paths))
             }));
         }
-        others
+        contestants
     }
 
-    fn compare(&self, title: &str, rounds: usize, words: Option<&str>) {
-        let mut all = vec![
+    fn compare_programs(&self, title: &str, rounds: usize, words: Option<&str>) {
+        let mut contestants = vec![
             Contestant::new("segue --no-refresh", || {
-                milliseconds(&mut self.segue(words, &["--no-refresh"]))
+                measure_milliseconds(&mut self.segue_command(words, &["--no-refresh"]))
             }),
-            Contestant::new("segue", || milliseconds(&mut self.segue(words, &[]))),
+            Contestant::new("segue", || {
+                measure_milliseconds(&mut self.segue_command(words, &[]))
+            }),
         ];
         if let Some((home, program)) = &self.fast_resume {
             for refresh in [&["--no-refresh"][..], &[]] {
                 let name = format!("fast-resume {}", refresh.join(""));
-                all.push(Contestant::new(name.trim_end(), move || {
+                contestants.push(Contestant::new(name.trim_end(), move || {
                     let mut args = vec!["--list", "--limit", "20"];
                     args.extend(refresh);
                     args.extend(words);
-                    milliseconds(&mut home.command(program, &args))
+                    measure_milliseconds(&mut home.program_command(program, &args))
                 }));
             }
         }
         // They are slow, and only there for a picture.
-        let mut others = self.others(words);
-        measure_rounds(&mut all, rounds);
-        measure_rounds(&mut others, rounds.min(11));
-        let aims = [AIM_STALE, AIM_FRESH];
+        let mut other_contestants = self.build_other_contestants(words);
+        measure_rounds(&mut contestants, rounds);
+        measure_rounds(&mut other_contestants, rounds.min(11));
+        let targets = [TARGET_STALE_RATIO, TARGET_REFRESHED_RATIO];
         let mut rows = Vec::new();
-        for (n, contestant) in all.iter().enumerate() {
-            let their = all.get(n + 2);
-            rows.push(row(contestant, their.map(|their| (their, aims[n % 2]))));
+        for (index, contestant) in contestants.iter().enumerate() {
+            let peer = contestants.get(index + 2);
+            rows.push(format_row(
+                contestant,
+                peer.map(|peer| (peer, targets[index % 2])),
+            ));
         }
-        rows.extend(others.iter().map(|other| row(other, None)));
-        print(title, &rows);
+        rows.extend(
+            other_contestants
+                .iter()
+                .map(|entry| format_row(entry, None)),
+        );
+        print_results(title, &rows);
     }
 
     /// Before each search, something is said in one session.
-    fn compare_after_growth(&self, rounds: usize) {
+    fn compare_programs_after_growth(&self, rounds: usize) {
         let number = std::cell::Cell::new(0);
-        let grow = || {
+        let append_prompt = || {
             number.set(number.get() + 1);
-            self.corpus.grow(number.get());
+            self.corpus.append_prompt(number.get());
         };
         let words = Some("number");
-        let mut all = vec![Contestant::new("segue", || {
-            grow();
-            milliseconds(&mut self.segue(words, &[]))
+        let mut contestants = vec![Contestant::new("segue", || {
+            append_prompt();
+            measure_milliseconds(&mut self.segue_command(words, &[]))
         })];
         if let Some((home, program)) = &self.fast_resume {
-            all.push(Contestant::new("fast-resume", move || {
-                grow();
-                milliseconds(&mut home.command(program, &["--list", "--limit", "20", "number"]))
+            contestants.push(Contestant::new("fast-resume", move || {
+                append_prompt();
+                measure_milliseconds(
+                    &mut home.program_command(program, &["--list", "--limit", "20", "number"]),
+                )
             }));
         }
-        measure_rounds(&mut all, rounds);
+        measure_rounds(&mut contestants, rounds);
         let mut rows = Vec::new();
-        for (n, contestant) in all.iter().enumerate() {
-            rows.push(row(
+        for (index, contestant) in contestants.iter().enumerate() {
+            rows.push(format_row(
                 contestant,
-                all.get(n + 1).map(|their| (their, AIM_FRESH)),
+                contestants
+                    .get(index + 1)
+                    .map(|peer| (peer, TARGET_REFRESHED_RATIO)),
             ));
         }
-        print("Search after one session has grown", &rows);
+        print_results("Search after one session has grown", &rows);
     }
 }
 
-fn done(mut command: Command) {
+fn run_checked(mut command: Command) {
     let output = command.stderr(Stdio::piped()).output().unwrap();
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
 /// A contestant beside another one, if that is what it is measured by.
-fn row(contestant: &Contestant<'_>, other: Option<(&Contestant<'_>, f64)>) -> [String; 6] {
-    let ratio = other.map(|(other, aim)| {
-        let ratio = BenchmarkComparison::from_rounds(contestant, other, |own, their| own / their);
+fn format_row(
+    contestant: &Contestant<'_>,
+    reference: Option<(&Contestant<'_>, f64)>,
+) -> [String; 6] {
+    let ratio = reference.map(|(peer, target)| {
+        let ratio = BenchmarkComparison::from_rounds(contestant, peer, |own_value, peer_value| {
+            own_value / peer_value
+        });
         (
             ratio.format_cell(),
-            format_verdict(&format!("at most {aim}"), ratio.median <= aim),
+            format_verdict(&format!("at most {target}"), ratio.median <= target),
         )
     });
-    let (ratio, aim) = ratio.unwrap_or_default();
+    let (ratio, verdict_cell) = ratio.unwrap_or_default();
     [
         contestant.name.clone(),
         contestant.values.len().to_string(),
         format!("{:.1} ms", contestant.median()),
         format!("{:.1} ms", quantile(&contestant.values, 0.95)),
         ratio,
-        aim,
+        verdict_cell,
     ]
 }
 
-fn print(title: &str, rows: &[[String; 6]]) {
-    let head = [
+fn print_results(title: &str, rows: &[[String; 6]]) {
+    let header = [
         "",
         "runs",
         "median",
@@ -231,5 +262,5 @@ fn print(title: &str, rows: &[[String; 6]]) {
         "to fast-resume",
         "aim",
     ];
-    print_table(title, head, rows);
+    print_table(title, header, rows);
 }

@@ -11,48 +11,57 @@ use segue_core::json::Json;
 use segue_core::session::{Message, Part, Project, Role, Session, Title, TurnState, Usage};
 use segue_engine::{Engine, Environment};
 use segue_sqlite::SqliteStore;
-use segue_store::{AdoptedSession, AdoptedTurn, LeaseRequest, NewLeg, NewSession, Store, NativeUpdate};
+use segue_store::{
+    AdoptedSession, AdoptedTurn, LeaseRequest, NativeUpdate, NewLeg, NewSession, Store,
+};
 use segue_testkit::fact_sessions::{self, PlantedAction, PlantedSession};
 
 /// A session to be made, and the budget that it is ten times as large as.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
+pub(crate) struct PlantedSessionSize {
     pub(crate) turns: usize,
     pub(crate) budget: u64,
     pub(crate) seed: u64,
 }
 
-impl Size {
-    pub(crate) fn planted(self) -> PlantedSession {
+impl PlantedSessionSize {
+    pub(crate) fn build_session(self) -> PlantedSession {
         // Four bytes a token or less, and a fifth more to be on the safe side.
         let bytes = usize::try_from(self.budget).unwrap() * 10 * 4 * 6 / 5;
-        fact_sessions::build_planted_session(crate::prose(), self.turns, bytes / self.turns, self.seed)
+        fact_sessions::build_planted_session(
+            crate::selected_prose(),
+            self.turns,
+            bytes / self.turns,
+            self.seed,
+        )
     }
 }
 
 /// What was said in it, each message counted.
-pub(crate) fn told(session: &PlantedSession) -> Vec<BriefTurn> {
+pub(crate) fn to_brief_turns(session: &PlantedSession) -> Vec<BriefTurn> {
     let turns = session.turns.iter().zip(1..);
     turns
         .map(|(turn, n)| BriefTurn {
             n,
-            messages: messages(turn),
+            messages: build_messages(turn),
         })
         .collect()
 }
 
 /// How many tokens some turns have.
-pub(crate) fn tokens(turns: &[BriefTurn]) -> u64 {
+pub(crate) fn count_tokens(turns: &[BriefTurn]) -> u64 {
     let messages = turns.iter().flat_map(|turn| &turn.messages);
     messages.filter_map(|message| message.tokens).sum()
 }
 
-fn messages(turn: &fact_sessions::PlantedTurn) -> Vec<Message> {
-    let at = at();
+fn build_messages(turn: &fact_sessions::PlantedTurn) -> Vec<Message> {
+    let at = fixed_time();
     let mut messages = vec![Message::from_text(Role::User, turn.prompt.clone(), at)];
-    for (nth, did) in turn.actions.iter().enumerate() {
-        match did {
-            PlantedAction::Message(text) => messages.push(Message::from_text(Role::Assistant, text.clone(), at)),
+    for (index, action) in turn.actions.iter().enumerate() {
+        match action {
+            PlantedAction::Message(text) => {
+                messages.push(Message::from_text(Role::Assistant, text.clone(), at))
+            }
             PlantedAction::ToolCall {
                 tool,
                 args,
@@ -60,12 +69,12 @@ fn messages(turn: &fact_sessions::PlantedTurn) -> Vec<Message> {
                 failed,
             } => {
                 let call = Part::FunctionCall {
-                    id: format!("call-{nth}"),
+                    id: format!("call-{index}"),
                     name: (*tool).to_owned(),
                     args: Json::from(args.clone()),
                 };
                 let answer = Part::FunctionResponse {
-                    call_id: format!("call-{nth}"),
+                    call_id: format!("call-{index}"),
                     name: (*tool).to_owned(),
                     response: Json::string(output),
                     is_error: *failed,
@@ -76,73 +85,78 @@ fn messages(turn: &fact_sessions::PlantedTurn) -> Vec<Message> {
         }
     }
     for message in &mut messages {
-        message.tokens = Some(segue_tokens::count(&segue_core::brief::message_text(message)));
+        message.tokens = Some(segue_tokens::count(&segue_core::brief::message_text(
+            message,
+        )));
     }
     messages
 }
 
-fn at() -> Timestamp {
+fn fixed_time() -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000)
 }
 
 /// An engine on a store in `home`, whose briefs have so many tokens at most.
-pub(crate) fn engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
+pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
     let store = Arc::new(SqliteStore::open(home).unwrap());
-    let world = Environment {
-        now: at,
+    let environment = Environment {
+        now: fixed_time,
         random: || 7,
         process: segue_agents::identify_process(std::process::id()).unwrap(),
     };
-    let engine = Engine::new(store.clone(), Vec::new(), Catalog::default(), world);
+    let engine = Engine::new(store.clone(), Vec::new(), Catalog::default(), environment);
     (engine.with_budget(budget), store)
 }
 
 /// Puts a session of a provider into a store, and compacts it so many times, the last time at its end; 0 is never.
-pub(crate) async fn put(
+pub(crate) async fn insert_session(
     (engine, store): (&Engine, &SqliteStore),
     turns: &[BriefTurn],
-    (provider, place): (&str, &Path),
+    (provider, project_dir): (&str, &Path),
     compactions: usize,
 ) -> Session {
-    let me = segue_agents::identify_process(std::process::id()).unwrap();
-    let place = place.to_str().unwrap().to_owned();
+    let process = segue_agents::identify_process(std::process::id()).unwrap();
+    let project_path = project_dir.to_str().unwrap().to_owned();
     let provider = ProviderId::parse(provider).unwrap();
-    let id = SessionId::from_timestamp(at(), 1);
-    let new = NewSession {
+    let id = SessionId::from_timestamp(fixed_time(), 1);
+    let new_session = NewSession {
         id: id.clone(),
         project: Project {
-            key: place.clone(),
-            cwd: place,
+            key: project_path.clone(),
+            cwd: project_path,
         },
         title: Title::from_prompt("planted"),
         purpose: None,
         provider: provider.clone(),
-        at: at(),
+        at: fixed_time(),
         conflict_filter: None,
     };
-    let stretch = turns.len().div_ceil(compactions.max(1));
-    for (nth, stretch) in turns.chunks(stretch).enumerate() {
-        let native_id = NativeId::parse(&format!("planted-{nth}")).unwrap();
-        let turns = stretch.iter().map(adopted).collect();
-        let lease = if nth == 0 {
+    let turns_per_compaction = turns.len().div_ceil(compactions.max(1));
+    for (index, chunk) in turns.chunks(turns_per_compaction).enumerate() {
+        let native_id = NativeId::parse(&format!("planted-{index}")).unwrap();
+        let turns = chunk.iter().map(to_adopted_turn).collect();
+        let lease = if index == 0 {
             let native = AdoptedSession { native_id, turns };
-            store.adopt_native_session(new.clone(), me.clone(), native).await.unwrap()
+            store
+                .adopt_native_session(new_session.clone(), process.clone(), native)
+                .await
+                .unwrap()
         } else {
-            let lease = store.acquire_lease(claim(&id)).await.unwrap().lease;
+            let lease = store.acquire_lease(lease_request(&id)).await.unwrap().lease;
             let leg = NewLeg {
                 provider: provider.clone(),
                 native_id: Some(native_id),
-                at: at(),
+                at: fixed_time(),
             };
             let leg = store.open_leg(&lease, leg).await.unwrap().id;
-            let taken = NativeUpdate {
+            let update = NativeUpdate {
                 leg,
                 interrupted_turn: None,
                 rewound_to: None,
                 turns,
-                at: at(),
+                at: fixed_time(),
             };
-            store.apply_native_update(&lease, taken).await.unwrap();
+            store.apply_native_update(&lease, update).await.unwrap();
             lease
         };
         store.release_lease(&lease).await.unwrap();
@@ -154,23 +168,23 @@ pub(crate) async fn put(
     store.session(&id).await.unwrap().unwrap()
 }
 
-fn claim(id: &SessionId) -> LeaseRequest {
+fn lease_request(id: &SessionId) -> LeaseRequest {
     LeaseRequest {
         session: id.clone(),
         owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: at(),
+        at: fixed_time(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     }
 }
 
-fn adopted(turn: &BriefTurn) -> AdoptedTurn {
+fn to_adopted_turn(turn: &BriefTurn) -> AdoptedTurn {
     AdoptedTurn {
         state: TurnState::Finished,
         messages: turn.messages.clone(),
         usage: Usage::default(),
-        started_at: at(),
-        ended_at: at(),
+        started_at: fixed_time(),
+        ended_at: fixed_time(),
         mark: None,
     }
 }

@@ -27,18 +27,18 @@ use segue_testkit::fact_sessions::Prose;
 use tempfile::TempDir;
 
 /// The binary as built.
-const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
+const SEGUE_BINARY: &str = env!("CARGO_BIN_EXE_segue");
 
 /// How often a session is compacted, on its way to its end.
-const CHAINS: [usize; 3] = [1, 3, 10];
+const COMPACTION_COUNTS: [usize; 3] = [1, 3, 10];
 
-fn named(name: &str) -> bool {
+fn is_requested(name: &str) -> bool {
     std::env::args().any(|arg| arg == name)
 }
 
 /// The sentences of the half that is in free prose.
-fn prose() -> Prose {
-    if named("tuned") {
+fn selected_prose() -> Prose {
+    if is_requested("tuned") {
         Prose::Tuned
     } else {
         Prose::HeldOut
@@ -46,32 +46,34 @@ fn prose() -> Prose {
 }
 
 fn main() {
-    let extent = if named("--quick") {
+    let mode = if is_requested("--quick") {
         println!("one short session, one CLI");
         BenchmarkMode::Smoke
     } else {
-        let extent = BenchmarkMode::from_args();
-        extent.print_smoke_warning();
-        extent
+        let parsed_mode = BenchmarkMode::from_args();
+        parsed_mode.print_smoke_warning();
+        parsed_mode
     };
-    println!("free prose: {:?}", prose());
-    let all = !["told", "received", "speed"].iter().any(|name| named(name));
-    if all || named("told") {
-        told::measure(extent);
+    println!("free prose: {:?}", selected_prose());
+    let run_all = !["told", "received", "speed"]
+        .iter()
+        .any(|name| is_requested(name));
+    if run_all || is_requested("told") {
+        told::measure(mode);
     }
-    if all || named("received") {
+    if run_all || is_requested("received") {
         if std::env::var_os("SEGUE_CLIS").is_some() {
-            received::measure(extent);
+            received::measure(mode);
         } else {
             println!("SEGUE_CLIS is not set, so no real CLI is asked");
         }
     }
-    if all || named("speed") {
-        speed::measure(extent);
+    if run_all || is_requested("speed") {
+        speed::measure(mode);
     }
 }
 
 /// A directory on the disk that the build is on; the usual one for temporary files may be memory.
-fn home() -> TempDir {
+fn create_home() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

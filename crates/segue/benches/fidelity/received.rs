@@ -8,39 +8,39 @@ use segue_core::brief::BriefTurn;
 use segue_core::id::SessionId;
 use segue_testkit::benchmark::BenchmarkMode;
 use segue_testkit::fact_sessions::PlantedSession;
-use segue_testkit::model::{StubFailure, ModelRequest, Reply, Script, TranscriptEntry};
-use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
+use segue_testkit::model::{ModelRequest, Reply, Script, StubFailure, TranscriptEntry};
+use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 
-use crate::long::{self, Size};
-use crate::score::{Score, print};
-use crate::{CHAINS, SEGUE, told::SIZES};
+use crate::long::{self, PlantedSessionSize};
+use crate::score::{FactScore, print_scores};
+use crate::{COMPACTION_COUNTS, SEGUE_BINARY, told::PLANTED_SIZES};
 
 /// How long one turn may take.
-const LIMIT: Duration = Duration::from_mins(3);
+const TURN_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// What is said after a turn was cut off.
-const AFTERWARDS: &str = "Please go on where you were cut off.";
+const PROMPT_AFTER_KILL: &str = "Please go on where you were cut off.";
 
 /// A provider, how it is talked to, and its program.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct BenchmarkAgent {
     provider: &'static str,
     transport: &'static str,
     cli: SandboxCli,
 }
 
-const WAYS: [Way; 3] = [
-    Way {
+const BENCHMARK_AGENTS: [BenchmarkAgent; 3] = [
+    BenchmarkAgent {
         provider: "claude",
         transport: "stream-json",
         cli: SandboxCli::Claude,
     },
-    Way {
+    BenchmarkAgent {
         provider: "codex",
         transport: "app-server",
         cli: SandboxCli::Codex,
     },
-    Way {
+    BenchmarkAgent {
         provider: "gemini",
         transport: "acp",
         cli: SandboxCli::Gemini,
@@ -49,146 +49,182 @@ const WAYS: [Way; 3] = [
 
 /// What happens to a session before its last prompt.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum SessionScenario {
     /// It is compacted so many times.
     Compacted(usize),
     /// It is compacted ten times, goes on for a turn, and then another agent goes on with it.
-    HandedOver,
+    HandedOff,
     /// It is compacted ten times, and segue is killed while the agent answers the last prompt; then it goes on.
     Killed,
 }
 
 /// A session that is put into the store of each sandbox.
-struct Long {
-    size: Size,
+struct PlantedCase {
+    size: PlantedSessionSize,
     session: PlantedSession,
     turns: Vec<BriefTurn>,
 }
 
-impl Long {
-    fn new(size: Size) -> Self {
-        let session = size.planted();
+impl PlantedCase {
+    fn new(size: PlantedSessionSize) -> Self {
+        let session = size.build_session();
         Self {
             size,
-            turns: long::told(&session),
+            turns: long::to_brief_turns(&session),
             session,
         }
     }
 }
 
-pub(crate) fn measure(extent: BenchmarkMode) {
-    let ways = &WAYS[..extent.pick(WAYS.len(), 1)];
-    let sizes: Vec<Size> = extent.pick(vec![SIZES[0], SIZES[5]], vec![SIZES[0]]);
-    let sessions: Vec<Long> = sizes.into_iter().map(Long::new).collect();
+pub(crate) fn measure(mode: BenchmarkMode) {
+    let agents = &BENCHMARK_AGENTS[..mode.pick(BENCHMARK_AGENTS.len(), 1)];
+    let sizes: Vec<PlantedSessionSize> = mode.pick(
+        vec![PLANTED_SIZES[0], PLANTED_SIZES[5]],
+        vec![PLANTED_SIZES[0]],
+    );
+    let sessions: Vec<PlantedCase> = sizes.into_iter().map(PlantedCase::new).collect();
     let mut rows = Vec::new();
-    let mut within = true;
-    let compacted = CHAINS.map(Fate::Compacted);
-    let fates: Vec<Fate> = compacted
+    let mut is_within_budget = true;
+    let compaction_scenarios = COMPACTION_COUNTS.map(SessionScenario::Compacted);
+    let scenarios: Vec<SessionScenario> = compaction_scenarios
         .into_iter()
-        .chain([Fate::HandedOver, Fate::Killed])
+        .chain([SessionScenario::HandedOff, SessionScenario::Killed])
         .collect();
-    for way in ways {
-        for fate in &fates {
-            let mut score = Score::default();
-            for long in &sessions {
-                let request = received(*way, long, *fate);
-                let (text, tokens) = said(&request);
-                within &= tokens <= long.size.budget;
-                score.add(&long.session, &text, tokens);
+    for agent in agents {
+        for scenario in &scenarios {
+            let mut score = FactScore::default();
+            for case in &sessions {
+                let request = run_scenario(*agent, case, *scenario);
+                let (text, tokens) = conversation_text(&request);
+                is_within_budget &= tokens <= case.size.budget;
+                score.score_text(&case.session, &text, tokens);
             }
-            rows.push((named(*way, *fate), score));
+            rows.push((row_name(*agent, *scenario), score));
         }
     }
-    print(
+    print_scores(
         "Facts in the request that the next model receives, no model asked before",
         &rows,
     );
-    println!("\nall of them within the budget: {within}");
+    println!("\nall of them within the budget: {is_within_budget}");
 }
 
-fn named(way: Way, fate: Fate) -> String {
-    match fate {
-        Fate::Compacted(times) => format!("{}, {times} compaction(s)", way.provider),
-        Fate::HandedOver => format!("{}, handed over to {}", way.provider, next(way).provider),
-        Fate::Killed => format!("{}, killed in the last turn", way.provider),
+fn row_name(agent: BenchmarkAgent, scenario: SessionScenario) -> String {
+    match scenario {
+        SessionScenario::Compacted(count) => format!("{}, {count} compaction(s)", agent.provider),
+        SessionScenario::HandedOff => format!(
+            "{}, handed over to {}",
+            agent.provider,
+            next_agent(agent).provider
+        ),
+        SessionScenario::Killed => format!("{}, killed in the last turn", agent.provider),
     }
 }
 
 /// Who goes on with a session of another.
-fn next(way: Way) -> Way {
-    let at = WAYS.iter().position(|known| known.provider == way.provider);
-    WAYS[(at.unwrap() + 1) % WAYS.len()]
+fn next_agent(agent: BenchmarkAgent) -> BenchmarkAgent {
+    let index = BENCHMARK_AGENTS
+        .iter()
+        .position(|candidate| candidate.provider == agent.provider);
+    BENCHMARK_AGENTS[(index.unwrap() + 1) % BENCHMARK_AGENTS.len()]
 }
 
 /// The last request that a model is asked, once all that should happen has happened.
-fn received(way: Way, long: &Long, fate: Fate) -> ModelRequest {
-    let (ask, size) = (long.session.last_request.as_str(), long.size);
-    let mut script = Script::new().with_rule(AFTERWARDS, [Reply::from_text("I do.")]);
-    if matches!(fate, Fate::Killed) {
-        script = script.with_rule(ask, [Reply::from_text("I begin").with_failure(StubFailure::Stall)]);
+fn run_scenario(
+    agent: BenchmarkAgent,
+    case: &PlantedCase,
+    scenario: SessionScenario,
+) -> ModelRequest {
+    let (prompt, size) = (case.session.last_request.as_str(), case.size);
+    let mut script = Script::new().with_rule(PROMPT_AFTER_KILL, [Reply::from_text("I do.")]);
+    if matches!(scenario, SessionScenario::Killed) {
+        script = script.with_rule(
+            prompt,
+            [Reply::from_text("I begin").with_failure(StubFailure::Stall)],
+        );
     }
     let sandbox = Sandbox::new(script.with_rule("", [Reply::from_text("Done.")]));
-    let times = match fate {
-        Fate::Compacted(times) => times,
-        Fate::HandedOver | Fate::Killed => 10,
+    let compactions = match scenario {
+        SessionScenario::Compacted(count) => count,
+        SessionScenario::HandedOff | SessionScenario::Killed => 10,
     };
-    let id = put(&sandbox, way, long, times);
+    let id = insert_session(&sandbox, agent, case, compactions);
     let id = id.as_str();
-    let resumed = ["chat", "-p", way.provider, "--json", "--resume", id];
-    let run = |args: &[&str]| {
-        let ran = CommandOutcome::run(segue(&sandbox, size, args), LIMIT);
-        assert_eq!(ran.code, Some(0), "{way:?} {fate:?}: {ran:#?}");
+    let resume_args = ["chat", "-p", agent.provider, "--json", "--resume", id];
+    let run_segue = |args: &[&str]| {
+        let outcome = CommandOutcome::run(segue_command(&sandbox, size, args), TURN_TIMEOUT);
+        assert_eq!(
+            outcome.code,
+            Some(0),
+            "{agent:?} {scenario:?}: {outcome:#?}"
+        );
     };
-    match fate {
-        Fate::Compacted(_) => run(&[&resumed[..], &[ask]].concat()),
-        Fate::HandedOver => {
-            run(&[&resumed[..], &["Carry on."]].concat());
-            let to = next(way).provider;
-            run(&[
-                "session", "handoff", id, "-p", to, "--json", "--prompt", ask,
+    match scenario {
+        SessionScenario::Compacted(_) => run_segue(&[&resume_args[..], &[prompt]].concat()),
+        SessionScenario::HandedOff => {
+            run_segue(&[&resume_args[..], &["Carry on."]].concat());
+            let next_provider = next_agent(agent).provider;
+            run_segue(&[
+                "session",
+                "handoff",
+                id,
+                "-p",
+                next_provider,
+                "--json",
+                "--prompt",
+                prompt,
             ]);
         }
-        Fate::Killed => {
-            let mut command = segue(&sandbox, size, &[&resumed[..], &[ask]].concat());
+        SessionScenario::Killed => {
+            let mut command =
+                segue_command(&sandbox, size, &[&resume_args[..], &[prompt]].concat());
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = command.spawn().unwrap();
             assert!(
-                sandbox.model().wait_for_turn_requests(1, LIMIT),
-                "{way:?} asks nobody"
+                sandbox.model().wait_for_turn_requests(1, TURN_TIMEOUT),
+                "{agent:?} asks nobody"
             );
             // As by SIGKILL from anybody.
             child.kill().unwrap();
             child.wait().unwrap();
-            run(&[&resumed[..], &[AFTERWARDS]].concat());
+            run_segue(&[&resume_args[..], &[PROMPT_AFTER_KILL]].concat());
         }
     }
     sandbox.model().turn_requests().pop().unwrap()
 }
 
 /// Puts a session into the store of a sandbox.
-fn put(sandbox: &Sandbox, way: Way, long: &Long, times: usize) -> SessionId {
+fn insert_session(
+    sandbox: &Sandbox,
+    agent: BenchmarkAgent,
+    case: &PlantedCase,
+    compactions: usize,
+) -> SessionId {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let home = sandbox.home().join("segue");
     fs::create_dir_all(&home).unwrap();
     runtime.block_on(async {
-        let (engine, store) = long::engine(&home, long.size.budget);
-        let place = (way.provider, sandbox.project());
-        let place = (place.0, place.1.as_path());
-        long::put((&engine, &store), &long.turns, place, times)
+        let (engine, store) = long::open_engine(&home, case.size.budget);
+        let owned_target = (agent.provider, sandbox.project());
+        let target = (owned_target.0, owned_target.1.as_path());
+        long::insert_session((&engine, &store), &case.turns, target, compactions)
             .await
             .id
     })
 }
 
-fn segue(sandbox: &Sandbox, size: Size, args: &[&str]) -> Command {
+fn segue_command(sandbox: &Sandbox, size: PlantedSessionSize, args: &[&str]) -> Command {
     let config = sandbox.home().join("segue.toml");
     fs::write(&config, format!("budget = {}\n", size.budget)).unwrap();
-    let mut command = sandbox.program_command(SEGUE);
-    for way in WAYS {
-        let named = |name: &str| format!("SEGUE_{}_{name}", way.provider.to_uppercase());
-        command.env(named("PATH"), sandbox.cli_command(way.cli).get_program());
-        command.env(named("TRANSPORTS"), way.transport);
+    let mut command = sandbox.program_command(SEGUE_BINARY);
+    for agent in BENCHMARK_AGENTS {
+        let variable_name = |name: &str| format!("SEGUE_{}_{name}", agent.provider.to_uppercase());
+        command.env(
+            variable_name("PATH"),
+            sandbox.cli_command(agent.cli).get_program(),
+        );
+        command.env(variable_name("TRANSPORTS"), agent.transport);
     }
     command
         .env("SEGUE_HOME", sandbox.home().join("segue"))
@@ -198,15 +234,19 @@ fn segue(sandbox: &Sandbox, size: Size, args: &[&str]) -> Command {
 }
 
 /// What a request says of the conversation, without what the CLI tells its model by itself; and how long that is.
-fn said(request: &ModelRequest) -> (String, u64) {
-    let pieces = request.transcript().into_iter().filter_map(|piece| match piece {
-        TranscriptEntry::User(text) | TranscriptEntry::Assistant(text) | TranscriptEntry::Thought(text) | TranscriptEntry::Result(text) => {
-            Some(text)
-        }
-        TranscriptEntry::Call { input, .. } => Some(input.to_string()),
-        TranscriptEntry::System(_) | TranscriptEntry::Injected(_) => None,
-    });
-    let text = pieces.collect::<Vec<String>>().join("\n");
+fn conversation_text(request: &ModelRequest) -> (String, u64) {
+    let texts = request
+        .transcript()
+        .into_iter()
+        .filter_map(|entry| match entry {
+            TranscriptEntry::User(text)
+            | TranscriptEntry::Assistant(text)
+            | TranscriptEntry::Thought(text)
+            | TranscriptEntry::Result(text) => Some(text),
+            TranscriptEntry::Call { input, .. } => Some(input.to_string()),
+            TranscriptEntry::System(_) | TranscriptEntry::Injected(_) => None,
+        });
+    let text = texts.collect::<Vec<String>>().join("\n");
     let tokens = segue_tokens::count(&text);
     (text, tokens)
 }

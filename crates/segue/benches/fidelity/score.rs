@@ -5,74 +5,76 @@ use segue_testkit::fact_sessions::{FactKind, PlantedSession};
 
 /// How many of how many facts were found, over some texts, and how large those were.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Score {
-    of: [Part; 7],
-    free: Part,
-    all: Part,
-    tokens: u64,
-    texts: u64,
+pub(crate) struct FactScore {
+    by_kind: [FactCount; 7],
+    free_prose: FactCount,
+    overall: FactCount,
+    total_tokens: u64,
+    text_count: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Part {
+struct FactCount {
     found: u32,
     planted: u32,
 }
 
-impl Part {
-    fn add(&mut self, found: bool) {
-        self.found += u32::from(found);
+impl FactCount {
+    fn record_fact(&mut self, is_found: bool) {
+        self.found += u32::from(is_found);
         self.planted += 1;
     }
 
     /// In tenths of a percent.
-    fn tenths(self) -> u32 {
+    fn per_mille(self) -> u32 {
         self.found * 1000 / self.planted.max(1)
     }
 
-    fn cell(self) -> String {
-        format!("{}.{} %", self.tenths() / 10, self.tenths() % 10)
+    fn format_percent(self) -> String {
+        format!("{}.{} %", self.per_mille() / 10, self.per_mille() % 10)
     }
 }
 
-impl Score {
+impl FactScore {
     /// Looks for the facts of a session in a text.
-    pub(crate) fn add(&mut self, session: &PlantedSession, text: &str, tokens: u64) {
+    pub(crate) fn score_text(&mut self, session: &PlantedSession, text: &str, tokens: u64) {
         for fact in &session.facts {
-            let found = fact.is_in(text);
-            let kind = FactKind::ALL.iter().position(|kind| *kind == fact.kind);
-            self.of[kind.unwrap()].add(found);
-            self.all.add(found);
+            let is_found = fact.is_in(text);
+            let kind_index = FactKind::ALL.iter().position(|kind| *kind == fact.kind);
+            self.by_kind[kind_index.unwrap()].record_fact(is_found);
+            self.overall.record_fact(is_found);
             if fact.is_free_prose {
-                self.free.add(found);
+                self.free_prose.record_fact(is_found);
             }
         }
-        self.tokens += tokens;
-        self.texts += 1;
+        self.total_tokens += tokens;
+        self.text_count += 1;
     }
 
     /// Whether at least so many percent of the facts of a kind were found.
-    pub(crate) fn has(&self, kind: FactKind, percent: u32) -> bool {
-        let kind = FactKind::ALL.iter().position(|known| *known == kind);
-        self.of[kind.unwrap()].tenths() >= percent * 10
+    pub(crate) fn has_percent_of_kind(&self, kind: FactKind, percent: u32) -> bool {
+        let kind_index = FactKind::ALL
+            .iter()
+            .position(|candidate| *candidate == kind);
+        self.by_kind[kind_index.unwrap()].per_mille() >= percent * 10
     }
 
     /// Whether at least so many percent of all facts were.
-    pub(crate) fn has_overall(&self, percent: u32) -> bool {
-        self.all.tenths() >= percent * 10
+    pub(crate) fn has_percent_overall(&self, percent: u32) -> bool {
+        self.overall.per_mille() >= percent * 10
     }
 
     /// Whether it has more of the facts than another.
-    pub(crate) fn is_ahead_of(&self, other: &Self) -> bool {
-        self.all.tenths() > other.all.tenths()
+    pub(crate) fn is_better_than(&self, other: &Self) -> bool {
+        self.overall.per_mille() > other.overall.per_mille()
     }
 }
 
 /// Prints a row for each name.
-pub(crate) fn print(title: &str, rows: &[(String, Score)]) {
+pub(crate) fn print_scores(title: &str, rows: &[(String, FactScore)]) {
     let kinds = FactKind::ALL.map(FactKind::name);
     let [goal, directive, decision, file, attempt, pending, last] = kinds;
-    let head = [
+    let header = [
         "",
         "tokens",
         goal,
@@ -89,8 +91,8 @@ pub(crate) fn print(title: &str, rows: &[(String, Score)]) {
         .iter()
         .map(|(name, score)| {
             let [goal, directive, decision, file, attempt, pending, last] =
-                score.of.map(Part::cell);
-            let tokens = score.tokens / score.texts.max(1);
+                score.by_kind.map(FactCount::format_percent);
+            let tokens = score.total_tokens / score.text_count.max(1);
             [
                 name.clone(),
                 tokens.to_string(),
@@ -101,10 +103,10 @@ pub(crate) fn print(title: &str, rows: &[(String, Score)]) {
                 attempt,
                 pending,
                 last,
-                score.all.cell(),
-                score.free.cell(),
+                score.overall.format_percent(),
+                score.free_prose.format_percent(),
             ]
         })
         .collect();
-    print_table(title, head, &rows);
+    print_table(title, header, &rows);
 }

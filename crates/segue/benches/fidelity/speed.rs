@@ -7,141 +7,165 @@ use segue_core::session::{Message, Role};
 use segue_engine::MessageAuthor;
 use segue_store::{LeaseRequest, Store};
 use segue_testkit::benchmark::{
-    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+    quantile,
 };
 
-use crate::home;
-use crate::long::{self, Size};
+use crate::create_home;
+use crate::long::{self, PlantedSessionSize};
 
-pub(crate) fn measure(extent: BenchmarkMode) {
-    compaction(extent);
-    added(extent);
+pub(crate) fn measure(mode: BenchmarkMode) {
+    measure_compaction(mode);
+    measure_added_message(mode);
 }
 
-fn compaction(extent: BenchmarkMode) {
-    let size = Size {
-        turns: extent.pick(2_000, 50),
+fn measure_compaction(mode: BenchmarkMode) {
+    let size = PlantedSessionSize {
+        turns: mode.pick(2_000, 50),
         budget: 100_000,
         seed: 5,
     };
-    let turns = long::told(&size.planted());
-    let count = &segue_tokens::count;
-    let mut alone = Vec::new();
-    for _ in 0..extent.pick(21, 1) {
-        let begun = Instant::now();
-        let found = extract(&turns, "/p", count);
-        let checkpoint = merge(&Checkpoint::default(), found, size.budget * 2 / 5, count);
+    let turns = long::to_brief_turns(&size.build_session());
+    let count_tokens = &segue_tokens::count;
+    let mut extraction_times = Vec::new();
+    for _ in 0..mode.pick(21, 1) {
+        let start = Instant::now();
+        let delta = extract(&turns, "/p", count_tokens);
+        let checkpoint = merge(
+            &Checkpoint::default(),
+            delta,
+            size.budget * 2 / 5,
+            count_tokens,
+        );
         assert!(!render_checkpoint(&checkpoint).is_empty());
-        alone.push(begun.elapsed().as_secs_f64() * 1e3);
+        extraction_times.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    let place = home();
+    let directory = create_home();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
-    let whole = runtime.block_on(async {
-        let (engine, store) = long::engine(place.path(), size.budget);
-        let session = long::put((&engine, &store), &turns, ("claude", place.path()), 0).await;
-        let mut whole = Vec::new();
-        for _ in 0..extent.pick(11, 1) {
-            let begun = Instant::now();
+    let full_times = runtime.block_on(async {
+        let (engine, store) = long::open_engine(directory.path(), size.budget);
+        let session =
+            long::insert_session((&engine, &store), &turns, ("claude", directory.path()), 0).await;
+        let mut samples = Vec::new();
+        for _ in 0..mode.pick(11, 1) {
+            let start = Instant::now();
             let head = session.head.unwrap();
-            assert!(engine.plan_compaction(&session, head).await.unwrap().is_some());
-            whole.push(begun.elapsed().as_secs_f64() * 1e3);
+            assert!(
+                engine
+                    .plan_compaction(&session, head)
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+            samples.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        whole
+        samples
     });
-    let row = |name: &str, times: &[f64], aim: String| {
+    let format_row = |name: &str, times: &[f64], verdict_cell: String| {
         [
             name.to_owned(),
             turns.len().to_string(),
-            long::tokens(&turns).to_string(),
+            long::count_tokens(&turns).to_string(),
             format!("{:.1} ms", quantile(times, 0.5)),
             format!("{:.1} ms", quantile(times, 0.9)),
-            aim,
+            verdict_cell,
         ]
     };
-    let aim = format_verdict("at most 100 ms", quantile(&alone, 0.5) <= 100.0);
+    let extraction_verdict =
+        format_verdict("at most 100 ms", quantile(&extraction_times, 0.5) <= 100.0);
     print_table(
         "A compaction without a model",
         ["", "turns", "tokens", "median", "90 of 100 within", "aim"],
         &[
-            row("what is found and kept", &alone, aim),
-            row(
+            format_row(
+                "what is found and kept",
+                &extraction_times,
+                extraction_verdict,
+            ),
+            format_row(
                 "with all that was said read from the store",
-                &whole,
+                &full_times,
                 String::new(),
             ),
         ],
     );
 }
 
-fn added(extent: BenchmarkMode) {
-    let size = Size {
-        turns: extent.pick(1_255, 50),
+fn measure_added_message(mode: BenchmarkMode) {
+    let size = PlantedSessionSize {
+        turns: mode.pick(1_255, 50),
         budget: 100_000,
         seed: 6,
     };
-    let turns = long::told(&size.planted());
+    let turns = long::to_brief_turns(&size.build_session());
     let messages: usize = turns.iter().map(|turn| turn.messages.len()).sum();
-    let places = [home(), home()];
+    let directories = [create_home(), create_home()];
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
-    let stages = places.each_ref().map(|place| {
+    let setups = directories.each_ref().map(|directory| {
         runtime.block_on(async {
-            let (engine, store) = long::engine(place.path(), size.budget);
-            let whom = ("claude", place.path());
-            let session = long::put((&engine, &store), &turns, whom, 0).await;
+            let (engine, store) = long::open_engine(directory.path(), size.budget);
+            let target = ("claude", directory.path());
+            let session = long::insert_session((&engine, &store), &turns, target, 0).await;
             (engine, store, session)
         })
     });
-    let [(_, bare, one), (engine, _, other)] = &stages;
+    let [
+        (_, append_store, append_session),
+        (engine, _, engine_session),
+    ] = &setups;
     let text = "The review said that the names are fine as they are.";
-    let lease = runtime.block_on(bare.acquire_lease(LeaseRequest {
-        session: one.id.clone(),
+    let lease = runtime.block_on(append_store.acquire_lease(LeaseRequest {
+        session: append_session.id.clone(),
         owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: one.created_at,
+        at: append_session.created_at,
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     }));
     let lease = lease.unwrap().lease;
-    let append = || {
-        let begun = Instant::now();
-        let message = Message::from_text(Role::User, text, one.created_at);
+    let measure_append = || {
+        let start = Instant::now();
+        let message = Message::from_text(Role::User, text, append_session.created_at);
         runtime
-            .block_on(bare.add_message(&lease, &message))
+            .block_on(append_store.add_message(&lease, &message))
             .unwrap();
-        begun.elapsed().as_secs_f64() * 1e3
+        start.elapsed().as_secs_f64() * 1e3
     };
-    let add = || {
-        let begun = Instant::now();
-        let adding = engine.add_message(&other.id, MessageAuthor::User, text);
-        runtime.block_on(adding).unwrap();
-        begun.elapsed().as_secs_f64() * 1e3
+    let measure_add = || {
+        let start = Instant::now();
+        let future = engine.add_message(&engine_session.id, MessageAuthor::User, text);
+        runtime.block_on(future).unwrap();
+        start.elapsed().as_secs_f64() * 1e3
     };
     let mut contestants = [
-        Contestant::new("the store's append", append),
-        Contestant::new("segue adds a message", add),
+        Contestant::new("the store's append", measure_append),
+        Contestant::new("segue adds a message", measure_add),
     ];
-    measure_rounds(&mut contestants, extent.pick(200, 2));
-    let [bare, whole] = &contestants;
-    let more = BenchmarkComparison::from_rounds(whole, bare, |whole, bare| whole - bare);
-    let row = |contestant: &Contestant<'_>, more: String, aim: String| {
+    measure_rounds(&mut contestants, mode.pick(200, 2));
+    let [append_result, add_result] = &contestants;
+    let extra =
+        BenchmarkComparison::from_rounds(add_result, append_result, |add_time, append_time| {
+            add_time - append_time
+        });
+    let format_row = |contestant: &Contestant<'_>, extra_cell: String, verdict_cell: String| {
         [
             contestant.name.clone(),
             messages.to_string(),
             format!("{:.2} ms", contestant.median()),
-            more,
-            aim,
+            extra_cell,
+            verdict_cell,
         ]
     };
     print_table(
         "A message is added to a session",
         ["", "messages in it", "median", "more, in ms", "aim"],
         &[
-            row(bare, String::new(), String::new()),
-            row(
-                whole,
-                more.format_cell(),
-                format_verdict("at most 2 ms", more.median <= 2.0),
+            format_row(append_result, String::new(), String::new()),
+            format_row(
+                add_result,
+                extra.format_cell(),
+                format_verdict("at most 2 ms", extra.median <= 2.0),
             ),
         ],
     );

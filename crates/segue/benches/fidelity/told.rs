@@ -5,77 +5,89 @@ use segue_engine::Conversation;
 use segue_testkit::benchmark::{BenchmarkMode, format_verdict};
 use segue_testkit::fact_sessions::FactKind;
 
-use crate::long::{self, Size};
-use crate::score::{Score, print};
-use crate::{CHAINS, home, rules};
+use crate::long::{self, PlantedSessionSize};
+use crate::score::{FactScore, print_scores};
+use crate::{COMPACTION_COUNTS, create_home, rules};
 
 /// The sessions: each ten times its budget or more, from few turns to many, and at last many turns with a small budget.
-pub(crate) const SIZES: [Size; 7] = [
-    Size {
+pub(crate) const PLANTED_SIZES: [PlantedSessionSize; 7] = [
+    PlantedSessionSize {
         turns: 200,
         budget: 20_000,
         seed: 4,
     },
-    Size {
+    PlantedSessionSize {
         turns: 200,
         budget: 20_000,
         seed: 31,
     },
-    Size {
+    PlantedSessionSize {
         turns: 600,
         budget: 20_000,
         seed: 2,
     },
-    Size {
+    PlantedSessionSize {
         turns: 600,
         budget: 50_000,
         seed: 32,
     },
-    Size {
+    PlantedSessionSize {
         turns: 2000,
         budget: 50_000,
         seed: 33,
     },
-    Size {
+    PlantedSessionSize {
         turns: 2000,
         budget: 100_000,
         seed: 5,
     },
-    Size {
+    PlantedSessionSize {
         turns: 2000,
         budget: 20_000,
         seed: 41,
     },
 ];
 
-pub(crate) fn measure(extent: BenchmarkMode) {
-    let sizes = &SIZES[..extent.pick(SIZES.len(), 1)];
-    let mut ours = CHAINS.map(|times| (format!("segue, {times} compaction(s)"), Score::default()));
-    let mut theirs: Vec<(String, Score)> = Vec::new();
-    let mut within = true;
+pub(crate) fn measure(mode: BenchmarkMode) {
+    let sizes = &PLANTED_SIZES[..mode.pick(PLANTED_SIZES.len(), 1)];
+    let mut segue_scores = COMPACTION_COUNTS.map(|times| {
+        (
+            format!("segue, {times} compaction(s)"),
+            FactScore::default(),
+        )
+    });
+    let mut rule_scores: Vec<(String, FactScore)> = Vec::new();
+    let mut is_within_budget = true;
     for size in sizes {
-        let session = size.planted();
-        let turns = long::told(&session);
-        let tokens = long::tokens(&turns);
-        assert!(tokens >= size.budget * 10, "{size:?}: only {tokens}");
-        let mut same = 0;
-        for (times, (_, score)) in CHAINS.into_iter().zip(&mut ours) {
-            let (text, told) = composed(*size, &session.last_request, &turns, times);
-            within &= told <= size.budget;
-            score.add(&session, &text, told);
-            same = told;
+        let session = size.build_session();
+        let turns = long::to_brief_turns(&session);
+        let session_tokens = long::count_tokens(&turns);
+        assert!(
+            session_tokens >= size.budget * 10,
+            "{size:?}: only {session_tokens}"
+        );
+        let mut brief_tokens = 0;
+        for (times, (_, score)) in COMPACTION_COUNTS.into_iter().zip(&mut segue_scores) {
+            let (text, text_tokens) =
+                compose_brief_text(*size, &session.last_request, &turns, times);
+            is_within_budget &= text_tokens <= size.budget;
+            score.score_text(&session, &text, text_tokens);
+            brief_tokens = text_tokens;
         }
-        let rules = rules::all(&turns, size.budget, same);
-        theirs.resize_with(rules.len(), Default::default);
-        for ((name, kept), (row, score)) in rules.into_iter().zip(&mut theirs) {
-            let text = format!("{kept}\n{}", session.last_request);
-            name.clone_into(row);
-            score.add(&session, &text, segue_tokens::count(&text));
+        let rules = rules::apply_rules(&turns, size.budget, brief_tokens);
+        rule_scores.resize_with(rules.len(), Default::default);
+        for ((name, retained), (row_name, score)) in rules.into_iter().zip(&mut rule_scores) {
+            let text = format!("{retained}\n{}", session.last_request);
+            name.clone_into(row_name);
+            score.score_text(&session, &text, segue_tokens::count(&text));
         }
     }
-    let last = ours[CHAINS.len() - 1].1.clone();
-    let rows: Vec<(String, Score)> = ours.into_iter().chain(theirs.iter().cloned()).collect();
-    print(
+    let last_score = segue_scores[COMPACTION_COUNTS.len() - 1].1.clone();
+    let rows: Vec<(String, FactScore)> = segue_scores
+        .into_iter()
+        .chain(rule_scores.iter().cloned())
+        .collect();
+    print_scores(
         "Facts in what a new native session is told, no model asked",
         &rows,
     );
@@ -86,38 +98,48 @@ pub(crate) fn measure(extent: BenchmarkMode) {
         FactKind::Pending,
     ];
     println!();
-    for (aim, reached) in [
-        ("within the budget", within),
+    for (target, is_reached) in [
+        ("within the budget", is_within_budget),
         (
             "95 % of directives, files, last requests and pending items after 10 compactions",
-            kinds.iter().all(|kind| last.has(*kind, 95)),
+            kinds
+                .iter()
+                .all(|kind| last_score.has_percent_of_kind(*kind, 95)),
         ),
         (
             "80 % over all kinds after 10 compactions",
-            last.has_overall(80),
+            last_score.has_percent_overall(80),
         ),
         (
             "ahead of every other rule",
-            theirs.iter().all(|(_, other)| last.is_ahead_of(other)),
+            rule_scores
+                .iter()
+                .all(|(_, rule_score)| last_score.is_better_than(rule_score)),
         ),
     ] {
-        println!("{}", format_verdict(aim, reached));
+        println!("{}", format_verdict(target, is_reached));
     }
 }
 
 /// What is told after so many compactions, and how many tokens that are.
-fn composed(
-    size: Size,
+fn compose_brief_text(
+    size: PlantedSessionSize,
     prompt: &str,
     turns: &[segue_core::brief::BriefTurn],
-    times: usize,
+    compactions: usize,
 ) -> (String, u64) {
-    let place = home();
+    let directory = create_home();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     runtime.block_on(async {
-        let (engine, store) = long::engine(place.path(), size.budget);
-        let session = long::put((&engine, &store), turns, ("claude", place.path()), times).await;
+        let (engine, store) = long::open_engine(directory.path(), size.budget);
+        let session = long::insert_session(
+            (&engine, &store),
+            turns,
+            ("claude", directory.path()),
+            compactions,
+        )
+        .await;
         let session = Conversation::Session(Box::new(session), SessionStatus::Idle);
         let preview = engine.preview_brief(&session, None, prompt).await.unwrap();
         let text = preview.brief.prepend_to(prompt);

@@ -6,28 +6,31 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use segue_agents::{AgentHost, LeashCommand, SystemFns, ProviderSettings, codex_provider, rehearsal_agent};
+use segue_agents::{
+    AgentHost, LeashCommand, ProviderSettings, SystemFns, codex_provider, rehearsal_agent,
+};
 use segue_testkit::benchmark::{
-    BenchmarkComparison, Contestant, BenchmarkMode, print_table, quantile, measure_rounds, format_verdict,
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+    quantile,
 };
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 
-use crate::bare::Bare;
-use crate::driven::Driven;
-use crate::{SEGUE, home};
+use crate::bare::RehearsalClient;
+use crate::driven::EngineDriver;
+use crate::{SEGUE_BINARY, create_home};
 
 /// What the rehearsal agent says in every turn, word by word.
-const WORDS: &str = "the parser fails because a bracket is missing in line seventeen of the grammar and \
+const REHEARSAL_ANSWER: &str = "the parser fails because a bracket is missing in line seventeen of the grammar and \
                      nothing after it is read any more so that the last rule is never seen by anybody";
 
 /// How many turns come before the first that counts.
-const WARM_UP: usize = 3;
+const WARM_UP_TURNS: usize = 3;
 
-pub(crate) fn measure(extent: BenchmarkMode) {
-    let mut rows = rehearse(extent.pick(200, 2));
+pub(crate) fn measure(mode: BenchmarkMode) {
+    let mut rows = measure_rehearsal(mode.pick(200, 2));
     if std::env::var_os("SEGUE_CLIS").is_some() {
-        rows.extend(ask_codex(extent.pick(100, 2)));
+        rows.extend(measure_codex(mode.pick(100, 2)));
     } else {
         println!("SEGUE_CLIS is not set, so Codex is left out");
     }
@@ -45,26 +48,31 @@ pub(crate) fn measure(extent: BenchmarkMode) {
     );
 }
 
-fn rehearse(turns: usize) -> Vec<[String; 6]> {
-    let prompt = format!("rehearse: say {WORDS}");
-    let place = home();
+fn measure_rehearsal(turns: usize) -> Vec<[String; 6]> {
+    let prompt = format!("rehearse: say {REHEARSAL_ANSWER}");
+    let directory = create_home();
     let leash = LeashCommand {
-        program: SEGUE.into(),
+        program: SEGUE_BINARY.into(),
         args: vec!["leash".into()],
     };
-    let agent = rehearsal_agent(SEGUE.into(), place.path().join("rehearsal"), leash, "0.0.0");
-    let mut bare = Bare::start();
-    let mut driven = Driven::start(Arc::new(agent), place.path());
-    compare(
+    let agent = rehearsal_agent(
+        SEGUE_BINARY.into(),
+        directory.path().join("rehearsal"),
+        leash,
+        "0.0.0",
+    );
+    let mut client = RehearsalClient::start();
+    let mut driver = EngineDriver::start(Arc::new(agent), directory.path());
+    compare_clients(
         "rehearsal",
         turns,
-        || bare.turn(&prompt),
-        || driven.turn(&prompt, WORDS),
+        || client.measure_turn(&prompt),
+        || driver.measure_turn(&prompt, REHEARSAL_ANSWER),
     )
 }
 
 /// The real program with a stub in the place of the model, over its app-server.
-fn ask_codex(turns: usize) -> Vec<[String; 6]> {
+fn measure_codex(turns: usize) -> Vec<[String; 6]> {
     let (prompt, answer) = (
         "why does the parser fail?",
         "You said: why does the parser fail?",
@@ -72,7 +80,7 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
     let sandbox = Sandbox::new(Script::new());
     let command = sandbox.cli_command(SandboxCli::Codex);
     let host = AgentHost {
-        leash: clean_leash(&command),
+        leash: leash_with_environment(&command),
         version: "0.0.0",
         agent_files_dir: sandbox.path().join("kept"),
         search_path: OsString::new(),
@@ -87,21 +95,26 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
         home: sandbox.home().join(".codex"),
         ..ProviderSettings::default()
     };
-    let mut bare = sandbox.start_app_server();
-    let thread = bare.start_thread();
-    let mut driven = Driven::start(Arc::new(codex_provider(&settings, &host)), &sandbox.project());
-    let ask = || {
+    let mut app_server = sandbox.start_app_server();
+    let thread = app_server.start_thread();
+    let mut driver = EngineDriver::start(
+        Arc::new(codex_provider(&settings, &host)),
+        &sandbox.project(),
+    );
+    let measure_direct_turn = || {
         let start = Instant::now();
-        let turned = bare.run_turn(&thread, prompt);
-        let took = start.elapsed();
-        assert_eq!(turned.messages(), [answer]);
-        took.as_secs_f64() * 1e3
+        let turn = app_server.run_turn(&thread, prompt);
+        let elapsed = start.elapsed();
+        assert_eq!(turn.messages(), [answer]);
+        elapsed.as_secs_f64() * 1e3
     };
-    compare("codex", turns, ask, || driven.turn(prompt, answer))
+    compare_clients("codex", turns, measure_direct_turn, || {
+        driver.measure_turn(prompt, answer)
+    })
 }
 
 /// A leash with the environment of a command and nothing of ours.
-fn clean_leash(command: &Command) -> LeashCommand {
+fn leash_with_environment(command: &Command) -> LeashCommand {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let mut variable = name.to_owned();
         variable.push("=");
@@ -110,43 +123,45 @@ fn clean_leash(command: &Command) -> LeashCommand {
     });
     let args = std::iter::once(OsString::from("-i"))
         .chain(variables)
-        .chain([SEGUE, "leash"].map(OsString::from));
+        .chain([SEGUE_BINARY, "leash"].map(OsString::from));
     LeashCommand {
         program: "/usr/bin/env".into(),
         args: args.collect(),
     }
 }
 
-fn compare(
+fn compare_clients(
     agent: &str,
     turns: usize,
-    mut bare: impl FnMut() -> f64,
-    mut driven: impl FnMut() -> f64,
+    mut measure_client: impl FnMut() -> f64,
+    mut measure_segue: impl FnMut() -> f64,
 ) -> Vec<[String; 6]> {
-    for _ in 0..WARM_UP {
-        bare();
-        driven();
+    for _ in 0..WARM_UP_TURNS {
+        measure_client();
+        measure_segue();
     }
     let mut contestants = [
-        Contestant::new(format!("{agent}, bare client"), bare),
-        Contestant::new(format!("{agent}, segue"), driven),
+        Contestant::new(format!("{agent}, bare client"), measure_client),
+        Contestant::new(format!("{agent}, segue"), measure_segue),
     ];
     measure_rounds(&mut contestants, turns);
-    let [bare, driven] = &contestants;
-    let added = BenchmarkComparison::from_rounds(driven, bare, |driven, bare| driven - bare);
-    let row = |contestant: &Contestant<'_>, added: String, aim: String| {
+    let [client, segue] = &contestants;
+    let added = BenchmarkComparison::from_rounds(segue, client, |segue_time, client_time| {
+        segue_time - client_time
+    });
+    let format_row = |contestant: &Contestant<'_>, added_cell: String, verdict_cell: String| {
         [
             contestant.name.clone(),
             contestant.values.len().to_string(),
             format!("{:.2} ms", contestant.median()),
             format!("{:.2} ms", quantile(&contestant.values, 0.9)),
-            added,
-            aim,
+            added_cell,
+            verdict_cell,
         ]
     };
-    let aim = format_verdict("at most 2 ms", added.median <= 2.0);
+    let added_verdict = format_verdict("at most 2 ms", added.median <= 2.0);
     vec![
-        row(bare, String::new(), String::new()),
-        row(driven, added.format_cell(), aim),
+        format_row(client, String::new(), String::new()),
+        format_row(segue, added.format_cell(), added_verdict),
     ]
 }

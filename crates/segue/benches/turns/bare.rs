@@ -7,22 +7,22 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{SEGUE, home};
+use crate::{SEGUE_BINARY, create_home};
 
 /// The least that a client of the agent can do: a line out, lines in until the answer.
-pub(crate) struct Bare {
+pub(crate) struct RehearsalClient {
     agent: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     session: String,
-    asked: u64,
+    last_request_id: u64,
     _directory: TempDir,
 }
 
-impl Bare {
+impl RehearsalClient {
     pub(crate) fn start() -> Self {
-        let directory = home();
-        let mut agent = Command::new(SEGUE)
+        let directory = create_home();
+        let mut agent = Command::new(SEGUE_BINARY)
             .arg("rehearsal-agent")
             .arg(directory.path().join("rehearsal"))
             .env_clear()
@@ -30,27 +30,26 @@ impl Bare {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut bare = Self {
+        let mut client = Self {
             input: agent.stdin.take(),
             output: BufReader::new(agent.stdout.take().unwrap()),
             agent,
             session: String::new(),
-            asked: 0,
+            last_request_id: 0,
             _directory: directory,
         };
-        bare.ask("initialize", &json!({ "protocolVersion": 1 }));
-        let made = bare.ask("session/new", &json!({ "cwd": "/", "mcpServers": [] }));
-        made["sessionId"]
+        client.send_request("initialize", &json!({ "protocolVersion": 1 }));
+        let response = client.send_request("session/new", &json!({ "cwd": "/", "mcpServers": [] }));
+        response["sessionId"]
             .as_str()
             .unwrap()
-            .clone_into(&mut bare.session);
-        bare
+            .clone_into(&mut client.session);
+        client
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
-        self.asked += 1;
-        let request =
-            json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params });
+    fn send_request(&mut self, method: &str, params: &Value) -> Value {
+        self.last_request_id += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": self.last_request_id, "method": method, "params": params });
         let line = format!("{request}\n");
         self.input
             .as_mut()
@@ -62,25 +61,25 @@ impl Bare {
             line.clear();
             assert_ne!(self.output.read_until(b'\n', &mut line).unwrap(), 0);
             let mut message: Value = serde_json::from_slice(&line).unwrap();
-            if message["id"] == self.asked {
+            if message["id"] == self.last_request_id {
                 return message["result"].take();
             }
         }
     }
 
     /// Has one turn, and returns the milliseconds it took.
-    pub(crate) fn turn(&mut self, prompt: &str) -> f64 {
+    pub(crate) fn measure_turn(&mut self, prompt: &str) -> f64 {
         let start = Instant::now();
         let params =
             json!({ "sessionId": self.session, "prompt": [{ "type": "text", "text": prompt }] });
-        let result = self.ask("session/prompt", &params);
-        let took = start.elapsed();
+        let result = self.send_request("session/prompt", &params);
+        let elapsed = start.elapsed();
         assert_eq!(result["stopReason"], "end_turn");
-        took.as_secs_f64() * 1e3
+        elapsed.as_secs_f64() * 1e3
     }
 }
 
-impl Drop for Bare {
+impl Drop for RehearsalClient {
     fn drop(&mut self) {
         // The end of its input is the end of the agent.
         self.input = None;

@@ -10,37 +10,37 @@ use segue_agents::{Agent, identify_process};
 use segue_catalog::Catalog;
 use segue_core::id::SessionId;
 use segue_core::session::{OpenMode, Project, TurnState};
-use segue_engine::{ChatRequest, Engine, StopLevel, Target, Environment};
+use segue_engine::{ChatRequest, Engine, Environment, StopLevel, Target};
 use segue_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use crate::home;
+use crate::create_home;
 
 /// The engine on a store on the disk, with an agent that stays open.
-pub(crate) struct Driven {
+pub(crate) struct EngineDriver {
     runtime: Runtime,
     engine: Engine,
-    place: PathBuf,
+    project_dir: PathBuf,
     session: Option<SessionId>,
     stop: watch::Sender<StopLevel>,
     _directory: TempDir,
 }
 
-impl Driven {
-    /// An engine whose one agent works in `place`.
-    pub(crate) fn start(agent: Arc<dyn Agent>, place: &Path) -> Self {
-        let directory = home();
+impl EngineDriver {
+    /// An engine whose one agent works in `project_dir`.
+    pub(crate) fn start(agent: Arc<dyn Agent>, project_dir: &Path) -> Self {
+        let directory = create_home();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
         Self {
-            engine: Engine::new(store, vec![agent], Catalog::default(), world()),
+            engine: Engine::new(store, vec![agent], Catalog::default(), new_environment()),
             // As the program has it.
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap(),
-            place: place.to_owned(),
+            project_dir: project_dir.to_owned(),
             session: None,
             stop: watch::channel(StopLevel::None).0,
             _directory: directory,
@@ -48,48 +48,48 @@ impl Driven {
     }
 
     /// Has one turn, and returns the milliseconds it took.
-    pub(crate) fn turn(&mut self, prompt: &str, answer: &str) -> f64 {
+    pub(crate) fn measure_turn(&mut self, prompt: &str, answer: &str) -> f64 {
         let start = Instant::now();
-        let request = request(prompt, self.session.as_ref(), &self.place, &self.stop);
+        let request = build_request(prompt, self.session.as_ref(), &self.project_dir, &self.stop);
         let report = self.runtime.block_on(async {
             let (sender, mut events) = mpsc::channel(64);
-            let listening = async { while events.recv().await.is_some() {} };
-            tokio::join!(self.engine.chat(request, sender), listening).0
+            let drain_events = async { while events.recv().await.is_some() {} };
+            tokio::join!(self.engine.chat(request, sender), drain_events).0
         });
-        let took = start.elapsed();
+        let elapsed = start.elapsed();
         let report = report.unwrap();
         assert_eq!(report.state, TurnState::Finished);
-        let opened = if self.session.is_some() {
+        let expected_mode = if self.session.is_some() {
             OpenMode::Live
         } else {
             OpenMode::Fresh
         };
-        assert_eq!(report.opened.unwrap().0, opened);
+        assert_eq!(report.opened.unwrap().0, expected_mode);
         assert_eq!(report.text.as_deref(), Some(answer));
         self.session = Some(report.session);
-        took.as_secs_f64() * 1e3
+        elapsed.as_secs_f64() * 1e3
     }
 }
 
-impl Drop for Driven {
+impl Drop for EngineDriver {
     fn drop(&mut self) {
         self.runtime.block_on(self.engine.close());
     }
 }
 
-fn request(
+fn build_request(
     prompt: &str,
     session: Option<&SessionId>,
-    place: &Path,
+    project_dir: &Path,
     stop: &watch::Sender<StopLevel>,
 ) -> ChatRequest {
-    let place = place.to_str().unwrap().to_owned();
+    let project_path = project_dir.to_str().unwrap().to_owned();
     ChatRequest {
         prompt: prompt.to_owned(),
         target: session.map_or(Target::New, |session| Target::Session(session.clone())),
         project: Project {
-            key: place.clone(),
-            cwd: place,
+            key: project_path.clone(),
+            cwd: project_path,
         },
         provider: None,
         model: None,
@@ -106,11 +106,11 @@ fn request(
     }
 }
 
-fn world() -> Environment {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+fn new_environment() -> Environment {
+    static NEXT_RANDOM: AtomicU32 = AtomicU32::new(0);
     Environment {
         now: Timestamp::now,
-        random: || NEXT.fetch_add(1, Ordering::Relaxed),
+        random: || NEXT_RANDOM.fetch_add(1, Ordering::Relaxed),
         process: identify_process(std::process::id()).unwrap(),
     }
 }

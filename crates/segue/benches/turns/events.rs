@@ -7,27 +7,38 @@ use std::thread;
 use std::time::Instant;
 
 use segue_acp::{Client, ClientEvent, SessionOptions};
-use segue_testkit::benchmark::{BenchmarkComparison, Contestant, BenchmarkMode, print_table, measure_rounds, format_verdict};
+use segue_testkit::benchmark::{
+    BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-pub(crate) fn measure(extent: BenchmarkMode) {
-    let rounds = extent.pick(21, 2);
+pub(crate) fn measure(mode: BenchmarkMode) {
+    let rounds = mode.pick(21, 2);
     let kinds = [
         (
             "a word",
-            extent.pick(100_000, 100),
-            word as fn(usize) -> Value,
+            mode.pick(100_000, 100),
+            word_update as fn(usize) -> Value,
         ),
-        ("a kilobyte of text", extent.pick(50_000, 100), kilobyte),
-        ("a tool call or its result", extent.pick(50_000, 100), tool),
+        (
+            "a kilobyte of text",
+            mode.pick(50_000, 100),
+            kilobyte_update,
+        ),
+        (
+            "a tool call or its result",
+            mode.pick(50_000, 100),
+            tool_update,
+        ),
         (
             "a word, or a tool call after 20",
-            extent.pick(100_000, 100),
-            mixed,
+            mode.pick(100_000, 100),
+            mixed_update,
         ),
     ];
-    let rows = kinds.map(|(name, many, update)| row(name, many, update, rounds));
+    let rows =
+        kinds.map(|(name, line_count, update)| measure_row(name, line_count, update, rounds));
     print_table(
         "Events through the client, each a line of the agent",
         [
@@ -42,49 +53,64 @@ pub(crate) fn measure(extent: BenchmarkMode) {
     );
 }
 
-fn row(name: &str, many: usize, update: fn(usize) -> Value, rounds: usize) -> [String; 6] {
-    let lines: Vec<u8> = (0..many).flat_map(|n| line(&update(n))).collect();
-    let bytes = lines.len() / many;
-    let mut bare = Bare::start(lines.clone());
-    let mut client = Driven::start(lines);
+fn measure_row(
+    name: &str,
+    line_count: usize,
+    update: fn(usize) -> Value,
+    rounds: usize,
+) -> [String; 6] {
+    let lines: Vec<u8> = (0..line_count)
+        .flat_map(|n| encode_line(&update(n)))
+        .collect();
+    let bytes = lines.len() / line_count;
+    let mut parser = LineParser::start(lines.clone());
+    let mut client = ClientDriver::start(lines);
     let mut contestants = [
-        Contestant::new("values", || rate(many, || bare.read())),
-        Contestant::new("client", || rate(many, || client.read())),
+        Contestant::new("values", || {
+            measure_rate(line_count, || parser.count_messages())
+        }),
+        Contestant::new("client", || {
+            measure_rate(line_count, || client.count_events())
+        }),
     ];
     measure_rounds(&mut contestants, rounds);
-    let [bare, client] = &contestants;
-    let ratio = BenchmarkComparison::from_rounds(client, bare, |client, bare| client / bare);
+    let [parser_result, client_result] = &contestants;
+    let ratio = BenchmarkComparison::from_rounds(
+        client_result,
+        parser_result,
+        |client_rate, parser_rate| client_rate / parser_rate,
+    );
     [
         name.to_owned(),
         bytes.to_string(),
-        format!("{:.0}", bare.median()),
-        format!("{:.0}", client.median()),
+        format!("{:.0}", parser_result.median()),
+        format!("{:.0}", client_result.median()),
         ratio.format_cell(),
         format_verdict("at least 0.5", ratio.median >= 0.5),
     ]
 }
 
-/// How many a second, when `read` reads them all and says how many there were.
-fn rate(many: usize, read: impl FnOnce() -> usize) -> f64 {
+/// How many a second, when `count_messages` reads them all and says how many there were.
+fn measure_rate(line_count: usize, read: impl FnOnce() -> usize) -> f64 {
     let start = Instant::now();
-    let found = read();
-    let took = start.elapsed();
-    assert_eq!(found, many);
+    let count = read();
+    let elapsed = start.elapsed();
+    assert_eq!(count, line_count);
     #[allow(clippy::cast_precision_loss, reason = "some ten thousands")]
-    let many = many as f64;
-    many / took.as_secs_f64()
+    let lines = line_count as f64;
+    lines / elapsed.as_secs_f64()
 }
 
 /// Reads each line, and parses it.
-struct Bare {
+struct LineParser {
     input: UnixStream,
     output: BufReader<UnixStream>,
     line: Vec<u8>,
 }
 
-impl Bare {
+impl LineParser {
     fn start(lines: Vec<u8>) -> Self {
-        let input = agent(lines);
+        let input = start_agent(lines);
         Self {
             output: BufReader::with_capacity(64 * 1024, input.try_clone().unwrap()),
             input,
@@ -92,64 +118,64 @@ impl Bare {
         }
     }
 
-    fn read(&mut self) -> usize {
+    fn count_messages(&mut self) -> usize {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt" });
         self.input
             .write_all(format!("{request}\n").as_bytes())
             .unwrap();
-        let mut found = 0;
+        let mut count = 0;
         loop {
             self.line.clear();
             self.output.read_until(b'\n', &mut self.line).unwrap();
             let message: Value = serde_json::from_slice(&self.line).unwrap();
             if message.get("id").is_some() {
-                return found;
+                return count;
             }
-            found += 1;
+            count += 1;
         }
     }
 }
 
 /// The client of the protocol that segue drives agents by.
-struct Driven {
+struct ClientDriver {
     runtime: Runtime,
     client: Client,
 }
 
-impl Driven {
+impl ClientDriver {
     fn start(lines: Vec<u8>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let client = runtime.block_on(async {
-            let stream = agent(lines);
+            let stream = start_agent(lines);
             stream.set_nonblocking(true).unwrap();
             let stream = tokio::net::UnixStream::from_std(stream).unwrap();
             let (output, input) = stream.into_split();
             let mut client = Client::connect(output, input, "0.0.0").await.unwrap();
-            let terms = SessionOptions {
+            let options = SessionOptions {
                 cwd: Path::new("/"),
                 mcp_servers: &[],
             };
-            client.new_session(terms).await.unwrap();
+            client.new_session(options).await.unwrap();
             client
         });
         Self { runtime, client }
     }
 
-    fn read(&mut self) -> usize {
+    fn count_events(&mut self) -> usize {
         let Self { runtime, client } = self;
         runtime.block_on(async {
             client.send_prompt("go").unwrap();
-            let mut found = 0;
+            let mut count = 0;
             loop {
                 match client.next_event().await {
-                    ClientEvent::AgentEvent(_) => found += 1,
+                    ClientEvent::AgentEvent(_) => count += 1,
                     ClientEvent::PermissionRequested(..) => panic!("nobody asked"),
                     ClientEvent::TurnEnded(end) => {
                         end.unwrap();
-                        return found;
+                        return count;
                     }
                 }
             }
@@ -158,13 +184,13 @@ impl Driven {
 }
 
 /// An agent that answers each prompt with the same lines, at the other end of what is returned.
-fn agent(lines: Vec<u8>) -> UnixStream {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    thread::spawn(move || serve(theirs, &lines));
-    ours
+fn start_agent(lines: Vec<u8>) -> UnixStream {
+    let (client_end, agent_end) = UnixStream::pair().unwrap();
+    thread::spawn(move || serve_prompts(agent_end, &lines));
+    client_end
 }
 
-fn serve(mut stream: UnixStream, lines: &[u8]) {
+fn serve_prompts(mut stream: UnixStream, lines: &[u8]) {
     let requests = BufReader::new(stream.try_clone().unwrap());
     for request in requests.lines() {
         let Ok(request) = request else { return };
@@ -182,34 +208,34 @@ fn serve(mut stream: UnixStream, lines: &[u8]) {
     }
 }
 
-fn line(update: &Value) -> Vec<u8> {
+fn encode_line(update: &Value) -> Vec<u8> {
     let params = json!({ "sessionId": "5f0c9a52-8a6e-4c0e-9c1b-2f5d8d1c7e11", "update": update });
     let message = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
     format!("{message}\n").into_bytes()
 }
 
-fn text(words: &str) -> Value {
-    json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })
+fn text_chunk(content: &str) -> Value {
+    json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": content } })
 }
 
-fn word(n: usize) -> Value {
-    text(&format!("word{} ", n % 100))
+fn word_update(n: usize) -> Value {
+    text_chunk(&format!("word{} ", n % 100))
 }
 
-fn kilobyte(n: usize) -> Value {
-    text(&format!("line {n} of a \"file\"\n").repeat(45))
+fn kilobyte_update(n: usize) -> Value {
+    text_chunk(&format!("line {n} of a \"file\"\n").repeat(45))
 }
 
 /// As in a turn: some words, a call, its result.
-fn mixed(n: usize) -> Value {
+fn mixed_update(n: usize) -> Value {
     match n % 22 {
-        20 => tool(n / 22 * 2),
-        21 => tool(n / 22 * 2 + 1),
-        _ => word(n),
+        20 => tool_update(n / 22 * 2),
+        21 => tool_update(n / 22 * 2 + 1),
+        _ => word_update(n),
     }
 }
 
-fn tool(n: usize) -> Value {
+fn tool_update(n: usize) -> Value {
     let id = format!("call-{}", n / 2);
     if n.is_multiple_of(2) {
         json!({

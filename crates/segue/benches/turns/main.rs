@@ -21,25 +21,27 @@ use segue_testkit::benchmark::BenchmarkMode;
 use tempfile::TempDir;
 
 /// The binary as built; it is the rehearsal agent and the leash, too.
-const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
+const SEGUE_BINARY: &str = env!("CARGO_BIN_EXE_segue");
 
 fn main() {
-    let extent = BenchmarkMode::from_args();
-    extent.print_smoke_warning();
-    let named = |name: &str| std::env::args().any(|arg| arg == name);
-    let all = !["added", "memory", "events"].iter().any(|name| named(name));
-    if all || named("added") {
-        added::measure(extent);
+    let mode = BenchmarkMode::from_args();
+    mode.print_smoke_warning();
+    let is_requested = |name: &str| std::env::args().any(|arg| arg == name);
+    let run_all = !["added", "memory", "events"]
+        .iter()
+        .any(|name| is_requested(name));
+    if run_all || is_requested("added") {
+        added::measure(mode);
     }
-    if all || named("memory") {
-        memory::measure(extent);
+    if run_all || is_requested("memory") {
+        memory::measure(mode);
     }
-    if all || named("events") {
-        events::measure(extent);
+    if run_all || is_requested("events") {
+        events::measure(mode);
     }
 }
 
 /// A directory on the disk that the build is on; the usual one for temporary files may be memory.
-fn home() -> TempDir {
+fn create_home() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

@@ -4,28 +4,28 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use segue_testkit::benchmark::{BenchmarkMode, print_table, format_verdict};
+use segue_testkit::benchmark::{BenchmarkMode, format_verdict, print_table};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{SEGUE, home};
+use crate::{SEGUE_BINARY, create_home};
 
 /// How often a process is looked at: what it takes in its last moments is missed.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A process that ran to its end.
-struct Ran {
+struct MemoryRun {
     peak_kib: u64,
-    took: Duration,
+    elapsed: Duration,
 }
 
-pub(crate) fn measure(extent: BenchmarkMode) {
-    let long = extent.pick(100, 3);
+pub(crate) fn measure(mode: BenchmarkMode) {
+    let long_megabytes = mode.pick(100, 3);
     let rows = [
-        row("--events", 1, true),
-        row("--events", long, true),
-        row("--json", 1, false),
-        row("--json", long, false),
+        measure_row("--events", 1, true),
+        measure_row("--events", long_megabytes, true),
+        measure_row("--json", 1, false),
+        measure_row("--json", long_megabytes, false),
     ];
     print_table(
         "The most memory that segue takes while an agent streams its answer",
@@ -34,40 +34,45 @@ pub(crate) fn measure(extent: BenchmarkMode) {
     );
 }
 
-fn row(form: &str, megabytes: u64, has_aim: bool) -> [String; 5] {
-    let home = home();
+fn measure_row(output_flag: &str, megabytes: u64, has_target: bool) -> [String; 5] {
+    let home = create_home();
     let prompt = format!("rehearse: stream {megabytes}mb");
-    let Ran { peak_kib, took } = run(&mut segue(&home, &["chat", form, &prompt]));
-    check(&home, megabytes);
+    let MemoryRun { peak_kib, elapsed } =
+        measure_run(&mut segue_command(&home, &["chat", output_flag, &prompt]));
+    assert_answer_is_complete(&home, megabytes);
     let tenths = peak_kib * 1024 / 100_000;
-    let aim = format_verdict("at most 64 MB", peak_kib * 1024 <= 64_000_000);
+    let verdict_cell = format_verdict("at most 64 MB", peak_kib * 1024 <= 64_000_000);
     [
-        format!("segue chat {form}"),
+        format!("segue chat {output_flag}"),
         megabytes.to_string(),
         format!("{}.{} MB", tenths / 10, tenths % 10),
-        format!("{:.2} s", took.as_secs_f64()),
-        if has_aim { aim } else { String::new() },
+        format!("{:.2} s", elapsed.as_secs_f64()),
+        if has_target {
+            verdict_cell
+        } else {
+            String::new()
+        },
     ]
 }
 
 /// Runs a process to its end, and returns the most memory it had until just before.
-fn run(command: &mut Command) -> Ran {
+fn measure_run(command: &mut Command) -> MemoryRun {
     let start = Instant::now();
     let mut child = command.spawn().unwrap();
     let status_file = format!("/proc/{}/status", child.id());
     let mut peak_kib = 0;
     // A process that has ended has no memory that could be told.
-    while let Some(peak) = peak_of(&fs::read_to_string(&status_file).unwrap()) {
-        peak_kib = peak;
-        std::thread::sleep(LOOK_EVERY);
+    while let Some(current_kib) = parse_peak_kib(&fs::read_to_string(&status_file).unwrap()) {
+        peak_kib = current_kib;
+        std::thread::sleep(POLL_INTERVAL);
     }
     let status = child.wait().unwrap();
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     assert!(status.success(), "{command:?}: {status}");
-    Ran { peak_kib, took }
+    MemoryRun { peak_kib, elapsed }
 }
 
-fn peak_of(status: &str) -> Option<u64> {
+fn parse_peak_kib(status: &str) -> Option<u64> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -75,30 +80,30 @@ fn peak_of(status: &str) -> Option<u64> {
 }
 
 /// What was saved in memory must not have been lost: all that was said is on record.
-fn check(home: &TempDir, megabytes: u64) {
-    let shown = segue(home, &["session", "show", "--json", "latest"])
+fn assert_answer_is_complete(home: &TempDir, megabytes: u64) {
+    let output = segue_command(home, &["session", "show", "--json", "latest"])
         .stdout(Stdio::piped())
         .output()
         .unwrap();
-    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    let answer = &shown["turns"][0]["messages"][1];
+    let transcript: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer = &transcript["turns"][0]["messages"][1];
     assert_eq!(answer["complete"], true);
-    let said = answer["parts"][0]["text"].as_str().unwrap();
+    let text = answer["parts"][0]["text"].as_str().unwrap();
     let kilobytes = megabytes * 1000;
-    assert_eq!(said.len() as u64, kilobytes * 1000);
-    let mut numbers = said.split_ascii_whitespace();
+    assert_eq!(text.len() as u64, kilobytes * 1000);
+    let mut numbers = text.split_ascii_whitespace();
     for number in 1..=kilobytes {
         let number = number.to_string();
         assert!(
-            numbers.by_ref().take(100).all(|said| said == number),
+            numbers.by_ref().take(100).all(|word| word == number),
             "kilobyte {number} was lost"
         );
     }
 }
 
 /// The binary with a home of its own and nothing else from this environment.
-fn segue(home: &TempDir, args: &[&str]) -> Command {
-    let mut command = Command::new(SEGUE);
+fn segue_command(home: &TempDir, args: &[&str]) -> Command {
+    let mut command = Command::new(SEGUE_BINARY);
     command
         .args(args)
         .env_clear()

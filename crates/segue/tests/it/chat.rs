@@ -76,7 +76,8 @@ fn events_are_printed_one_per_line_and_end_with_the_result() {
 #[test]
 fn a_prompt_is_read_from_standard_input() {
     let home = new_test_home();
-    let output = home.run_segue_with_input(["chat", "-"], "-rf is how it starts\nand more".as_bytes());
+    let output =
+        home.run_segue_with_input(["chat", "-"], "-rf is how it starts\nand more".as_bytes());
     assert!(
         output
             .stdout
@@ -154,7 +155,11 @@ fn notices_in_a_shared_pipe_begin_on_their_own_line() {
         "exec {} chat --permissions deny 'rehearse: say no end; ask; say so' 2>&1",
         env!("CARGO_BIN_EXE_segue")
     );
-    let output = home.program_command("sh").args(["-c", &script]).output().unwrap();
+    let output = home
+        .program_command("sh")
+        .args(["-c", &script])
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("\nsegue: refused"), "{text}");
 }
@@ -204,7 +209,8 @@ fn permission_requests_follow_the_policy() {
         ("deny", "I was not allowed to edit the notes. "),
     ];
     for (policy, text) in cases {
-        let turn = home.run_segue_json(["chat", "--json", "--permissions", policy, "rehearse: ask"]);
+        let turn =
+            home.run_segue_json(["chat", "--json", "--permissions", policy, "rehearse: ask"]);
         assert_eq!(turn["text"], text, "{policy}");
         assert_eq!(turn["stop"], "finished");
     }
@@ -299,7 +305,10 @@ fn a_misplaced_subcommand_gets_a_suggestion() {
     for (typed, suggestion) in [("list", "session list"), ("search", "session search")] {
         let output = home.run_segue([typed, "milk"]);
         assert_eq!(output.code, Some(2), "{output}");
-        assert!(output.stderr.contains(&format!("'{suggestion}'")), "{output}");
+        assert!(
+            output.stderr.contains(&format!("'{suggestion}'")),
+            "{output}"
+        );
     }
     let no_args_output = home.run_segue::<&str>([]);
     assert_eq!(no_args_output.code, Some(2), "{no_args_output}");

@@ -58,10 +58,16 @@ fn a_compaction_does_what_its_dry_run_showed() {
         (&plan["version"], &plan["turns"]),
         (&Value::Null, &2.into())
     );
-    assert_eq!(home.run_segue_json(["session", "info", "--json", &id]), before);
+    assert_eq!(
+        home.run_segue_json(["session", "info", "--json", &id]),
+        before
+    );
 
     let outcome = home.run_segue_json(["session", "compact", "--json"]);
-    assert_eq!((&outcome["version"], &outcome["covers"]), (&1.into(), &2.into()));
+    assert_eq!(
+        (&outcome["version"], &outcome["covers"]),
+        (&1.into(), &2.into())
+    );
     assert_eq!(
         outcome["items"], plan["items"],
         "what was shown is what is done"
@@ -96,13 +102,13 @@ fn a_checkpoint_is_shown_with_its_items_grouped_by_kind() {
     --- exit 0
     ");
     let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
-    assert_eq!(edit_checkpoint(&home, &id, CHECKPOINT_EDITOR_SCRIPT).code, Some(0));
+    assert_eq!(
+        edit_checkpoint(&home, &id, CHECKPOINT_EDITOR_SCRIPT).code,
+        Some(0)
+    );
     let text = home.run_segue(["session", "checkpoint", &id]).to_string();
     let newest = home.run_segue(["session", "checkpoint"]).to_string();
-    assert_eq!(
-        newest, text,
-        "the newest session is meant if none is named"
-    );
+    assert_eq!(newest, text, "the newest session is meant if none is named");
     // Which numbers are free depends on what was found in the record.
     let unnumbered = text.lines().map(|line| match line.split_at_checked(4) {
         Some((number, remainder)) if number.starts_with("  ") => format!("   N{remainder}\n"),
@@ -153,8 +159,12 @@ fn items_are_pinned_and_versions_compared_and_restored() {
     let home = new_test_home();
     let id = create_compactable_session(&home);
     let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
-    assert_eq!(edit_checkpoint(&home, &id, CHECKPOINT_EDITOR_SCRIPT).code, Some(0));
-    let run_checkpoint = |args: &[&str]| home.run_segue([&["session", "checkpoint", &id], args].concat());
+    assert_eq!(
+        edit_checkpoint(&home, &id, CHECKPOINT_EDITOR_SCRIPT).code,
+        Some(0)
+    );
+    let run_checkpoint =
+        |args: &[&str]| home.run_segue([&["session", "checkpoint", &id], args].concat());
     let checkpoint_json = || home.run_segue_json(["session", "checkpoint", &id, "--json"]);
     let items = checkpoint_json()["items"].as_array().unwrap().clone();
     let docs = items.iter().find(|item| item["text"] == "docs").unwrap();
@@ -230,11 +240,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
     let checkpoint_json = || home.run_segue_json(["session", "checkpoint", &id, "--json"]);
     let before = checkpoint_json();
-    let edited = edit_checkpoint(
-        &home,
-        &id,
-        "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"",
-    );
+    let edited = edit_checkpoint(&home, &id, "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"");
     assert_eq!(edited.code, Some(0), "{edited}");
     let after = checkpoint_json();
     assert_eq!(
@@ -250,20 +256,26 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
 
     let invalid = edit_checkpoint(&home, &id, "printf 'Goals:\\n- [77] what\\n' >> \"$1\"");
     assert_eq!(invalid.code, Some(2), "{invalid}");
-    assert!(invalid.stderr.contains("\"Goals:\" is neither"), "{invalid}");
+    assert!(
+        invalid.stderr.contains("\"Goals:\" is neither"),
+        "{invalid}"
+    );
     assert!(invalid.stderr.contains("there is no item 77"), "{invalid}");
     assert_eq!(checkpoint_json(), after);
     // What was written is not lost by it.
     let draft = home.segue_home().join(format!("edit-{id}-2.txt"));
     let mode = fs::metadata(&draft).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it is for nobody else's eyes");
-    let corrected_script = "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
+    let corrected_script =
+        "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
          [ \"$found\" ] || exit 9
          printf 'Goal:\\n- ship\\n' > \"$1\"";
     let second_edit = edit_checkpoint(&home, &id, corrected_script);
     assert_eq!(second_edit.code, Some(0), "{second_edit}");
     assert!(
-        second_edit.stderr.contains("going on with what was left in"),
+        second_edit
+            .stderr
+            .contains("going on with what was left in"),
         "{second_edit}"
     );
     assert!(!draft.exists());
@@ -341,10 +353,7 @@ fn filler_text(count: usize) -> String {
 #[test]
 fn an_exceeded_budget_compacts_automatically_and_prints_one_line() {
     let home = home_with_small_budget();
-    let id = run_chat(
-        &home,
-        &["Never push to main. Please build the login form."],
-    );
+    let id = run_chat(&home, &["Never push to main. Please build the login form."]);
     let long = format!("rehearse: say {}", filler_text(1_800));
     let output = home.run_segue(["chat", "--resume", &id, &long]);
     let compaction_lines = output
@@ -353,7 +362,10 @@ fn an_exceeded_budget_compacts_automatically_and_prints_one_line() {
         .filter(|line| line.contains("summed up"));
     let compaction_lines: Vec<&str> = compaction_lines.collect();
     assert_eq!(compaction_lines.len(), 1, "{output}");
-    assert!(compaction_lines[0].starts_with("segue: 2 turn(s) of "), "{compaction_lines:?}");
+    assert!(
+        compaction_lines[0].starts_with("segue: 2 turn(s) of "),
+        "{compaction_lines:?}"
+    );
     let next = home.run_segue_json(["chat", "--json", "--resume", &id, "go on"]);
     assert_eq!(next["opened"], "briefed", "{next:#}");
     let checkpoint = home.run_segue_json(["session", "checkpoint", &id, "--json"]);
@@ -361,7 +373,10 @@ fn an_exceeded_budget_compacts_automatically_and_prints_one_line() {
         (&checkpoint["covers"], &checkpoint["why"]),
         (&2.into(), &"budget".into())
     );
-    assert!(checkpoint["total_saved"].as_u64().unwrap() > 1_000, "{checkpoint:#}");
+    assert!(
+        checkpoint["total_saved"].as_u64().unwrap() > 1_000,
+        "{checkpoint:#}"
+    );
     assert!(checkpoint["held_tokens"].as_u64() < checkpoint["budget"].as_u64());
 
     let manual_home = home;
@@ -459,10 +474,7 @@ fn a_killed_compaction_is_complete_or_absent() {
     let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
     let compaction_time = start.elapsed();
     for round in 0..KILL_ROUNDS {
-        let id = run_chat(
-            &home,
-            &["Never push to main. Please build the login form."],
-        );
+        let id = run_chat(&home, &["Never push to main. Please build the login form."]);
         let mut events = home.start_chat(["--resume", &id, &long]);
         let is_reached = steps[round as usize % steps.len()];
         while let Some(event) = events.next_event() {

@@ -184,14 +184,14 @@ fn an_invalid_configuration_stops_chat_but_no_other_command() {
         let is_reported = output
             .stderr
             .contains("config.toml:1:15: permissions: \"allowall\" is not one of");
-        assert_eq!(is_reported, args != ["config", "path"], "{args:?}: {output}");
+        assert_eq!(
+            is_reported,
+            args != ["config", "path"],
+            "{args:?}: {output}"
+        );
         assert!(output.stderr.lines().count() <= 1, "{args:?}: {output}");
     }
-    assert_eq!(
-        crate::count_sessions(&home),
-        1,
-        "bad input changes nothing"
-    );
+    assert_eq!(crate::count_sessions(&home), 1, "bad input changes nothing");
 }
 
 #[test]
@@ -279,7 +279,8 @@ fn trust_in_a_project_ends_when_its_configuration_changes() {
         home.run_segue(["chat", "-p", "acp:theirs", "hi"]).code,
         Some(0)
     );
-    let state = |home: &TestHome| home.run_segue_json(["trust", "--list", "--json"])[0]["state"].clone();
+    let state =
+        |home: &TestHome| home.run_segue_json(["trust", "--list", "--json"])[0]["state"].clone();
     assert_eq!(state(&home), "trusted");
 
     fs::write(&file, format!("{agent}\n# changed")).unwrap();
@@ -370,8 +371,7 @@ fn trust_asks_the_user_who_may_decline() {
         ProgramOutput::from_std(&output, &home)
     };
     let count_trusted = || {
-        home
-            .run_segue_json(["trust", "--list", "--json"])
+        home.run_segue_json(["trust", "--list", "--json"])
             .as_array()
             .unwrap()
             .len()

@@ -352,8 +352,12 @@ fn a_missing_native_session_is_replaced_by_a_briefed_one() {
     );
     let native = turn["native_session_id"].as_str().unwrap();
     let native_text =
-        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
-    assert!(native_text.contains("> the password is swordfish"), "{native_text}");
+        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl")))
+            .unwrap();
+    assert!(
+        native_text.contains("> the password is swordfish"),
+        "{native_text}"
+    );
     assert_snapshot!(turn["decisions"][1].as_str().unwrap().replace(first["native_session_id"].as_str().unwrap(), "[NATIVE]"), @"started a new native session and told it the story so far: the agent could not go on with its own session (the agent answered session/load with an error: session not found: [NATIVE])");
     let legs = home.run_segue_json(["session", "info", "--json", "latest"])["legs"].clone();
     assert_eq!(legs[0]["ended_why"], "lost");

@@ -279,7 +279,8 @@ fn all_files_in_the_home_are_private() {
     let home = new_test_home();
     let _ = home.run_segue_json(["chat", "--json", "secret"]);
     let _ = home.run_segue(["session", "list"]);
-    let file_mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file_mode =
+        |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(file_mode(&home.segue_home()), 0o700);
     let mut checked_files = 0;
     for entry in fs::read_dir(home.segue_home()).unwrap().flatten() {

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 
 use crate::native::{self, NATIVE_ID};
-use crate::policy::home_with_second_agent;
 use crate::new_test_home;
+use crate::policy::home_with_second_agent;
 
 #[test]
 fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {

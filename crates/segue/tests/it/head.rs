@@ -109,7 +109,15 @@ fn a_revert_lists_the_files_that_the_removed_turns_changed() {
     segue: took claude:5e11a000-1111-4222-8333-444455556666 over as session [SESSION], with its 3 turns
     --- exit 0
     ");
-    let plan = ["session", "revert", NATIVE_ID, "--to", "1", "--dry-run", "--json"];
+    let plan = [
+        "session",
+        "revert",
+        NATIVE_ID,
+        "--to",
+        "1",
+        "--dry-run",
+        "--json",
+    ];
     assert_snapshot!(home.run_segue(plan), @r#"
     {"dry_run":true,"turns_before":2,"turns":1,"dropped":[{"n":2,"title":"write the notes"}],"files":[{"path":"notes.md","change":"edited"}],"commands":0}
     --- exit 0
@@ -196,7 +204,8 @@ fn turns_detached_by_an_undo_can_be_forked() {
     let home = new_test_home();
     let id = create_session(&home, 3);
     let native =
-        home.run_segue_json(["session", "info", &id, "--json"])["session"]["native_session_id"].clone();
+        home.run_segue_json(["session", "info", &id, "--json"])["session"]["native_session_id"]
+            .clone();
     let _ = home.run_segue(["session", "revert", &id, "--to", "1"]);
     let _ = home.run_segue_json(["chat", "--json", "--resume", &id, "another way"]);
     let undone = home.run_segue_json(["session", "undo", &id, "--json"]);
@@ -214,7 +223,8 @@ fn turns_detached_by_an_undo_can_be_forked() {
 
     let fork = home.run_segue_json(["session", "fork", &id, "--moved", "2", "--json"]);
     assert_eq!(fork["forked_from"], json!({"id": id, "turn": 2}));
-    let transcript = home.run_segue_json(["session", "show", "--json", fork["id"].as_str().unwrap()]);
+    let transcript =
+        home.run_segue_json(["session", "show", "--json", fork["id"].as_str().unwrap()]);
     let prompt = &transcript["turns"][1]["messages"][0]["parts"][0]["text"];
     assert_eq!(prompt, "another way");
     let info = home.run_segue(["session", "info", &id]).stdout;
@@ -264,8 +274,9 @@ fn a_session_in_use_can_be_forked_but_not_reverted() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let is_running =
-        || home.run_segue_json(["session", "info", &id, "--json"])["session"]["status"] == "running";
+    let is_running = || {
+        home.run_segue_json(["session", "info", &id, "--json"])["session"]["status"] == "running"
+    };
     while !is_running() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

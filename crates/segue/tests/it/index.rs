@@ -12,7 +12,7 @@ mod writing;
 use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-pub(crate) use home::{SessionFileAgent, NativeSessionSet, NativeSessionFile};
+pub(crate) use home::{NativeSessionFile, NativeSessionSet, SessionFileAgent};
 
 /// A number from the environment, for campaigns that are longer or other than usual.
 fn read_env_number(name: &str, default: u64) -> u64 {

@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 use segue_testkit::{ProgramOutput, TestHome};
 use serde_json::{Value, json};
 
-use crate::failing_disks::{run_unprivileged, make_segue_home_read_only, run_with_file_limit};
+use crate::failing_disks::{make_segue_home_read_only, run_unprivileged, run_with_file_limit};
 use crate::new_test_home;
 
 const CLAUDE_SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
@@ -38,8 +38,7 @@ fn write_claude_session(home: &TestHome, id: &str) {
             "what a tool said\n",
         ),
         (
-            home
-                .path()
+            home.path()
                 .join(format!(".claude/todos/{id}-agent-{id}.json")),
             "[]",
         ),
@@ -109,7 +108,8 @@ fn a_native_session_is_deleted_and_restored() {
     assert_eq!(claude_files(&home), []);
     assert_eq!(crate::count_sessions(&home), 0);
     let second_delete = home.run_segue(["session", "delete", "--yes", NATIVE_REF]);
-    let deleted = format!("error: {NATIVE_REF} is deleted already; a copy is in [WORLD]/home/trash/");
+    let deleted =
+        format!("error: {NATIVE_REF} is deleted already; a copy is in [WORLD]/home/trash/");
     assert!(
         second_delete.stderr.starts_with(&deleted) && second_delete.code == Some(1),
         "{second_delete}"
@@ -160,7 +160,9 @@ fn a_purge_removes_the_session_and_all_copies() {
 
     write_claude_session(&home, NATIVE_ID);
     let _ = home.run_segue_json(["session", "archive", "--json", NATIVE_REF]);
-    let deleted = home.run_segue_json(["session", "delete", "--purge", "--yes", "--json", NATIVE_REF]);
+    let deleted = home.run_segue_json([
+        "session", "delete", "--purge", "--yes", "--json", NATIVE_REF,
+    ]);
     assert_eq!(deleted["native"][0]["copy"], Value::Null);
     assert_eq!(
         home.run_segue_json(["session", "archive", "--list", "--json"]),
@@ -188,9 +190,13 @@ fn an_archived_session_is_listed_shown_and_restored_after_its_files_are_lost() {
     let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed[0]["status"], "archived", "{listed:#}");
     assert_eq!(listed[0]["title"], "Shopping");
-    let archived_transcript = transcript.replace(" · kept by claude\n", " · only in segue's archive\n");
+    let archived_transcript =
+        transcript.replace(" · kept by claude\n", " · only in segue's archive\n");
     assert_ne!(archived_transcript, transcript);
-    assert_eq!(home.run_segue(["session", "show", NATIVE_REF]).stdout, archived_transcript);
+    assert_eq!(
+        home.run_segue(["session", "show", NATIVE_REF]).stdout,
+        archived_transcript
+    );
     let info = home.run_segue(["session", "info", NATIVE_REF]).stdout;
     let info: Vec<&str> = info.lines().rev().take(2).collect();
     assert_eq!(
@@ -223,7 +229,8 @@ fn sessions_are_archived_together_by_age() {
     let text = fs::read_to_string(&path).unwrap();
     let today = jiff::Timestamp::now().strftime("%Y-%m-%dT").to_string();
     fs::write(&path, text.replace("2026-01-02T", &today)).unwrap();
-    let archive_all = |args: &[&str]| home.run_segue([&["session", "archive", "--all"], args].concat());
+    let archive_all =
+        |args: &[&str]| home.run_segue([&["session", "archive", "--all"], args].concat());
     assert!(
         archive_all(&["--older-than", "2d", "--dry-run"])
             .stdout
@@ -280,7 +287,8 @@ fn a_session_in_use_by_a_process_is_not_deleted() {
     fs::write(&main, fs::read(&main).unwrap()).unwrap();
     let outcome = home.run_segue(["session", "delete", "--yes", NATIVE_REF]);
     assert!(
-        outcome.stderr
+        outcome
+            .stderr
             .contains(" s ago; an agent that is still at work"),
         "{outcome}"
     );
@@ -450,7 +458,8 @@ fn forget_removes_only_the_record_of_segue() {
     --- exit 0
     ");
     assert_eq!(
-        home.run_segue(["session", "forget", "--yes", NATIVE_REF]).code,
+        home.run_segue(["session", "forget", "--yes", NATIVE_REF])
+            .code,
         Some(1)
     );
     assert_eq!(crate::count_sessions(&home), 1);
@@ -463,14 +472,19 @@ fn doctor_reports_sessions_due_for_deletion() {
     let retention = || {
         let report = home.run_segue_json(["doctor", "--json"]);
         let providers = report["providers"].as_array().unwrap().clone();
-        let claude = providers.into_iter().find(|provider| provider["name"] == "claude");
+        let claude = providers
+            .into_iter()
+            .find(|provider| provider["name"] == "claude");
         claude.unwrap()["retention"].clone()
     };
     assert_eq!(retention()["after_days"], 30);
     assert_eq!(retention()["due"], 0);
     set_file_age(&main, 25);
     assert_eq!(retention()["due"], 1);
-    let output = home.run_segue(["doctor"]).stdout.replace("\n           ", " ");
+    let output = home
+        .run_segue(["doctor"])
+        .stdout
+        .replace("\n           ", " ");
     assert!(
         output.contains("keeps    them for 30 days; 1 will be deleted within 7 days: `segue session archive --all --older-than 23d -p claude` keeps them"),
         "{output}"

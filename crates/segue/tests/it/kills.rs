@@ -83,7 +83,9 @@ impl ObservedRun {
                     .or_default()
                     .push_str(event["text"].as_str().unwrap());
             }
-            "saved" => self.last_saved_message = self.last_saved_message.max(event["message"].as_u64()),
+            "saved" => {
+                self.last_saved_message = self.last_saved_message.max(event["message"].as_u64())
+            }
             "ended" => self.has_ended = true,
             _ => {}
         }
@@ -98,7 +100,13 @@ struct KilledSession {
 }
 
 /// Runs a turn and kills it a moment after a step was reached.
-fn run_and_kill(home: &TestHome, session: &KilledSession, step: usize, rng: &mut KillTestRng, prompt: &str) -> ObservedRun {
+fn run_and_kill(
+    home: &TestHome,
+    session: &KilledSession,
+    step: usize,
+    rng: &mut KillTestRng,
+    prompt: &str,
+) -> ObservedRun {
     let mut args = vec![];
     if let Some(id) = &session.id {
         args.extend(["--resume".to_owned(), id.clone()]);
@@ -125,7 +133,12 @@ fn run_and_kill(home: &TestHome, session: &KilledSession, step: usize, rng: &mut
 }
 
 /// Compares the store with what was told; returns the turns.
-fn assert_store_contains(home: &TestHome, session: &mut KilledSession, observed: &ObservedRun, prompt: &str) {
+fn assert_store_contains(
+    home: &TestHome,
+    session: &mut KilledSession,
+    observed: &ObservedRun,
+    prompt: &str,
+) {
     session.id = observed.session_id.clone().or(session.id.take());
     let Some(id) = &session.id else { return };
     let transcript = home.run_segue_json(["session", "show", "--json", id]);
@@ -163,7 +176,11 @@ fn assert_store_contains(home: &TestHome, session: &mut KilledSession, observed:
             messages.len() as u64 > saved,
             "message {saved} was told to be on the disk: {messages:?}"
         );
-        for (number, text) in observed.message_texts.iter().filter(|(number, _)| **number <= saved) {
+        for (number, text) in observed
+            .message_texts
+            .iter()
+            .filter(|(number, _)| **number <= saved)
+        {
             let message = &messages[usize::try_from(*number).unwrap()];
             assert_eq!(message["complete"], true);
             assert_eq!(
@@ -191,7 +208,9 @@ fn resume_session(home: &TestHome, session: &mut KilledSession) {
         "an agent that goes on is never blank: {turn}"
     );
     let transcript = home.run_segue_json(["session", "show", "--json", id]);
-    session.ended_turns.clone_from(transcript["turns"].as_array().unwrap());
+    session
+        .ended_turns
+        .clone_from(transcript["turns"].as_array().unwrap());
     for turn in &session.ended_turns {
         assert_ne!(turn["state"], "running", "what was cut off is closed");
         assert_calls_are_answered(turn);
@@ -254,7 +273,8 @@ fn acknowledged_writes_survive_a_kill() {
         );
         let observed = run_and_kill(&home, &session, step, &mut rng, &prompt);
         kills_per_step[step] += 1;
-        progress_counts[usize::from(observed.turn.is_some()) + usize::from(observed.has_ended)] += 1;
+        progress_counts[usize::from(observed.turn.is_some()) + usize::from(observed.has_ended)] +=
+            1;
         assert_store_contains(&home, &mut session, &observed, &prompt);
         assert_no_session_is_empty(&home);
         resume_session(&home, &mut session);
@@ -319,12 +339,18 @@ fn text_streamed_over_a_second_ago_survives_a_kill() {
         (&"interrupted".into(), &false.into())
     );
     let stored = message["parts"][0]["text"].as_str().unwrap();
-    assert!(stored.starts_with(&expected), "kept {stored:?}, due {expected:?}");
+    assert!(
+        stored.starts_with(&expected),
+        "kept {stored:?}, due {expected:?}"
+    );
     // It is shown as cut off, also after the session was opened again.
     let _ = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     assert_eq!(transcript["turns"][0]["state"], "interrupted");
-    assert_eq!(transcript["turns"][0]["messages"][1]["parts"][0]["text"], stored);
+    assert_eq!(
+        transcript["turns"][0]["messages"][1]["parts"][0]["text"],
+        stored
+    );
     home.assert_no_processes();
 }
 
@@ -356,7 +382,8 @@ fn a_prompt_is_never_sent_twice() {
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     let native = transcript["session"]["native_session_id"].as_str().unwrap();
     let native_text =
-        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl")))
+            .unwrap();
     let prompts = native_text
         .lines()
         .filter(|line| line.starts_with("{\"type\":\"user\""));

@@ -8,8 +8,8 @@ use insta::assert_snapshot;
 use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-use crate::recall::{NATIVE_ID, write_claude_session, title_and_source};
 use crate::new_test_home;
+use crate::recall::{NATIVE_ID, title_and_source, write_claude_session};
 
 /// What a client of the newest protocol says with every request, instead of a handshake.
 fn inline_metadata() -> Value {
@@ -110,7 +110,11 @@ impl McpTestServer {
         drop(input);
         let code = child.wait().unwrap().code();
         let mut remaining_output = String::new();
-        assert_eq!(output.read_line(&mut remaining_output).unwrap(), 0, "{remaining_output:?}");
+        assert_eq!(
+            output.read_line(&mut remaining_output).unwrap(),
+            0,
+            "{remaining_output:?}"
+        );
         code
     }
 }
@@ -165,12 +169,18 @@ fn a_client_may_discover_the_server_before_the_handshake() {
     // It goes on with a handshake after all.
     let mut server = McpTestServer::start(&home, &[]);
     server.request("server/discover", &meta);
-    assert_eq!(server.initialize("2025-06-18")["protocolVersion"], "2025-06-18");
+    assert_eq!(
+        server.initialize("2025-06-18")["protocolVersion"],
+        "2025-06-18"
+    );
     assert_eq!(server.shut_down(), Some(0));
     // It asks without saying what it is.
     let mut server = McpTestServer::start(&home, &[]);
     assert!(server.request("server/discover", &json!({}))["error"].is_object());
-    assert_eq!(server.initialize("2025-11-25")["protocolVersion"], "2025-11-25");
+    assert_eq!(
+        server.initialize("2025-11-25")["protocolVersion"],
+        "2025-11-25"
+    );
     assert_eq!(server.shut_down(), Some(0));
 }
 
@@ -209,7 +219,10 @@ fn an_unknown_request_is_an_error_and_the_server_continues() {
     let home = new_test_home();
     let mut server = McpTestServer::start_initialized(&home, &[]);
     let code = |answer: Value| answer["error"]["code"].clone();
-    assert_eq!(code(server.request("resources/nonsense", &json!({}))), -32601);
+    assert_eq!(
+        code(server.request("resources/nonsense", &json!({}))),
+        -32601
+    );
     let nameless = json!({"arguments": {}});
     assert_eq!(code(server.request("tools/call", &nameless)), -32602);
     let unknown = server.request("tools/call", &json!({"name": "session_delete"}));
@@ -243,10 +256,7 @@ fn garbage_input_does_not_end_the_server() {
         server.send(line);
     }
     let reply = server.call_tool("session_describe", &json!({"description": "Still there"}));
-    assert_eq!(
-        reply.unwrap(),
-        "The session is now called \"Still there\"."
-    );
+    assert_eq!(reply.unwrap(), "The session is now called \"Still there\".");
     // What is JSON and no message may be answered, without saying to whom; what comes next is.
     server.send("[]");
     server.send(r#"{"jsonrpc":"2.0","id":"next","method":"ping"}"#);
@@ -304,7 +314,10 @@ fn the_server_ends_with_its_input() {
         home.run_segue_with_input(["mcp"], b"{\"jsonrpc\"").code,
         Some(0)
     );
-    assert_eq!(McpTestServer::start_initialized(&home, &[]).shut_down(), Some(0));
+    assert_eq!(
+        McpTestServer::start_initialized(&home, &[]).shut_down(),
+        Some(0)
+    );
     home.assert_no_processes();
 }
 

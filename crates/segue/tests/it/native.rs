@@ -108,7 +108,9 @@ fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
     --- exit 0
     "#);
     let _ = home.run_segue(["session", "list"]);
-    let expected = home.run_segue(["session", "show", "--json", NATIVE_ID]).stdout;
+    let expected = home
+        .run_segue(["session", "show", "--json", NATIVE_ID])
+        .stdout;
     for name in ["1", "latest", "claude:0b5e", "0b5e4c3a-1111"] {
         assert_eq!(
             home.run_segue(["session", "show", "--json", name]).stdout,

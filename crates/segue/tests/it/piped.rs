@@ -69,12 +69,18 @@ fn empty_piped_input_adds_no_text() {
     let home = new_test_home();
     for input in ["", " \n\n"] {
         let output = home.run_segue_with_input(["chat", "just this"], input.as_bytes());
-        assert_eq!((output.code, last_prompt(&home).as_str()), (Some(0), "just this"));
+        assert_eq!(
+            (output.code, last_prompt(&home).as_str()),
+            (Some(0), "just this")
+        );
     }
     // Closed, not even empty.
     let mut closed = shell_command(&home, "\"$SEGUE\" chat 'just this' <&-");
     let output = ProgramOutput::from_std(&closed.output().unwrap(), &home);
-    assert_eq!((output.code, last_prompt(&home).as_str()), (Some(0), "just this"));
+    assert_eq!(
+        (output.code, last_prompt(&home).as_str()),
+        (Some(0), "just this")
+    );
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn a_session_is_blocked_after_repeated_failures() {
     hint: try it once more: /quit, then segue repl --resume [SESSION] --anyway; /new begins another session
     --- exit 4
     ");
-    let count_turns = || home.run_segue_json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
+    let count_turns =
+        || home.run_segue_json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
     assert_eq!(count_turns(), 7);
     assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"
     {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","hints":["have another agent go on: segue session handoff [SESSION] -p acp:second","try it once more: segue chat --resume [SESSION] --anyway \"…\"; --new begins another session"],"stderr":null,"retry_at":null,"held_by":null}}
@@ -82,7 +83,8 @@ fn a_session_is_blocked_after_repeated_failures() {
         "nothing is written down of what is not let through"
     );
 
-    let forced = home.run_segue_json(["chat", "--resume", "latest", "--anyway", "--json", "hello?"]);
+    let forced =
+        home.run_segue_json(["chat", "--resume", "latest", "--anyway", "--json", "hello?"]);
     assert_eq!(
         (&forced["stop"], &forced["leg"]),
         (&"finished".into(), &3.into())
@@ -119,7 +121,11 @@ fn a_prompt_after_a_failure_waits_and_can_be_cancelled_or_sent_now() {
     events.send_signal(Signal::INT);
     assert_eq!(events.wait(), Some(130));
     let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
-    assert_eq!(transcript["turns"].as_array().unwrap().len(), 1, "{transcript:#}");
+    assert_eq!(
+        transcript["turns"].as_array().unwrap().len(),
+        1,
+        "{transcript:#}"
+    );
 
     let _ = home.run_segue([
         "chat",

@@ -3,10 +3,10 @@
 use insta::assert_snapshot;
 use segue_testkit::TestHome;
 
-use crate::index::{SessionFileAgent, NativeSessionFile};
+use crate::index::{NativeSessionFile, SessionFileAgent};
 use crate::native::{self, NATIVE_ID};
-use crate::resume::{write_user_config, install_fake_program};
 use crate::new_test_home;
+use crate::resume::{install_fake_program, write_user_config};
 
 fn run_chat(home: &TestHome, args: &[&str]) -> String {
     let turn = home.run_segue_json([&["chat", "--json"], args].concat());
@@ -52,7 +52,8 @@ fn a_preview_shows_the_brief_with_its_token_counts() {
     hint: write in it what you want to say
     --- exit 2
     ");
-    let preview = home.run_segue_json(["session", "preview", "--json", &id, "--prompt", "and now?"]);
+    let preview =
+        home.run_segue_json(["session", "preview", "--json", &id, "--prompt", "and now?"]);
     assert_eq!(preview["user_prompt"], "and now?");
     assert_eq!(preview["budget"], 100_000);
     assert_eq!(preview["turns_left_out"], 0);
@@ -74,7 +75,10 @@ fn a_preview_shows_the_brief_with_its_token_counts() {
         "{brief}"
     );
     // Nothing has changed by it.
-    assert_eq!(home.run_segue_json(["session", "info", "--json", &id]), before);
+    assert_eq!(
+        home.run_segue_json(["session", "info", "--json", &id]),
+        before
+    );
 }
 
 #[test]
@@ -135,7 +139,12 @@ fn a_preview_respects_the_configured_budget() {
 fn a_preview_does_not_adopt_a_native_session() {
     let home = new_test_home();
     native::write_claude_session(&home, NATIVE_ID, "project");
-    let preview = home.run_segue_json(["session", "preview", "--json", &format!("claude:{NATIVE_ID}")]);
+    let preview = home.run_segue_json([
+        "session",
+        "preview",
+        "--json",
+        &format!("claude:{NATIVE_ID}"),
+    ]);
     assert_eq!(preview["provider"], "claude");
     let brief = preview["system_prompt"].as_str().unwrap();
     assert!(brief.contains("[Turn 1]\nuser:\n> "), "{brief}");
@@ -150,7 +159,8 @@ fn native_turns_are_imported_before_a_preview_or_dry_run() {
         &["revert", "latest", "--to", "1", "--dry-run"],
     ] {
         let home = new_test_home();
-        let mut session_file = NativeSessionFile::new(&home, SessionFileAgent::Claude, 7, &home.project());
+        let mut session_file =
+            NativeSessionFile::new(&home, SessionFileAgent::Claude, 7, &home.project());
         session_file.append_turn();
         let listed = home.run_segue_json(["session", "list", "--json"]);
         let native = listed[0]["native_session_id"].as_str().unwrap();

@@ -22,7 +22,8 @@ fn the_model_titles_its_session_unless_the_user_did() {
     let home = new_test_home();
     let id = run_chat(&home, &["hello"]);
     let mut server = McpTestServer::start_initialized(&home, &["--session", &id]);
-    let mut describe = |text: &str| server.call_tool("session_describe", &json!({"description": text}));
+    let mut describe =
+        |text: &str| server.call_tool("session_describe", &json!({"description": text}));
     let before = title_and_source(&home, &id);
     assert_eq!(before, ("hello".into(), "prompt".into()));
     for (bad, reason) in [
@@ -84,7 +85,10 @@ fn a_session_is_titled_while_its_turn_is_running() {
     assert!(result.is_ok(), "{result:?}");
     let history = server.call_tool("session_history", &json!({})).unwrap();
     assert!(history.contains("turn 1 (running)"), "{history}");
-    assert_eq!(title_and_source(&home, &id), ("Under way".into(), "model".into()));
+    assert_eq!(
+        title_and_source(&home, &id),
+        ("Under way".into(), "model".into())
+    );
     events.send_signal(Signal::KILL);
     let _ = events.kill();
     assert_eq!(server.shut_down(), Some(0));
@@ -277,7 +281,11 @@ fn a_search_finds_messages_of_segues_own_and_native_sessions() {
     let headings = headings.filter_map(|line| line.split_once(" ("));
     let hit_ids: Vec<&str> = headings.map(|(id, _)| id).collect();
     let native = format!("claude:{NATIVE_ID}");
-    assert_eq!(hit_ids, [&new, &old, &native].map(String::as_str), "{found}");
+    assert_eq!(
+        hit_ids,
+        [&new, &old, &native].map(String::as_str),
+        "{found}"
+    );
     assert!(
         found.contains("(claude, \"Shopping\")\n  turn 2, "),
         "{found}"
@@ -350,7 +358,9 @@ fn a_search_is_limited_to_its_project_unless_all_are_requested() {
     let refused = server.call_tool("session_search", &all).unwrap_err();
     assert!(refused.contains("its project"), "{refused}");
     let other_session = json!({ "session": NATIVE_ID });
-    let refused = server.call_tool("session_history", &other_session).unwrap_err();
+    let refused = server
+        .call_tool("session_history", &other_session)
+        .unwrap_err();
     assert!(refused.contains("its project"), "{refused}");
     // Somebody who runs the server for themselves may.
     let mut server = McpTestServer::start_initialized(&home, &[]);

@@ -50,7 +50,11 @@ fn every_line_is_a_turn_of_the_same_session_and_agent() {
     ");
     home.assert_no_processes();
     let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
-    assert_eq!(transcript["legs"].as_array().unwrap().len(), 1, "{transcript:#}");
+    assert_eq!(
+        transcript["legs"].as_array().unwrap().len(),
+        1,
+        "{transcript:#}"
+    );
     assert!(
         !home.segue_home().join("history").exists(),
         "a pipe leaves no history"
@@ -327,7 +331,11 @@ fn a_signal_ends_a_piped_conversation_and_saves_its_messages() {
 }
 
 /// Runs a command with these lines on its standard input.
-fn run_with_lines(home: &TestHome, mut command: std::process::Command, lines: &[&str]) -> ProgramOutput {
+fn run_with_lines(
+    home: &TestHome,
+    mut command: std::process::Command,
+    lines: &[&str],
+) -> ProgramOutput {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -73,11 +73,7 @@ fn resume_exec_replaces_segue_with_the_agents_own_program() {
     native::write_claude_session(&home, NATIVE_ID, "project");
     fs::create_dir(home.path().join("elsewhere")).unwrap();
     install_fake_program(&home, "claude");
-    let output = run_in_directory(
-        &home,
-        "elsewhere",
-        &["session", "resume", "--exec", "0b5e"],
-    );
+    let output = run_in_directory(&home, "elsewhere", &["session", "resume", "--exec", "0b5e"]);
     assert_snapshot!(output, @"
     [WORLD]/bin/claude
     --resume
@@ -146,7 +142,10 @@ fn resume_exec_runs_the_configured_program() {
     let printed_json = home.run_segue_json(["session", "resume", "--print", "--json", NATIVE_ID]);
     assert_eq!(printed_json["provider"], "claude");
     assert_eq!(printed_json["native_session_id"], NATIVE_ID);
-    assert_eq!(printed_json["args"], json!(["--add-dir", "/x y", "--resume", NATIVE_ID]));
+    assert_eq!(
+        printed_json["args"],
+        json!(["--add-dir", "/x y", "--resume", NATIVE_ID])
+    );
     assert_eq!(printed_json["env"], json!({"EXTRA": "it's"}));
 }
 
@@ -208,7 +207,8 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
     "#);
     let _ = home.run_segue(["session", "undo", NATIVE_ID]);
     assert_eq!(
-        home.run_segue(["session", "resume", "--exec", NATIVE_ID]).code,
+        home.run_segue(["session", "resume", "--exec", NATIVE_ID])
+            .code,
         Some(7)
     );
     // What was cut behind our back is noticed before the terminal is handed over.
@@ -219,7 +219,8 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
     let truncated = home.run_segue(["session", "resume", "--exec", NATIVE_ID]);
     assert_eq!(truncated.code, Some(1), "{truncated}");
     assert!(
-        truncated.stderr
+        truncated
+            .stderr
             .contains("its last turn is not in claude's own session"),
         "{truncated}"
     );
@@ -401,7 +402,13 @@ fn a_list_works_in_a_removed_directory() {
     let removed_dir = home.path().join("lost");
     fs::create_dir(&removed_dir).unwrap();
     let mut chat = home.segue_command(["chat", "--json", "here"]);
-    assert!(chat.current_dir(&removed_dir).output().unwrap().status.success());
+    assert!(
+        chat.current_dir(&removed_dir)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     link_system_program(&home, "rmdir");
     let script = format!(
         "rmdir \"$PWD\" && {0} session list && {0} session show latest && {0} chat again",

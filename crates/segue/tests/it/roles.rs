@@ -118,7 +118,8 @@ fn create_session_with_role(home: &TestHome) -> String {
         "[roles.cook]\nrole = \"You cook.\"\nallowed_tools = [\"Read\"]\n",
     );
     let args = ["--feature", "auth", "--task", "form", "--state", "in_dev"];
-    let turn = home.run_segue_json([&["chat", "--json", "--role", "cook", "hello"][..], &args].concat());
+    let turn =
+        home.run_segue_json([&["chat", "--json", "--role", "cook", "hello"][..], &args].concat());
     turn["session_id"].as_str().unwrap().to_owned()
 }
 

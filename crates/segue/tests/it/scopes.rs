@@ -66,7 +66,11 @@ fn prompts_for_the_same_purpose_share_one_session() {
         assert_ne!(id, auth, "{purpose_args:?}");
         assert_eq!(turn, 1, "{purpose_args:?}");
         if !purpose_args.is_empty() {
-            assert_eq!(run_turn(&home, &[purpose_args, &["y"]].concat()), (id, 2), "{purpose_args:?}");
+            assert_eq!(
+                run_turn(&home, &[purpose_args, &["y"]].concat()),
+                (id, 2),
+                "{purpose_args:?}"
+            );
         }
     }
     assert_eq!(
@@ -85,12 +89,16 @@ fn a_new_session_replaces_the_old_one_for_its_purpose() {
     assert_eq!(run_turn(&home, &feature), (second, 2));
     let run_without_reuse = |value: &str| {
         let args = [&["chat", "--json", "--explain"], &feature[..]].concat();
-        let output = home.segue_command(args).env("SEGUE_NO_REUSE", value).output();
+        let output = home
+            .segue_command(args)
+            .env("SEGUE_NO_REUSE", value)
+            .output();
         let output = ProgramOutput::from_std(&output.unwrap(), &home);
         let turn: Value = serde_json::from_str(&output.raw_stdout).unwrap();
         (turn["turn"].clone(), turn["explain"][0].clone())
     };
-    let expected_step = json!({ "step": "new", "text": "SEGUE_NO_REUSE is set, so nothing is reused" });
+    let expected_step =
+        json!({ "step": "new", "text": "SEGUE_NO_REUSE is set, so nothing is reused" });
     assert_eq!(run_without_reuse("1"), (json!(1), expected_step));
     for unset in ["0", ""] {
         assert_ne!(run_without_reuse(unset).0, json!(1), "{unset:?}");
@@ -172,15 +180,22 @@ fn names_are_stored_exactly_or_refused() {
 fn each_agent_has_a_session_of_its_own_for_a_feature() {
     let home = new_test_home();
     configure_agents(&home, &["one", "two"]);
-    let run_with_agent = |agent, prompt| run_turn(&home, &["-p", agent, "--feature", "auth", prompt]);
+    let run_with_agent =
+        |agent, prompt| run_turn(&home, &["-p", agent, "--feature", "auth", prompt]);
     let (first_session, _) = run_with_agent("acp:one", "x");
     let (second_session, turn) = run_with_agent("acp:two", "x");
     assert_ne!(first_session, second_session);
     assert_eq!(turn, 1);
     assert_eq!(run_with_agent("acp:one", "x"), (first_session.clone(), 2));
     // Without an agent it is the newest, whoever carries it; a handoff takes it along.
-    assert_eq!(run_turn(&home, &["--feature", "auth", "x"]), (first_session.clone(), 3));
-    assert_eq!(run_turn(&home, &["--resume", &first_session, "-p", "acp:two", "x"]).1, 4);
+    assert_eq!(
+        run_turn(&home, &["--feature", "auth", "x"]),
+        (first_session.clone(), 3)
+    );
+    assert_eq!(
+        run_turn(&home, &["--resume", &first_session, "-p", "acp:two", "x"]).1,
+        4
+    );
     assert_eq!(run_with_agent("acp:two", "x"), (first_session.clone(), 5));
     let (third_session, turn) = run_with_agent("acp:one", "x");
     assert_eq!(turn, 1);
@@ -380,7 +395,10 @@ fn a_native_session_with_a_matching_tag_is_adopted() {
     let transcript = home.run_segue(["session", "show", id]).stdout;
     assert!(!transcript.contains("[Feature"), "{transcript}");
     // From now on the store knows.
-    assert_eq!(run_turn(&home, &["--feature", "auth", "go on"]), (id.into(), 3));
+    assert_eq!(
+        run_turn(&home, &["--feature", "auth", "go on"]),
+        (id.into(), 3)
+    );
 }
 
 #[test]
@@ -415,7 +433,10 @@ fn a_briefed_native_session_is_titled_by_the_prompt_of_the_user() {
     // What the agent was told is kept: it may be all there is of what was said before.
     let transcript = home.run_segue_json(["session", "show", "--json", &id]);
     let messages = &transcript["turns"][0]["messages"];
-    assert_eq!(messages[0]["parts"][0]["text"], "what was it?", "{transcript:#}");
+    assert_eq!(
+        messages[0]["parts"][0]["text"], "what was it?",
+        "{transcript:#}"
+    );
     assert_eq!(messages[1]["role"], "system", "{transcript:#}");
     assert_eq!(messages[1]["parts"][0]["text"], brief, "{transcript:#}");
     // A prompt that consists of nothing else stays.

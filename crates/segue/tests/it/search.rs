@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use segue_testkit::{ProgramOutput, TestHome};
 use serde_json::Value;
 
-use crate::index::{SessionFileAgent, NativeSessionFile};
+use crate::index::{NativeSessionFile, SessionFileAgent};
 use crate::mcp::run_chat;
 use crate::native::{NATIVE_ID, write_claude_session};
 use crate::new_test_home;
@@ -41,7 +41,11 @@ fn replace_ages(mut output: ProgramOutput) -> ProgramOutput {
         }
         None => line.to_owned(),
     };
-    output.stdout = output.stdout.lines().map(|line| replace_age(line) + "\n").collect();
+    output.stdout = output
+        .stdout
+        .lines()
+        .map(|line| replace_age(line) + "\n")
+        .collect();
     output
 }
 
@@ -83,7 +87,10 @@ fn a_search_prints_sessions_turns_and_snippets() {
     // The number of what was found is one of a list.
     let _ = home.run_segue(["session", "search", "milk"]);
     let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
-    assert!(transcript.stdout.contains("Milk is to be bought."), "{transcript}");
+    assert!(
+        transcript.stdout.contains("Milk is to be bought."),
+        "{transcript}"
+    );
     assert!(!transcript.stdout.contains("turn 3"), "{transcript}");
 }
 
@@ -271,14 +278,16 @@ fn an_invalid_query_is_an_error_with_a_hint() {
     }
     assert_eq!(home.run_segue(["session", "search"]).code, Some(2));
     assert_eq!(
-        home
-            .run_segue(["session", "search", "x", "--sort", "worst"])
+        home.run_segue(["session", "search", "x", "--sort", "worst"])
             .code,
         Some(2)
     );
     // What was found before is still what numbers mean.
     let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
-    assert!(transcript.stdout.contains("Milk is to be bought."), "{transcript}");
+    assert!(
+        transcript.stdout.contains("Milk is to be bought."),
+        "{transcript}"
+    );
 }
 
 /// What was said once is found once, in however many sessions it is.
@@ -313,7 +322,8 @@ fn a_turn_is_found_once_across_sessions() {
 #[test]
 fn turns_made_outside_segue_are_found_in_the_native_session() {
     let home = new_test_home();
-    let mut session_file = NativeSessionFile::new(&home, SessionFileAgent::Claude, 7, &home.project());
+    let mut session_file =
+        NativeSessionFile::new(&home, SessionFileAgent::Claude, 7, &home.project());
     session_file.append_turn();
     let native = only_native_id(&home);
     let _ = home.run_segue_json(["session", "adopt", "--json", &native]);
@@ -353,8 +363,18 @@ fn the_turn_option_shows_a_single_turn() {
     for (id, turn, included, excluded) in [
         (own_id.as_str(), "1", "no milk today", "and butter?"),
         (own_id.as_str(), "2", "and butter?", "── turn 1"),
-        (NATIVE_ID, "2", "Milk is to be bought.", "And in the cellar?"),
-        (NATIVE_ID, "3", "And in the cellar?", "Milk is to be bought."),
+        (
+            NATIVE_ID,
+            "2",
+            "Milk is to be bought.",
+            "And in the cellar?",
+        ),
+        (
+            NATIVE_ID,
+            "3",
+            "And in the cellar?",
+            "Milk is to be bought.",
+        ),
         (
             "codex:0b5e4c3a-1111-4222-8333-000000000003",
             "2",
@@ -386,12 +406,12 @@ fn the_turn_option_shows_a_single_turn() {
         assert_eq!(output.stderr, error);
     }
     assert_eq!(
-        home.run_segue(["session", "show", NATIVE_ID, "--turn", "x"]).code,
+        home.run_segue(["session", "show", NATIVE_ID, "--turn", "x"])
+            .code,
         Some(2)
     );
     assert_eq!(
-        home
-            .run_segue(["session", "show", NATIVE_ID, "--turn", "1", "--last", "1"])
+        home.run_segue(["session", "show", NATIVE_ID, "--turn", "1", "--last", "1"])
             .code,
         Some(2)
     );

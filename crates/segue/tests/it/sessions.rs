@@ -205,7 +205,10 @@ fn invalid_ids_are_refused_by_every_command() {
             let output = home.run_segue(["session", command, "--", id]);
             assert_eq!(output.code, Some(2), "{command} {id:?}: {output}");
         }
-        assert_eq!(home.run_segue(["session", command, "--", "-x"]).code, Some(2));
+        assert_eq!(
+            home.run_segue(["session", command, "--", "-x"]).code,
+            Some(2)
+        );
         assert_eq!(
             home.run_segue(["session", command, &"x".repeat(300)]).code,
             Some(2)
@@ -246,7 +249,8 @@ fn a_session_is_found_by_its_id_a_part_of_it_and_the_native_id() {
     let home = new_test_home();
     let id = create_session(&home, 1);
     let native =
-        home.run_segue_json(["session", "info", "--json", &id])["session"]["native_session_id"].clone();
+        home.run_segue_json(["session", "info", "--json", &id])["session"]["native_session_id"]
+            .clone();
     let native = native.as_str().unwrap().to_owned();
     let names = [
         id.as_str(),
@@ -299,8 +303,7 @@ fn rename_needs_a_title() {
     --- exit 2
     "#);
     assert_eq!(
-        home
-            .run_segue(["session", "rename", "latest", &"x".repeat(201)])
+        home.run_segue(["session", "rename", "latest", &"x".repeat(201)])
             .code,
         Some(2)
     );
@@ -325,7 +328,8 @@ fn a_revert_drops_complete_turns_and_undo_restores_them() {
     );
     let native = turn["native_session_id"].as_str().unwrap();
     let native_text =
-        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+        std::fs::read_to_string(home.segue_home().join(format!("rehearsal/{native}.jsonl")))
+            .unwrap();
     assert!(
         native_text.contains("> turn 2") && native_text.contains("turn 3b"),
         "{native_text}"
@@ -404,7 +408,10 @@ fn a_fork_shares_the_earlier_turns() {
     assert_eq!(session_prompts(&home, &fork), ["turn 1", "turn 2"]);
     let turn = home.run_segue_json(["chat", "--json", "--resume", &fork, "its own"]);
     assert_eq!(turn["opened"], "briefed");
-    assert_eq!(session_prompts(&home, &fork), ["turn 1", "turn 2", "its own"]);
+    assert_eq!(
+        session_prompts(&home, &fork),
+        ["turn 1", "turn 2", "its own"]
+    );
     assert_eq!(session_prompts(&home, &id), ["turn 1", "turn 2", "turn 3"]);
     let info = home.run_segue_json(["session", "info", "--json", &fork]);
     assert_eq!(info["session"]["forked_from"]["id"], id.as_str());

@@ -27,7 +27,12 @@ fn run_stats_json<'a>(home: &TestHome, args: impl IntoIterator<Item = &'a str>) 
 
 /// Writes a session of Claude Code's with one turn for each of these: when, the model, and tokens that are sent, that
 /// come from the cache besides, and that are written.
-fn write_claude_session(home: &TestHome, id: &str, cwd: &Path, turns: &[(&str, &str, u64, u64, u64)]) {
+fn write_claude_session(
+    home: &TestHome,
+    id: &str,
+    cwd: &Path,
+    turns: &[(&str, &str, u64, u64, u64)],
+) {
     let mut text = String::new();
     for (n, (at, model, input, cached, output)) in turns.iter().enumerate() {
         let base = json!({ "sessionId": id, "cwd": cwd, "timestamp": at });
@@ -254,7 +259,10 @@ fn empty_stats_print_a_sentence_and_invalid_options_are_refused() {
     nothing was spent by that agent or model
     --- exit 0
     ");
-    assert_eq!(run_stats_json(&home, ["--since", "all"])["groups"], json!([]));
+    assert_eq!(
+        run_stats_json(&home, ["--since", "all"])["groups"],
+        json!([])
+    );
     assert_snapshot!(run_stats(&home, ["--since", "soon"]), @r#"
     --- stderr
     error: "soon" is not a time

@@ -109,7 +109,8 @@ fn an_unavailable_summariser_is_refused_before_any_change() {
 fn the_command_line_overrides_the_configured_summariser() {
     let home = home_with_second_agent("[compaction]\nsummariser = \"acp:second\"\n");
     let id = create_session(&home);
-    let without = home.run_segue_json(["session", "compact", &id, "--json", "--summariser", "none"]);
+    let without =
+        home.run_segue_json(["session", "compact", &id, "--json", "--summariser", "none"]);
     assert_eq!(
         (&without["version"], &without["summary"]),
         (&1.into(), &Value::Null)
@@ -176,7 +177,9 @@ fn a_repl_refines_a_checkpoint_in_the_background() {
     reader.join().unwrap();
     let stderr_text = stderr_text.lock().unwrap();
     assert_eq!(
-        stderr_text.matches("acp:second added 1 statement(s)").count(),
+        stderr_text
+            .matches("acp:second added 1 statement(s)")
+            .count(),
         1,
         "{stderr_text}"
     );

@@ -76,14 +76,20 @@ fn lists_are_filtered_by_tags() {
     --- exit 0
     ");
     let tag_counts = json!([{"tag": "a", "sessions": 2}, {"tag": "b", "sessions": 1}]);
-    assert_eq!(home.run_segue_json(["session", "tag", "--list", "--json"]), tag_counts);
+    assert_eq!(
+        home.run_segue_json(["session", "tag", "--list", "--json"]),
+        tag_counts
+    );
 
     let fork = home.run_segue_json(["session", "fork", "--json", &first]);
     assert_eq!(fork["tags"], json!(["a", "b"]), "a fork takes them over");
     let _ = home.run_segue(["session", "delete", "--yes", &first]);
     let _ = home.run_segue(["session", "delete", "--yes", &second]);
     let tag_counts = json!([{"tag": "a", "sessions": 1}, {"tag": "b", "sessions": 1}]);
-    assert_eq!(home.run_segue_json(["session", "tag", "--list", "--json"]), tag_counts);
+    assert_eq!(
+        home.run_segue_json(["session", "tag", "--list", "--json"]),
+        tag_counts
+    );
 }
 
 #[test]
@@ -158,7 +164,10 @@ fn renaming_tagging_forking_or_reverting_a_native_session_adopts_it_once() {
         assert_eq!(attached_sessions[0]["provider"], "claude");
         if ["adopt", "tag", "fork"].contains(&command[0]) {
             let updated_at = &attached_sessions[0]["updated_at"];
-            assert_eq!(updated_at, "2026-01-02T03:05:01Z", "it is no newer: {command:?}");
+            assert_eq!(
+                updated_at, "2026-01-02T03:05:01Z",
+                "it is no newer: {command:?}"
+            );
         }
         assert_eq!(
             attached_sessions[0]["tags"].as_array().unwrap().first(),

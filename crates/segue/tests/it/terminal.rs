@@ -148,12 +148,25 @@ type ScreenStep<'a> = (&'a dyn Fn(&str) -> bool, &'a str);
 /// Sits before the picker, and types keys, each once the screen is as it should be. A screen that never comes fails the
 /// test, after a while.
 fn drive_picker(home: &TestHome, keys: &[ScreenStep<'_>]) {
-    let program_path = |name: &str| home.program_command(name).get_program().display().to_string();
+    let program_path = |name: &str| {
+        home.program_command(name)
+            .get_program()
+            .display()
+            .to_string()
+    };
     let segue = env!("CARGO_BIN_EXE_segue");
     let line = format!("{} rows 24 cols 100; exec {segue}", program_path("stty"));
     let mut command = home.program_command("timeout");
     command
-        .args(["40", &program_path("script"), "-q", "-e", "-c", &line, "/dev/null"])
+        .args([
+            "40",
+            &program_path("script"),
+            "-q",
+            "-e",
+            "-c",
+            &line,
+            "/dev/null",
+        ])
         .env("TERM", "xterm")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -177,7 +190,11 @@ fn drive_picker(home: &TestHome, keys: &[ScreenStep<'_>]) {
     }
     drop(stdin);
     let _ = child.wait();
-    assert_eq!(keys.count(), 0, "this is not what was waited for:\n{last_screen}");
+    assert_eq!(
+        keys.count(),
+        0,
+        "this is not what was waited for:\n{last_screen}"
+    );
 }
 
 /// The row that is selected.

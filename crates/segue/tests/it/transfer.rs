@@ -169,7 +169,14 @@ fn an_imported_session_resumes_with_its_checkpoint() {
         (&pm["name"], &pm["checkpoint"], &pm["role"]),
         (&json!(DAGENT_SESSION_ID), &json!(4), &json!("pm"))
     );
-    let preview = home.run_segue_json(["session", "preview", DAGENT_SESSION_ID, "--prompt", "next?", "--json"]);
+    let preview = home.run_segue_json([
+        "session",
+        "preview",
+        DAGENT_SESSION_ID,
+        "--prompt",
+        "next?",
+        "--json",
+    ]);
     let brief = preview["system_prompt"].as_str().unwrap();
     for text in [
         "write the webhook",
@@ -211,7 +218,8 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
         "qa",
         "rehearse: think hm; tool; say it works",
     ]);
-    let _ = source_home.run_segue_json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
+    let _ =
+        source_home.run_segue_json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
     let _ = source_home.run_segue_json(["session", "compact", "latest", "--json"]);
     let _ = source_home.run_segue_json(["chat", "--json", "--continue", "and now?"]);
     let _ = source_home.run_segue_json(["session", "tag", "latest", "urgent", "--json"]);
@@ -229,7 +237,10 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
     let _ = target_home.run_segue_json([
         "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
     ]);
-    let (first, second) = (read_tree(&out), read_tree(&target_home.project().join("out")));
+    let (first, second) = (
+        read_tree(&out),
+        read_tree(&target_home.project().join("out")),
+    );
     let paths = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(paths(&first), paths(&second));
     for (path, text) in &first {
@@ -244,8 +255,8 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
         (&feature["status"], &feature["sessionId"]),
         (&json!("active"), &json!(DAGENT_SESSION_ID))
     );
-    let checkpoint =
-        &first[&format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{DAGENT_SESSION_ID}.json")];
+    let checkpoint = &first
+        [&format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{DAGENT_SESSION_ID}.json")];
     let checkpoint: Value = serde_json::from_str(checkpoint).unwrap();
     assert_eq!(
         (&checkpoint["version"], &checkpoint["tokens"]["totalSaved"]),
@@ -536,7 +547,9 @@ fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
     let source_home = new_test_home();
     write_dagent_feature(&source_home);
     let _ = source_home.run_segue_json(["session", "import", ".", "--json"]);
-    let output = source_home.run_segue(["session", "checkpoint", DAGENT_SESSION_ID]).stdout;
+    let output = source_home
+        .run_segue(["session", "checkpoint", DAGENT_SESSION_ID])
+        .stdout;
     // How long ago it was made is another number every day.
     let lines: Vec<&str> = output
         .lines()
@@ -566,14 +579,31 @@ fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
     let list = source_home.run_segue(["session", "checkpoint", DAGENT_SESSION_ID, "list"]);
     assert!(list.stdout.contains("*  1  before  62"), "{list}");
     // A pin reads nothing of what was said.
-    let _ = source_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "pin", "1", "--json"]);
-    let saved = source_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "--json"])["total_saved"].clone();
+    let _ = source_home.run_segue_json([
+        "session",
+        "checkpoint",
+        DAGENT_SESSION_ID,
+        "pin",
+        "1",
+        "--json",
+    ]);
+    let saved = source_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "--json"])
+        ["total_saved"]
+        .clone();
     assert_eq!(saved, 250_000);
     let _ = source_home.run_segue_json([
-        "session", "export", DAGENT_SESSION_ID, "--format", "dagent", "--to", "out", "--json",
+        "session",
+        "export",
+        DAGENT_SESSION_ID,
+        "--format",
+        "dagent",
+        "--to",
+        "out",
+        "--json",
     ]);
     let out = source_home.project().join("out");
-    let path = format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{DAGENT_SESSION_ID}.json");
+    let path =
+        format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{DAGENT_SESSION_ID}.json");
     let file: Value = serde_json::from_str(&read_tree(&out)[&path]).unwrap();
     assert_eq!(
         (&file["version"], &file["tokens"]["lastCompactionInput"]),
@@ -582,7 +612,8 @@ fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
     assert_eq!(file["tokens"]["totalSaved"], 250_000);
     let target_home = new_test_home();
     let _ = target_home.run_segue_json(["session", "import", out.to_str().unwrap(), "--json"]);
-    let checkpoint = target_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "--json"]);
+    let checkpoint =
+        target_home.run_segue_json(["session", "checkpoint", DAGENT_SESSION_ID, "--json"]);
     assert_eq!(checkpoint["total_saved"], 250_000);
 }
 

@@ -65,7 +65,8 @@ fn concurrent_writers_lose_no_update_and_interleave_no_turn() {
     let list = home.run_segue_json(["session", "list", "--json"]);
     let mut prompts = BTreeSet::new();
     for session in list.as_array().unwrap() {
-        let transcript = home.run_segue_json(["session", "show", "--json", session["id"].as_str().unwrap()]);
+        let transcript =
+            home.run_segue_json(["session", "show", "--json", session["id"].as_str().unwrap()]);
         for turn in transcript["turns"].as_array().unwrap() {
             assert_eq!(turn["state"], "finished");
             let messages = turn["messages"].as_array().unwrap();
@@ -81,7 +82,10 @@ fn concurrent_writers_lose_no_update_and_interleave_no_turn() {
     }
     assert_eq!(prompts.len(), 8 * TURNS_PER_WRITER + 1);
     let transcript = home.run_segue_json(["session", "show", "--json", &shared]);
-    assert_eq!(transcript["turns"].as_array().unwrap().len(), 4 * TURNS_PER_WRITER + 1);
+    assert_eq!(
+        transcript["turns"].as_array().unwrap().len(),
+        4 * TURNS_PER_WRITER + 1
+    );
     home.assert_no_processes();
 }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_catalog::index::{IndexQuery, IndexHits, HitSource, HitOrder, OwnSession, OwnTurn, SearchQuery, build_snippet};
+use segue_catalog::index::{
+    HitOrder, HitSource, IndexHits, IndexQuery, OwnSession, OwnTurn, SearchQuery, build_snippet,
+};
 use segue_catalog::{Catalog, ClaudeReader, Index};
 use segue_core::id::SessionId;
 use segue_core::session::{Message, Role, Title, TitleSource};
@@ -14,32 +16,37 @@ use serde_json::json;
 
 use super::refresh;
 
-fn at(minute: u32) -> String {
+fn timestamp(minute: u32) -> String {
     format!("2025-03-01T10:{minute:02}:00Z")
 }
 
 /// Writes a session of Claude Code in which each prompt has one answer.
-fn write(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
-    write_at(home, n, turns, |number| at(n * 10 + number))
+fn write_session(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
+    write_session_at(home, n, turns, |number| timestamp(n * 10 + number))
 }
 
-fn write_at(home: &Path, n: u32, turns: &[(&str, &str)], when: impl Fn(u32) -> String) -> String {
+fn write_session_at(
+    home: &Path,
+    n: u32,
+    turns: &[(&str, &str)],
+    timestamp_of: impl Fn(u32) -> String,
+) -> String {
     let id = format!("00000000-0000-4000-8000-{n:012}");
     let mut lines = Vec::new();
-    let mut last: Option<String> = None;
-    let said = turns
+    let mut parent_uuid: Option<String> = None;
+    let messages = turns
         .iter()
         .flat_map(|(prompt, answer)| [("user", prompt), ("assistant", answer)]);
-    for (number, (role, text)) in said.enumerate() {
+    for (number, (role, text)) in messages.enumerate() {
         let uuid = format!("{n:08}-{number:04}-4000-8000-000000000000");
         let content = json!([{"type": "text", "text": text}]);
         let line = json!({
-            "type": role, "uuid": uuid, "parentUuid": last, "sessionId": id, "cwd": format!("/code/app{n}"),
-            "timestamp": when(u32::try_from(number).unwrap()), "version": "2.0.0",
+            "type": role, "uuid": uuid, "parentUuid": parent_uuid, "sessionId": id, "cwd": format!("/code/app{n}"),
+            "timestamp": timestamp_of(u32::try_from(number).unwrap()), "version": "2.0.0",
             "message": {"role": role, "content": content, "id": format!("m{n}-{number}"), "model": "m"},
         });
         lines.push(line.to_string());
-        last = Some(uuid);
+        parent_uuid = Some(uuid);
     }
     let project = home.join(format!("projects/-code-app{n}"));
     fs::create_dir_all(&project).unwrap();
@@ -51,12 +58,12 @@ fn write_at(home: &Path, n: u32, turns: &[(&str, &str)], when: impl Fn(u32) -> S
     id
 }
 
-fn parse(text: &str) -> SearchQuery {
+fn parse_query(text: &str) -> SearchQuery {
     SearchQuery::parse(text, &|text| text.parse().map_err(|_| "no time".into())).unwrap()
 }
 
 fn search(index: &Index, query: &SearchQuery, order: HitOrder) -> IndexHits {
-    let ask = IndexQuery {
+    let index_query = IndexQuery {
         query,
         order,
         limit: 10,
@@ -65,25 +72,29 @@ fn search(index: &Index, query: &SearchQuery, order: HitOrder) -> IndexHits {
         project: None,
         own_sessions: None,
     };
-    index.search(&ask).unwrap()
+    index.search(&index_query).unwrap()
 }
 
 /// Returns the sessions that were found, by the end of their ids, and the turns in them.
-fn found(index: &Index, text: &str) -> Vec<String> {
-    let hits = search(index, &parse(text), HitOrder::Newest);
-    let hit = |hit: &segue_catalog::index::IndexHit| {
+fn search_results(index: &Index, text: &str) -> Vec<String> {
+    let hits = search(index, &parse_query(text), HitOrder::Newest);
+    let format_hit = |hit: &segue_catalog::index::IndexHit| {
         let id = match &hit.source {
             HitSource::Native(row) => row.session.head.id.to_string(),
             HitSource::Own(id, _) => id.clone(),
         };
-        let turns: Vec<String> = hit.turns.iter().map(|turn| turn.number.to_string()).collect();
+        let turns: Vec<String> = hit
+            .turns
+            .iter()
+            .map(|turn| turn.number.to_string())
+            .collect();
         format!("{}:{}", &id[id.len() - 1..], turns.join(","))
     };
-    hits.hits.iter().map(hit).collect()
+    hits.hits.iter().map(format_hit).collect()
 }
 
-fn three(home: &Path) -> Catalog {
-    write(
+fn create_three_sessions(home: &Path) -> Catalog {
+    write_session(
         home,
         1,
         &[
@@ -91,7 +102,7 @@ fn three(home: &Path) -> Catalog {
             ("and the logout", "done"),
         ],
     );
-    write(
+    write_session(
         home,
         2,
         &[
@@ -100,30 +111,36 @@ fn three(home: &Path) -> Catalog {
             ("bye", "login"),
         ],
     );
-    write(home, 3, &[("Größe der Tabelle", "nothing")]);
+    write_session(home, 3, &[("Größe der Tabelle", "nothing")]);
     Catalog::new(vec![Arc::new(ClaudeReader::new(home))])
 }
 
 #[test]
-fn the_best_of_some_sessions_are_found_however_many_others_fit_better() {
-    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    write_at(home.path(), 1, &vec![("kettle", "kettle"); 2500], |_| at(1));
-    let long = format!("a kettle {}", "among many other words ".repeat(50));
-    write(home.path(), 2, &[("hello", &long)]);
+fn a_filtered_search_finds_matches_ranked_below_many_others() {
+    let (home, index_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_session_at(home.path(), 1, &vec![("kettle", "kettle"); 2500], |_| {
+        timestamp(1)
+    });
+    let long_answer = format!("a kettle {}", "among many other words ".repeat(50));
+    write_session(home.path(), 2, &[("hello", &long_answer)]);
     let catalog = Catalog::new(vec![Arc::new(ClaudeReader::new(home.path()))]);
-    let index = Index::new(place.path());
+    let index = Index::new(index_dir.path());
     refresh(&index, &catalog);
-    for narrow in ["project:app2", "after:2025-03-01T10:15:00Z"] {
-        let hits = search(&index, &parse(&format!("kettle {narrow}")), HitOrder::Best);
-        assert_eq!(hits.hits.len(), 1, "{narrow}");
+    for filter in ["project:app2", "after:2025-03-01T10:15:00Z"] {
+        let hits = search(
+            &index,
+            &parse_query(&format!("kettle {filter}")),
+            HitOrder::Best,
+        );
+        assert_eq!(hits.hits.len(), 1, "{filter}");
     }
 }
 
 #[test]
-fn words_phrases_prefixes_and_filters() {
-    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let catalog = three(home.path());
-    let index = Index::new(place.path());
+fn words_phrases_prefixes_and_filters_select_turns() {
+    let (home, index_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let catalog = create_three_sessions(home.path());
+    let index = Index::new(index_dir.path());
     refresh(&index, &catalog);
     let cases: &[(&str, &[&str])] = &[
         // The newest session comes first, and in it the newest turns.
@@ -159,17 +176,17 @@ fn words_phrases_prefixes_and_filters() {
         ("nowhere", &[]),
     ];
     for (text, expected) in cases {
-        assert_eq!(found(&index, text), *expected, "{text}");
+        assert_eq!(search_results(&index, text), *expected, "{text}");
     }
 }
 
 #[test]
-fn the_best_first_and_only_where_it_is_asked_for() {
-    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let catalog = three(home.path());
-    let index = Index::new(place.path());
+fn the_best_hit_comes_first_and_has_a_snippet() {
+    let (home, index_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let catalog = create_three_sessions(home.path());
+    let index = Index::new(index_dir.path());
     refresh(&index, &catalog);
-    let query = parse("login");
+    let query = parse_query("login");
     let hits = search(&index, &query, HitOrder::Best);
     let scores: Vec<f64> = hits.hits.iter().map(|hit| hit.score.unwrap()).collect();
     assert_eq!(scores.len(), 2);
@@ -180,45 +197,49 @@ fn the_best_first_and_only_where_it_is_asked_for() {
     let texts = catalog
         .read_turn_text(&row.session, hits.hits[0].turns[0].after.as_ref())
         .unwrap();
-    let piece = build_snippet(&texts, &query.words);
+    let excerpt = build_snippet(&texts, &query.words);
     assert!(
-        piece.text.contains("login") && !piece.highlights.is_empty(),
-        "{piece:?}"
+        excerpt.text.contains("login") && !excerpt.highlights.is_empty(),
+        "{excerpt:?}"
     );
 }
 
 #[test]
-fn every_hit_can_be_read_where_it_is() {
-    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let catalog = three(home.path());
-    let index = Index::new(place.path());
+fn every_hit_has_a_readable_snippet() {
+    let (home, index_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let catalog = create_three_sessions(home.path());
+    let index = Index::new(index_dir.path());
     refresh(&index, &catalog);
-    let query = parse("log*");
+    let query = parse_query("log*");
     for hit in search(&index, &query, HitOrder::Newest).hits {
-        let HitSource::Native(row) = &hit.source else { continue };
+        let HitSource::Native(row) = &hit.source else {
+            continue;
+        };
         for turn in &hit.turns {
-            let texts = catalog.read_turn_text(&row.session, turn.after.as_ref()).unwrap();
-            let piece = build_snippet(&texts, &query.words);
+            let texts = catalog
+                .read_turn_text(&row.session, turn.after.as_ref())
+                .unwrap();
+            let excerpt = build_snippet(&texts, &query.words);
             assert!(
-                piece.text.to_lowercase().contains("log"),
-                "{turn:?}: {piece:?}"
+                excerpt.text.to_lowercase().contains("log"),
+                "{turn:?}: {excerpt:?}"
             );
         }
     }
 }
 
 #[test]
-fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
-    let place = tempfile::tempdir().unwrap();
-    let index = Index::new(place.path());
-    let now: Timestamp = at(1).parse().unwrap();
+fn own_sessions_are_found_by_words_and_titles_until_they_are_removed() {
+    let index_dir = tempfile::tempdir().unwrap();
+    let index = Index::new(index_dir.path());
+    let now: Timestamp = timestamp(1).parse().unwrap();
     let id = SessionId::parse("20250301_100100_k3f9").unwrap();
-    let turn = |id: &str, text: &str| OwnTurn {
+    let own_turn = |id: &str, text: &str| OwnTurn {
         id: id.to_owned(),
         at: now,
         messages: vec![Message::from_text(Role::User, text, now)],
     };
-    let own = |keep: u32, turns: Vec<OwnTurn>| OwnSession {
+    let own_session = |valid_turns: u32, turns: Vec<OwnTurn>| OwnSession {
         id: id.clone(),
         title: Title::new("Payment overhaul", TitleSource::User).unwrap(),
         provider: "codex".to_owned(),
@@ -227,46 +248,49 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
         created_at: now,
         updated_at: now,
         head: Some(8),
-        valid_turns: keep,
+        valid_turns: valid_turns,
         new_turns: turns,
     };
-    let wait = std::time::Duration::from_secs(1);
+    let timeout = std::time::Duration::from_secs(1);
     assert_eq!(index.own_session_stamps().unwrap(), []);
-    let first = own(0, vec![turn("7", "refund twice"), turn("8", "charge")]);
-    assert!(index.index_own_sessions(&[first], wait).unwrap());
-    let marks = index.own_session_stamps().unwrap();
+    let first = own_session(
+        0,
+        vec![own_turn("7", "refund twice"), own_turn("8", "charge")],
+    );
+    assert!(index.index_own_sessions(&[first], timeout).unwrap());
+    let stamps = index.own_session_stamps().unwrap();
     assert_eq!(
-        (marks.len(), marks[0].updated_at, marks[0].head),
+        (stamps.len(), stamps[0].updated_at, stamps[0].head),
         (1, now.as_millisecond(), Some(8))
     );
-    assert_eq!(found(&index, "refund"), ["9:1"]);
-    assert_eq!(found(&index, "overhaul"), ["9:"]);
-    assert_eq!(found(&index, "provider:codex charge"), ["9:2"]);
+    assert_eq!(search_results(&index, "refund"), ["9:1"]);
+    assert_eq!(search_results(&index, "overhaul"), ["9:"]);
+    assert_eq!(search_results(&index, "provider:codex charge"), ["9:2"]);
     assert_eq!(
-        found(&index, "provider:claude charge"),
+        search_results(&index, "provider:claude charge"),
         Vec::<String>::new()
     );
     assert_eq!(index.own_turn_ids(&id).unwrap(), ["7", "8"]);
 
     // The second turn was reverted, and another turn replaced it.
-    let reverted = own(1, vec![turn("9", "cancel")]);
-    assert!(index.index_own_sessions(&[reverted], wait).unwrap());
-    assert_eq!(found(&index, "charge"), Vec::<String>::new());
-    assert_eq!(found(&index, "cancel"), ["9:2"]);
+    let reverted = own_session(1, vec![own_turn("9", "cancel")]);
+    assert!(index.index_own_sessions(&[reverted], timeout).unwrap());
+    assert_eq!(search_results(&index, "charge"), Vec::<String>::new());
+    assert_eq!(search_results(&index, "cancel"), ["9:2"]);
 
-    let query = parse("cancel");
-    let others = HashSet::new();
-    let ask = IndexQuery {
+    let query = parse_query("cancel");
+    let no_sessions = HashSet::new();
+    let index_query = IndexQuery {
         query: &query,
         order: HitOrder::Newest,
         limit: 10,
         skip: 0,
         max_turns: 1,
         project: None,
-        own_sessions: Some(&others),
+        own_sessions: Some(&no_sessions),
     };
-    assert_eq!(index.search(&ask).unwrap().hits, []);
-    assert!(index.remove_own_session(&id, wait).unwrap());
-    assert_eq!(found(&index, "refund"), Vec::<String>::new());
-    assert_eq!(found(&index, "overhaul"), Vec::<String>::new());
+    assert_eq!(index.search(&index_query).unwrap().hits, []);
+    assert!(index.remove_own_session(&id, timeout).unwrap());
+    assert_eq!(search_results(&index, "refund"), Vec::<String>::new());
+    assert_eq!(search_results(&index, "overhaul"), Vec::<String>::new());
 }

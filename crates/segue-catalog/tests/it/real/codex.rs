@@ -2,19 +2,19 @@
 
 use segue_catalog::{CodexReader, Reader};
 use segue_core::session::TitleSource;
-use segue_testkit::model::{ScriptedCall, Reply};
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::model::{Reply, ScriptedCall};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::{Value, json};
 
-use crate::real::corpus::{MakeReader, keep};
-use crate::real::session::{echoed, find, read, script};
-use crate::story::story;
+use crate::real::corpus::{ReaderFactory, save_fixture};
+use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
+use crate::story::format_turns;
 
 const VERSION: &str = "0.166.0";
-const READER: MakeReader = |home| Box::new(CodexReader::new(home));
+const NEW_READER: ReaderFactory = |home| Box::new(CodexReader::new(home));
 
-fn sandbox() -> Sandbox {
-    Sandbox::new(script("What is here?").with_rule(
+fn create_sandbox() -> Sandbox {
+    Sandbox::new(cli_script("What is here?").with_rule(
         "fail a call",
         [
             Reply::from_call(ScriptedCall::shell("exit 3")),
@@ -24,23 +24,23 @@ fn sandbox() -> Sandbox {
 }
 
 /// Runs a prompt, and returns the session's id.
-fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
-    let ran = sandbox.run(SandboxCli::Codex, ["exec", "--json"].iter().chain(args));
-    let told = ran.json_lines();
-    let id = told.iter().find_map(|event| event["thread_id"].as_str());
-    id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
+fn run_prompt(sandbox: &Sandbox, args: &[&str]) -> String {
+    let run = sandbox.run(SandboxCli::Codex, ["exec", "--json"].iter().chain(args));
+    let events = run.json_lines();
+    let id = events.iter().find_map(|event| event["thread_id"].as_str());
+    id.unwrap_or_else(|| panic!("{run:#?}")).to_owned()
 }
 
-fn reader(sandbox: &Sandbox) -> CodexReader {
+fn open_reader(sandbox: &Sandbox) -> CodexReader {
     CodexReader::new(sandbox.home().join(".codex"))
 }
 
-fn told(sandbox: &Sandbox, id: &str) -> String {
-    let reader = reader(sandbox);
-    story(&read(&reader, &find(&reader, id)))
+fn read_session_text(sandbox: &Sandbox, id: &str) -> String {
+    let reader = open_reader(sandbox);
+    format_turns(&read_turns(&reader, &find_session(&reader, id)))
 }
 
-const LOOKED: &str = r#"1 finished
+const LOOK_AROUND_TURN: &str = r#"1 finished
   user: look around
   thought: What is here?
   assistant: I look.
@@ -51,39 +51,57 @@ const LOOKED: &str = r#"1 finished
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
-    let sandbox = sandbox();
-    let id = prompt(&sandbox, &["look around"]);
-    assert_eq!(told(&sandbox, &id), LOOKED);
-    assert_eq!(prompt(&sandbox, &["resume", &id, "and then?"]), id);
-    let resumed = echoed(2, "and then?");
-    assert_eq!(told(&sandbox, &id), [LOOKED, &resumed].concat());
+fn a_conversation_is_read_back_after_a_resume_and_a_fork() {
+    let sandbox = create_sandbox();
+    let id = run_prompt(&sandbox, &["look around"]);
+    assert_eq!(read_session_text(&sandbox, &id), LOOK_AROUND_TURN);
+    assert_eq!(run_prompt(&sandbox, &["resume", &id, "and then?"]), id);
+    let resumed = format_echo_turn(2, "and then?");
+    assert_eq!(
+        read_session_text(&sandbox, &id),
+        [LOOK_AROUND_TURN, &resumed].concat()
+    );
 
-    let fork = prompt(&sandbox, &["fork", &id, "another way"]);
+    let fork = run_prompt(&sandbox, &["fork", &id, "another way"]);
     // The fork refers to records of its parent, also after the parent was continued.
-    prompt(&sandbox, &["resume", &id, "and on"]);
-    let forked = echoed(3, "another way");
-    assert_eq!(told(&sandbox, &fork), [LOOKED, &resumed, &forked].concat());
-    let on = echoed(3, "and on");
-    assert_eq!(told(&sandbox, &id), [LOOKED, &resumed, &on].concat());
+    run_prompt(&sandbox, &["resume", &id, "and on"]);
+    let forked = format_echo_turn(3, "another way");
+    assert_eq!(
+        read_session_text(&sandbox, &fork),
+        [LOOK_AROUND_TURN, &resumed, &forked].concat()
+    );
+    let continued = format_echo_turn(3, "and on");
+    assert_eq!(
+        read_session_text(&sandbox, &id),
+        [LOOK_AROUND_TURN, &resumed, &continued].concat()
+    );
 
-    let reader = reader(&sandbox);
-    let head = reader.read_head(&find(&reader, &fork)).unwrap();
+    let reader = open_reader(&sandbox);
+    let head = reader.read_head(&find_session(&reader, &fork)).unwrap();
     assert_eq!(head.forked_from.as_deref(), Some(id.as_str()));
     assert_eq!(head.cwd.as_deref(), sandbox.project().to_str());
     assert_eq!(head.agent_version.as_deref(), Some(VERSION));
     assert_eq!(head.title.unwrap().as_str(), "look around");
-    keep(&sandbox, VERSION, "resumed-and-forked", ".codex", READER);
+    save_fixture(
+        &sandbox,
+        VERSION,
+        "resumed-and-forked",
+        ".codex",
+        NEW_READER,
+    );
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn failures_are_read_back_and_each_turn_has_its_own_usage() {
-    let sandbox = sandbox();
-    let id = prompt(&sandbox, &["look around"]);
-    prompt(&sandbox, &["resume", &id, "break"]);
-    prompt(&sandbox, &["resume", &id, "fail a call"]);
-    let turns = read(&reader(&sandbox), &find(&reader(&sandbox), &id));
+    let sandbox = create_sandbox();
+    let id = run_prompt(&sandbox, &["look around"]);
+    run_prompt(&sandbox, &["resume", &id, "break"]);
+    run_prompt(&sandbox, &["resume", &id, "fail a call"]);
+    let turns = read_turns(
+        &open_reader(&sandbox),
+        &find_session(&open_reader(&sandbox), &id),
+    );
     let failed = r#"2 failed
   user: break
 3 finished
@@ -92,7 +110,7 @@ fn failures_are_read_back_and_each_turn_has_its_own_usage() {
   result of exec_command failed: "Chunk ID: …\nWall time: …\nProcess exited with code 3\nOriginal token count: …\nOutput:\n"
   assistant: It failed.
 "#;
-    assert_eq!(story(&turns), [LOOKED, failed].concat());
+    assert_eq!(format_turns(&turns), [LOOK_AROUND_TURN, failed].concat());
     // The totals of the thread grow; those of a turn do not. Each turn has two requests of 101 tokens, 11 of them from
     // a cache.
     for turn in [&turns[0], &turns[2]] {
@@ -102,33 +120,41 @@ fn failures_are_read_back_and_each_turn_has_its_own_usage() {
         assert_eq!(turn.usage.context_tokens, Some(101 + 20));
     }
     assert_eq!(turns[1].usage.total_tokens, None);
-    keep(&sandbox, VERSION, "failed", ".codex", READER);
+    save_fixture(&sandbox, VERSION, "failed", ".codex", NEW_READER);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn over_the_app_server_a_revert_takes_turns_back_and_a_compaction_does_not() {
-    let sandbox = sandbox();
+fn an_app_server_revert_drops_turns_and_a_compaction_retains_them() {
+    let sandbox = create_sandbox();
     let mut server = sandbox.start_app_server();
     let id = server.start_thread();
     server.run_turn(&id, "look around");
     let second = server.run_turn(&id, "not this");
-    let begun = |method: &str, _: &_| method == "item/agentMessage/delta";
-    server.run_and_interrupt_turn(&id, "hang", begun);
+    let has_started = |method: &str, _: &_| method == "item/agentMessage/delta";
+    server.run_and_interrupt_turn(&id, "hang", has_started);
     let cancelled = "3 cancelled\n  user: hang\n";
-    let before = [LOOKED, &echoed(2, "not this"), cancelled].concat();
-    assert_eq!(told(&sandbox, &id), before);
+    let before = [
+        LOOK_AROUND_TURN,
+        &format_echo_turn(2, "not this"),
+        cancelled,
+    ]
+    .concat();
+    assert_eq!(read_session_text(&sandbox, &id), before);
 
     server.revert_thread(&id, second.id()).unwrap();
     server.run_turn(&id, "but this");
-    let reverted = echoed(2, "but this");
-    assert_eq!(told(&sandbox, &id), [LOOKED, &reverted].concat());
+    let reverted = format_echo_turn(2, "but this");
+    assert_eq!(
+        read_session_text(&sandbox, &id),
+        [LOOK_AROUND_TURN, &reverted].concat()
+    );
 
     server.compact_thread(&id);
     server.run_turn(&id, "go on");
     let reverted = reverted.replacen("finished", "finished, compacted", 1);
-    let after = [LOOKED, &reverted, &echoed(3, "go on")].concat();
-    assert_eq!(told(&sandbox, &id), after);
+    let after = [LOOK_AROUND_TURN, &reverted, &format_echo_turn(3, "go on")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), after);
 
     let name = json!({"threadId": id, "name": "Looking"});
     server.call("thread/name/set", &name).unwrap();
@@ -136,50 +162,50 @@ fn over_the_app_server_a_revert_takes_turns_back_and_a_compaction_does_not() {
         .call("thread/archive", &json!({"threadId": id}))
         .unwrap();
     drop(server);
-    let reader = reader(&sandbox);
-    let found = find(&reader, &id);
-    assert!(found.archived);
-    let title = reader.read_head(&found).unwrap().title.unwrap();
+    let reader = open_reader(&sandbox);
+    let location = find_session(&reader, &id);
+    assert!(location.archived);
+    let title = reader.read_head(&location).unwrap().title.unwrap();
     assert_eq!(
         (title.as_str(), title.source()),
         ("Looking", TitleSource::User)
     );
-    assert_eq!(told(&sandbox, &id), after);
-    keep(
+    assert_eq!(read_session_text(&sandbox, &id), after);
+    save_fixture(
         &sandbox,
         VERSION,
         "reverted-compacted-archived",
         ".codex",
-        READER,
+        NEW_READER,
     );
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
-    let sandbox = sandbox();
+fn an_acp_session_is_read_back_with_its_cancelled_turn() {
+    let sandbox = create_sandbox();
     let mut acp = sandbox.start_acp(SandboxCli::CodexAcp);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
-    let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_and_cancel(&id, "hang", first_words);
+    let is_first_text = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
+    acp.prompt_and_cancel(&id, "hang", is_first_text);
     acp.prompt(&id, "go on");
     let cancelled = "2 cancelled\n  user: hang\n";
-    let story = [LOOKED, cancelled, &echoed(3, "go on")].concat();
-    assert_eq!(told(&sandbox, &id), story);
+    let session_text = [LOOK_AROUND_TURN, cancelled, &format_echo_turn(3, "go on")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), session_text);
     drop(acp);
 
     let mut acp = sandbox.start_acp(SandboxCli::CodexAcp);
     acp.load_session(&id).unwrap();
     acp.prompt(&id, "once more");
-    let story = [story, echoed(4, "once more")].concat();
-    assert_eq!(told(&sandbox, &id), story);
+    let session_text = [session_text, format_echo_turn(4, "once more")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), session_text);
     let fork = acp.fork_session(&id).unwrap();
     acp.prompt(&fork, "elsewhere");
     assert_eq!(
-        told(&sandbox, &fork),
-        [story, echoed(5, "elsewhere")].concat()
+        read_session_text(&sandbox, &fork),
+        [session_text, format_echo_turn(5, "elsewhere")].concat()
     );
     drop(acp);
-    keep(&sandbox, VERSION, "acp", ".codex", READER);
+    save_fixture(&sandbox, VERSION, "acp", ".codex", NEW_READER);
 }

@@ -11,71 +11,77 @@ use std::path::Path;
 use segue_catalog::Reader;
 use segue_testkit::sandbox::Sandbox;
 
-use crate::real::session::read;
-use crate::story::story;
+use crate::real::session::read_turns;
+use crate::story::format_turns;
 
 /// Maximum length of a text. Longer texts are cut, unless they contain a text of the scripts, which are all shorter.
-const LONGEST: usize = 96;
-const OURS: &[&str] = &["hi-from-here", "They looked around.", "Process exited"];
+const MAX_TEXT_BYTES: usize = 96;
+const SCRIPT_TEXTS: &[&str] = &["hi-from-here", "They looked around.", "Process exited"];
 
 /// Constructor of an agent's reader.
-pub(crate) type MakeReader = fn(&Path) -> Box<dyn Reader>;
+pub(crate) type ReaderFactory = fn(&Path) -> Box<dyn Reader>;
 
 /// Saves the files under `directory` of the sandbox's home, if the corpus is being created.
-pub(crate) fn keep(
+pub(crate) fn save_fixture(
     sandbox: &Sandbox,
     version: &str,
     scenario: &str,
     directory: &str,
-    reader: MakeReader,
+    new_reader: ReaderFactory,
 ) {
     if std::env::var_os("SEGUE_FIXTURES").is_none() {
         return;
     }
     let from = sandbox.home().join(directory);
-    let agent = reader(&from).provider();
+    let agent = new_reader(&from).provider();
     let target = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")
         .join(agent)
         .join(version)
         .join(scenario);
     let _ = fs::remove_dir_all(&target);
-    copy(sandbox, &from, &target);
+    copy_sessions(sandbox, &from, &target);
     // The cut files must contain the same conversations.
-    let told = |home: &Path| {
-        let reader = reader(home);
-        let mut found = reader.scan_sessions().locations;
-        found.sort_by_key(|found| found.path.file_name().map(ToOwned::to_owned));
-        let stories = found
+    let format_home = |home: &Path| {
+        let reader = new_reader(home);
+        let mut locations = reader.scan_sessions().locations;
+        locations.sort_by_key(|location| location.path.file_name().map(ToOwned::to_owned));
+        let texts = locations
             .iter()
-            .map(|found| story(&read(reader.as_ref(), found)));
-        steady(sandbox, &stories.collect::<String>())
+            .map(|location| format_turns(&read_turns(reader.as_ref(), location)));
+        mask_machine_paths(sandbox, &texts.collect::<String>())
     };
-    assert_eq!(told(&target), told(&from));
+    assert_eq!(format_home(&target), format_home(&from));
 }
 
-fn copy(sandbox: &Sandbox, from: &Path, to: &Path) {
+fn copy_sessions(sandbox: &Sandbox, from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let path = entry.path();
-        let name = steady(sandbox, entry.file_name().to_str().unwrap());
+        let name = mask_machine_paths(sandbox, entry.file_name().to_str().unwrap());
         if path.is_dir() {
-            copy(sandbox, &path, &to.join(name));
-        } else if is_session(&path) {
+            copy_sessions(sandbox, &path, &to.join(name));
+        } else if is_session_file(&path) {
             let text = fs::read_to_string(&path).unwrap();
             fs::create_dir_all(to).unwrap();
-            fs::write(to.join(name), cut(&steady(sandbox, &text))).unwrap();
+            fs::write(
+                to.join(name),
+                cut_long_strings(&mask_machine_paths(sandbox, &text)),
+            )
+            .unwrap();
         }
     }
 }
 
 /// Returns `true` for sessions, and for files that assign them to projects.
-fn is_session(path: &Path) -> bool {
-    let inside = |names: &[&str]| {
-        let above = path
+fn is_session_file(path: &Path) -> bool {
+    let is_inside = |names: &[&str]| {
+        let ancestors = path
             .ancestors()
-            .filter_map(|above| above.file_name()?.to_str());
-        above.into_iter().any(|above| names.contains(&above))
+            .filter_map(|ancestor| ancestor.file_name()?.to_str());
+        ancestors
+            .into_iter()
+            .any(|ancestor| names.contains(&ancestor))
     };
     let name = path
         .file_name()
@@ -83,21 +89,21 @@ fn is_session(path: &Path) -> bool {
         .unwrap_or_default();
     match name.rsplit_once('.').map(|(_, extension)| extension) {
         _ if ["projects.json", ".project_root", "session_index.jsonl"].contains(&name) => true,
-        Some("jsonl") => inside(&["projects", "sessions", "archived_sessions", "chats"]),
-        Some("json") => inside(&["chats"]),
+        Some("jsonl") => is_inside(&["projects", "sessions", "archived_sessions", "chats"]),
+        Some("json") => is_inside(&["chats"]),
         _ => false,
     }
 }
 
 /// Replaces paths of this machine, so that the text is the same on every machine.
-fn steady(sandbox: &Sandbox, text: &str) -> String {
-    let place = sandbox.path().display().to_string();
-    let encoded: String = place
+fn mask_machine_paths(sandbox: &Sandbox, text: &str) -> String {
+    let sandbox_path = sandbox.path().display().to_string();
+    let encoded: String = sandbox_path
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
     let text = text
-        .replace(&place, "/sandbox")
+        .replace(&sandbox_path, "/sandbox")
         .replace(&encoded, "-sandbox");
     match fs::read_to_string("/proc/sys/kernel/osrelease") {
         Ok(kernel) => text.replace(kernel.trim(), "6.0"),
@@ -106,53 +112,60 @@ fn steady(sandbox: &Sandbox, text: &str) -> String {
 }
 
 /// Cuts the long strings in JSON, and changes nothing else.
-fn cut(text: &str) -> String {
+fn cut_long_strings(text: &str) -> String {
     let mut out = String::new();
-    let mut rest = text;
-    while let Some(open) = rest.find('"') {
-        let (before, string) = rest.split_at(open);
+    let mut remaining = text;
+    while let Some(open) = remaining.find('"') {
+        let (before, string) = remaining.split_at(open);
         out.push_str(before);
-        let length = end_of_string(string);
+        let length = json_string_len(string);
         let (string, after) = string.split_at(length);
-        let ours = OURS.iter().filter_map(|ours| string.find(ours)).min();
-        let short = string.len()
-            <= if ours.is_some() {
-                2 * LONGEST
+        let script_text_at = SCRIPT_TEXTS
+            .iter()
+            .filter_map(|script_text| string.find(script_text))
+            .min();
+        let is_short = string.len()
+            <= if script_text_at.is_some() {
+                2 * MAX_TEXT_BYTES
             } else {
-                LONGEST + 2
+                MAX_TEXT_BYTES + 2
             };
-        if short {
+        if is_short {
             out.push_str(string);
         } else {
             // A text of the scripts at the end is retained.
-            let kept = ours.map_or("\"", |at| string.split_at(at).1);
-            let left_out = string.len() - 1 - kept.len();
-            let _ = write!(out, "\"{}({left_out} bytes left out){kept}", tag(string));
+            let retained = script_text_at.map_or("\"", |at| string.split_at(at).1);
+            let omitted_bytes = string.len() - 1 - retained.len();
+            let _ = write!(
+                out,
+                "\"{}({omitted_bytes} bytes left out){retained}",
+                leading_tag(string)
+            );
         }
-        rest = after;
+        remaining = after;
     }
-    out.push_str(rest);
+    out.push_str(remaining);
     out
 }
 
 /// Returns the part of a long string that is retained: a tag at its beginning, because it identifies the text.
-fn tag(string: &str) -> &str {
-    let inside = string.strip_prefix('"').unwrap_or(string);
-    if !inside.starts_with('<') {
+fn leading_tag(string: &str) -> &str {
+    let content = string.strip_prefix('"').unwrap_or(string);
+    if !content.starts_with('<') {
         return "";
     }
-    let end = inside
+    let end = content
         .char_indices()
         .map(|(at, _)| at)
         .take_while(|&at| at <= 48)
         .last();
-    let start = inside.split_at(end.unwrap_or(0)).0;
+    let start = content.split_at(end.unwrap_or(0)).0;
     // The cut must not be within an escape.
     start.split_once('\\').map_or(start, |(start, _)| start)
 }
 
 /// Returns the length of the JSON string at the beginning of `text`, including both quotes.
-fn end_of_string(text: &str) -> usize {
+fn json_string_len(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
         match byte {

@@ -7,44 +7,44 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use segue_catalog::{Catalog, GeminiReader, parse_listing};
 use segue_testkit::model::{Reply, StubUsage};
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
 
-use crate::real::corpus::{MakeReader, keep};
-use crate::real::session::{echoed, find, read, script};
-use crate::story::story;
+use crate::real::corpus::{ReaderFactory, save_fixture};
+use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
+use crate::story::format_turns;
 
 const VERSION: &str = "0.61.0";
-const READER: MakeReader = |home| Box::new(GeminiReader::new(home));
+const NEW_READER: ReaderFactory = |home| Box::new(GeminiReader::new(home));
 
-fn sandbox() -> Sandbox {
+fn create_sandbox() -> Sandbox {
     let usage = StubUsage {
         input: 900_000,
         ..StubUsage::default()
     };
-    let full = Reply::from_text("It is full.").with_usage(usage);
-    Sandbox::new(script("**Looking** What is here?").with_rule("fill it up", [full]))
+    let full_reply = Reply::from_text("It is full.").with_usage(usage);
+    Sandbox::new(cli_script("**Looking** What is here?").with_rule("fill it up", [full_reply]))
 }
 
 /// Runs a prompt, and returns the session's id.
-fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
-    let always = ["--yolo", "-m", "gemini-2.5-flash", "-o", "stream-json"];
-    let ran = sandbox.run(SandboxCli::Gemini, always.iter().chain(args));
-    let told = ran.json_lines();
-    let id = told.iter().find_map(|event| event["session_id"].as_str());
-    id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
+fn run_prompt(sandbox: &Sandbox, args: &[&str]) -> String {
+    let common_args = ["--yolo", "-m", "gemini-2.5-flash", "-o", "stream-json"];
+    let run = sandbox.run(SandboxCli::Gemini, common_args.iter().chain(args));
+    let events = run.json_lines();
+    let id = events.iter().find_map(|event| event["session_id"].as_str());
+    id.unwrap_or_else(|| panic!("{run:#?}")).to_owned()
 }
 
-fn reader(sandbox: &Sandbox) -> GeminiReader {
+fn open_reader(sandbox: &Sandbox) -> GeminiReader {
     GeminiReader::new(sandbox.home().join(".gemini"))
 }
 
-fn told(sandbox: &Sandbox, id: &str) -> String {
-    let reader = reader(sandbox);
-    story(&read(&reader, &find(&reader, id)))
+fn read_session_text(sandbox: &Sandbox, id: &str) -> String {
+    let reader = open_reader(sandbox);
+    format_turns(&read_turns(&reader, &find_session(&reader, id)))
 }
 
-const LOOKED: &str = r#"1 finished
+const LOOK_AROUND_TURN: &str = r#"1 finished
   user: look around
   thought: **Looking**⏎What is here?
   assistant: I look.
@@ -55,7 +55,7 @@ const LOOKED: &str = r#"1 finished
 
 /// Waits for the next minute. Files are named by the minute, and a session that is resumed in another minute is written
 /// to two of them.
-fn next_minute() {
+fn wait_for_next_minute() {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
@@ -65,68 +65,74 @@ fn next_minute() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_conversation_is_read_back_and_again_after_each_resume() {
-    let sandbox = sandbox();
-    let id = prompt(&sandbox, &["look around"]);
-    assert_eq!(told(&sandbox, &id), LOOKED);
-    assert_eq!(prompt(&sandbox, &["-r", &id, "and then?"]), id);
-    let then = [LOOKED, &echoed(2, "and then?")].concat();
-    assert_eq!(told(&sandbox, &id), then);
+fn a_conversation_is_read_back_after_each_resume() {
+    let sandbox = create_sandbox();
+    let id = run_prompt(&sandbox, &["look around"]);
+    assert_eq!(read_session_text(&sandbox, &id), LOOK_AROUND_TURN);
+    assert_eq!(run_prompt(&sandbox, &["-r", &id, "and then?"]), id);
+    let after_resume = [LOOK_AROUND_TURN, &format_echo_turn(2, "and then?")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), after_resume);
     // Gemini CLI removes a failed prompt from its history.
-    prompt(&sandbox, &["-r", &id, "break"]);
-    assert_eq!(told(&sandbox, &id), then);
+    run_prompt(&sandbox, &["-r", &id, "break"]);
+    assert_eq!(read_session_text(&sandbox, &id), after_resume);
 
-    next_minute();
-    assert_eq!(prompt(&sandbox, &["-r", &id, "later"]), id);
-    let later = [then, echoed(3, "later")].concat();
-    assert_eq!(told(&sandbox, &id), later);
-    let catalog = Catalog::new(vec![Arc::new(reader(&sandbox))]);
-    let listed = catalog.list_sessions(None, None).sessions;
-    assert_eq!(listed.len(), 1, "{listed:#?}");
-    assert_eq!(listed[0].head.id.as_str(), id);
-    assert_eq!(listed[0].head.cwd.as_deref(), sandbox.project().to_str());
-    assert_eq!(listed[0].head.first_prompt.as_deref(), Some("look around"));
+    wait_for_next_minute();
+    assert_eq!(run_prompt(&sandbox, &["-r", &id, "later"]), id);
+    let after_second_resume = [after_resume, format_echo_turn(3, "later")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), after_second_resume);
+    let catalog = Catalog::new(vec![Arc::new(open_reader(&sandbox))]);
+    let sessions = catalog.list_sessions(None, None).sessions;
+    assert_eq!(sessions.len(), 1, "{sessions:#?}");
+    assert_eq!(sessions[0].head.id.as_str(), id);
+    assert_eq!(sessions[0].head.cwd.as_deref(), sandbox.project().to_str());
+    assert_eq!(
+        sessions[0].head.first_prompt.as_deref(),
+        Some("look around")
+    );
 
-    let turns = read(&reader(&sandbox), &find(&reader(&sandbox), &id));
+    let turns = read_turns(
+        &open_reader(&sandbox),
+        &find_session(&open_reader(&sandbox), &id),
+    );
     // Two requests, each of 101 tokens, 11 of them from a cache, and 5 tokens of thoughts in addition to 20 of the
     // answer.
     assert_eq!(turns[0].usage.input_tokens, Some(2 * 101));
     assert_eq!(turns[0].usage.cached_tokens, Some(2 * 11));
     assert_eq!(turns[0].usage.output_tokens, Some(2 * (20 + 5)));
-    keep(&sandbox, VERSION, "resumed", ".gemini", READER);
+    save_fixture(&sandbox, VERSION, "resumed", ".gemini", NEW_READER);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn over_acp_the_same_is_read_back_also_after_a_load() {
-    let sandbox = sandbox();
+fn an_acp_session_is_read_back_after_a_load() {
+    let sandbox = create_sandbox();
     let mut acp = sandbox.start_acp(SandboxCli::Gemini);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
-    let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_and_cancel(&id, "hang", first_words);
+    let is_first_text = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
+    acp.prompt_and_cancel(&id, "hang", is_first_text);
     acp.prompt(&id, "go on");
     drop(acp);
     // Gemini CLI also removes a stopped prompt from its history.
-    let before = [LOOKED, &echoed(2, "go on")].concat();
-    assert_eq!(told(&sandbox, &id), before);
+    let before = [LOOK_AROUND_TURN, &format_echo_turn(2, "go on")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), before);
 
-    next_minute();
+    wait_for_next_minute();
     let mut acp = sandbox.start_acp(SandboxCli::Gemini);
     acp.load_session(&id).unwrap();
     acp.prompt(&id, "once more");
     drop(acp);
     assert_eq!(
-        told(&sandbox, &id),
-        [before, echoed(3, "once more")].concat()
+        read_session_text(&sandbox, &id),
+        [before, format_echo_turn(3, "once more")].concat()
     );
-    keep(&sandbox, VERSION, "acp", ".gemini", READER);
+    save_fixture(&sandbox, VERSION, "acp", ".gemini", NEW_READER);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_was_compacted_still_counts() {
-    let sandbox = sandbox();
+fn compacted_turns_are_retained() {
+    let sandbox = create_sandbox();
     let mut acp = sandbox.start_acp(SandboxCli::Gemini);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
@@ -134,28 +140,32 @@ fn what_was_compacted_still_counts() {
     acp.prompt(&id, "go on");
     drop(acp);
     let filled = "2 finished, compacted\n  user: fill it up\n  assistant: It is full.\n";
-    let story = [LOOKED, filled, &echoed(3, "go on")].concat();
-    assert_eq!(told(&sandbox, &id), story);
-    keep(&sandbox, VERSION, "compacted", ".gemini", READER);
+    let session_text = [LOOK_AROUND_TURN, filled, &format_echo_turn(3, "go on")].concat();
+    assert_eq!(read_session_text(&sandbox, &id), session_text);
+    save_fixture(&sandbox, VERSION, "compacted", ".gemini", NEW_READER);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_gemini_lists_is_understood() {
-    let sandbox = sandbox();
-    let nothing = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
-    let listing = parse_listing(&nothing.stdout, Timestamp::now());
+fn the_listing_of_gemini_cli_is_parsed() {
+    let sandbox = create_sandbox();
+    let empty_output = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
+    let listing = parse_listing(&empty_output.stdout, Timestamp::now());
     assert_eq!(
         (listing.sessions.len(), listing.skipped),
         (0, 0),
-        "{nothing:#?}"
+        "{empty_output:#?}"
     );
-    let first = prompt(&sandbox, &["what (is) [this]?"]);
-    let second = prompt(&sandbox, &["and that?"]);
-    let listed = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
-    let listing = parse_listing(&listed.stdout, Timestamp::now());
-    assert_eq!(listing.skipped, 0, "{listed:#?}");
-    let ids: Vec<&str> = listing.sessions.iter().map(|one| one.id.as_str()).collect();
+    let first = run_prompt(&sandbox, &["what (is) [this]?"]);
+    let second = run_prompt(&sandbox, &["and that?"]);
+    let output = sandbox.run(SandboxCli::Gemini, ["--list-sessions"]);
+    let listing = parse_listing(&output.stdout, Timestamp::now());
+    assert_eq!(listing.skipped, 0, "{output:#?}");
+    let ids: Vec<&str> = listing
+        .sessions
+        .iter()
+        .map(|session| session.id.as_str())
+        .collect();
     assert_eq!(ids, [first.as_str(), second.as_str()]);
     // The listing may have caused the model to create a title for the newest session.
     assert_eq!(listing.sessions[0].title, "what (is) [this]?");

@@ -1,35 +1,38 @@
 //! Tests with opencode, from a shell and over ACP.
 
-use segue_catalog::{OpencodeReader, RequestDeduplicator, Reader, ReadStart, RequestCounter};
+use segue_catalog::{OpencodeReader, ReadStart, Reader, RequestCounter, RequestDeduplicator};
 use segue_core::session::TitleSource;
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
 
-use crate::real::session::{echoed, find, read, script};
-use crate::story::story;
+use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
+use crate::story::format_turns;
 
-fn sandbox() -> Sandbox {
-    Sandbox::new(script("What is here?"))
+fn create_sandbox() -> Sandbox {
+    Sandbox::new(cli_script("What is here?"))
 }
 
-fn reader(sandbox: &Sandbox) -> OpencodeReader {
+fn open_reader(sandbox: &Sandbox) -> OpencodeReader {
     OpencodeReader::new(sandbox.home().join(".local/share/opencode"))
 }
 
-fn told(sandbox: &Sandbox, id: &str) -> String {
-    let reader = reader(sandbox);
-    story(&read(&reader, &find(&reader, id)))
+fn read_session_text(sandbox: &Sandbox, id: &str) -> String {
+    let reader = open_reader(sandbox);
+    format_turns(&read_turns(&reader, &find_session(&reader, id)))
 }
 
 /// Runs a prompt, and returns the session's id.
-fn prompt(sandbox: &Sandbox, args: &[&str]) -> String {
-    let ran = sandbox.run(SandboxCli::Opencode, ["run", "--format=json"].iter().chain(args));
-    let told = ran.json_lines();
-    let id = told.iter().find_map(|event| event["sessionID"].as_str());
-    id.unwrap_or_else(|| panic!("{ran:#?}")).to_owned()
+fn run_prompt(sandbox: &Sandbox, args: &[&str]) -> String {
+    let run = sandbox.run(
+        SandboxCli::Opencode,
+        ["run", "--format=json"].iter().chain(args),
+    );
+    let events = run.json_lines();
+    let id = events.iter().find_map(|event| event["sessionID"].as_str());
+    id.unwrap_or_else(|| panic!("{run:#?}")).to_owned()
 }
 
-const LOOKED: &str = r#"1 finished
+const LOOK_AROUND_TURN: &str = r#"1 finished
   user: look around
   thought: What is here?
   assistant: I look.
@@ -40,28 +43,40 @@ const LOOKED: &str = r#"1 finished
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
-    let sandbox = sandbox();
-    let id = prompt(&sandbox, &["look", "around"]);
-    assert_eq!(told(&sandbox, &id), LOOKED);
-    assert_eq!(prompt(&sandbox, &["--session", &id, "again"]), id);
-    assert_eq!(told(&sandbox, &id), [LOOKED, &echoed(2, "again")].concat());
-    let fork = prompt(&sandbox, &["--session", &id, "--fork", "elsewhere"]);
+fn a_conversation_is_read_back_after_a_resume_and_a_fork() {
+    let sandbox = create_sandbox();
+    let id = run_prompt(&sandbox, &["look", "around"]);
+    assert_eq!(read_session_text(&sandbox, &id), LOOK_AROUND_TURN);
+    assert_eq!(run_prompt(&sandbox, &["--session", &id, "again"]), id);
+    assert_eq!(
+        read_session_text(&sandbox, &id),
+        [LOOK_AROUND_TURN, &format_echo_turn(2, "again")].concat()
+    );
+    let fork = run_prompt(&sandbox, &["--session", &id, "--fork", "elsewhere"]);
     assert_ne!(fork, id);
-    let forked = [LOOKED, &echoed(2, "again"), &echoed(3, "elsewhere")].concat();
-    assert_eq!(told(&sandbox, &fork), forked);
-    let reader = reader(&sandbox);
+    let forked = [
+        LOOK_AROUND_TURN,
+        &format_echo_turn(2, "again"),
+        &format_echo_turn(3, "elsewhere"),
+    ]
+    .concat();
+    assert_eq!(read_session_text(&sandbox, &fork), forked);
+    let reader = open_reader(&sandbox);
     // Two requests to look around, and one for each later prompt. Requests that the fork copied count once.
-    let mut originals = RequestDeduplicator::default();
-    for (session, asked) in [(&id, 3), (&fork, 1)] {
-        let found = find(&reader, session);
-        let mut records = reader.open_records(&found, &ReadStart::Beginning).unwrap();
-        let requests = RequestCounter::from_records(records.as_mut()).unwrap().into_requests();
+    let mut deduplicator = RequestDeduplicator::default();
+    for (session, expected_requests) in [(&id, 3), (&fork, 1)] {
+        let location = find_session(&reader, session);
+        let mut records = reader
+            .open_records(&location, &ReadStart::Beginning)
+            .unwrap();
+        let requests = RequestCounter::from_records(records.as_mut())
+            .unwrap()
+            .into_requests();
         assert!(requests.iter().all(|request| request.model.is_some()));
-        let own = originals.remove_copies(requests);
-        assert_eq!(own.len(), asked, "{own:#?}");
+        let own_requests = deduplicator.remove_copies(requests);
+        assert_eq!(own_requests.len(), expected_requests, "{own_requests:#?}");
     }
-    let head = reader.read_head(&find(&reader, &id)).unwrap();
+    let head = reader.read_head(&find_session(&reader, &id)).unwrap();
     assert_eq!(head.cwd.as_deref(), sandbox.project().to_str());
     let title = head.title.unwrap();
     assert_eq!(
@@ -72,17 +87,23 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
-    let sandbox = sandbox();
+fn an_acp_session_is_read_back_with_its_cancelled_turn() {
+    let sandbox = create_sandbox();
     let mut acp = sandbox.start_acp(SandboxCli::Opencode);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
-    let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
-    acp.prompt_and_cancel(&id, "hang", first_words);
+    let is_first_text = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
+    acp.prompt_and_cancel(&id, "hang", is_first_text);
     acp.prompt(&id, "go on");
-    let story = told(&sandbox, &id);
-    let (looked, rest) = story.split_at(LOOKED.len());
-    assert_eq!(looked, LOOKED);
-    assert!(rest.starts_with("2 cancelled\n  user: hang\n"), "{rest}");
-    assert!(rest.ends_with(&echoed(3, "go on")), "{rest}");
+    let session_text = read_session_text(&sandbox, &id);
+    let (first_turn, later_turns) = session_text.split_at(LOOK_AROUND_TURN.len());
+    assert_eq!(first_turn, LOOK_AROUND_TURN);
+    assert!(
+        later_turns.starts_with("2 cancelled\n  user: hang\n"),
+        "{later_turns}"
+    );
+    assert!(
+        later_turns.ends_with(&format_echo_turn(3, "go on")),
+        "{later_turns}"
+    );
 }

@@ -6,8 +6,11 @@ use std::fs;
 use segue_testkit::{ProgramOutput, TestHome};
 use serde_json::Value;
 
-use super::{NativeSessionSet, assert_equals_rebuilt_index, assert_same_contents, index_contents, refresh_index};
-use crate::failing_disks::{run_unprivileged, make_segue_home_read_only, run_with_file_limit};
+use super::{
+    NativeSessionSet, assert_equals_rebuilt_index, assert_same_contents, index_contents,
+    refresh_index,
+};
+use crate::failing_disks::{make_segue_home_read_only, run_unprivileged, run_with_file_limit};
 use crate::new_test_home;
 
 const SESSION_COUNT: usize = 12;
@@ -78,7 +81,9 @@ fn a_deleted_index_is_rebuilt() {
 fn a_corrupt_index_is_replaced() {
     let (home, before) = home_with_index();
     let garbage = "this is no database, whatever its name says\n".repeat(500);
-    for (is_replaced, has_corrupt_wal) in [(true, false), (false, false), (true, true), (false, true)] {
+    for (is_replaced, has_corrupt_wal) in
+        [(true, false), (false, false), (true, true), (false, true)]
+    {
         let path = home.segue_home().join("catalog.db");
         let mut bytes = fs::read(&path).unwrap();
         if is_replaced {
@@ -94,7 +99,11 @@ fn a_corrupt_index_is_replaced() {
             fs::write(home.segue_home().join("catalog.db-wal"), &garbage).unwrap();
         }
         let list = home.run_segue([&LIST_ARGS[..], &["--no-refresh"]].concat());
-        assert_eq!((list.code, count_listed(&list)), (Some(0), SESSION_COUNT + 1), "{list}");
+        assert_eq!(
+            (list.code, count_listed(&list)),
+            (Some(0), SESSION_COUNT + 1),
+            "{list}"
+        );
         let search = home.run_segue([&SEARCH_ARGS[..], &["--no-refresh"]].concat());
         if is_replaced {
             assert_listed_without_index(&list, SESSION_COUNT + 1);
@@ -103,7 +112,11 @@ fn a_corrupt_index_is_replaced() {
         assert!(!search.stderr.contains("panicked"), "{search}");
         // Damage inside is come across, or not: either way the answer is right, or says what to do.
         let list = home.run_segue(LIST_ARGS);
-        assert_eq!((list.code, count_listed(&list)), (Some(0), SESSION_COUNT + 1), "{list}");
+        assert_eq!(
+            (list.code, count_listed(&list)),
+            (Some(0), SESSION_COUNT + 1),
+            "{list}"
+        );
         let search = home.run_segue(SEARCH_ARGS);
         if search.code != Some(0) {
             assert_index_error(&search);
@@ -118,7 +131,8 @@ fn a_corrupt_index_is_replaced() {
 #[test]
 fn a_read_only_home_is_listed_without_the_index() {
     let (home, _) = home_with_index();
-    let mut late_session = super::NativeSessionFile::new(&home, super::SessionFileAgent::Claude, 99, &home.project());
+    let mut late_session =
+        super::NativeSessionFile::new(&home, super::SessionFileAgent::Claude, 99, &home.project());
     late_session.append_turn();
     make_segue_home_read_only(&home);
     assert_listed_without_index(&run_unprivileged(&home, &LIST_ARGS), SESSION_COUNT + 2);
@@ -139,14 +153,18 @@ fn a_read_only_home_is_listed_without_the_index() {
              hint: make the directory writable, or set SEGUE_HOME to one that is\n"
         );
     }
-    let transcript = run_unprivileged(&home, &["session", "show", &format!("claude:{}", late_session.id)]);
+    let transcript = run_unprivileged(
+        &home,
+        &["session", "show", &format!("claude:{}", late_session.id)],
+    );
     assert!(transcript.stdout.contains("asked w99x1"), "{transcript}");
 }
 
 #[test]
 fn a_full_disk_prevents_indexing_and_damages_no_data() {
     let (home, before) = home_with_index();
-    let mut late_session = super::NativeSessionFile::new(&home, super::SessionFileAgent::Codex, 99, &home.project());
+    let mut late_session =
+        super::NativeSessionFile::new(&home, super::SessionFileAgent::Codex, 99, &home.project());
     late_session.append_turn();
     // Room for what every database needs beside it, and for no more, or a little.
     for (without_index, blocks) in [(false, 64), (true, 64), (true, 150)] {
@@ -155,7 +173,10 @@ fn a_full_disk_prevents_indexing_and_damages_no_data() {
                 let _ = fs::remove_file(home.segue_home().join(name));
             }
         }
-        assert_listed_without_index(&run_with_file_limit(&home, blocks, &LIST_ARGS), SESSION_COUNT + 2);
+        assert_listed_without_index(
+            &run_with_file_limit(&home, blocks, &LIST_ARGS),
+            SESSION_COUNT + 2,
+        );
         let search = run_with_file_limit(&home, blocks, &SEARCH_ARGS);
         let refreshed = run_with_file_limit(&home, blocks, &["index", "refresh"]);
         assert!(
@@ -176,7 +197,10 @@ fn a_full_disk_prevents_indexing_and_damages_no_data() {
             "{search}"
         );
         let transcript = run_with_file_limit(&home, blocks, &["session", "show", "latest"]);
-        assert!(transcript.stdout.contains("asked by nobody"), "{transcript}");
+        assert!(
+            transcript.stdout.contains("asked by nobody"),
+            "{transcript}"
+        );
     }
     fs::remove_file(&late_session.path).unwrap();
     assert_same_contents(&before, &index_contents(&home));
@@ -199,7 +223,8 @@ fn only_search_needs_the_index() {
         let hint = "\nhint: move away what stands in its place";
         assert!(failed.stderr.contains(hint), "{failed}");
     }
-    let own_id = home.run_segue_json(["session", "list", "--json", "-p", "rehearsal"])[0]["id"].clone();
+    let own_id =
+        home.run_segue_json(["session", "list", "--json", "-p", "rehearsal"])[0]["id"].clone();
     let own_id = own_id.as_str().unwrap();
     for (args, turn) in [
         (vec!["--continue"], 2),

@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{SessionFileAgent, NativeSessionSet, NativeSessionFile, refresh_index};
+use super::{NativeSessionFile, NativeSessionSet, SessionFileAgent, refresh_index};
 use crate::new_test_home;
 
 #[test]
@@ -42,7 +42,10 @@ fn index_commands_report_the_path_and_the_counts() {
     ");
     // What is appended costs what is appended, and the turn before it.
     let session_file = &mut natives.sessions[2];
-    let (before, turn) = (size(session_file), session_file.full_text().len() as u64 / 3);
+    let (before, turn) = (
+        size(session_file),
+        session_file.full_text().len() as u64 / 3,
+    );
     session_file.append_turn();
     let stats = refresh_index(&home);
     assert_eq!(stats["read"], 1, "{stats}");
@@ -80,7 +83,10 @@ fn index_commands_report_the_path_and_the_counts() {
         (&json!(2), &json!(2), &json!(0))
     );
     // What is gone from its agent's home is gone with the index.
-    assert_eq!(home.run_segue_json(["index", "status", "--json"])["gone"], 0);
+    assert_eq!(
+        home.run_segue_json(["index", "status", "--json"])["gone"],
+        0
+    );
     let rebuilt = home.run_segue(["index", "rebuild"]);
     assert!(
         rebuilt.stdout.starts_with("read 2 of 2 session file(s), "),
@@ -108,8 +114,7 @@ fn an_unreadable_source_is_reported() {
         "{list}"
     );
     assert_eq!(
-        home
-            .run_segue(["session", "list", "--all", "-p", "claude"])
+        home.run_segue(["session", "list", "--all", "-p", "claude"])
             .stderr,
         ""
     );
@@ -136,8 +141,14 @@ fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
         fs::write(&session_file.path, content).unwrap();
         let recent_list = home.run_segue(["session", "list", "--all"]);
         assert_eq!(recent_list.stdout.lines().count(), 2, "{recent_list}");
-        assert_eq!(recent_list.stderr, "", "it may be in the middle of being written");
-        let file = fs::File::options().write(true).open(&session_file.path).unwrap();
+        assert_eq!(
+            recent_list.stderr, "",
+            "it may be in the middle of being written"
+        );
+        let file = fs::File::options()
+            .write(true)
+            .open(&session_file.path)
+            .unwrap();
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
         file.set_modified(long_ago).unwrap();
         // Told when it is come across, and as long as it is so.
@@ -151,7 +162,10 @@ fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
             );
             assert_eq!(list.stderr.lines().count(), 1, "{list}");
         }
-        assert_eq!(home.run_segue_json(["index", "status", "--json"])["unreadable"], 1);
+        assert_eq!(
+            home.run_segue_json(["index", "status", "--json"])["unreadable"],
+            1
+        );
         let status = home.run_segue(["index", "status"]).stdout;
         assert!(
             status.contains("\n1 file(s) could not be read:\n"),

@@ -53,7 +53,10 @@ impl NativeSessionSet {
 
     /// How many turns there are in all.
     pub(crate) fn count_turns(&self) -> usize {
-        self.sessions.iter().map(|session_file| session_file.turns).sum()
+        self.sessions
+            .iter()
+            .map(|session_file| session_file.turns)
+            .sum()
     }
 }
 
@@ -213,7 +216,10 @@ impl NativeSessionFile {
             "response_item",
             json!({"type": "function_call_output", "call_id": call, "output": output}),
         );
-        record("response_item", message("assistant", "output_text", &answer));
+        record(
+            "response_item",
+            message("assistant", "output_text", &answer),
+        );
         record(
             "event_msg",
             json!({"type": "task_complete", "turn_id": turn.to_string(), "last_agent_message": answer}),

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use segue_testkit::TestHome;
 
-use super::{IndexTestRng, NativeSessionSet, assert_equals_rebuilt_index, index_contents, read_env_number};
+use super::{
+    IndexTestRng, NativeSessionSet, assert_equals_rebuilt_index, index_contents, read_env_number,
+};
 use crate::new_test_home;
 
 const SESSION_COUNT: usize = 60;
@@ -81,13 +83,20 @@ fn a_killed_refresh_loses_no_session() {
         assert_list_and_search_answer(&home);
         if n % 10 == 9 {
             let found = index_contents(&home)["prompts"].as_array().unwrap().len();
-            assert_eq!(found, natives.count_turns() + 1, "after {n} kills, seed {seed}");
+            assert_eq!(
+                found,
+                natives.count_turns() + 1,
+                "after {n} kills, seed {seed}"
+            );
         }
     }
     let [while_growing, while_building] = effective_kills;
     crate::print_to_stderr(&format!(
         "{kills} kills of a refresh, seed {seed}: {while_building} while the index was made, {while_growing} while it grew, the others too late\n"
     ));
-    assert!(while_building > 0 && while_growing > 0, "{effective_kills:?}");
+    assert!(
+        while_building > 0 && while_growing > 0,
+        "{effective_kills:?}"
+    );
     assert_equals_rebuilt_index(&home);
 }

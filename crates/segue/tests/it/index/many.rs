@@ -48,7 +48,11 @@ fn fifty_processes_build_one_index() {
         let report: Value = serde_json::from_str(&output.raw_stdout).unwrap();
         match args_of_process(n)[1] {
             "refresh" => files_read += report["read"].as_u64().unwrap(),
-            "list" => assert_eq!(report.as_array().unwrap().len(), SESSION_COUNT + 1, "{output}"),
+            "list" => assert_eq!(
+                report.as_array().unwrap().len(),
+                SESSION_COUNT + 1,
+                "{output}"
+            ),
             _ => {}
         }
     }

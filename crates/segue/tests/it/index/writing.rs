@@ -10,7 +10,10 @@ use std::time::Duration;
 use segue_testkit::TestHome;
 use serde_json::Value;
 
-use super::{SessionFileAgent, IndexTestRng, NativeSessionFile, assert_equals_rebuilt_index, index_contents, read_env_number};
+use super::{
+    IndexTestRng, NativeSessionFile, SessionFileAgent, assert_equals_rebuilt_index, index_contents,
+    read_env_number,
+};
 use crate::new_test_home;
 
 const SESSION_COUNT: usize = 8;
@@ -30,7 +33,11 @@ fn write_in_chunks(file: &mut File, text: &str, rng: &mut IndexTestRng) {
 }
 
 /// Writes turns of a session as long as somebody looks; every now and then all of it anew, in place or beside it.
-fn write_turns(mut session_file: NativeSessionFile, seed: u64, remaining_commands: &AtomicUsize) -> NativeSessionFile {
+fn write_turns(
+    mut session_file: NativeSessionFile,
+    seed: u64,
+    remaining_commands: &AtomicUsize,
+) -> NativeSessionFile {
     let mut rng = IndexTestRng(seed);
     while remaining_commands.load(Ordering::Relaxed) > 0 || session_file.turns < 8 {
         match (session_file.turns % 6, session_file.number % 4) {
@@ -46,7 +53,10 @@ fn write_turns(mut session_file: NativeSessionFile, seed: u64, remaining_command
             _ => {}
         }
         let text = session_file.next_turn_lines();
-        let mut file = OpenOptions::new().append(true).open(&session_file.path).unwrap();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(&session_file.path)
+            .unwrap();
         write_in_chunks(&mut file, &text, &mut rng);
         std::thread::sleep(Duration::from_millis(rng.next_below(150)));
     }
@@ -107,7 +117,9 @@ fn sessions_written_during_refreshes_are_indexed_completely() {
         let remaining_commands = &remaining_commands;
         let writers = (seed..).zip(sessions);
         let writers: Vec<_> = writers
-            .map(|(seed, session_file)| scope.spawn(move || write_turns(session_file, seed, remaining_commands)))
+            .map(|(seed, session_file)| {
+                scope.spawn(move || write_turns(session_file, seed, remaining_commands))
+            })
             .collect();
         for _ in 0..2 {
             scope.spawn(|| run_reader_commands(&home, remaining_commands));
@@ -115,7 +127,10 @@ fn sessions_written_during_refreshes_are_indexed_completely() {
         let session_files = writers.into_iter().map(|writer| writer.join().unwrap());
         session_files.collect()
     });
-    let turns: usize = written_sessions.iter().map(|session_file| session_file.turns).sum();
+    let turns: usize = written_sessions
+        .iter()
+        .map(|session_file| session_file.turns)
+        .sum();
     crate::print_to_stderr(&format!(
         "{turns} turns written while {command_count} commands looked, seed {seed}\n"
     ));

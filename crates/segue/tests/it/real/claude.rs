@@ -3,39 +3,41 @@
 use std::time::Duration;
 
 use segue_agents::{Agent, Provider, ProviderSettings, claude_provider};
-use segue_core::agent::{McpEndpoint, McpServer, PermissionAnswer, PermissionKind, PermissionRequest};
+use segue_core::agent::{
+    McpEndpoint, McpServer, PermissionAnswer, PermissionKind, PermissionRequest,
+};
 use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, ToolStatus, Usage};
-use segue_testkit::model::{self, ScriptedCall, StubFailure, Reply, Script};
-use segue_testkit::sandbox::{SandboxCli, DEFAULT_CLI_TIMEOUT, Sandbox};
+use segue_testkit::model::{self, Reply, Script, ScriptedCall, StubFailure};
+use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 
-use crate::real::direct::{Direct, Talk, Then, Turned};
-use crate::real::stage::{Stage, Way};
+use crate::real::direct::{DirectConnection, DirectHarness, DirectTurn, TurnControl};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-const WAY: Way = Way {
+const CLAUDE_SETUP: AgentSetup = AgentSetup {
     provider: "claude",
     transport: "stream-json",
 };
 
-fn direct(script: Script) -> (Direct, Provider) {
-    let direct = Direct::new(Sandbox::new(script));
-    let provider = claude_provider(&direct.settings(SandboxCli::Claude), &direct.host());
-    (direct, provider)
+fn claude_harness(script: Script) -> (DirectHarness, Provider) {
+    let harness = DirectHarness::new(Sandbox::new(script));
+    let provider = claude_provider(&harness.settings(SandboxCli::Claude), &harness.host());
+    (harness, provider)
 }
 
 /// A turn that must end well; its answer.
-fn answer(talk: &mut Talk<'_>, prompt: &str) -> String {
-    finished(talk.say(prompt)).0
+fn expect_answer(connection: &mut DirectConnection<'_>, prompt: &str) -> String {
+    expect_finished(connection.run_turn(prompt)).0
 }
 
-fn finished(turned: Turned) -> (String, Usage) {
-    match turned.end {
-        Ok(end) if end.reason == StopReason::EndTurn => (turned.text, end.usage),
-        _ => panic!("{turned:#?}"),
+fn expect_finished(turn: DirectTurn) -> (String, Usage) {
+    match turn.end {
+        Ok(end) if end.reason == StopReason::EndTurn => (turn.text, end.usage),
+        _ => panic!("{turn:#?}"),
     }
 }
 
 /// What a turn with one request of the stub's usual figures used.
-fn usual() -> Usage {
+fn single_request_usage() -> Usage {
     Usage {
         input_tokens: Some(119),
         output_tokens: Some(20),
@@ -48,9 +50,9 @@ fn usual() -> Usage {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn prompts_reach_the_model_as_they_are() {
-    let (direct, provider) = direct(Script::new());
-    let mut talk = direct.begin(&provider);
+fn prompts_reach_the_model_unchanged() {
+    let (harness, provider) = claude_harness(Script::new());
+    let mut connection = harness.open_new(&provider);
     let prompts = [
         "/context now",
         "/compact",
@@ -69,70 +71,95 @@ fn prompts_reach_the_model_as_they_are() {
         "\u{1f980} \u{0} \u{7f}",
     ];
     for prompt in prompts {
-        assert_eq!(answer(&mut talk, prompt), format!("You said: {prompt}"));
-        let seen = direct.sandbox.model().turn_requests().last().unwrap().prompts();
-        assert_eq!(seen.last().map(String::as_str), Some(prompt));
+        assert_eq!(
+            expect_answer(&mut connection, prompt),
+            format!("You said: {prompt}")
+        );
+        let received = harness
+            .sandbox
+            .model()
+            .turn_requests()
+            .last()
+            .unwrap()
+            .prompts();
+        assert_eq!(received.last().map(String::as_str), Some(prompt));
     }
-    talk.close();
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_megabyte_is_a_prompt() {
-    let (direct, provider) = direct(Script::new().with_rule("the end", [Reply::from_text("Read.")]));
-    let mut talk = direct.begin(&provider);
+fn a_prompt_of_a_megabyte_reaches_the_model() {
+    let (harness, provider) =
+        claude_harness(Script::new().with_rule("the end", [Reply::from_text("Read.")]));
+    let mut connection = harness.open_new(&provider);
     let prompt = format!("{}the end", "words and words, \"quoted\"\n".repeat(40_000));
     assert!(prompt.len() > 1_000_000);
-    assert_eq!(answer(&mut talk, &prompt), "Read.");
-    let seen = direct.sandbox.model().turn_requests().last().unwrap().prompts();
-    assert!(seen.last() == Some(&prompt), "it arrived changed");
-    assert_eq!(answer(&mut talk, "next"), "You said: next");
-    talk.close();
+    assert_eq!(expect_answer(&mut connection, &prompt), "Read.");
+    let prompts = harness
+        .sandbox
+        .model()
+        .turn_requests()
+        .last()
+        .unwrap()
+        .prompts();
+    assert!(prompts.last() == Some(&prompt), "it arrived changed");
+    assert_eq!(expect_answer(&mut connection, "next"), "You said: next");
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn an_unknown_session_is_an_error_or_a_new_one() {
-    let (direct, provider) = direct(Script::new());
+fn an_unknown_session_is_refused_or_replaced_by_a_new_one() {
+    let (harness, provider) = claude_harness(Script::new());
     for unknown in ["00000000-0000-4000-8000-000000000000", "a-title"] {
-        let Err(error) = direct.open(&provider, Some(unknown), true) else {
+        let Err(error) = harness.open(&provider, Some(unknown), true) else {
             panic!("{unknown} was opened");
         };
         assert_eq!(error.class(), FailureClass::SessionUnknown, "{error:?}");
-        let mut talk = direct.open(&provider, Some(unknown), false).unwrap();
-        assert_eq!(talk.opened, OpenMode::Fresh);
-        let why_not = talk.why_not.clone().unwrap();
-        assert!(why_not.contains(unknown), "{why_not}");
-        assert_ne!(talk.native_id(), unknown);
-        assert_eq!(answer(&mut talk, "hello"), "You said: hello");
-        talk.close();
+        let mut connection = harness.open(&provider, Some(unknown), false).unwrap();
+        assert_eq!(connection.open_mode, OpenMode::Fresh);
+        let fallback_reason = connection.fallback_reason.clone().unwrap();
+        assert!(fallback_reason.contains(unknown), "{fallback_reason}");
+        assert_ne!(connection.native_id(), unknown);
+        assert_eq!(expect_answer(&mut connection, "hello"), "You said: hello");
+        connection.close();
     }
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_a_turn_used_is_the_turns_own() {
-    let (direct, provider) = direct(Script::new());
-    let mut talk = direct.begin(&provider);
+fn usage_is_reported_per_turn() {
+    let (harness, provider) = claude_harness(Script::new());
+    let mut connection = harness.open_new(&provider);
     for prompt in ["one", "two", "three"] {
-        let (_, usage) = finished(talk.say(prompt));
-        assert_eq!(usage, usual(), "{prompt}");
+        let (_, usage) = expect_finished(connection.run_turn(prompt));
+        assert_eq!(usage, single_request_usage(), "{prompt}");
     }
-    let id = talk.native_id();
-    talk.close();
+    let id = connection.native_id();
+    connection.close();
 
-    let mut talk = direct.open(&provider, Some(&id), true).unwrap();
-    assert_eq!((talk.opened, talk.native_id()), (OpenMode::Resumed, id));
-    let (_, usage) = finished(talk.say("four"));
-    assert_eq!(usage, usual(), "after a resume");
-    let seen = direct.sandbox.model().turn_requests().last().unwrap().prompts();
-    assert_eq!(seen, ["one", "two", "three", "four"]);
-    talk.close();
+    let mut connection = harness.open(&provider, Some(&id), true).unwrap();
+    assert_eq!(
+        (connection.open_mode, connection.native_id()),
+        (OpenMode::Resumed, id)
+    );
+    let (_, usage) = expect_finished(connection.run_turn("four"));
+    assert_eq!(usage, single_request_usage(), "after a resume");
+    let prompts = harness
+        .sandbox
+        .model()
+        .turn_requests()
+        .last()
+        .unwrap()
+        .prompts();
+    assert_eq!(prompts, ["one", "two", "three", "four"]);
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_command_is_run_only_where_the_policy_allows() {
+fn a_command_runs_only_if_the_policy_allows_it() {
     let script = Script::new().with_rule(
         "make it",
         [
@@ -140,51 +167,57 @@ fn a_command_is_run_only_where_the_policy_allows() {
             Reply::from_text("That was it."),
         ],
     );
-    let stage = Stage::new(WAY, script);
-    let made = stage.sandbox.project().join("made");
-    let result = stage.says(&["--permissions", "deny", "make it"]);
-    assert!(!made.exists(), "{result:#}");
-    let told = stage.sandbox.model().turn_requests().last().unwrap().tool_results();
-    assert_eq!(told, ["Permission to do this was refused."]);
-    let result = stage.says(&["--permissions", "allow-all", "make it"]);
-    assert!(made.exists(), "{result:#}");
-    stage.assert_nothing_runs();
+    let harness = CliHarness::new(CLAUDE_SETUP, script);
+    let made_path = harness.sandbox.project().join("made");
+    let result = harness.run_finished_turn(&["--permissions", "deny", "make it"]);
+    assert!(!made_path.exists(), "{result:#}");
+    let results = harness
+        .sandbox
+        .model()
+        .turn_requests()
+        .last()
+        .unwrap()
+        .tool_results();
+    assert_eq!(results, ["Permission to do this was refused."]);
+    let result = harness.run_finished_turn(&["--permissions", "allow-all", "make it"]);
+    assert!(made_path.exists(), "{result:#}");
+    harness.assert_no_processes();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_is_always_allowed_is_not_asked_again_and_not_kept() {
-    let steps = || {
+fn an_always_allow_answer_lasts_as_long_as_the_process() {
+    let replies = || {
         [
             Reply::from_text("I will.").with_call(ScriptedCall::shell("touch made")),
             Reply::from_text("That was it."),
         ]
     };
-    let script = Script::new().with_rule("make", steps());
-    let (direct, provider) = direct(script);
-    let mut talk = direct.begin(&provider);
-    let always = |request: &PermissionRequest| {
+    let script = Script::new().with_rule("make", replies());
+    let (harness, provider) = claude_harness(script);
+    let mut connection = harness.open_new(&provider);
+    let allow_always = |request: &PermissionRequest| {
         let mut options = request.options.iter();
-        let always = options.find(|option| option.kind == PermissionKind::AllowAlways);
-        PermissionAnswer::Selected(always.unwrap().id.clone())
+        let always_option = options.find(|option| option.kind == PermissionKind::AllowAlways);
+        PermissionAnswer::Selected(always_option.unwrap().id.clone())
     };
-    let first = talk.follow("make", always, |_| Then::Nothing);
-    assert_eq!(first.asked.len(), 1);
-    finished(first);
-    let second = talk.say("make again");
-    assert_eq!(second.asked.len(), 0);
-    let completed = |event: &AgentEvent| matches!(event, AgentEvent::Tool(call) if call.status == ToolStatus::Completed);
-    assert!(second.events.iter().any(completed), "{second:#?}");
-    talk.close();
-    assert!(!direct.sandbox.project().join(".claude").exists());
-    let mut talk = direct.begin(&provider);
-    assert_eq!(talk.say("make").asked.len(), 1);
-    talk.close();
+    let first = connection.run_turn_with("make", allow_always, |_| TurnControl::Continue);
+    assert_eq!(first.permission_requests.len(), 1);
+    expect_finished(first);
+    let second = connection.run_turn("make again");
+    assert_eq!(second.permission_requests.len(), 0);
+    let is_completed_tool = |event: &AgentEvent| matches!(event, AgentEvent::Tool(call) if call.status == ToolStatus::Completed);
+    assert!(second.events.iter().any(is_completed_tool), "{second:#?}");
+    connection.close();
+    assert!(!harness.sandbox.project().join(".claude").exists());
+    let mut connection = harness.open_new(&provider);
+    assert_eq!(connection.run_turn("make").permission_requests.len(), 1);
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn after_a_cancel_the_same_process_goes_on() {
+fn the_same_process_continues_after_a_cancel() {
     let script = Script::new()
         .with_rule(
             "stall",
@@ -192,32 +225,39 @@ fn after_a_cancel_the_same_process_goes_on() {
         )
         .with_rule(
             "ask",
-            [Reply::from_call(ScriptedCall::shell("touch made")), Reply::from_text("No.")],
+            [
+                Reply::from_call(ScriptedCall::shell("touch made")),
+                Reply::from_text("No."),
+            ],
         );
-    let (direct, provider) = direct(script);
-    let mut talk = direct.begin(&provider);
-    let pid = talk.pid();
-    let cancel_at_words = |event: &AgentEvent| match event {
-        AgentEvent::Text(_) => Then::Cancel,
-        _ => Then::Nothing,
+    let (harness, provider) = claude_harness(script);
+    let mut connection = harness.open_new(&provider);
+    let pid = connection.pid();
+    let cancel_at_text = |event: &AgentEvent| match event {
+        AgentEvent::Text(_) => TurnControl::Cancel,
+        _ => TurnControl::Continue,
     };
-    let turned = talk.follow("stall", PermissionRequest::reject_answer, cancel_at_words);
-    assert_eq!(turned.end.unwrap().reason, StopReason::Cancelled);
-    assert!(turned.text.starts_with("one two"), "{}", turned.text);
-    assert_eq!(answer(&mut talk, "next"), "You said: next");
+    let turn = connection.run_turn_with("stall", PermissionRequest::reject_answer, cancel_at_text);
+    assert_eq!(turn.end.unwrap().reason, StopReason::Cancelled);
+    assert!(turn.text.starts_with("one two"), "{}", turn.text);
+    assert_eq!(expect_answer(&mut connection, "next"), "You said: next");
 
     // Stopped while it asks.
-    let turned = talk.follow("ask", |_| PermissionAnswer::Cancelled, |_| Then::Nothing);
-    assert_eq!(turned.end.unwrap().reason, StopReason::Cancelled);
-    assert!(!direct.sandbox.project().join("made").exists());
-    assert_eq!(answer(&mut talk, "last"), "You said: last");
-    assert_eq!(talk.pid(), pid);
-    talk.close();
+    let turn = connection.run_turn_with(
+        "ask",
+        |_| PermissionAnswer::Cancelled,
+        |_| TurnControl::Continue,
+    );
+    assert_eq!(turn.end.unwrap().reason, StopReason::Cancelled);
+    assert!(!harness.sandbox.project().join("made").exists());
+    assert_eq!(expect_answer(&mut connection, "last"), "You said: last");
+    assert_eq!(connection.pid(), pid);
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn it_is_told_when_claude_makes_its_context_smaller() {
+fn a_compaction_by_claude_is_reported() {
     let nearly_full = model::StubUsage {
         input: 990_000,
         ..model::StubUsage::default()
@@ -225,40 +265,40 @@ fn it_is_told_when_claude_makes_its_context_smaller() {
     let script = Script::new()
         .with_rule("much", [Reply::from_text("Much.").with_usage(nearly_full)])
         .with_summary("It was much.");
-    let (direct, provider) = direct(script);
-    let mut talk = direct.begin(&provider);
-    let compacted = |turned: &Turned| turned.events.contains(&AgentEvent::Compacted);
-    let turned = talk.say("much");
-    assert!(!compacted(&turned), "{turned:#?}");
-    let (_, usage) = finished(turned);
+    let (harness, provider) = claude_harness(script);
+    let mut connection = harness.open_new(&provider);
+    let has_compaction = |turn: &DirectTurn| turn.events.contains(&AgentEvent::Compacted);
+    let turn = connection.run_turn("much");
+    assert!(!has_compaction(&turn), "{turn:#?}");
+    let (_, usage) = expect_finished(turn);
     assert_eq!(usage.context_tokens, Some(990_000 + 11 + 7 + 20));
-    let turned = talk.say("after");
-    assert!(compacted(&turned), "{turned:#?}");
-    let (text, usage) = finished(turned);
+    let turn = connection.run_turn("after");
+    assert!(has_compaction(&turn), "{turn:#?}");
+    let (text, usage) = expect_finished(turn);
     assert_eq!(text, "You said: after");
     assert_eq!(usage.context_tokens, Some(139));
-    talk.close();
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn an_answer_that_was_cut_off_is_told_once() {
-    let words = "some words that are cut off here and there";
-    let reply = Reply::from_text(words).with_failures(StubFailure::Cut, 1);
-    let (direct, provider) = direct(Script::new().with_rule("cut", [reply]));
-    let mut talk = direct.begin(&provider);
-    assert_eq!(answer(&mut talk, "cut"), words);
-    talk.close();
+fn an_answer_that_was_cut_off_is_reported_once() {
+    let expected = "some words that are cut off here and there";
+    let reply = Reply::from_text(expected).with_failures(StubFailure::Cut, 1);
+    let (harness, provider) = claude_harness(Script::new().with_rule("cut", [reply]));
+    let mut connection = harness.open_new(&provider);
+    assert_eq!(expect_answer(&mut connection, "cut"), expected);
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn failures_are_told_apart_and_survived() {
+fn failures_are_classified_and_survived() {
     use FailureClass::{Agent, ContextTooLong, NotLoggedIn, RateLimited};
-    let limit = StubFailure::RateLimit { retry_after: 1 };
+    let rate_limit = StubFailure::RateLimit { retry_after: 1 };
     let cases = [
         ("fail: 401", StubFailure::Unauthorized, NotLoggedIn),
-        ("fail: 429", limit, RateLimited),
+        ("fail: 429", rate_limit, RateLimited),
         ("fail: 500", StubFailure::ServerError, Agent),
         ("fail: 400", StubFailure::BadRequest, Agent),
         ("fail: too long", StubFailure::PromptTooLong, ContextTooLong),
@@ -268,29 +308,29 @@ fn failures_are_told_apart_and_survived() {
     for (prompt, failure, _) in cases {
         script = script.with_rule(prompt, [Reply::from_failure(failure)]);
     }
-    let (direct, provider) = direct(script);
-    let mut talk = direct.begin(&provider);
+    let (harness, provider) = claude_harness(script);
+    let mut connection = harness.open_new(&provider);
     for (prompt, failure, class) in cases {
-        let turned = talk.say(prompt);
-        let error = turned.end.as_ref().unwrap_err();
+        let turn = connection.run_turn(prompt);
+        let error = turn.end.as_ref().unwrap_err();
         assert_eq!(error.class(), class, "{prompt}: {error:?}");
         // Its own words about the error are no answer; only a cut comes after the first words of one.
         assert_eq!(
-            turned.text.is_empty(),
+            turn.text.is_empty(),
             failure != StubFailure::Cut,
-            "{turned:#?}"
+            "{turn:#?}"
         );
         let failure = error.to_failure("2026-11-16T00:00:00Z".parse().unwrap());
         let retry_at = (class == RateLimited).then(|| "2026-11-16T00:00:01Z".parse().unwrap());
         assert_eq!(failure.retry_at, retry_at, "{prompt}");
     }
-    assert_eq!(answer(&mut talk, "hello"), "You said: hello");
-    talk.close();
+    assert_eq!(expect_answer(&mut connection, "hello"), "You said: hello");
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
+fn a_turn_started_by_claude_does_not_answer_the_next_prompt() {
     let input = serde_json::json!({"command": "true", "run_in_background": true});
     let script = Script::new().with_rule(
         "background",
@@ -299,24 +339,27 @@ fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
             Reply::from_text("It runs."),
         ],
     );
-    let (direct, provider) = direct(script);
-    let mut talk = direct.begin(&provider);
-    let turned = talk.follow("background", PermissionRequest::allow_answer, |_| {
-        Then::Nothing
+    let (harness, provider) = claude_harness(script);
+    let mut connection = harness.open_new(&provider);
+    let turn = connection.run_turn_with("background", PermissionRequest::allow_answer, |_| {
+        TurnControl::Continue
     });
-    assert_eq!(finished(turned).0, "I start it.It runs.");
+    assert_eq!(expect_finished(turn).0, "I start it.It runs.");
     // Claude takes the end of the command for a reason to ask the model again.
-    let model = direct.sandbox.model();
-    assert!(model.wait_for_turn_requests(3, DEFAULT_CLI_TIMEOUT), "nothing came by itself");
-    talk.pause(Duration::from_millis(300));
-    assert_eq!(answer(&mut talk, "next"), "You said: next");
-    assert_eq!(answer(&mut talk, "last"), "You said: last");
-    talk.close();
+    let model = harness.sandbox.model();
+    assert!(
+        model.wait_for_turn_requests(3, DEFAULT_CLI_TIMEOUT),
+        "nothing came by itself"
+    );
+    connection.wait(Duration::from_millis(300));
+    assert_eq!(expect_answer(&mut connection, "next"), "You said: next");
+    assert_eq!(expect_answer(&mut connection, "last"), "You said: last");
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_a_subagent_says_is_not_the_answer_and_what_it_uses_counts() {
+fn a_subagents_text_is_not_the_answer_but_its_usage_counts() {
     let input = serde_json::json!({
         "description": "look", "prompt": "be the helper",
         "subagent_type": "general-purpose", "run_in_background": false,
@@ -330,19 +373,19 @@ fn what_a_subagent_says_is_not_the_answer_and_what_it_uses_counts() {
                 Reply::from_text("Helped."),
             ],
         );
-    let (direct, provider) = direct(script);
-    let mut talk = direct.begin(&provider);
-    let (text, usage) = finished(talk.say("get help"));
+    let (harness, provider) = claude_harness(script);
+    let mut connection = harness.open_new(&provider);
+    let (text, usage) = expect_finished(connection.run_turn("get help"));
     assert_eq!(text, "I ask.Helped.");
-    assert_eq!(direct.sandbox.model().turn_requests().len(), 3);
+    assert_eq!(harness.sandbox.model().turn_requests().len(), 3);
     assert_eq!(usage.total_tokens, Some(3 * 139));
     assert_eq!(usage.context_tokens, Some(139));
-    talk.close();
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn an_edit_comes_with_its_diff() {
+fn an_edit_is_reported_with_its_diff() {
     let sandbox = Sandbox::with_script_fn(|project| {
         Script::new().with_rule(
             "write",
@@ -352,11 +395,13 @@ fn an_edit_comes_with_its_diff() {
             ],
         )
     });
-    let direct = Direct::new(sandbox);
-    let provider = claude_provider(&direct.settings(SandboxCli::Claude), &direct.host());
-    let mut talk = direct.begin(&provider);
-    let turned = talk.follow("write", PermissionRequest::allow_answer, |_| Then::Nothing);
-    let last = turned.events.iter().rev().find_map(|event| match event {
+    let harness = DirectHarness::new(sandbox);
+    let provider = claude_provider(&harness.settings(SandboxCli::Claude), &harness.host());
+    let mut connection = harness.open_new(&provider);
+    let turn = connection.run_turn_with("write", PermissionRequest::allow_answer, |_| {
+        TurnControl::Continue
+    });
+    let last = turn.events.iter().rev().find_map(|event| match event {
         AgentEvent::Tool(call) => Some(call.clone()),
         _ => None,
     });
@@ -366,11 +411,11 @@ fn an_edit_comes_with_its_diff() {
         ("edit", ToolStatus::Completed)
     );
     assert_eq!(call.diffs[0].patch, "@@ -0,0 +1,2 @@\n+a\n+b\n");
-    talk.close();
+    connection.close();
 }
 
-/// An MCP server with one tool, `ping`.
-const SERVER: &str = r#"
+/// An MCP server with one tool, `ping_call`.
+const PING_SERVER_SCRIPT: &str = r#"
 const answers = {
   initialize: (params) => ({protocolVersion: params.protocolVersion, capabilities: {tools: {}}, serverInfo: {name: "ping", version: "1"}}),
   "tools/list": () => ({tools: [{name: "ping", description: "Answers.", inputSchema: {type: "object", properties: {}}}]}),
@@ -386,43 +431,59 @@ require("readline").createInterface({input: process.stdin}).on("line", (line) =>
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn our_own_tools_are_in_sight_and_need_no_permission() {
-    let ping = || ScriptedCall::tool("mcp__segue__ping", serde_json::json!({}));
-    let script = Script::new().with_rule("ping", [Reply::from_call(ping()), Reply::from_text("Pinged.")]);
-    let (mut direct, provider) = direct(script);
-    let server = direct.sandbox.path().join("server.js");
-    std::fs::write(&server, SERVER).unwrap();
-    direct.mcp = vec![McpServer {
+fn segue_tools_are_offered_and_need_no_permission() {
+    let ping_call = || ScriptedCall::tool("mcp__segue__ping", serde_json::json!({}));
+    let script = Script::new().with_rule(
+        "ping",
+        [Reply::from_call(ping_call()), Reply::from_text("Pinged.")],
+    );
+    let (mut harness, provider) = claude_harness(script);
+    let server = harness.sandbox.path().join("server.js");
+    std::fs::write(&server, PING_SERVER_SCRIPT).unwrap();
+    harness.mcp = vec![McpServer {
         name: "segue".to_owned(),
         endpoint: McpEndpoint::Program {
-            command: direct.sandbox.path().join("bin/node").display().to_string(),
+            command: harness
+                .sandbox
+                .path()
+                .join("bin/node")
+                .display()
+                .to_string(),
             args: vec![server.display().to_string()],
             env: Vec::new(),
         },
     }];
-    let mut talk = direct.begin(&provider);
-    let turned = talk.say("ping");
-    assert_eq!(turned.asked.len(), 0);
-    assert_eq!(finished(turned).0, "Pinged.");
-    let told = direct.sandbox.model().turn_requests().last().unwrap().tool_results();
-    assert_eq!(told, ["pong"]);
-    talk.close();
+    let mut connection = harness.open_new(&provider);
+    let turn = connection.run_turn("ping");
+    assert_eq!(turn.permission_requests.len(), 0);
+    assert_eq!(expect_finished(turn).0, "Pinged.");
+    let results = harness
+        .sandbox
+        .model()
+        .turn_requests()
+        .last()
+        .unwrap()
+        .tool_results();
+    assert_eq!(results, ["pong"]);
+    connection.close();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn it_tells_its_version_and_ends_where_it_is_not_understood() {
-    let (direct, provider) = direct(Script::new());
-    let probe = direct.block_on(provider.probe(DEFAULT_CLI_TIMEOUT)).unwrap();
+fn a_probe_reports_the_version_and_an_unknown_option_is_a_crash() {
+    let (harness, provider) = claude_harness(Script::new());
+    let probe = harness
+        .block_on(provider.probe(DEFAULT_CLI_TIMEOUT))
+        .unwrap();
     let version = probe.version.unwrap();
     assert!(version.starts_with("2."), "{version}");
 
     let settings = ProviderSettings {
         args: vec!["--no-such-option".to_owned()],
-        ..direct.settings(SandboxCli::Claude)
+        ..harness.settings(SandboxCli::Claude)
     };
-    let provider = claude_provider(&settings, &direct.host());
-    let Err(error) = direct.open(&provider, None, true) else {
+    let provider = claude_provider(&settings, &harness.host());
+    let Err(error) = harness.open(&provider, None, true) else {
         panic!("it was opened");
     };
     let failure = error.to_failure("2026-11-16T00:00:00Z".parse().unwrap());

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use segue_testkit::model::{ScriptedCall, ModelRequest, Reply, Script, TranscriptEntry};
+use segue_testkit::model::{ModelRequest, Reply, Script, ScriptedCall, TranscriptEntry};
 use serde_json::{Value, json};
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-const BUDGET: u64 = 6_000;
+const BUDGET_TOKENS: u64 = 6_000;
 
 /// What was said early on, and must be known to the end.
-const FACTS: [&str; 4] = [
+const EARLY_FACTS: [&str; 4] = [
     "Never push to the main branch",
     "port 8417",
     "src/login.rs",
@@ -18,74 +18,88 @@ const FACTS: [&str; 4] = [
 ];
 
 /// How many tokens of the conversation a model was shown, without what its CLI adds by itself.
-fn shown(request: &ModelRequest) -> u64 {
-    let seen = request.transcript().into_iter();
-    let counted = seen.map(|piece| match piece {
+fn count_conversation_tokens(request: &ModelRequest) -> u64 {
+    let entries = request.transcript().into_iter();
+    let token_counts = entries.map(|entry| match entry {
         TranscriptEntry::System(_) | TranscriptEntry::Injected(_) => 0,
-        TranscriptEntry::User(text) | TranscriptEntry::Assistant(text) | TranscriptEntry::Thought(text) | TranscriptEntry::Result(text) => {
-            segue_tokens::count(&text)
-        }
+        TranscriptEntry::User(text)
+        | TranscriptEntry::Assistant(text)
+        | TranscriptEntry::Thought(text)
+        | TranscriptEntry::Result(text) => segue_tokens::count(&text),
         TranscriptEntry::Call { input, .. } => segue_tokens::count(&input.to_string()),
     });
-    counted.sum()
+    token_counts.sum()
 }
 
-fn keeps_its_budget(way: Way) {
+fn assert_budget_is_respected(setup: AgentSetup) {
     // Gemini CLI stops a model that repeats itself.
-    let various = (1..500_u32).map(|n| format!("w{:x}", n.wrapping_mul(2_654_435_761) >> 16));
-    let long = format!("Part done: {}.", various.collect::<Vec<_>>().join(" "));
-    let stage = Stage::new(way, Script::new().with_rule("part", [Reply::from_text(&long)]));
-    let config = stage.sandbox.home().join("small.toml");
-    fs::write(&config, format!("budget = {BUDGET}\n")).unwrap();
-    let say = |args: &[&str]| {
-        let args = [&["chat", "-p", way.provider, "--json"], args].concat();
-        let mut command = stage.command(&args);
+    let distinct_words =
+        (1..500_u32).map(|n| format!("w{:x}", n.wrapping_mul(2_654_435_761) >> 16));
+    let long_answer = format!(
+        "Part done: {}.",
+        distinct_words.collect::<Vec<_>>().join(" ")
+    );
+    let harness = CliHarness::new(
+        setup,
+        Script::new().with_rule("part", [Reply::from_text(&long_answer)]),
+    );
+    let config = harness.sandbox.home().join("small.toml");
+    fs::write(&config, format!("budget = {BUDGET_TOKENS}\n")).unwrap();
+    let run_turn = |args: &[&str]| {
+        let args = [&["chat", "-p", setup.provider, "--json"], args].concat();
+        let mut command = harness.segue_command(&args);
         command.env("SEGUE_CONFIG", &config);
-        stage.finish(command)
+        harness.run_chat_command(command)
     };
-    let first = say(&[
+    let first = run_turn(&[
         "Never push to the main branch. Use port 8417 for the stub. Build part 0 in src/login.rs; \
          we use tokens because cookies leak.",
     ]);
     let id = first["session_id"].as_str().unwrap().to_owned();
-    let versions = || {
-        let listed = stage.run(&["session", "checkpoint", &id, "list", "--json"]);
-        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let list_versions = || {
+        let outcome = harness.run_segue(&["session", "checkpoint", &id, "list", "--json"]);
+        let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
         listed.as_array().unwrap().clone()
     };
-    let mut told = 0;
+    let mut reported_compactions = 0;
     for n in 1..=14 {
-        let turn = say(&["--resume", &id, &format!("go on with part {n}")]);
-        assert_eq!(turn["stop"], "finished", "{way:?} {n}: {turn:#}");
-        told += usize::from(turn["decisions"].to_string().contains("summed up"));
-        if versions().len() >= 2 {
+        let turn = run_turn(&["--resume", &id, &format!("go on with part {n}")]);
+        assert_eq!(turn["stop"], "finished", "{setup:?} {n}: {turn:#}");
+        reported_compactions += usize::from(turn["decisions"].to_string().contains("summed up"));
+        if list_versions().len() >= 2 {
             break;
         }
     }
-    let made = versions();
+    let versions = list_versions();
     assert_eq!(
-        made.len(),
+        versions.len(),
         2,
-        "{way:?}: it was summed up, and again: {made:#?}"
+        "{setup:?}: it was summed up, and again: {versions:#?}"
     );
-    assert!(told >= 2, "{way:?}: and each time it was said");
+    assert!(
+        reported_compactions >= 2,
+        "{setup:?}: and each time it was said"
+    );
 
-    let last = say(&["--resume", &id, "what do you know?"]);
-    assert_eq!(last["opened"], "briefed", "{way:?}: {last:#}");
-    let requests = stage.sandbox.model().turn_requests();
+    let last = run_turn(&["--resume", &id, "what do you know?"]);
+    assert_eq!(last["opened"], "briefed", "{setup:?}: {last:#}");
+    let requests = harness.sandbox.model().turn_requests();
     for request in &requests {
-        let tokens = shown(request);
-        assert!(tokens <= BUDGET, "{way:?}: {tokens} in {request:#?}");
-    }
-    let seen = requests.last().unwrap();
-    for fact in FACTS {
+        let tokens = count_conversation_tokens(request);
         assert!(
-            seen.contains(fact),
-            "{way:?}: {fact:?} in {:#?}",
-            seen.prompts()
+            tokens <= BUDGET_TOKENS,
+            "{setup:?}: {tokens} in {request:#?}"
         );
     }
-    stage.assert_nothing_left();
+    let last_request = requests.last().unwrap();
+    for fact in EARLY_FACTS {
+        assert!(
+            last_request.contains(fact),
+            "{setup:?}: {fact:?} in {:#?}",
+            last_request.prompts()
+        );
+    }
+    harness.assert_no_leftovers();
 }
 
 macro_rules! budgets {
@@ -93,35 +107,38 @@ macro_rules! budgets {
         $(#[test]
         #[ignore = "runs the real CLIs: cargo xtask test"]
         fn $name() {
-            keeps_its_budget(Way { provider: $provider, transport: $transport });
+            assert_budget_is_respected(AgentSetup { provider: $provider, transport: $transport });
         })+
     };
 }
 
 budgets! {
-    claude_keeps_its_budget: "claude" "stream-json",
-    codex_keeps_its_budget: "codex" "app-server",
-    gemini_keeps_its_budget: "gemini" "acp",
+    claude_stays_within_its_budget: "claude" "stream-json",
+    codex_stays_within_its_budget: "codex" "app-server",
+    gemini_stays_within_its_budget: "gemini" "acp",
 }
 
 /// A list that the model keeps with its agent's own tool: who plans may always plan. (Claude Code and Codex offer theirs
 /// to some models only, and only on search; Gemini CLI does not tell over ACP what it noted.)
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn gemini_may_plan_in_any_role() {
+fn gemini_can_plan_in_any_role() {
     let todo = json!({ "description": "Read the dates", "status": "pending" });
     let replies = [
-        Reply::from_call(ScriptedCall::tool("write_todos", json!({ "todos": [todo] }))),
+        Reply::from_call(ScriptedCall::tool(
+            "write_todos",
+            json!({ "todos": [todo] }),
+        )),
         Reply::from_text("It is noted."),
     ];
-    let way = Way {
+    let setup = AgentSetup {
         provider: "gemini",
         transport: "acp",
     };
-    let stage = Stage::new(way, Script::new().with_rule("list", replies));
-    let turn = stage.chat(&["--role", "pm", "list what is to be done"]);
+    let harness = CliHarness::new(setup, Script::new().with_rule("list", replies));
+    let turn = harness.run_chat(&["--role", "pm", "list what is to be done"]);
     assert_eq!(turn["text"], "It is noted.", "{turn:#}");
-    let decided = turn["decisions"].to_string();
-    assert!(!decided.contains("may not use"), "{turn:#}");
-    stage.assert_nothing_left();
+    let decisions = turn["decisions"].to_string();
+    assert!(!decisions.contains("may not use"), "{turn:#}");
+    harness.assert_no_leftovers();
 }

@@ -4,30 +4,30 @@ use std::fs;
 use std::time::Duration;
 
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
+use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_mins(2);
+const CHAT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Runs segue on this machine.
-fn segue(sandbox: &Sandbox, args: &[&str]) -> CommandOutcome {
+fn run_segue(sandbox: &Sandbox, args: &[&str]) -> CommandOutcome {
     let mut command = sandbox.program_command(env!("CARGO_BIN_EXE_segue"));
     command
         .env("SEGUE_HOME", sandbox.home().join("segue"))
         .args(args);
-    CommandOutcome::run(command, LIMIT)
+    CommandOutcome::run(command, CHAT_TIMEOUT)
 }
 
-fn chat(sandbox: &Sandbox, args: &[&str]) -> Value {
-    let mut all = vec!["chat", "--json"];
-    all.extend(args);
-    let ran = segue(sandbox, &all);
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+fn run_chat(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let mut chat_args = vec!["chat", "--json"];
+    chat_args.extend(args);
+    let outcome = run_segue(sandbox, &chat_args);
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:#?}"))
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn an_agent_is_driven_once_its_project_is_trusted() {
+fn an_agent_runs_only_after_its_project_is_trusted() {
     let cli = SandboxCli::CodexAcp;
     let sandbox = Sandbox::new(Script::new());
     let name = cli.name();
@@ -38,19 +38,19 @@ fn an_agent_is_driven_once_its_project_is_trusted() {
     fs::write(sandbox.project().join("segue.toml"), text).unwrap();
     let provider = format!("acp:{name}");
 
-    let refused = chat(&sandbox, &["-p", &provider, "one"]);
+    let refused = run_chat(&sandbox, &["-p", &provider, "one"]);
     assert_eq!(refused["error"]["class"], "usage", "{refused:#}");
     assert!(
         sandbox.model().turn_requests().is_empty(),
         "an untrusted project started something"
     );
 
-    let ran = segue(&sandbox, &["trust", "--yes"]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let first = chat(&sandbox, &["-p", &provider, "one"]);
+    let outcome = run_segue(&sandbox, &["trust", "--yes"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let first = run_chat(&sandbox, &["-p", &provider, "one"]);
     assert_eq!(first["stop"], "finished", "{first:#}");
     assert_eq!(first["provider"], provider, "{first:#}");
-    let second = chat(&sandbox, &["--continue", "two"]);
+    let second = run_chat(&sandbox, &["--continue", "two"]);
     assert_eq!(second["stop"], "finished", "{second:#}");
     let turns = sandbox.model().turn_requests();
     assert_eq!(

@@ -4,24 +4,25 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use segue_agents::{
-    Agent, AgentError, AgentConnection, AgentHost, LeashCommand, OpenRequest, Provider, ProviderSettings, ConnectionEvent,
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
+    Provider, ProviderSettings,
 };
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
-use segue_testkit::sandbox::{SandboxCli, DEFAULT_CLI_TIMEOUT, Sandbox};
+use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 /// A machine of its own, and what a provider needs to know of it.
-pub(crate) struct Direct {
+pub(crate) struct DirectHarness {
     pub(crate) sandbox: Sandbox,
     /// What the agent is handed along.
     pub(crate) mcp: Vec<McpServer>,
     runtime: Runtime,
 }
 
-impl Direct {
+impl DirectHarness {
     pub(crate) fn new(sandbox: Sandbox) -> Self {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         Self {
@@ -33,9 +34,9 @@ impl Direct {
 
     /// Where the CLI runs: on a leash that has the environment of the sandbox and nothing else.
     pub(crate) fn host(&self) -> AgentHost {
-        let environment = self.sandbox.cli_command(SandboxCli::Claude);
+        let command = self.sandbox.cli_command(SandboxCli::Claude);
         let mut args = vec!["-i".into()];
-        for (name, value) in environment.get_envs() {
+        for (name, value) in command.get_envs() {
             let mut variable = name.to_owned();
             variable.push("=");
             variable.push(value.unwrap_or_default());
@@ -50,7 +51,7 @@ impl Direct {
             version: "0",
             agent_files_dir: self.sandbox.path().join("kept"),
             search_path: "".into(),
-            system: crate::real::stage::OUTSIDE,
+            system: crate::real::stage::SYSTEM_FNS,
         }
     }
 
@@ -68,7 +69,7 @@ impl Direct {
         provider: &Provider,
         native_id: Option<&str>,
         strict: bool,
-    ) -> Result<Talk<'_>, AgentError> {
+    ) -> Result<DirectConnection<'_>, AgentError> {
         let request = OpenRequest {
             cwd: self.sandbox.project(),
             native_id: native_id.map(|id| NativeId::parse(id).unwrap()),
@@ -81,17 +82,17 @@ impl Direct {
             timeout: DEFAULT_CLI_TIMEOUT,
             process_sender: watch::channel(None).0,
         };
-        let opening = self.runtime.block_on(provider.open(&request))?;
-        Ok(Talk {
-            direct: self,
-            conversation: opening.connection,
-            opened: opening.open_mode,
-            why_not: opening.fallback_reason,
+        let opened = self.runtime.block_on(provider.open(&request))?;
+        Ok(DirectConnection {
+            harness: self,
+            connection: opened.connection,
+            open_mode: opened.open_mode,
+            fallback_reason: opened.fallback_reason,
         })
     }
 
     /// A new conversation.
-    pub(crate) fn begin(&self, provider: &Provider) -> Talk<'_> {
+    pub(crate) fn open_new(&self, provider: &Provider) -> DirectConnection<'_> {
         self.open(provider, None, true)
             .unwrap_or_else(|error| panic!("{error:?}"))
     }
@@ -102,71 +103,76 @@ impl Direct {
 }
 
 /// An open conversation.
-pub(crate) struct Talk<'a> {
-    direct: &'a Direct,
-    pub(crate) conversation: Box<dyn AgentConnection>,
-    pub(crate) opened: OpenMode,
-    pub(crate) why_not: Option<String>,
+pub(crate) struct DirectConnection<'a> {
+    harness: &'a DirectHarness,
+    pub(crate) connection: Box<dyn AgentConnection>,
+    pub(crate) open_mode: OpenMode,
+    pub(crate) fallback_reason: Option<String>,
 }
 
 /// All that came of a prompt.
 #[derive(Debug)]
-pub(crate) struct Turned {
+pub(crate) struct DirectTurn {
     pub(crate) text: String,
     pub(crate) events: Vec<AgentEvent>,
-    pub(crate) asked: Vec<PermissionRequest>,
+    pub(crate) permission_requests: Vec<PermissionRequest>,
     pub(crate) end: Result<TurnEnd, AgentError>,
 }
 
 /// What is done while a turn runs.
-pub(crate) enum Then {
-    Nothing,
+pub(crate) enum TurnControl {
+    Continue,
     Cancel,
 }
 
-impl Talk<'_> {
+impl DirectConnection<'_> {
     /// One turn; everything that is asked is refused.
-    pub(crate) fn say(&mut self, prompt: &str) -> Turned {
-        self.follow(prompt, PermissionRequest::reject_answer, |_| Then::Nothing)
+    pub(crate) fn run_turn(&mut self, prompt: &str) -> DirectTurn {
+        self.run_turn_with(prompt, PermissionRequest::reject_answer, |_| {
+            TurnControl::Continue
+        })
     }
 
     /// One turn with answers to what is asked, and a say in what happens at each event.
-    pub(crate) fn follow(
+    pub(crate) fn run_turn_with(
         &mut self,
         prompt: &str,
         answer: impl Fn(&PermissionRequest) -> PermissionAnswer,
-        mut at: impl FnMut(&AgentEvent) -> Then,
-    ) -> Turned {
+        mut on_event: impl FnMut(&AgentEvent) -> TurnControl,
+    ) -> DirectTurn {
         let Self {
-            direct,
-            conversation,
+            harness,
+            connection,
             ..
         } = self;
-        direct.block_on(async {
-            conversation.send_prompt(prompt).await.unwrap();
-            let (mut text, mut events, mut asked) = (String::new(), Vec::new(), Vec::new());
+        harness.block_on(async {
+            connection.send_prompt(prompt).await.unwrap();
+            let (mut text, mut events, mut permission_requests) =
+                (String::new(), Vec::new(), Vec::new());
             loop {
-                let step = tokio::time::timeout(DEFAULT_CLI_TIMEOUT, conversation.next_event()).await;
-                match step.unwrap_or_else(|_| panic!("{prompt:.80} has no end: {events:#?}")) {
+                let next_event =
+                    tokio::time::timeout(DEFAULT_CLI_TIMEOUT, connection.next_event()).await;
+                match next_event.unwrap_or_else(|_| panic!("{prompt:.80} has no end: {events:#?}"))
+                {
                     ConnectionEvent::NativeIdReported(_) => {}
                     ConnectionEvent::Event(event) => {
-                        if let AgentEvent::Text(words) = &event {
-                            text += words;
+                        if let AgentEvent::Text(chunk) = &event {
+                            text += chunk;
                         }
-                        if let Then::Cancel = at(&event) {
-                            conversation.cancel();
+                        if let TurnControl::Cancel = on_event(&event) {
+                            connection.cancel();
                         }
                         events.push(event);
                     }
                     ConnectionEvent::PermissionRequested(request, reply) => {
                         reply(answer(&request));
-                        asked.push(request);
+                        permission_requests.push(request);
                     }
                     ConnectionEvent::TurnEnded(end) => {
-                        return Turned {
+                        return DirectTurn {
                             text,
                             events,
-                            asked,
+                            permission_requests,
                             end,
                         };
                     }
@@ -176,23 +182,23 @@ impl Talk<'_> {
     }
 
     /// Waits while nobody talks.
-    pub(crate) fn pause(&self, time: Duration) {
-        self.direct
-            .block_on(async { tokio::time::sleep(time).await });
+    pub(crate) fn wait(&self, duration: Duration) {
+        self.harness
+            .block_on(async { tokio::time::sleep(duration).await });
     }
 
     pub(crate) fn native_id(&self) -> String {
-        self.conversation.native_id().unwrap().to_string()
+        self.connection.native_id().unwrap().to_string()
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.conversation.process_identity().unwrap().pid
+        self.connection.process_identity().unwrap().pid
     }
 
     /// Ends it politely; fails if anything of it still runs.
     pub(crate) fn close(self) {
-        self.direct.block_on(self.conversation.close());
-        let left = self.direct.sandbox.processes();
-        assert!(left.is_empty(), "left running: {left:#?}");
+        self.harness.block_on(self.connection.close());
+        let processes = self.harness.sandbox.processes();
+        assert!(processes.is_empty(), "left running: {processes:#?}");
     }
 }

@@ -9,83 +9,87 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{SandboxCli, CommandOutcome};
+use segue_testkit::sandbox::{CommandOutcome, SandboxCli};
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const PROGRAM_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// What there is to know of a program in order to go on with a session in it without a terminal.
-struct Program {
-    way: Way,
+struct NativeProgram {
+    setup: AgentSetup,
     cli: SandboxCli,
     /// What it is called.
     name: &'static str,
     /// What segue must tell it before the id.
-    told: &'static str,
+    resume_arg: &'static str,
     /// What comes before that without a terminal.
-    before: &'static str,
+    args_before: &'static str,
     /// What comes after it and before the prompt without a terminal.
-    after: &'static str,
+    args_after: &'static str,
 }
 
-const CLAUDE: Program = Program {
-    way: Way {
+const CLAUDE_PROGRAM: NativeProgram = NativeProgram {
+    setup: AgentSetup {
         provider: "claude",
         transport: "stream-json",
     },
     cli: SandboxCli::Claude,
     name: "claude",
-    told: "--resume",
-    before: "",
-    after: "-p",
+    resume_arg: "--resume",
+    args_before: "",
+    args_after: "-p",
 };
-const CODEX: Program = Program {
-    way: Way {
+const CODEX_PROGRAM: NativeProgram = NativeProgram {
+    setup: AgentSetup {
         provider: "codex",
         transport: "app-server",
     },
     cli: SandboxCli::Codex,
     name: "codex",
-    told: "resume",
-    before: "exec",
-    after: "",
+    resume_arg: "resume",
+    args_before: "exec",
+    args_after: "",
 };
-const GEMINI: Program = Program {
-    way: Way {
+const GEMINI_PROGRAM: NativeProgram = NativeProgram {
+    setup: AgentSetup {
         provider: "gemini",
         transport: "stream-json",
     },
     cli: SandboxCli::Gemini,
     name: "gemini",
-    told: "--resume",
-    before: "",
-    after: "-p",
+    resume_arg: "--resume",
+    args_before: "",
+    args_after: "-p",
 };
-const OPENCODE: Program = Program {
-    way: Way {
+const OPENCODE_PROGRAM: NativeProgram = NativeProgram {
+    setup: AgentSetup {
         provider: "acp:opencode",
         transport: "acp",
     },
     cli: SandboxCli::Opencode,
     name: "opencode",
-    told: "--session",
-    before: "run",
-    after: "",
+    resume_arg: "--session",
+    args_before: "run",
+    args_after: "",
 };
 
 /// Puts a program in the place of the real one that notes how it was started and hands a prompt to the real one.
-fn put_wrapper(stage: &Stage, program: &Program) -> PathBuf {
-    let directory = stage.sandbox.path().join("wrapped");
+fn write_wrapper(harness: &CliHarness, program: &NativeProgram) -> PathBuf {
+    let directory = harness.sandbox.path().join("wrapped");
     fs::create_dir_all(&directory).unwrap();
     let path = directory.join(program.name);
-    let real = stage.sandbox.cli_command(program.cli).get_program().to_owned();
+    let real_program = harness
+        .sandbox
+        .cli_command(program.cli)
+        .get_program()
+        .to_owned();
     let script = format!(
         "#!/bin/sh\nprintf '%s\\n' \"$(pwd)\" \"$PWD\" \"$EXTRA\" \"$@\" > {}\nexec '{}' {} \"$@\" {} \"what was it?\" </dev/null\n",
         directory.join("started").display(),
-        Path::new(&real).display(),
-        program.before,
-        program.after
+        Path::new(&real_program).display(),
+        program.args_before,
+        program.args_after
     );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -93,154 +97,180 @@ fn put_wrapper(stage: &Stage, program: &Program) -> PathBuf {
 }
 
 /// segue with that program configured, in another directory than the session's.
-fn command(stage: &Stage, program: &Program, wrapper: &Path, args: &[&str]) -> Command {
-    let mut command = stage.command(args);
-    let table = match program.name {
+fn wrapped_command(
+    harness: &CliHarness,
+    program: &NativeProgram,
+    wrapper: &Path,
+    args: &[&str],
+) -> Command {
+    let mut command = harness.segue_command(args);
+    let config_table = match program.name {
         "opencode" => "acp.opencode",
         name => name,
     };
-    let config = stage.sandbox.home().join("exec.toml");
+    let config = harness.sandbox.home().join("exec.toml");
     let text = format!(
-        "[{table}]\npath = '{}'\nenv = {{ EXTRA = \"more\" }}\n",
+        "[{config_table}]\npath = '{}'\nenv = {{ EXTRA = \"more\" }}\n",
         wrapper.display()
     );
     fs::write(&config, text).unwrap();
     command
         .env_remove(format!("SEGUE_{}_PATH", program.name.to_uppercase()))
         .env("SEGUE_CONFIG", config)
-        .current_dir(stage.sandbox.home());
+        .current_dir(harness.sandbox.home());
     command
 }
 
 /// Has Gemini CLI itself go on with a session in segue's place, with the prompt `what was it?`.
-pub(crate) fn in_gemini(stage: &Stage, id: &str) -> CommandOutcome {
-    let wrapper = put_wrapper(stage, &GEMINI);
-    let asked = ["session", "resume", "--exec", id];
-    CommandOutcome::run(command(stage, &GEMINI, &wrapper, &asked), LIMIT)
+pub(crate) fn resume_in_gemini_cli(harness: &CliHarness, id: &str) -> CommandOutcome {
+    let wrapper = write_wrapper(harness, &GEMINI_PROGRAM);
+    let args = ["session", "resume", "--exec", id];
+    CommandOutcome::run(
+        wrapped_command(harness, &GEMINI_PROGRAM, &wrapper, &args),
+        PROGRAM_TIMEOUT,
+    )
 }
 
 /// Starts the real program with the right arguments, directory and environment: it goes on with the session, and on a
 /// terminal it shows the conversation.
-fn goes_on_in_its_own_program(program: &Program) {
-    let stage = Stage::new(program.way, Script::new());
-    skip_the_welcome(&stage);
+fn assert_session_resumes_in_its_own_program(program: &NativeProgram) {
+    let harness = CliHarness::new(program.setup, Script::new());
+    write_claude_onboarding_state(&harness);
     if program.name == "codex" {
         // It asks users of a model that it knows whether they want a newer one.
-        stage.use_a_model_that_sees_all_tools();
+        harness.use_model_with_all_tools();
     }
-    let first = stage.says(&["the password is swordfish"]);
+    let first = harness.run_finished_turn(&["the password is swordfish"]);
     let (session, native) = (&first["session_id"], &first["native_session_id"]);
     let (session, native) = (session.as_str().unwrap(), native.as_str().unwrap());
-    let wrapper = put_wrapper(&stage, program);
+    let wrapper = write_wrapper(&harness, program);
 
-    let asked = ["session", "resume", "--exec", session];
-    let ran = CommandOutcome::run(command(&stage, program, &wrapper, &asked), LIMIT);
-    let started = fs::read_to_string(stage.sandbox.path().join("wrapped/started"))
-        .unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
-    let project = stage.sandbox.project().display().to_string();
-    let expected = [&project, &project, "more", program.told, native];
-    assert_eq!(started.lines().collect::<Vec<_>>(), expected);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let said = format!(
-        "segue: starting {} {} {native} in {project}",
-        program.name, program.told
+    let args = ["session", "resume", "--exec", session];
+    let outcome = CommandOutcome::run(
+        wrapped_command(&harness, program, &wrapper, &args),
+        PROGRAM_TIMEOUT,
     );
-    assert!(ran.stderr.lines().any(|line| line == said), "{ran:#?}");
+    let started = fs::read_to_string(harness.sandbox.path().join("wrapped/started"))
+        .unwrap_or_else(|error| panic!("{error}: {outcome:#?}"));
+    let project = harness.sandbox.project().display().to_string();
+    let expected = [&project, &project, "more", program.resume_arg, native];
+    assert_eq!(started.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let expected_line = format!(
+        "segue: starting {} {} {native} in {project}",
+        program.name, program.resume_arg
+    );
+    assert!(
+        outcome.stderr.lines().any(|line| line == expected_line),
+        "{outcome:#?}"
+    );
 
-    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
-    for told in ["the password is swordfish", "what was it?"] {
-        assert!(seen.contains(told), "{told} in {:#?}", seen.prompts());
+    let request = harness.sandbox.model().turn_requests().pop().unwrap();
+    for text in ["the password is swordfish", "what was it?"] {
+        assert!(request.contains(text), "{text} in {:#?}", request.prompts());
     }
     // What was said there is part of the session here.
-    let back = stage.says(&["--resume", session, "and now?"]);
-    assert_eq!(back["native_session_id"], native, "{back:#}");
-    assert_eq!(back["turn"], 3, "the one made there was taken in: {back:#}");
-    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
-    assert!(seen.contains("what was it?"), "{:#?}", seen.prompts());
-    stage.assert_nothing_left();
+    let resumed = harness.run_finished_turn(&["--resume", session, "and now?"]);
+    assert_eq!(resumed["native_session_id"], native, "{resumed:#}");
+    assert_eq!(
+        resumed["turn"], 3,
+        "the one made there was taken in: {resumed:#}"
+    );
+    let request = harness.sandbox.model().turn_requests().pop().unwrap();
+    assert!(request.contains("what was it?"), "{:#?}", request.prompts());
+    harness.assert_no_leftovers();
 
-    let segue = stage.command(&["session", "resume", "--exec", session]);
+    let resume_command = harness.segue_command(&["session", "resume", "--exec", session]);
     // The answer, not only the prompt, which may also be the title in a list of sessions.
     let answer = "Yousaid:thepasswordisswordfish";
-    let screen = screen_until(&stage, &segue, answer);
+    let screen = run_until_screen_contains(&harness, &resume_command, answer);
     assert!(screen.contains(answer), "{screen}");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn claude_goes_on_in_its_own_program() {
-    goes_on_in_its_own_program(&CLAUDE);
+fn claude_resumes_a_session_in_its_own_program() {
+    assert_session_resumes_in_its_own_program(&CLAUDE_PROGRAM);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn codex_goes_on_in_its_own_program() {
-    goes_on_in_its_own_program(&CODEX);
+fn codex_resumes_a_session_in_its_own_program() {
+    assert_session_resumes_in_its_own_program(&CODEX_PROGRAM);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn gemini_goes_on_in_its_own_program() {
-    goes_on_in_its_own_program(&GEMINI);
+fn gemini_resumes_a_session_in_its_own_program() {
+    assert_session_resumes_in_its_own_program(&GEMINI_PROGRAM);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn opencode_goes_on_in_its_own_program() {
-    goes_on_in_its_own_program(&OPENCODE);
+fn opencode_resumes_a_session_in_its_own_program() {
+    assert_session_resumes_in_its_own_program(&OPENCODE_PROGRAM);
 }
 
 /// What Codex has archived it refuses to go on with; segue says so before, and what to do.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn codex_is_asked_to_bring_an_archived_session_back() {
-    let stage = Stage::new(CODEX.way, Script::new());
-    let first = stage.says(&["the password is swordfish"]);
+fn an_archived_codex_session_must_be_unarchived_before_a_resume() {
+    let harness = CliHarness::new(CODEX_PROGRAM.setup, Script::new());
+    let first = harness.run_finished_turn(&["the password is swordfish"]);
     let session = first["session_id"].as_str().unwrap();
     let native = first["native_session_id"].as_str().unwrap();
-    let put_away = stage.sandbox.run(SandboxCli::Codex, ["archive", native]);
-    assert_eq!(put_away.code, Some(0), "{put_away:#?}");
+    let archived = harness.sandbox.run(SandboxCli::Codex, ["archive", native]);
+    assert_eq!(archived.code, Some(0), "{archived:#?}");
 
-    let wrapper = put_wrapper(&stage, &CODEX);
-    let exec = || {
-        let asked = ["session", "resume", "--exec", session];
-        CommandOutcome::run(command(&stage, &CODEX, &wrapper, &asked), LIMIT)
+    let wrapper = write_wrapper(&harness, &CODEX_PROGRAM);
+    let run_resume = || {
+        let args = ["session", "resume", "--exec", session];
+        CommandOutcome::run(
+            wrapped_command(&harness, &CODEX_PROGRAM, &wrapper, &args),
+            PROGRAM_TIMEOUT,
+        )
     };
-    let refused = exec();
+    let refused = run_resume();
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     let hint = format!("hint: bring it back first: codex unarchive {native}");
     assert!(refused.stderr.contains(&hint), "{refused:#?}");
 
-    let brought_back = stage.sandbox.run(SandboxCli::Codex, ["unarchive", native]);
-    assert_eq!(brought_back.code, Some(0), "{brought_back:#?}");
-    let ran = exec();
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
-    assert!(seen.contains("swordfish"), "{:#?}", seen.prompts());
+    let unarchived = harness
+        .sandbox
+        .run(SandboxCli::Codex, ["unarchive", native]);
+    assert_eq!(unarchived.code, Some(0), "{unarchived:#?}");
+    let outcome = run_resume();
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let request = harness.sandbox.model().turn_requests().pop().unwrap();
+    assert!(request.contains("swordfish"), "{:#?}", request.prompts());
 }
 
 /// Answers the questions that Claude Code asks a new user.
-fn skip_the_welcome(stage: &Stage) {
-    let project = stage.sandbox.project().display().to_string();
-    let known = serde_json::json!({
+fn write_claude_onboarding_state(harness: &CliHarness) {
+    let project = harness.sandbox.project().display().to_string();
+    let claude_state = serde_json::json!({
         "hasCompletedOnboarding": true,
         "theme": "dark",
         "customApiKeyResponses": {"approved": ["sk-ant-dummy"], "rejected": []},
         "projects": {project: {"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}},
     });
-    fs::write(stage.sandbox.home().join(".claude.json"), known.to_string()).unwrap();
+    fs::write(
+        harness.sandbox.home().join(".claude.json"),
+        claude_state.to_string(),
+    )
+    .unwrap();
 }
 
 /// Runs a command on a terminal until a text is on its screen, or for a minute; what it wrote, without blanks and
 /// what steers the terminal.
-fn screen_until(stage: &Stage, command: &Command, text: &str) -> String {
+fn run_until_screen_contains(harness: &CliHarness, command: &Command, text: &str) -> String {
     let words = [command.get_program()]
         .into_iter()
         .chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
-    let stty = tool("stty");
+    let stty = find_tool("stty");
     let line = format!("{} cols 120 rows 40; {}", stty.display(), words.join(" "));
-    let mut script = stage.sandbox.program_command(tool("script"));
+    let mut script = harness.sandbox.program_command(find_tool("script"));
     script.args(["-q", "-e", "-c", &line, "/dev/null"]);
     for (name, value) in command.get_envs() {
         script.env(name, value.unwrap_or_default());
@@ -248,46 +278,46 @@ fn screen_until(stage: &Stage, command: &Command, text: &str) -> String {
     script.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = script.spawn().unwrap();
     let mut output = child.stdout.take().unwrap();
-    let (sender, pieces) = mpsc::channel();
+    let (sender, chunks) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut piece = [0; 4096];
-        while let Ok(length @ 1..) = output.read(&mut piece) {
-            if sender.send(piece[..length].to_vec()).is_err() {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = output.read(&mut buffer) {
+            if sender.send(buffer[..length].to_vec()).is_err() {
                 return;
             }
         }
     });
-    let end = Instant::now() + Duration::from_mins(1);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let mut bytes = Vec::new();
-    while let Ok(piece) = pieces.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        bytes.extend(piece);
-        if shown(&bytes).contains(text) {
+    while let Ok(chunk) = chunks.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        bytes.extend(chunk);
+        if visible_text(&bytes).contains(text) {
             break;
         }
     }
     let _ = child.kill();
     let _ = child.wait();
-    shown(&bytes)
+    visible_text(&bytes)
 }
 
 /// Where a program of the developer's machine is.
-fn tool(name: &str) -> PathBuf {
+fn find_tool(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
-    let mut places = std::env::split_paths(&path).map(|directory| directory.join(name));
-    places.find(|place| place.is_file()).unwrap()
+    let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
+    candidates.find(|candidate| candidate.is_file()).unwrap()
 }
 
 /// The letters and digits among what was written to a terminal.
-fn shown(bytes: &[u8]) -> String {
+fn visible_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut shown = String::new();
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        if c == '\u{1b}' && rest.next_if_eq(&'[').is_some() {
-            while rest.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
+    let mut visible = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' && chars.next_if_eq(&'[').is_some() {
+            while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
         } else if !c.is_whitespace() && !c.is_control() {
-            shown.push(c);
+            visible.push(c);
         }
     }
-    shown
+    visible
 }

@@ -7,30 +7,30 @@ use segue_testkit::model::{ModelRequest, Reply, Script, StubUsage};
 use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-const RULE: &str = "Never push to main without my review.";
+const USER_RULE: &str = "Never push to main without my review.";
 
 /// The newest prompt that the model saw.
-fn prompted(stage: &Stage) -> String {
-    let seen: ModelRequest = stage.sandbox.model().turn_requests().pop().unwrap();
-    seen.prompts().pop().unwrap()
+fn last_prompt(harness: &CliHarness) -> String {
+    let request: ModelRequest = harness.sandbox.model().turn_requests().pop().unwrap();
+    request.prompts().pop().unwrap()
 }
 
 /// A turn of a session that may hold as much as its agent lets it.
-fn says(stage: &Stage, args: &[&str]) -> Value {
-    let config = stage.sandbox.home().join("unlimited.toml");
+fn run_unlimited_turn(harness: &CliHarness, args: &[&str]) -> Value {
+    let config = harness.sandbox.home().join("unlimited.toml");
     fs::write(&config, "context_limit = 0\n").unwrap();
-    let mut all = vec!["chat", "-p", stage.way.provider, "--json"];
-    all.extend(args);
-    let mut command = stage.command(&all);
+    let mut chat_args = vec!["chat", "-p", harness.setup.provider, "--json"];
+    chat_args.extend(args);
+    let mut command = harness.segue_command(&chat_args);
     command.env("SEGUE_CONFIG", config);
-    let turn = stage.finish(command);
-    assert_eq!(turn["stop"], "finished", "{:?}: {turn:#}", stage.way);
+    let turn = harness.run_chat_command(command);
+    assert_eq!(turn["stop"], "finished", "{:?}: {turn:#}", harness.setup);
     turn
 }
 
-fn tells_again(way: Way) {
+fn assert_rule_is_repeated_once(setup: AgentSetup) {
     let nearly_full = StubUsage {
         input: 990_000,
         ..StubUsage::default()
@@ -38,30 +38,30 @@ fn tells_again(way: Way) {
     let script = Script::new()
         .with_rule("much", [Reply::from_text("Much.").with_usage(nearly_full)])
         .with_summary("It was much.");
-    let stage = Stage::new(way, script);
-    let first = says(&stage, &[&format!("Port the parser. {RULE}")]);
+    let harness = CliHarness::new(setup, script);
+    let first = run_unlimited_turn(&harness, &[&format!("Port the parser. {USER_RULE}")]);
     let id = first["session_id"].as_str().unwrap();
-    says(&stage, &["--resume", id, "much"]);
-    let smaller = says(&stage, &["--resume", id, "after"]);
-    let decided = smaller["decisions"].to_string();
+    run_unlimited_turn(&harness, &["--resume", id, "much"]);
+    let compacted = run_unlimited_turn(&harness, &["--resume", id, "after"]);
+    let decisions = compacted["decisions"].to_string();
     assert!(
-        decided.contains("made its own context smaller"),
-        "{way:?}: {smaller:#}"
+        decisions.contains("made its own context smaller"),
+        "{setup:?}: {compacted:#}"
     );
-    let told = says(&stage, &["--resume", id, "go on"]);
-    assert_eq!(told["native_session_id"], first["native_session_id"]);
-    let prompt = prompted(&stage);
-    assert!(prompt.contains(RULE), "{way:?}: {prompt}");
-    assert!(prompt.ends_with("go on"), "{way:?}: {prompt}");
-    says(&stage, &["--resume", id, "and on"]);
-    assert_eq!(prompted(&stage), "and on", "{way:?}: once");
-    stage.assert_nothing_left();
+    let next = run_unlimited_turn(&harness, &["--resume", id, "go on"]);
+    assert_eq!(next["native_session_id"], first["native_session_id"]);
+    let prompt = last_prompt(&harness);
+    assert!(prompt.contains(USER_RULE), "{setup:?}: {prompt}");
+    assert!(prompt.ends_with("go on"), "{setup:?}: {prompt}");
+    run_unlimited_turn(&harness, &["--resume", id, "and on"]);
+    assert_eq!(last_prompt(&harness), "and on", "{setup:?}: once");
+    harness.assert_no_leftovers();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn claude_tells_of_it() {
-    tells_again(Way {
+fn claude_receives_the_users_rule_again_after_its_own_compaction() {
+    assert_rule_is_repeated_once(AgentSetup {
         provider: "claude",
         transport: "stream-json",
     });
@@ -69,8 +69,8 @@ fn claude_tells_of_it() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn codex_tells_of_it() {
-    tells_again(Way {
+fn codex_receives_the_users_rule_again_after_its_own_compaction() {
+    assert_rule_is_repeated_once(AgentSetup {
         provider: "codex",
         transport: "app-server",
     });
@@ -78,25 +78,28 @@ fn codex_tells_of_it() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn claudes_own_record_tells_what_was_done_by_hand() {
-    let way = Way {
+fn a_manual_compaction_in_claude_repeats_the_users_rule() {
+    let setup = AgentSetup {
         provider: "claude",
         transport: "stream-json",
     };
-    let stage = Stage::new(way, Script::new().with_summary("It was a parser."));
-    let first = stage.says(&[&format!("Port the parser. {RULE}")]);
+    let harness = CliHarness::new(setup, Script::new().with_summary("It was a parser."));
+    let first = harness.run_finished_turn(&[&format!("Port the parser. {USER_RULE}")]);
     let id = first["session_id"].as_str().unwrap();
     let native = first["native_session_id"].as_str().unwrap();
-    let ran = stage
+    let outcome = harness
         .sandbox
         .run(SandboxCli::Claude, ["-p", "--resume", native, "/compact"]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let told = stage.says(&["--resume", id, "go on"]);
-    let decided = told["decisions"].to_string();
-    assert!(decided.contains("made its own context smaller"), "{told:#}");
-    let prompt = prompted(&stage);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let turn = harness.run_finished_turn(&["--resume", id, "go on"]);
+    let decisions = turn["decisions"].to_string();
     assert!(
-        prompt.contains(RULE) && prompt.ends_with("go on"),
+        decisions.contains("made its own context smaller"),
+        "{turn:#}"
+    );
+    let prompt = last_prompt(&harness);
+    assert!(
+        prompt.contains(USER_RULE) && prompt.ends_with("go on"),
         "{prompt}"
     );
 }

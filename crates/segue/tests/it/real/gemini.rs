@@ -8,27 +8,27 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_testkit::model::{ScriptedCall, StubFailure, Reply, Script};
-use segue_testkit::sandbox::{SandboxCli, CommandOutcome, Sandbox};
+use segue_testkit::model::{Reply, Script, ScriptedCall, StubFailure};
+use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 use serde_json::{Value, json};
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-const ACP: Way = Way {
+const ACP_SETUP: AgentSetup = AgentSetup {
     provider: "gemini",
     transport: "acp",
 };
-const LINES: Way = Way {
+const STREAM_JSON_SETUP: AgentSetup = AgentSetup {
     provider: "gemini",
     transport: "stream-json",
 };
-const WHOLE: Way = Way {
+const JSON_SETUP: AgentSetup = AgentSetup {
     provider: "gemini",
     transport: "json",
 };
 
 /// Switches on what every user has: the clean-up that deletes sessions.
-pub(crate) fn with_retention(sandbox: Sandbox) -> Sandbox {
+pub(crate) fn enable_retention(sandbox: Sandbox) -> Sandbox {
     let path = sandbox.home().join(".gemini/settings.json");
     let mut settings: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let general = settings["general"].as_object_mut().unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn with_retention(sandbox: Sandbox) -> Sandbox {
 }
 
 /// The session files of the project, by name.
-fn files(sandbox: &Sandbox) -> Vec<PathBuf> {
+fn session_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     let chats = sandbox.home().join(".gemini/tmp/project/chats");
     let entries = fs::read_dir(chats).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -48,10 +48,10 @@ fn files(sandbox: &Sandbox) -> Vec<PathBuf> {
 }
 
 /// The files of one session.
-fn files_of(sandbox: &Sandbox, id: &str) -> Vec<PathBuf> {
-    let mut paths = files(sandbox);
-    let end = format!("-{}.jsonl", &id[..8]);
-    paths.retain(|path| path.to_str().unwrap().ends_with(&end));
+fn files_of_session(sandbox: &Sandbox, id: &str) -> Vec<PathBuf> {
+    let mut paths = session_files(sandbox);
+    let suffix = format!("-{}.jsonl", &id[..8]);
+    paths.retain(|path| path.to_str().unwrap().ends_with(&suffix));
     paths
 }
 
@@ -61,24 +61,24 @@ fn last_prompts(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// A turn of a program that stands in for Gemini CLI.
-fn chat_through(stage: &Stage, script: &str, prompt: &str) -> Value {
-    let program = stage.sandbox.path().join("gemini-in-disguise");
-    let gemini = stage.sandbox.cli_command(SandboxCli::Gemini);
+fn run_chat_through_script(harness: &CliHarness, script: &str, prompt: &str) -> Value {
+    let program = harness.sandbox.path().join("gemini-in-disguise");
+    let gemini = harness.sandbox.cli_command(SandboxCli::Gemini);
     let gemini = gemini.get_program().to_str().unwrap();
     fs::write(&program, script.replace("GEMINI", gemini)).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = stage.command(&["chat", "-p", "gemini", "--json", prompt]);
+    let mut command = harness.segue_command(&["chat", "-p", "gemini", "--json", prompt]);
     command.env("SEGUE_GEMINI_PATH", program);
-    let ran = CommandOutcome::run(command, Duration::from_mins(2));
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+    let outcome = CommandOutcome::run(command, Duration::from_mins(2));
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:#?}"))
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn any_prompt_reaches_the_model() {
     let script = Script::new().with_rule("", [Reply::from_text("Well.")]);
-    let long = format!("long {}", "x y ".repeat(250_000));
-    let all = [
+    let long_prompt = format!("long {}", "x y ".repeat(250_000));
+    let all_prompts = [
         "first words",
         "/clear up this mess",
         "?what",
@@ -86,30 +86,33 @@ fn any_prompt_reaches_the_model() {
         "--version",
         "  in between  ",
         "\nfirst a line",
-        &long,
+        &long_prompt,
     ];
     // The two ways differ in what Gemini CLI prints, and hand over a prompt by the same code.
-    let few = ["first words", "/clear up this mess", "-p"];
-    for (way, prompts) in [(LINES, &all[..]), (WHOLE, &few)] {
-        let stage = Stage::new(way, script.clone());
-        for (n, prompt) in prompts.iter().enumerate() {
-            let more: &[&str] = if n == 0 { &[] } else { &["--continue"] };
-            let file = stage.sandbox.path().join("prompt");
+    let few_prompts = ["first words", "/clear up this mess", "-p"];
+    for (setup, prompts) in [
+        (STREAM_JSON_SETUP, &all_prompts[..]),
+        (JSON_SETUP, &few_prompts),
+    ] {
+        let harness = CliHarness::new(setup, script.clone());
+        for (index, prompt) in prompts.iter().enumerate() {
+            let extra_args: &[&str] = if index == 0 { &[] } else { &["--continue"] };
+            let file = harness.sandbox.path().join("prompt");
             fs::write(&file, prompt).unwrap();
             // What begins with a dash, or is too long for an argument, comes by segue's own input.
             let mut args = vec!["chat", "-p", "gemini", "--json"];
-            args.extend(more);
-            let mut command = stage.command(&args);
+            args.extend(extra_args);
+            let mut command = harness.segue_command(&args);
             command.stdin(fs::File::open(&file).unwrap());
-            let ran = CommandOutcome::run(command, Duration::from_mins(2));
-            let result: Value = serde_json::from_str(&ran.stdout)
-                .unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+            let outcome = CommandOutcome::run(command, Duration::from_mins(2));
+            let result: Value = serde_json::from_str(&outcome.stdout)
+                .unwrap_or_else(|error| panic!("{error}: {outcome:#?}"));
             assert_eq!(
                 result["stop"], "finished",
-                "{way:?} {prompt:.20}: {result:#}"
+                "{setup:?} {prompt:.20}: {result:#}"
             );
         }
-        let seen: Vec<String> = last_prompts(&stage.sandbox)
+        let received: Vec<String> = last_prompts(&harness.sandbox)
             .iter()
             .map(|prompt| prompt.trim_matches(['\u{200b}', ' ']).to_owned())
             .collect();
@@ -117,29 +120,29 @@ fn any_prompt_reaches_the_model() {
             .iter()
             .map(|prompt| prompt.trim_matches(' '))
             .collect();
-        assert_eq!(seen, sent, "{way:?}");
+        assert_eq!(received, sent, "{setup:?}");
     }
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_folder_that_is_not_trusted_is_not_trusted_by_us() {
-    for way in [LINES, WHOLE] {
-        let stage = Stage::new(way, Script::new());
-        let mut command = stage.command(&["chat", "-p", "gemini", "--json", "hello"]);
+fn an_untrusted_folder_stays_untrusted() {
+    for setup in [STREAM_JSON_SETUP, JSON_SETUP] {
+        let harness = CliHarness::new(setup, Script::new());
+        let mut command = harness.segue_command(&["chat", "-p", "gemini", "--json", "hello"]);
         command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
-        let ran = CommandOutcome::run(command, Duration::from_mins(2));
-        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let outcome = CommandOutcome::run(command, Duration::from_mins(2));
+        let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert_eq!(result["error"]["class"], "untrusted_folder", "{result:#}");
         let message = result["error"]["message"].as_str().unwrap();
         assert!(message.contains("trusted directory"), "{message}");
-        assert!(stage.sandbox.model().turn_requests().is_empty());
+        assert!(harness.sandbox.model().turn_requests().is_empty());
     }
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn failures_have_names() {
+fn failures_are_classified() {
     let cases = [
         (
             "bad",
@@ -159,56 +162,69 @@ fn failures_have_names() {
             "rate_limited",
             "exhausted",
         ),
-        ("server", StubFailure::ServerError, "agent_error", "internal error"),
-        ("huge", StubFailure::PromptTooLong, "context_too_long", "token count"),
+        (
+            "server",
+            StubFailure::ServerError,
+            "agent_error",
+            "internal error",
+        ),
+        (
+            "huge",
+            StubFailure::PromptTooLong,
+            "context_too_long",
+            "token count",
+        ),
         ("cut", StubFailure::Cut, "agent_error", "terminated"),
     ];
     let script = cases
         .iter()
         .fold(Script::new(), |script, (prompt, failure, _, _)| {
-            script.with_rule(prompt, [Reply::from_text("some words").with_failure(*failure)])
+            script.with_rule(
+                prompt,
+                [Reply::from_text("some words").with_failure(*failure)],
+            )
         });
-    for way in [LINES, WHOLE] {
-        let stage = Stage::new(way, script.clone());
-        for (prompt, _, class, words) in cases {
-            let result = stage.chat(&["--new", prompt]);
-            assert_eq!(result["stop"], "failed", "{way:?} {prompt}: {result:#}");
-            assert!(result["error"]["hint"].is_string(), "{way:?} {prompt}");
+    for setup in [STREAM_JSON_SETUP, JSON_SETUP] {
+        let harness = CliHarness::new(setup, script.clone());
+        for (prompt, _, class, expected) in cases {
+            let result = harness.run_chat(&["--new", prompt]);
+            assert_eq!(result["stop"], "failed", "{setup:?} {prompt}: {result:#}");
+            assert!(result["error"]["hint"].is_string(), "{setup:?} {prompt}");
             assert_eq!(
                 result["error"]["class"], class,
-                "{way:?} {prompt}: {result:#}"
+                "{setup:?} {prompt}: {result:#}"
             );
             let message = result["error"]["message"].as_str().unwrap();
-            assert!(message.contains(words), "{way:?} {prompt}: {message}");
+            assert!(message.contains(expected), "{setup:?} {prompt}: {message}");
         }
-        let settings = stage.sandbox.home().join(".gemini/settings.json");
+        let settings = harness.sandbox.home().join(".gemini/settings.json");
         fs::remove_file(settings).unwrap();
-        let result = stage.chat(&["nobody is logged in"]);
+        let result = harness.run_chat(&["nobody is logged in"]);
         assert_eq!(
             result["error"]["class"], "not_logged_in",
-            "{way:?}: {result:#}"
+            "{setup:?}: {result:#}"
         );
     }
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn noise_is_passed_over_and_half_an_answer_is_none() {
+fn noise_is_skipped_and_a_partial_answer_is_an_error() {
     let script = Script::new().with_rule("", [Reply::from_text("A plain answer.")]);
     let noisy = "#!/bin/sh\nprintf '\\033[31mLoaded { cached }\\033[0m\\r\\n'\nGEMINI \"$@\"\nprintf '\\nbye {\\n'\n";
     let cut = "#!/bin/sh\nGEMINI \"$@\" | head -c 120\n";
     let empty = "#!/bin/sh\ncat >/dev/null\n";
-    for way in [LINES, WHOLE] {
-        let stage = Stage::new(way, script.clone());
-        let result = chat_through(&stage, noisy, "hello");
-        assert_eq!(result["stop"], "finished", "{way:?}: {result:#}");
-        assert_eq!(result["text"], "A plain answer.", "{way:?}");
+    for setup in [STREAM_JSON_SETUP, JSON_SETUP] {
+        let harness = CliHarness::new(setup, script.clone());
+        let result = run_chat_through_script(&harness, noisy, "hello");
+        assert_eq!(result["stop"], "finished", "{setup:?}: {result:#}");
+        assert_eq!(result["text"], "A plain answer.", "{setup:?}");
         for broken in [cut, empty] {
-            let result = chat_through(&stage, broken, "hello");
-            assert_eq!(result["stop"], "failed", "{way:?}: {result:#}");
+            let result = run_chat_through_script(&harness, broken, "hello");
+            assert_eq!(result["stop"], "failed", "{setup:?}: {result:#}");
             assert_eq!(
                 result["error"]["class"], "not_understood",
-                "{way:?}: {result:#}"
+                "{setup:?}: {result:#}"
             );
         }
     }
@@ -216,31 +232,34 @@ fn noise_is_passed_over_and_half_an_answer_is_none() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn tools_run_as_the_policy_says_and_figures_are_of_the_turn() {
-    let stage = |way| {
-        let steps = [
+fn tools_follow_the_policy_and_usage_is_reported_per_turn() {
+    let build_harness = |setup| {
+        let replies = [
             Reply::from_text("I touch.").with_call(ScriptedCall::shell("touch made")),
             Reply::from_text("Touched."),
         ];
-        Stage::new(way, Script::new().with_rule("touch", steps))
+        CliHarness::new(setup, Script::new().with_rule("touch", replies))
     };
-    for way in [LINES, WHOLE] {
-        let stage = stage(way);
+    for setup in [STREAM_JSON_SETUP, JSON_SETUP] {
+        let harness = build_harness(setup);
         // By default segue refuses, because there is no user to ask.
-        let refused = match way {
-            LINES => stage.says(&["touch it"]),
-            _ => stage.says(&["--permissions", "deny", "touch it"]),
+        let refused = match setup {
+            STREAM_JSON_SETUP => harness.run_finished_turn(&["touch it"]),
+            _ => harness.run_finished_turn(&["--permissions", "deny", "touch it"]),
         };
-        assert_eq!(stage.project_files(), ["README.md"], "{refused:#}");
-        let result = stage.says(&["--permissions", "allow-all", "touch it"]);
-        assert_eq!(stage.project_files(), ["README.md", "made"], "{result:#}");
+        assert_eq!(harness.project_files(), ["README.md"], "{refused:#}");
+        let result = harness.run_finished_turn(&["--permissions", "allow-all", "touch it"]);
+        assert_eq!(harness.project_files(), ["README.md", "made"], "{result:#}");
         // Two requests of 101 and 20 and 5 each; the last one alone fills the context.
         let usage = json!({
             "input_tokens": 202, "output_tokens": 50, "cached_tokens": 22, "total_tokens": 252,
             "context_tokens": 101, "context_window": null,
         });
-        assert_eq!(result["usage"], usage, "{way:?}");
-        let again = stage.says(&["--continue", "hello"]);
-        assert_eq!(again["usage"]["input_tokens"], 101, "{way:?}: {again:#}");
+        assert_eq!(result["usage"], usage, "{setup:?}");
+        let second = harness.run_finished_turn(&["--continue", "hello"]);
+        assert_eq!(
+            second["usage"]["input_tokens"], 101,
+            "{setup:?}: {second:#}"
+        );
     }
 }

@@ -5,164 +5,178 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use segue_testkit::model::{ScriptedCall, ModelRequest, Reply, Script};
+use segue_testkit::model::{ModelRequest, Reply, Script, ScriptedCall};
 use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
 /// segue is killed after the agent has written its answer down, and before it has heard it.
-fn an_answer_is_taken_from_the_native_record(way: Way) {
+fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {
     let slow = Reply::from_text("the answer is forty-two").with_delay(Duration::from_secs(3));
-    let look = Reply::from_call(ScriptedCall::shell("echo a look around"));
-    let stage = Stage::new(way, Script::new().with_rule("slowly", [look, slow]));
-    let first = stage.says(&["my favourite colour is teal"]);
+    let tool_call = Reply::from_call(ScriptedCall::shell("echo a look around"));
+    let harness = CliHarness::new(setup, Script::new().with_rule("slowly", [tool_call, slow]));
+    let first = harness.run_finished_turn(&["my favourite colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
-    let before = stage.sandbox.model().turn_requests().len();
+    let request_count = harness.sandbox.model().turn_requests().len();
 
-    let mut turn = stage.follow(&["--permissions", "allow-all", "--resume", id, "slowly"]);
-    let opened = turn.until("opened");
-    let asked = |count| {
-        let model = stage.sandbox.model();
+    let mut turn = harness.start_turn(&["--permissions", "allow-all", "--resume", id, "slowly"]);
+    let opened = turn.wait_for_event("opened");
+    let wait_for_requests = |count| {
+        let model = harness.sandbox.model();
         assert!(model.wait_for_turn_requests(count, Duration::from_mins(1)));
     };
-    asked(before + 2);
-    turn.signal(Signal::STOP);
+    wait_for_requests(request_count + 2);
+    turn.send_signal(Signal::STOP);
     let native = opened["native_session_id"].as_str().unwrap();
-    wait_for(&stage, native, "the answer is forty-two");
-    turn.signal(Signal::KILL);
-    turn.wait();
-    stage.assert_nothing_runs();
+    wait_for_answer(&harness, native, "the answer is forty-two");
+    turn.send_signal(Signal::KILL);
+    turn.wait_for_exit();
+    harness.assert_no_processes();
 
-    let last = stage.says(&["--resume", id, "and now?"]);
-    let decided = last["decisions"].to_string();
-    let said = format!("its answer is taken from {}'s own record", way.provider);
-    assert!(decided.contains(&said), "{way:?}: {last:#}");
-    let turns = shown(&stage, id);
-    assert_eq!(turns.len(), 3, "{way:?}: {turns:#?}");
-    assert_eq!(turns[1]["state"], "finished", "{way:?}: {turns:#?}");
-    assert_eq!(turns[1]["outside"], false, "{way:?}");
+    let last = harness.run_finished_turn(&["--resume", id, "and now?"]);
+    let decisions = last["decisions"].to_string();
+    let expected = format!("its answer is taken from {}'s own record", setup.provider);
+    assert!(decisions.contains(&expected), "{setup:?}: {last:#}");
+    let turns = load_turns(&harness, id);
+    assert_eq!(turns.len(), 3, "{setup:?}: {turns:#?}");
+    assert_eq!(turns[1]["state"], "finished", "{setup:?}: {turns:#?}");
+    assert_eq!(turns[1]["outside"], false, "{setup:?}");
     let text = turns[1]["messages"].to_string();
     assert_eq!(text.matches("the answer is forty-two").count(), 1, "{text}");
-    for part in ["function_call", "function_response"] {
-        let count = text.matches(&format!("\"type\":\"{part}\"")).count();
-        assert_eq!(count, 1, "{way:?}: {:#}", turns[1]["messages"]);
+    for part_type in ["function_call", "function_response"] {
+        let count = text.matches(&format!("\"type\":\"{part_type}\"")).count();
+        assert_eq!(count, 1, "{setup:?}: {:#}", turns[1]["messages"]);
     }
     assert!(turns[1]["usage"]["output_tokens"].is_u64(), "{turns:#?}");
 
-    let seen = stage.sandbox.model().turn_requests();
+    let requests = harness.sandbox.model().turn_requests();
     // Asked once, and told once what the tool said.
-    let prompts = seen.iter().map(ModelRequest::prompts);
-    let asked =
+    let prompts = requests.iter().map(ModelRequest::prompts);
+    let slow_requests =
         prompts.filter(|prompts| prompts.last().is_some_and(|last| last.ends_with("slowly")));
-    assert_eq!(asked.count(), 2, "{way:?}: nothing was sent twice");
-    let last = seen.last().unwrap();
-    assert!(
-        last.contains("the answer is forty-two"),
-        "{way:?}: {last:#?}"
+    assert_eq!(
+        slow_requests.count(),
+        2,
+        "{setup:?}: nothing was sent twice"
     );
-    stage.assert_nothing_left();
+    let last_request = requests.last().unwrap();
+    assert!(
+        last_request.contains("the answer is forty-two"),
+        "{setup:?}: {last_request:#?}"
+    );
+    harness.assert_no_leftovers();
 }
 
 /// Two turns made by hand are known to the next one, and on record as what they are.
-fn turns_made_by_hand_are_taken_in(way: Way) {
-    let stage = Stage::new(way, Script::new());
-    let first = stage.says(&["my favourite colour is teal"]);
+fn assert_cli_turns_are_reconciled(setup: AgentSetup) {
+    let harness = CliHarness::new(setup, Script::new());
+    let first = harness.run_finished_turn(&["my favourite colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
     let native = first["native_session_id"].as_str().unwrap();
     // Gemini CLI leaves a second file when it resumes a session in a later minute.
-    stage.age_gemini_sessions();
-    by_hand(&stage, native, "my name is Ada");
-    by_hand(&stage, native, "I live in Graz");
+    harness.age_gemini_sessions();
+    run_cli_turn(&harness, native, "my name is Ada");
+    run_cli_turn(&harness, native, "I live in Graz");
 
     // Whoever looks sees them.
-    let turns = shown(&stage, id);
-    assert_eq!(outside(&turns), [false, true, true], "{way:?}: {turns:#?}");
-    let told = turns[2]["messages"].to_string();
-    assert!(told.contains("You said: I live in Graz"), "{way:?}: {told}");
+    let turns = load_turns(&harness, id);
+    assert_eq!(
+        outside_flags(&turns),
+        [false, true, true],
+        "{setup:?}: {turns:#?}"
+    );
+    let text = turns[2]["messages"].to_string();
+    assert!(
+        text.contains("You said: I live in Graz"),
+        "{setup:?}: {text}"
+    );
     assert!(turns[1]["usage"]["total_tokens"].is_u64(), "{turns:#?}");
 
-    let last = stage.says(&["--resume", id, "what do you know of me?"]);
-    assert_eq!(last["turn"], 4, "{way:?}: {last:#}");
-    assert_eq!(last["native_session_id"], native, "{way:?}: {last:#}");
-    let seen = stage.sandbox.model().turn_requests().pop().unwrap();
-    for told in ["teal", "my name is Ada", "I live in Graz"] {
+    let last = harness.run_finished_turn(&["--resume", id, "what do you know of me?"]);
+    assert_eq!(last["turn"], 4, "{setup:?}: {last:#}");
+    assert_eq!(last["native_session_id"], native, "{setup:?}: {last:#}");
+    let request = harness.sandbox.model().turn_requests().pop().unwrap();
+    for text in ["teal", "my name is Ada", "I live in Graz"] {
         assert!(
-            seen.contains(told),
-            "{way:?}: {told} in {:#?}",
-            seen.prompts()
+            request.contains(text),
+            "{setup:?}: {text} in {:#?}",
+            request.prompts()
         );
     }
     // Nothing is taken in twice, and the next ones are.
-    assert_eq!(outside(&shown(&stage, id)), [false, true, true, false]);
-    by_hand(&stage, native, "good bye");
-    let end = stage.says(&["--resume", id, "the end"]);
+    assert_eq!(
+        outside_flags(&load_turns(&harness, id)),
+        [false, true, true, false]
+    );
+    run_cli_turn(&harness, native, "good bye");
+    let end = harness.run_finished_turn(&["--resume", id, "the end"]);
     assert!(
         end["decisions"]
             .to_string()
             .contains("took in a turn that was made in"),
-        "{way:?}: {end:#}"
+        "{setup:?}: {end:#}"
     );
-    let turns = shown(&stage, id);
+    let turns = load_turns(&harness, id);
     let expected = [false, true, true, false, true, false];
-    assert_eq!(outside(&turns), expected, "{way:?}: {turns:#?}");
-    stage.assert_nothing_left();
+    assert_eq!(outside_flags(&turns), expected, "{setup:?}: {turns:#?}");
+    harness.assert_no_leftovers();
 }
 
 /// A native session that was cut, or is gone, is noticed before it is gone on with.
-fn what_is_lost_is_noticed(way: Way) {
-    let stage = Stage::new(way, Script::new());
-    let first = stage.says(&["my favourite colour is teal"]);
+fn assert_lost_native_session_is_detected(setup: AgentSetup) {
+    let harness = CliHarness::new(setup, Script::new());
+    let first = harness.run_finished_turn(&["my favourite colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
-    stage.age_gemini_sessions();
-    let second = stage.says(&["--resume", id, "my name is Ada"]);
+    harness.age_gemini_sessions();
+    let second = harness.run_finished_turn(&["--resume", id, "my name is Ada"]);
     let native = second["native_session_id"].as_str().unwrap();
-    let _ = fs::remove_dir_all(stage.home().join("kept"));
-    cut(&stage, native, "my name is Ada");
+    let _ = fs::remove_dir_all(harness.segue_home().join("kept"));
+    truncate_after(&harness, native, "my name is Ada");
 
-    let said = |turn: &Value, what: &str| {
-        assert!(turn["decisions"].to_string().contains(what), "{turn:#}");
-        assert_eq!(turn["opened"], "briefed", "{way:?}: {turn:#}");
-        let seen = stage.sandbox.model().turn_requests().pop().unwrap();
-        for told in ["teal", "my name is Ada"] {
-            assert!(seen.contains(told), "{way:?}: {told} in {seen:#?}");
+    let assert_briefed_with_reason = |turn: &Value, expected: &str| {
+        assert!(turn["decisions"].to_string().contains(expected), "{turn:#}");
+        assert_eq!(turn["opened"], "briefed", "{setup:?}: {turn:#}");
+        let request = harness.sandbox.model().turn_requests().pop().unwrap();
+        for text in ["teal", "my name is Ada"] {
+            assert!(request.contains(text), "{setup:?}: {text} in {request:#?}");
         }
     };
-    let third = stage.says(&["--resume", id, "what do you know of me?"]);
-    said(&third, "does not have all of its own session any more");
-    stage.lose(third["native_session_id"].as_str().unwrap());
-    let fourth = stage.says(&["--resume", id, "still?"]);
-    said(
+    let third = harness.run_finished_turn(&["--resume", id, "what do you know of me?"]);
+    assert_briefed_with_reason(&third, "does not have all of its own session any more");
+    harness.delete_native_session(third["native_session_id"].as_str().unwrap());
+    let fourth = harness.run_finished_turn(&["--resume", id, "still?"]);
+    assert_briefed_with_reason(
         &fourth,
-        match way.provider {
+        match setup.provider {
             // It may be put back, so its agent is asked.
             "gemini" => "told it the story so far",
             _ => "does not have its own session any more",
         },
     );
-    stage.assert_nothing_left();
+    harness.assert_no_leftovers();
 }
 
 /// Goes on with a native session in the agent's own program.
-fn by_hand(stage: &Stage, native: &str, prompt: &str) {
-    let (cli, args): (_, &[&str]) = match stage.way.provider {
+fn run_cli_turn(harness: &CliHarness, native: &str, prompt: &str) {
+    let (cli, args): (_, &[&str]) = match harness.setup.provider {
         "claude" => (SandboxCli::Claude, &["--resume", native, "-p", prompt]),
         "codex" => (SandboxCli::Codex, &["exec", "resume", native, prompt]),
         _ => (SandboxCli::Gemini, &["--resume", native, "-p", prompt]),
     };
-    let ran = stage.sandbox.run(cli, args.iter().copied());
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let outcome = harness.sandbox.run(cli, args.iter().copied());
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 }
 
 /// The turns of a session as they are shown.
-fn shown(stage: &Stage, id: &str) -> Vec<Value> {
-    let ran = stage.run(&["session", "show", "--json", id]);
-    let shown: Value =
-        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
-    shown["turns"].as_array().unwrap().clone()
+fn load_turns(harness: &CliHarness, id: &str) -> Vec<Value> {
+    let outcome = harness.run_segue(&["session", "show", "--json", id]);
+    let transcript: Value = serde_json::from_str(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {outcome:#?}"));
+    transcript["turns"].as_array().unwrap().clone()
 }
 
-fn outside(turns: &[Value]) -> Vec<bool> {
+fn outside_flags(turns: &[Value]) -> Vec<bool> {
     turns
         .iter()
         .map(|turn| turn["outside"].as_bool().unwrap())
@@ -170,58 +184,59 @@ fn outside(turns: &[Value]) -> Vec<bool> {
 }
 
 /// Waits until a native session tells an answer, and that it is one.
-fn wait_for(stage: &Stage, native: &str, text: &str) {
+fn wait_for_answer(harness: &CliHarness, native: &str, text: &str) {
     for _ in 0..600 {
-        let ends = match stage.way.provider {
+        let end_marker = match harness.setup.provider {
             "codex" => "task_complete",
             _ => "",
         };
-        let told = |path: &PathBuf| {
-            let told = fs::read_to_string(path).unwrap_or_default();
-            told.split_once(text)
-                .is_some_and(|(_, rest)| rest.contains(ends))
+        let has_answer = |path: &PathBuf| {
+            let content = fs::read_to_string(path).unwrap_or_default();
+            content
+                .split_once(text)
+                .is_some_and(|(_, tail)| tail.contains(end_marker))
         };
-        if files(stage, native).iter().any(told) {
+        if native_files(harness, native).iter().any(has_answer) {
             return;
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("{:?} never wrote {text:?}", stage.way);
+    panic!("{:?} never wrote {text:?}", harness.setup);
 }
 
 /// Cuts a native session off right after a text.
-fn cut(stage: &Stage, native: &str, text: &str) {
-    let mut cut = 0;
-    for path in files(stage, native) {
-        let told = fs::read_to_string(&path).unwrap();
-        if let Some(at) = told.find(text) {
-            fs::write(&path, &told[..at + text.len()]).unwrap();
-            cut += 1;
+fn truncate_after(harness: &CliHarness, native: &str, text: &str) {
+    let mut truncated_count = 0;
+    for path in native_files(harness, native) {
+        let content = fs::read_to_string(&path).unwrap();
+        if let Some(position) = content.find(text) {
+            fs::write(&path, &content[..position + text.len()]).unwrap();
+            truncated_count += 1;
         }
     }
-    assert!(cut > 0, "{:?} has no {text:?}", stage.way);
+    assert!(truncated_count > 0, "{:?} has no {text:?}", harness.setup);
 }
 
 /// The files of a native session.
-fn files(stage: &Stage, native: &str) -> Vec<PathBuf> {
-    let home = stage.sandbox.home();
-    let (directory, part) = match stage.way.provider {
+fn native_files(harness: &CliHarness, native: &str) -> Vec<PathBuf> {
+    let home = harness.sandbox.home();
+    let (directory, name_part) = match harness.setup.provider {
         "claude" => (".claude/projects", native),
         "codex" => (".codex/sessions", native),
         _ => (".gemini/tmp", &native[..8]),
     };
-    let mut found = Vec::new();
-    find(&home.join(directory), part, &mut found);
-    found
+    let mut files = Vec::new();
+    collect_matching_files(&home.join(directory), name_part, &mut files);
+    files
 }
 
-fn find(directory: &Path, part: &str, found: &mut Vec<PathBuf>) {
+fn collect_matching_files(directory: &Path, name_part: &str, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            find(&path, part, found);
-        } else if path.to_string_lossy().contains(part) {
-            found.push(path);
+            collect_matching_files(&path, name_part, files);
+        } else if path.to_string_lossy().contains(name_part) {
+            files.push(path);
         }
     }
 }
@@ -230,26 +245,26 @@ fn find(directory: &Path, part: &str, found: &mut Vec<PathBuf>) {
 macro_rules! scenes {
     ($($name:ident: $provider:literal $transport:literal,)+) => {
         $(mod $name {
-            use super::Way;
+            use super::AgentSetup;
 
-            const WAY: Way = Way { provider: $provider, transport: $transport };
+            const AGENT_SETUP: AgentSetup = AgentSetup { provider: $provider, transport: $transport };
 
             #[test]
             #[ignore = "runs the real CLIs: cargo xtask test"]
-            fn an_answer_is_taken_from_the_native_record() {
-                super::an_answer_is_taken_from_the_native_record(WAY);
+            fn an_interrupted_answer_is_recovered_from_the_native_session() {
+                super::assert_interrupted_answer_is_recovered(AGENT_SETUP);
             }
 
             #[test]
             #[ignore = "runs the real CLIs: cargo xtask test"]
-            fn turns_made_by_hand_are_taken_in() {
-                super::turns_made_by_hand_are_taken_in(WAY);
+            fn turns_made_in_the_cli_are_reconciled() {
+                super::assert_cli_turns_are_reconciled(AGENT_SETUP);
             }
 
             #[test]
             #[ignore = "runs the real CLIs: cargo xtask test"]
-            fn what_is_lost_is_noticed() {
-                super::what_is_lost_is_noticed(WAY);
+            fn a_truncated_or_missing_native_session_is_detected() {
+                super::assert_lost_native_session_is_detected(AGENT_SETUP);
             }
         })+
     };

@@ -3,106 +3,106 @@
 use std::fs;
 use std::time::Duration;
 
-use segue_testkit::model::{StubFailure, ModelRequest, Reply, Script, StubUsage};
-use segue_testkit::sandbox::{SandboxCli, CommandOutcome};
+use segue_testkit::model::{ModelRequest, Reply, Script, StubFailure, StubUsage};
+use segue_testkit::sandbox::{CommandOutcome, SandboxCli};
 use serde_json::{Value, json};
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
 /// A machine with all three agents, each talked to in its default way, and with these settings.
-struct All(Stage);
+struct AllAgentsHarness(CliHarness);
 
-impl All {
+impl AllAgentsHarness {
     fn new(script: Script, settings: &str) -> Self {
-        let way = Way {
+        let setup = AgentSetup {
             provider: "claude",
             transport: "stream-json",
         };
-        let stage = Stage::new(way, script);
-        fs::write(stage.sandbox.home().join("segue.toml"), settings).unwrap();
-        Self(stage)
+        let harness = CliHarness::new(setup, script);
+        fs::write(harness.sandbox.home().join("segue.toml"), settings).unwrap();
+        Self(harness)
     }
 
-    fn run(&self, args: &[&str]) -> CommandOutcome {
-        let stage = &self.0;
-        let mut command = stage.command(args);
-        command.env("SEGUE_CONFIG", stage.sandbox.home().join("segue.toml"));
+    fn run_segue(&self, args: &[&str]) -> CommandOutcome {
+        let harness = &self.0;
+        let mut command = harness.segue_command(args);
+        command.env("SEGUE_CONFIG", harness.sandbox.home().join("segue.toml"));
         for (name, cli) in [("CODEX", SandboxCli::Codex), ("GEMINI", SandboxCli::Gemini)] {
-            let program = stage.sandbox.cli_command(cli).get_program().to_owned();
+            let program = harness.sandbox.cli_command(cli).get_program().to_owned();
             command.env(format!("SEGUE_{name}_PATH"), program);
         }
         CommandOutcome::run(command, Duration::from_mins(2))
     }
 
     /// One turn; what `--json` printed, and the exit code.
-    fn chat(&self, args: &[&str]) -> (Value, Option<i32>) {
-        let all = [&["chat", "--json"], args].concat();
-        let ran = self.run(&all);
-        let result = serde_json::from_str(&ran.stdout);
-        let result = result.unwrap_or_else(|error| panic!("{error}: {args:?} gave {ran:#?}"));
-        (result, ran.code)
+    fn run_chat(&self, args: &[&str]) -> (Value, Option<i32>) {
+        let chat_args = [&["chat", "--json"], args].concat();
+        let outcome = self.run_segue(&chat_args);
+        let result = serde_json::from_str(&outcome.stdout);
+        let result = result.unwrap_or_else(|error| panic!("{error}: {args:?} gave {outcome:#?}"));
+        (result, outcome.code)
     }
 
     /// A session that knows a colour; its id.
-    fn begin(&self, provider: &str) -> String {
-        let (first, _) = self.chat(&["-p", provider, "my favourite colour is teal"]);
+    fn start_session(&self, provider: &str) -> String {
+        let (first, _) = self.run_chat(&["-p", provider, "my favourite colour is teal"]);
         assert_eq!(first["stop"], "finished", "{first:#}");
         self.0.age_gemini_sessions();
         first["session_id"].as_str().unwrap().to_owned()
     }
 
     /// What the model saw last.
-    fn seen(&self) -> ModelRequest {
+    fn last_request(&self) -> ModelRequest {
         self.0.sandbox.model().turn_requests().pop().unwrap()
     }
 }
 
-fn decided(turn: &Value, words: &str) -> bool {
-    turn["decisions"].to_string().contains(words)
+fn has_decision(turn: &Value, text: &str) -> bool {
+    turn["decisions"].to_string().contains(text)
 }
 
 /// Ends a native session after three failures and goes on in the next one.
-fn fails_again(provider: &str) {
-    fail(provider, 4).0.assert_nothing_left();
+fn assert_briefed_after_three_failures(provider: &str) {
+    run_failing_turns(provider, 4).0.assert_no_leftovers();
 }
 
 /// Starts no third native session after six failures, unless the user insists.
-fn fails_again_and_again(provider: &str) {
-    let all = fail(provider, 6);
-    let listed = all.run(&["session", "list", "--json"]);
-    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+fn assert_stopped_after_six_failures(provider: &str) {
+    let harness = run_failing_turns(provider, 6);
+    let outcome = harness.run_segue(&["session", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
-    let asked = all.0.sandbox.model().turn_requests().len();
-    let (stopped, code) = all.chat(&["--resume", id, "which colour?"]);
-    assert_eq!(code, Some(4), "{provider}: {stopped:#}");
-    assert_eq!(stopped["error"]["class"], "policy", "{stopped:#}");
+    let request_count = harness.0.sandbox.model().turn_requests().len();
+    let (refused, code) = harness.run_chat(&["--resume", id, "which colour?"]);
+    assert_eq!(code, Some(4), "{provider}: {refused:#}");
+    assert_eq!(refused["error"]["class"], "policy", "{refused:#}");
     assert_eq!(
-        all.0.sandbox.model().turn_requests().len(),
-        asked,
+        harness.0.sandbox.model().turn_requests().len(),
+        request_count,
         "nobody is asked"
     );
-    let (last, _) = all.chat(&["--resume", id, "--anyway", "which colour?"]);
+    let (last, _) = harness.run_chat(&["--resume", id, "--anyway", "which colour?"]);
     assert_eq!(
         (&last["stop"], &last["opened"]),
         (&json!("finished"), &json!("briefed")),
         "{provider}: {last:#}"
     );
     assert!(
-        all.seen().contains("colour is teal"),
+        harness.last_request().contains("colour is teal"),
         "{provider}: {last:#}"
     );
-    all.0.assert_nothing_left();
+    harness.0.assert_no_leftovers();
 }
 
 /// Lets the agent fail in so many turns of one session: after three the next native session begins with a brief.
-fn fail(provider: &str, turns: usize) -> All {
+fn run_failing_turns(provider: &str, turn_count: usize) -> AllAgentsHarness {
     let script = Script::new()
         .with_rule("which colour?", [Reply::from_text("teal")])
         .with_rule("boom", [Reply::from_failure(StubFailure::ServerError)]);
-    let all = All::new(script, "backoff_seconds = 0\n");
-    let id = all.begin(provider);
-    for n in 1..=turns {
-        let (turn, code) = all.chat(&["--resume", &id, "boom"]);
+    let harness = AllAgentsHarness::new(script, "backoff_seconds = 0\n");
+    let id = harness.start_session(provider);
+    for n in 1..=turn_count {
+        let (turn, code) = harness.run_chat(&["--resume", &id, "boom"]);
         assert_eq!(
             (&turn["error"]["class"], code),
             (&json!("agent_error"), Some(3)),
@@ -113,19 +113,22 @@ fn fail(provider: &str, turns: usize) -> All {
             let leg = if n <= 3 { 1 } else { 2 };
             assert_eq!(turn["leg"], leg, "{provider} {n}: {turn:#}");
         }
-        assert_eq!(decided(&turn, "is over"), n % 3 == 0, "{n}: {turn:#}");
+        assert_eq!(has_decision(&turn, "is over"), n % 3 == 0, "{n}: {turn:#}");
         if n == 4 {
             assert_eq!(turn["opened"], "briefed", "{turn:#}");
-            let seen = all.seen();
-            assert!(seen.contains("colour is teal"), "{provider}: {seen:#?}");
-            assert!(seen.contains("boom"), "{provider}: {seen:#?}");
+            let request = harness.last_request();
+            assert!(
+                request.contains("colour is teal"),
+                "{provider}: {request:#?}"
+            );
+            assert!(request.contains("boom"), "{provider}: {request:#?}");
         }
     }
-    all
+    harness
 }
 
 /// A native session goes on up to its limit, and not above it.
-fn is_full_above_its_limit(provider: &str, limit: u64, settings: &str) {
+fn assert_new_leg_above_limit(provider: &str, limit: u64, settings: &str) {
     let reply = |input| {
         let usage = StubUsage {
             input,
@@ -139,147 +142,156 @@ fn is_full_above_its_limit(provider: &str, limit: u64, settings: &str) {
     let script = Script::new()
         .with_rule("just enough", reply(limit))
         .with_rule("too much", reply(limit + 1));
-    let all = All::new(script, settings);
-    let id = all.begin(provider);
-    let (exact, _) = all.chat(&["--resume", &id, "just enough"]);
+    let harness = AllAgentsHarness::new(script, settings);
+    let id = harness.start_session(provider);
+    let (exact, _) = harness.run_chat(&["--resume", &id, "just enough"]);
     assert_eq!(
         exact["usage"]["context_tokens"], limit,
         "{provider}: {exact:#}"
     );
-    assert!(!decided(&exact, "is over"), "{provider}: {exact:#}");
-    let (over, _) = all.chat(&["--resume", &id, "too much"]);
+    assert!(!has_decision(&exact, "is over"), "{provider}: {exact:#}");
+    let (excess, _) = harness.run_chat(&["--resume", &id, "too much"]);
     assert_eq!(
-        over["usage"]["context_tokens"],
+        excess["usage"]["context_tokens"],
         limit + 1,
-        "{provider}: {over:#}"
+        "{provider}: {excess:#}"
     );
     assert_eq!(
-        (&exact["leg"], &over["leg"]),
+        (&exact["leg"], &excess["leg"]),
         (&json!(1), &json!(1)),
-        "{over:#}"
+        "{excess:#}"
     );
-    assert!(decided(&over, "is over"), "{provider}: {over:#}");
-    let (next, _) = all.chat(&["--resume", &id, "which colour?"]);
+    assert!(has_decision(&excess, "is over"), "{provider}: {excess:#}");
+    let (next, _) = harness.run_chat(&["--resume", &id, "which colour?"]);
     assert_eq!(
         (&next["leg"], &next["opened"]),
         (&json!(2), &json!("briefed"))
     );
     assert!(
-        all.seen().contains("colour is teal"),
+        harness.last_request().contains("colour is teal"),
         "{provider}: {next:#}"
     );
-    all.0.assert_nothing_left();
+    harness.0.assert_no_leftovers();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn claude_fails_again() {
-    fails_again("claude");
+fn claude_continues_in_a_new_native_session_after_three_failures() {
+    assert_briefed_after_three_failures("claude");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn codex_fails_again_and_again() {
-    fails_again_and_again("codex");
+fn codex_is_not_retried_after_six_failures() {
+    assert_stopped_after_six_failures("codex");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn gemini_fails_again() {
-    fails_again("gemini");
+fn gemini_continues_in_a_new_native_session_after_three_failures() {
+    assert_briefed_after_three_failures("gemini");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn claude_is_full_above_its_limit() {
+fn claude_starts_a_new_native_session_above_its_context_limit() {
     // By itself it makes its context smaller long before the usual limit.
-    is_full_above_its_limit("claude", 100_000, "[claude]\ncontext_limit = 100_000\n");
+    assert_new_leg_above_limit("claude", 100_000, "[claude]\ncontext_limit = 100_000\n");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn codex_is_full_above_its_limit() {
-    is_full_above_its_limit("codex", 100_000, "context_limit = 100_000\n");
+fn codex_starts_a_new_native_session_above_its_context_limit() {
+    assert_new_leg_above_limit("codex", 100_000, "context_limit = 100_000\n");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn gemini_is_full_above_its_limit() {
-    is_full_above_its_limit("gemini", 350_000, "");
+fn gemini_starts_a_new_native_session_above_its_context_limit() {
+    assert_new_leg_above_limit("gemini", 350_000, "");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_spent_quota_is_waited_out_or_hands_the_prompt_over() {
-    let limit = |retry_after| StubFailure::RateLimit { retry_after };
+fn an_exhausted_quota_delays_the_prompt_or_hands_it_off() {
+    let rate_limit = |retry_after| StubFailure::RateLimit { retry_after };
     // What is told of the first prompt is part of the second one, so the second one's rule comes first.
     let script = Script::new()
         .with_rule(
             "tomorrow",
-            [Reply::from_text("taken over").with_failures(limit(7200), 1)],
+            [Reply::from_text("taken over").with_failures(rate_limit(7200), 1)],
         )
         .with_rule(
             "in a moment",
-            [Reply::from_text("here").with_failures(limit(3), 1)],
+            [Reply::from_text("here").with_failures(rate_limit(3), 1)],
         );
-    let all = All::new(script, "fallback = [\"gemini\", \"codex\"]\n");
-    let id = all.begin("gemini");
-    let (waited, _) = all.chat(&["--resume", &id, "in a moment"]);
+    let harness = AllAgentsHarness::new(script, "fallback = [\"gemini\", \"codex\"]\n");
+    let id = harness.start_session("gemini");
+    let (waited, _) = harness.run_chat(&["--resume", &id, "in a moment"]);
     assert_eq!(
         (&waited["text"], &waited["leg"]),
         (&json!("here"), &json!(1)),
         "{waited:#}"
     );
-    assert!(decided(&waited, "waiting"), "{waited:#}");
+    assert!(has_decision(&waited, "waiting"), "{waited:#}");
 
-    let (handed, code) = all.chat(&["--resume", &id, "tomorrow"]);
+    let (handed_off, code) = harness.run_chat(&["--resume", &id, "tomorrow"]);
     assert_eq!(
-        (&handed["text"], &handed["provider"], code),
+        (&handed_off["text"], &handed_off["provider"], code),
         (&json!("taken over"), &json!("codex"), Some(0)),
-        "{handed:#}"
+        "{handed_off:#}"
     );
     assert!(
-        decided(&handed, "codex takes the prompt over from gemini"),
-        "{handed:#}"
+        has_decision(&handed_off, "codex takes the prompt over from gemini"),
+        "{handed_off:#}"
     );
-    assert!(all.seen().contains("colour is teal"), "{handed:#}");
+    assert!(
+        harness.last_request().contains("colour is teal"),
+        "{handed_off:#}"
+    );
     // A new session does not knock either.
-    let asked = all.0.sandbox.model().turn_requests().len();
-    let (new, _) = all.chat(&["-p", "gemini", "--new", "hello"]);
+    let request_count = harness.0.sandbox.model().turn_requests().len();
+    let (new, _) = harness.run_chat(&["-p", "gemini", "--new", "hello"]);
     assert_eq!(new["provider"], "codex", "{new:#}");
-    assert_eq!(all.0.sandbox.model().turn_requests().len(), asked + 1);
-    all.0.assert_nothing_left();
+    assert_eq!(
+        harness.0.sandbox.model().turn_requests().len(),
+        request_count + 1
+    );
+    harness.0.assert_no_leftovers();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn one_session_goes_from_agent_to_agent_and_forgets_nothing() {
-    let all = All::new(Script::new(), "");
-    let (first, _) = all.chat(&["-p", "claude", "the colour is teal"]);
+fn a_session_retains_its_facts_across_three_agents() {
+    let harness = AllAgentsHarness::new(Script::new(), "");
+    let (first, _) = harness.run_chat(&["-p", "claude", "the colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
-    let hops = [
+    let handoffs = [
         ("codex", "the number is forty-two"),
         ("gemini", "the fish is a sword"),
         ("claude", "what do you know?"),
     ];
-    let mut natives = vec![first["native_session_id"].clone()];
-    for (provider, prompt) in hops {
-        let handed = all.run(&["session", "handoff", id, "-p", provider]);
-        assert_eq!(handed.code, Some(0), "{handed:#?}");
-        let (turn, _) = all.chat(&["--resume", id, prompt]);
+    let mut native_ids = vec![first["native_session_id"].clone()];
+    for (provider, prompt) in handoffs {
+        let handoff = harness.run_segue(&["session", "handoff", id, "-p", provider]);
+        assert_eq!(handoff.code, Some(0), "{handoff:#?}");
+        let (turn, _) = harness.run_chat(&["--resume", id, prompt]);
         assert_eq!(
             (&turn["provider"], &turn["opened"]),
             (&json!(provider), &json!("briefed")),
             "{turn:#}"
         );
-        assert!(!natives.contains(&turn["native_session_id"]), "{turn:#}");
-        natives.push(turn["native_session_id"].clone());
+        assert!(!native_ids.contains(&turn["native_session_id"]), "{turn:#}");
+        native_ids.push(turn["native_session_id"].clone());
     }
-    let seen = all.seen();
+    let request = harness.last_request();
     for fact in ["colour is teal", "number is forty-two", "fish is a sword"] {
-        assert!(seen.contains(fact), "{fact}: {seen:#?}");
+        assert!(request.contains(fact), "{fact}: {request:#?}");
     }
     // What each of them answered is known as well.
-    assert!(seen.contains("You said: the colour is teal"), "{seen:#?}");
-    all.0.assert_nothing_left();
+    assert!(
+        request.contains("You said: the colour is teal"),
+        "{request:#?}"
+    );
+    harness.0.assert_no_leftovers();
 }

@@ -9,30 +9,30 @@ use std::time::Duration;
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::CommandOutcome;
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-const WAY: Way = Way {
+const CLAUDE_SETUP: AgentSetup = AgentSetup {
     provider: "claude",
     transport: "stream-json",
 };
 
 /// How long the whole conversation may take.
-const LIMIT: Duration = Duration::from_mins(3);
+const REPL_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// What `segue repl` says to these lines.
-fn repl(stage: &Stage, args: &[&str], lines: &[&str]) -> CommandOutcome {
-    let typed = stage.sandbox.path().join("typed");
-    fs::write(&typed, lines.join("\n")).unwrap();
-    let mut command = stage.command(&["repl", "-p", WAY.provider]);
-    command.args(args).stdin(File::open(typed).unwrap());
-    CommandOutcome::run(command, LIMIT)
+fn run_repl(harness: &CliHarness, args: &[&str], lines: &[&str]) -> CommandOutcome {
+    let input_path = harness.sandbox.path().join("typed");
+    fs::write(&input_path, lines.join("\n")).unwrap();
+    let mut command = harness.segue_command(&["repl", "-p", CLAUDE_SETUP.provider]);
+    command.args(args).stdin(File::open(input_path).unwrap());
+    CommandOutcome::run(command, REPL_TIMEOUT)
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
-    let stage = Stage::new(WAY, Script::new());
-    stage.begin_elsewhere("the word is teal");
+fn a_single_process_serves_all_turns_and_other_sessions_are_resumed() {
+    let harness = CliHarness::new(CLAUDE_SETUP, Script::new());
+    harness.start_native_session("the word is teal");
     let lines = [
         "my name is Ada",
         "/session",
@@ -45,9 +45,9 @@ fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
         "/session",
         "/usage",
     ];
-    let ran = repl(&stage, &[], &lines);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let (own, adopted) = ran.stdout.split_once("# ").unwrap();
+    let outcome = run_repl(&harness, &[], &lines);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let (own, adopted) = outcome.stdout.split_once("# ").unwrap();
     let opened: Vec<&str> = own
         .lines()
         .filter_map(|line| line.strip_prefix("opened    "))
@@ -55,25 +55,28 @@ fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
     assert_eq!(
         opened,
         ["fresh: a new session", "live: the agent is still running"],
-        "{ran:#?}"
+        "{outcome:#?}"
     );
-    assert!(own.contains("You said: what is my name?"), "{ran:#?}");
-    assert!(adopted.contains("the word is teal"), "{ran:#?}");
-    assert!(adopted.contains("You said: what is the word?"), "{ran:#?}");
-    assert!(adopted.contains("opened    resumed: "), "{ran:#?}");
-    assert!(adopted.contains("turns     2\n"), "{ran:#?}");
-    let turns = stage.sandbox.model().turn_requests();
-    let (last, before) = turns.split_last().unwrap();
-    assert!(last.contains("teal") && !last.contains("Ada"), "{last:#?}");
-    let last = before.last().unwrap();
-    assert!(last.contains("Ada") && !last.contains("teal"), "{last:#?}");
-    stage.assert_nothing_left();
-    // The next day.
-    let ran = repl(&stage, &["--continue"], &["and still?", "/session"]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert!(ran.stdout.contains("turns     3\n"), "{ran:#?}");
+    assert!(own.contains("You said: what is my name?"), "{outcome:#?}");
+    assert!(adopted.contains("the word is teal"), "{outcome:#?}");
     assert!(
-        stage
+        adopted.contains("You said: what is the word?"),
+        "{outcome:#?}"
+    );
+    assert!(adopted.contains("opened    resumed: "), "{outcome:#?}");
+    assert!(adopted.contains("turns     2\n"), "{outcome:#?}");
+    let turns = harness.sandbox.model().turn_requests();
+    let (last, earlier) = turns.split_last().unwrap();
+    assert!(last.contains("teal") && !last.contains("Ada"), "{last:#?}");
+    let last = earlier.last().unwrap();
+    assert!(last.contains("Ada") && !last.contains("teal"), "{last:#?}");
+    harness.assert_no_leftovers();
+    // The next day.
+    let outcome = run_repl(&harness, &["--continue"], &["and still?", "/session"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("turns     3\n"), "{outcome:#?}");
+    assert!(
+        harness
             .sandbox
             .model()
             .turn_requests()
@@ -81,19 +84,19 @@ fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
             .unwrap()
             .contains("teal")
     );
-    stage.assert_nothing_left();
+    harness.assert_no_leftovers();
 }
 
 /// Codex lets nobody else into a session as long as one of its programs has it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_conversation_with_codex_that_waits_keeps_others_out() {
-    let way = Way {
+fn a_waiting_codex_repl_blocks_other_processes() {
+    let setup = AgentSetup {
         provider: "codex",
         transport: "app-server",
     };
-    let stage = Stage::new(way, Script::new());
-    let mut command = stage.command(&["repl", "-p", "codex"]);
+    let harness = CliHarness::new(setup, Script::new());
+    let mut command = harness.segue_command(&["repl", "-p", "codex"]);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -105,7 +108,7 @@ fn a_conversation_with_codex_that_waits_keeps_others_out() {
     stdin.write_all(b"the word is teal\n/session\n").unwrap();
     let id = lines.find_map(|line| Some(line.unwrap().strip_prefix("id ")?.trim().to_owned()));
     let id = id.unwrap();
-    let refused = stage.run(&["chat", "--resume", &id, "what is the word?"]);
+    let refused = harness.run_segue(&["chat", "--resume", &id, "what is the word?"]);
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(
         refused
@@ -115,14 +118,20 @@ fn a_conversation_with_codex_that_waits_keeps_others_out() {
     );
     stdin.write_all(b"/quit\n").unwrap();
     assert_eq!(repl.wait().unwrap().code(), Some(0));
-    stage.assert_nothing_runs();
-    let next = stage.says(&["--resume", &id, "what is the word?"]);
+    harness.assert_no_processes();
+    let next = harness.run_finished_turn(&["--resume", &id, "what is the word?"]);
     assert_eq!(
         (&next["turn"], &next["leg"], &next["opened"]),
         (&2.into(), &1.into(), &"resumed".into()),
         "{next:#}"
     );
-    let model = stage.sandbox.model();
-    assert!(model.turn_requests().pop().unwrap().contains("the word is teal"));
-    stage.assert_nothing_left();
+    let model = harness.sandbox.model();
+    assert!(
+        model
+            .turn_requests()
+            .pop()
+            .unwrap()
+            .contains("the word is teal")
+    );
+    harness.assert_no_leftovers();
 }

@@ -9,26 +9,32 @@ use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::CommandOutcome;
 use serde_json::Value;
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
 /// A name that is not ASCII, and one that begins with it.
-const AUTH: &str = "auth für 支払い";
-const AUTH_2: &str = "auth für 支払い-2";
+const FEATURE_NAME: &str = "auth für 支払い";
+const LONGER_FEATURE_NAME: &str = "auth für 支払い-2";
 
 /// What the user really said, as the model saw it in the last turn.
-fn seen(stage: &Stage) -> Vec<String> {
-    stage.sandbox.model().turn_requests().pop().unwrap().prompts()
+fn last_prompts(harness: &CliHarness) -> Vec<String> {
+    harness
+        .sandbox
+        .model()
+        .turn_requests()
+        .pop()
+        .unwrap()
+        .prompts()
 }
 
 /// Forgets everything that segue knows.
-fn lose_the_store(stage: &Stage) {
-    fs::remove_dir_all(stage.home()).unwrap();
+fn delete_store(harness: &CliHarness) {
+    fs::remove_dir_all(harness.segue_home()).unwrap();
 }
 
 /// The beginning of a native session's id, by which its file is named.
-fn named(stage: &Stage, turn: &Value) -> String {
+fn session_file_id(harness: &CliHarness, turn: &Value) -> String {
     let id = turn["native_session_id"].as_str().unwrap();
-    let length = if stage.way.provider == "gemini" {
+    let length = if harness.setup.provider == "gemini" {
         8
     } else {
         36
@@ -37,125 +43,160 @@ fn named(stage: &Stage, turn: &Value) -> String {
 }
 
 /// Has the files of a native session tell of eight days ago, as if nobody had touched them since.
-fn age(directory: &Path, part: &str) -> usize {
-    let mut aged = 0;
+fn age_session_files(directory: &Path, name_part: &str) -> usize {
+    let mut aged_count = 0;
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            aged += age(&path, part);
-        } else if path.file_name().unwrap().to_string_lossy().contains(part) {
+            aged_count += age_session_files(&path, name_part);
+        } else if path
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .contains(name_part)
+        {
             let mut text = fs::read_to_string(&path).unwrap();
-            let day = |days: i64| {
+            let format_day = |days: i64| {
                 let at = Timestamp::now() - SignedDuration::from_hours(24 * days);
                 at.strftime("\"%FT").to_string()
             };
             // A test may go over midnight.
             for days in [1, 0] {
-                text = text.replace(&day(days), &day(days + 8));
+                text = text.replace(&format_day(days), &format_day(days + 8));
             }
             fs::write(&path, text).unwrap();
             let file = fs::File::options().write(true).open(&path).unwrap();
-            let then = SystemTime::now() - Duration::from_hours(8 * 24);
-            file.set_modified(then).unwrap();
-            aged += 1;
+            let modified = SystemTime::now() - Duration::from_hours(8 * 24);
+            file.set_modified(modified).unwrap();
+            aged_count += 1;
         }
     }
-    aged
+    aged_count
 }
 
-fn a_feature_is_one_conversation(provider: &'static str, transport: &'static str) {
-    let way = Way {
+fn assert_feature_reuses_its_session(provider: &'static str, transport: &'static str) {
+    let setup = AgentSetup {
         provider,
         transport,
     };
     let ghost = Reply::from_text("[Feature: ghost]\n\nhello");
-    let stage = Stage::new(way, Script::new().with_rule("write a tag", [ghost]));
-    let native = |turn: &Value| turn["native_session_id"].clone();
+    let harness = CliHarness::new(setup, Script::new().with_rule("write a tag", [ghost]));
+    let native_id = |turn: &Value| turn["native_session_id"].clone();
 
-    let first = stage.says(&["--feature", AUTH, "the password is swordfish"]);
-    let headed = format!("[Feature: {AUTH}]\n\nthe password is swordfish");
-    assert_eq!(seen(&stage), std::slice::from_ref(&headed), "{way:?}");
-    let second = stage.says(&["--feature", AUTH_2, "the password is perch"]);
+    let first =
+        harness.run_finished_turn(&["--feature", FEATURE_NAME, "the password is swordfish"]);
+    let tagged_prompt = format!("[Feature: {FEATURE_NAME}]\n\nthe password is swordfish");
     assert_eq!(
-        seen(&stage),
-        [format!("[Feature: {AUTH_2}]\n\nthe password is perch")],
-        "{way:?}"
+        last_prompts(&harness),
+        std::slice::from_ref(&tagged_prompt),
+        "{setup:?}"
     );
-    assert_ne!(native(&second), native(&first));
-    stage.says(&["--new", "write a tag"]);
-    stage.age_gemini_sessions();
+    let second =
+        harness.run_finished_turn(&["--feature", LONGER_FEATURE_NAME, "the password is perch"]);
+    assert_eq!(
+        last_prompts(&harness),
+        [format!(
+            "[Feature: {LONGER_FEATURE_NAME}]\n\nthe password is perch"
+        )],
+        "{setup:?}"
+    );
+    assert_ne!(native_id(&second), native_id(&first));
+    harness.run_finished_turn(&["--new", "write a tag"]);
+    harness.age_gemini_sessions();
 
-    let again = stage.says(&["--feature", AUTH, "what was it?"]);
-    assert_eq!(again["session_id"], first["session_id"]);
-    assert_eq!(native(&again), native(&first));
-    assert_eq!(seen(&stage), [&headed, "what was it?"], "{way:?}");
+    let reused = harness.run_finished_turn(&["--feature", FEATURE_NAME, "what was it?"]);
+    assert_eq!(reused["session_id"], first["session_id"]);
+    assert_eq!(native_id(&reused), native_id(&first));
+    assert_eq!(
+        last_prompts(&harness),
+        [&tagged_prompt, "what was it?"],
+        "{setup:?}"
+    );
 
     // Nobody but the agent knows the feature now, and it calls the session by what was said in it.
-    lose_the_store(&stage);
-    let listed = stage.run(&["session", "list", "--json"]).stdout;
+    delete_store(&harness);
+    let listed = harness.run_segue(&["session", "list", "--json"]).stdout;
     assert!(
         !listed.contains("\"title\":\"[Feature"),
-        "{way:?}: {listed}"
+        "{setup:?}: {listed}"
     );
-    lose_the_store(&stage);
-    let known = stage.says(&["--feature", AUTH, "still there?"]);
-    assert_eq!(native(&known), native(&first), "{way:?}: {known:#}");
-    assert_eq!(known["turn"], 3, "{way:?}: {known:#}");
+    delete_store(&harness);
+    let adopted = harness.run_finished_turn(&["--feature", FEATURE_NAME, "still there?"]);
     assert_eq!(
-        seen(&stage),
-        [&headed, "what was it?", "still there?"],
-        "{way:?}"
+        native_id(&adopted),
+        native_id(&first),
+        "{setup:?}: {adopted:#}"
     );
-    let id = known["session_id"].as_str().unwrap();
-    let shown = stage.run(&["session", "show", id]).stdout;
-    assert!(!shown.contains("you\n  [Feature"), "{way:?}: {shown}");
+    assert_eq!(adopted["turn"], 3, "{setup:?}: {adopted:#}");
+    assert_eq!(
+        last_prompts(&harness),
+        [&tagged_prompt, "what was it?", "still there?"],
+        "{setup:?}"
+    );
+    let id = adopted["session_id"].as_str().unwrap();
+    let transcript = harness.run_segue(&["session", "show", id]).stdout;
+    assert!(
+        !transcript.contains("you\n  [Feature"),
+        "{setup:?}: {transcript}"
+    );
 
     // A tag that the agent wrote is none, and what nobody touched for eight days is over.
-    let ghost = stage.says(&["--feature", "ghost", "boo"]);
-    assert_eq!(ghost["turn"], 1, "{way:?}: {ghost:#}");
-    let home = stage.sandbox.home().join(format!(".{provider}"));
-    assert!(age(&home, &named(&stage, &second)) > 0, "{way:?}");
-    let late = stage.says(&["--feature", AUTH_2, "which fish?"]);
-    assert_ne!(native(&late), native(&second), "{way:?}: {late:#}");
-    let expected = [format!("[Feature: {AUTH_2}]\n\nwhich fish?")];
-    assert_eq!(seen(&stage), expected, "{way:?}");
+    let ghost = harness.run_finished_turn(&["--feature", "ghost", "boo"]);
+    assert_eq!(ghost["turn"], 1, "{setup:?}: {ghost:#}");
+    let home = harness.sandbox.home().join(format!(".{provider}"));
+    assert!(
+        age_session_files(&home, &session_file_id(&harness, &second)) > 0,
+        "{setup:?}"
+    );
+    let after_eight_days =
+        harness.run_finished_turn(&["--feature", LONGER_FEATURE_NAME, "which fish?"]);
+    assert_ne!(
+        native_id(&after_eight_days),
+        native_id(&second),
+        "{setup:?}: {after_eight_days:#}"
+    );
+    let expected = [format!("[Feature: {LONGER_FEATURE_NAME}]\n\nwhich fish?")];
+    assert_eq!(last_prompts(&harness), expected, "{setup:?}");
 
     if provider == "codex" {
-        begin_anew(&stage);
+        assert_new_session_on_request(&harness);
     }
-    stage.assert_nothing_left();
+    harness.assert_no_leftovers();
 }
 
 /// Begins a new session for a feature that has one, by the option and by the variable. The agent makes no difference.
-fn begin_anew(stage: &Stage) {
-    let way = stage.way;
-    let new = stage.says(&["--new", "--feature", AUTH, "afresh"]);
-    let mut command = stage.command(&["chat", "-p", way.provider, "--json"]);
-    command.args(["--feature", AUTH, "afresh"]);
+fn assert_new_session_on_request(harness: &CliHarness) {
+    let setup = harness.setup;
+    let new = harness.run_finished_turn(&["--new", "--feature", FEATURE_NAME, "afresh"]);
+    let mut command = harness.segue_command(&["chat", "-p", setup.provider, "--json"]);
+    command.args(["--feature", FEATURE_NAME, "afresh"]);
     command.env("SEGUE_NO_REUSE", "1");
-    let unused: Value =
+    let without_reuse: Value =
         serde_json::from_str(&CommandOutcome::run(command, Duration::from_mins(2)).stdout).unwrap();
-    for turn in [&new, &unused] {
-        assert_eq!(turn["turn"], 1, "{way:?}: {turn:#}");
-        assert_eq!(turn["stop"], "finished", "{way:?}: {turn:#}");
+    for turn in [&new, &without_reuse] {
+        assert_eq!(turn["turn"], 1, "{setup:?}: {turn:#}");
+        assert_eq!(turn["stop"], "finished", "{setup:?}: {turn:#}");
     }
-    assert_eq!(seen(stage), [format!("[Feature: {AUTH}]\n\nafresh")]);
+    assert_eq!(
+        last_prompts(harness),
+        [format!("[Feature: {FEATURE_NAME}]\n\nafresh")]
+    );
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_feature_is_one_conversation_of_claude() {
-    a_feature_is_one_conversation("claude", "stream-json");
+fn a_feature_reuses_its_claude_session() {
+    assert_feature_reuses_its_session("claude", "stream-json");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_feature_is_one_conversation_of_codex() {
-    a_feature_is_one_conversation("codex", "app-server");
+fn a_feature_reuses_its_codex_session() {
+    assert_feature_reuses_its_session("codex", "app-server");
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_feature_is_one_conversation_of_gemini() {
-    a_feature_is_one_conversation("gemini", "acp");
+fn a_feature_reuses_its_gemini_session() {
+    assert_feature_reuses_its_session("gemini", "acp");
 }

@@ -4,13 +4,13 @@ use segue_core::checkpoint::SUMMARISER_PROMPT_PREFIX;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
 
-use crate::real::stage::{Stage, Way};
+use crate::real::stage::{AgentSetup, CliHarness};
 
-fn sums_up(way: Way) {
+fn assert_agent_summarises(setup: AgentSetup) {
     let answer = r#"{"decisions": ["SQLite for the cache, since it is one file"]}"#;
     let script = Script::new().with_rule(SUMMARISER_PROMPT_PREFIX, [Reply::from_text(answer)]);
-    let stage = Stage::new(way, script);
-    let first = stage.says(&["Use SQLite for the cache, it is one file."]);
+    let harness = CliHarness::new(setup, script);
+    let first = harness.run_finished_turn(&["Use SQLite for the cache, it is one file."]);
     let id = first["session_id"].as_str().unwrap();
     let args = [
         "session",
@@ -18,34 +18,40 @@ fn sums_up(way: Way) {
         id,
         "--json",
         "--summariser",
-        way.provider,
+        setup.provider,
     ];
-    let ran = stage.run(&args);
-    let compacted: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(compacted["summary"]["version"], 2, "{way:?}: {ran:#?}");
-    let asked = stage.sandbox.model().turn_requests().pop().unwrap();
-    assert!(asked.contains(SUMMARISER_PROMPT_PREFIX), "{way:?}: {asked:#?}");
-    if way.provider == "claude" {
-        assert_eq!(asked.tool_names(), Vec::<String>::new());
+    let outcome = harness.run_segue(&args);
+    let compacted: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(
+        compacted["summary"]["version"], 2,
+        "{setup:?}: {outcome:#?}"
+    );
+    let summary_request = harness.sandbox.model().turn_requests().pop().unwrap();
+    assert!(
+        summary_request.contains(SUMMARISER_PROMPT_PREFIX),
+        "{setup:?}: {summary_request:#?}"
+    );
+    if setup.provider == "claude" {
+        assert_eq!(summary_request.tool_names(), Vec::<String>::new());
     }
     // Neither a list nor `--continue` nor the figures know of it.
     for refresh in [&["index", "refresh"][..], &[]] {
         if !refresh.is_empty() {
-            stage.run(refresh);
+            harness.run_segue(refresh);
         }
-        let listed = stage.run(&["session", "list", "--all", "--json"]);
-        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-        assert_eq!(listed.as_array().unwrap().len(), 1, "{way:?}: {listed:#}");
+        let outcome = harness.run_segue(&["session", "list", "--all", "--json"]);
+        let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(listed.as_array().unwrap().len(), 1, "{setup:?}: {listed:#}");
     }
-    stage.age_gemini_sessions();
-    let next = stage.says(&["--continue", "go on"]);
-    assert_eq!(next["session_id"], id, "{way:?}: {next:#}");
-    let told = stage.sandbox.model().turn_requests().pop().unwrap();
+    harness.age_gemini_sessions();
+    let next = harness.run_finished_turn(&["--continue", "go on"]);
+    assert_eq!(next["session_id"], id, "{setup:?}: {next:#}");
+    let request = harness.sandbox.model().turn_requests().pop().unwrap();
     assert!(
-        told.contains("> - [1] SQLite for the cache, since it is one file"),
-        "{way:?}: {told:#?}"
+        request.contains("> - [1] SQLite for the cache, since it is one file"),
+        "{setup:?}: {request:#?}"
     );
-    stage.assert_nothing_left();
+    harness.assert_no_leftovers();
 }
 
 macro_rules! summarisers {
@@ -53,13 +59,13 @@ macro_rules! summarisers {
         $(#[test]
         #[ignore = "runs the real CLIs: cargo xtask test"]
         fn $name() {
-            sums_up(Way { provider: $provider, transport: $transport });
+            assert_agent_summarises(AgentSetup { provider: $provider, transport: $transport });
         })+
     };
 }
 
 summarisers! {
-    claude: "claude" "stream-json",
-    codex: "codex" "app-server",
-    gemini: "gemini" "stream-json",
+    claude_summarises_in_a_separate_session: "claude" "stream-json",
+    codex_summarises_in_a_separate_session: "codex" "app-server",
+    gemini_summarises_in_a_separate_session: "gemini" "stream-json",
 }

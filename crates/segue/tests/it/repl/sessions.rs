@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::{run_repl, run_with_lines, create_session};
+use super::{create_session, run_repl, run_with_lines};
 use crate::{count_sessions, new_test_home};
 
 #[test]

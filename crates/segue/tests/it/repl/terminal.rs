@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use segue_testkit::TestHome;
 
-use super::{file_mode, create_session};
+use super::{create_session, file_mode};
 use crate::new_test_home;
 
 const CTRL_C: &str = "\u{3}";
@@ -94,9 +94,15 @@ impl TerminalUser {
         let contents = screen.lock().unwrap();
         let matched = self.matched_bytes;
         let (contents, wait_result) = changed
-            .wait_timeout_while(contents, SCREEN_TIMEOUT, |contents| !contents[matched..].contains(text))
+            .wait_timeout_while(contents, SCREEN_TIMEOUT, |contents| {
+                !contents[matched..].contains(text)
+            })
             .unwrap();
-        assert!(!wait_result.timed_out(), "no {text:?} in {:?}", &contents[matched..]);
+        assert!(
+            !wait_result.timed_out(),
+            "no {text:?} in {:?}",
+            &contents[matched..]
+        );
         self.matched_bytes += contents[matched..].find(text).unwrap() + text.len();
         drop(contents);
         self
@@ -136,16 +142,13 @@ impl Drop for TerminalUser {
 fn the_prompt_shows_the_agent_and_the_session() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for("/help lists the commands")
+    user.wait_for("/help lists the commands")
         .wait_for("segue")
         .wait_for_prompt();
-    user
-        .type_keys("hello\r")
+    user.type_keys("hello\r")
         .wait_for("You said: hello")
         .wait_for_prompt();
-    user
-        .type_keys("/exit\r")
+    user.type_keys("/exit\r")
         .wait_for("go on with: segue repl --resume ");
     let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
@@ -182,13 +185,12 @@ fn resuming_without_a_prompt_opens_the_repl_or_the_picker() {
     user.wait_for(&format!(
         "going on with {id} (before), 1 turn(s), with rehearsal"
     ));
-    user.wait_for(&format!("rehearsal {tail}")).wait_for_prompt();
-    user
-        .type_keys("after\r")
+    user.wait_for(&format!("rehearsal {tail}"))
+        .wait_for_prompt();
+    user.type_keys("after\r")
         .wait_for("You said: after")
         .wait_for_prompt();
-    user
-        .type_keys(CTRL_D)
+    user.type_keys(CTRL_D)
         .wait_for(&format!("go on with: segue repl --resume {id}"));
     let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
@@ -220,13 +222,11 @@ fn the_no_color_variable_disables_colours() {
 fn ctrl_c_clears_the_line_and_ctrl_d_ends_the_repl() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("never sent")
         .wait_for("never sent");
     user.type_keys(CTRL_C).wait_for_prompt();
-    user
-        .type_keys("sent\r")
+    user.type_keys("sent\r")
         .wait_for("You said: sent")
         .wait_for_prompt();
     user.type_keys(CTRL_D);
@@ -240,19 +240,18 @@ fn ctrl_c_clears_the_line_and_ctrl_d_ends_the_repl() {
 fn ctrl_c_stops_the_turn_and_the_conversation_continues() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("rehearse: say so far; hang\r");
-    user.wait_for(BRACKETED_PASTE_OFF).wait_for("so far").type_keys(CTRL_C);
+    user.wait_for(BRACKETED_PASTE_OFF)
+        .wait_for("so far")
+        .type_keys(CTRL_C);
     user.wait_for("asking the agent to stop; Ctrl-C again ends it");
     user.wait_for("interrupted").wait_for_prompt();
-    user
-        .type_keys("and now?\r")
+    user.type_keys("and now?\r")
         .wait_for(BRACKETED_PASTE_OFF)
         .wait_for("This is turn 2")
         .wait_for_prompt();
-    user
-        .type_keys("/session\r")
+    user.type_keys("/session\r")
         .wait_for("live: the agent is still running");
     user.wait_for_prompt().type_keys(CTRL_D);
     let (screen, code) = user.wait_for_exit();
@@ -264,20 +263,19 @@ fn ctrl_c_stops_the_turn_and_the_conversation_continues() {
 fn ctrl_c_during_a_backoff_sends_no_prompt() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("rehearse: fail the kettle is cold\r")
         .wait_for("the kettle is cold")
         .wait_for("hint")
         .wait_for_prompt();
-    user
-        .type_keys("too early\r")
+    user.type_keys("too early\r")
         .wait_for("s for rehearsal, until")
         .type_keys(CTRL_C);
-    user
-        .wait_for("interrupted before the prompt was sent; Up brings it back")
+    user.wait_for("interrupted before the prompt was sent; Up brings it back")
         .wait_for_prompt();
-    user.type_keys(ARROW_UP).wait_for("too early").type_keys(CTRL_C);
+    user.type_keys(ARROW_UP)
+        .wait_for("too early")
+        .type_keys(CTRL_C);
     user.wait_for_prompt().type_keys(CTRL_D);
     let (screen, _) = user.wait_for_exit();
     assert!(!screen.contains("asking the agent to stop"), "{screen}");
@@ -292,20 +290,22 @@ fn ctrl_c_during_a_backoff_sends_no_prompt() {
 fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("rehearse: say so far; hang\r");
     user.wait_for(BRACKETED_PASTE_OFF).wait_for("so far");
     // Whoever is frozen hears nothing.
     send_signal(&home, "-STOP", " rehearsal-agent ");
     user.type_keys(CTRL_C).wait_for("Ctrl-C again ends it");
-    user.type_keys(CTRL_C).wait_for("interrupted").wait_for_prompt();
-    user
-        .type_keys("and now?\r")
+    user.type_keys(CTRL_C)
+        .wait_for("interrupted")
+        .wait_for_prompt();
+    user.type_keys("and now?\r")
         .wait_for(BRACKETED_PASTE_OFF)
         .wait_for("This is turn 2")
         .wait_for_prompt();
-    user.type_keys("/session\r").wait_for("opened").wait_for("resumed: ");
+    user.type_keys("/session\r")
+        .wait_for("opened")
+        .wait_for("resumed: ");
     user.wait_for_prompt().type_keys(CTRL_D);
     assert_eq!(user.wait_for_exit().1, Some(0));
     home.assert_no_processes();
@@ -315,21 +315,17 @@ fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
 fn an_unanswered_question_consumes_no_keys_of_the_next_prompt() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("rehearse: ask\r")
         .wait_for("Your choice, 1 to 2, or y or n:");
-    user
-        .type_keys("1\r")
+    user.type_keys("1\r")
         .wait_for("I edited the notes.")
         .wait_for_prompt();
-    user
-        .type_keys("rehearse: ask\r")
+    user.type_keys("rehearse: ask\r")
         .wait_for("Your choice, 1 to 2, or y or n:")
         .type_keys(CTRL_C);
     user.wait_for("interrupted").wait_for_prompt();
-    user
-        .type_keys("hello there\r")
+    user.type_keys("hello there\r")
         .wait_for("You said: hello there")
         .wait_for_prompt();
     user.type_keys(CTRL_D);
@@ -341,28 +337,27 @@ fn an_unanswered_question_consumes_no_keys_of_the_next_prompt() {
 fn a_multiline_prompt_is_sent_once_and_saved_in_the_history() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("one \\\r")
         .wait_for("… ")
         .type_keys("two\r");
     user.wait_for("You said: one").wait_for_prompt();
-    user
-        .type_keys("\u{1b}[200~cc a.c \\\r  -o a\r\u{1b}[201~")
+    user.type_keys("\u{1b}[200~cc a.c \\\r  -o a\r\u{1b}[201~")
         .wait_for("-o a")
         .type_keys("\r");
     user.wait_for("You said: cc").wait_for_prompt();
-    user
-        .type_keys(" a secret\r")
+    user.type_keys(" a secret\r")
         .wait_for("You said:")
         .wait_for_prompt();
     user.type_keys(CTRL_D);
     user.wait_for_exit();
     // Somebody comes back the next day.
     let mut user = TerminalUser::start(&home, "repl --continue");
-    user.wait_for_prompt().type_keys(ARROW_UP).wait_for("-o a").type_keys("\r");
-    user
-        .wait_for(BRACKETED_PASTE_OFF)
+    user.wait_for_prompt()
+        .type_keys(ARROW_UP)
+        .wait_for("-o a")
+        .type_keys("\r");
+    user.wait_for(BRACKETED_PASTE_OFF)
         .wait_for("You said: cc")
         .wait_for_prompt()
         .type_keys(CTRL_D);
@@ -377,19 +372,20 @@ fn a_multiline_prompt_is_sent_once_and_saved_in_the_history() {
     let history = home.segue_home().join("history");
     assert_eq!(file_mode(&history), 0o600);
     let history_text = std::fs::read_to_string(history).unwrap();
-    assert!(!history_text.contains("secret") && history_text.contains("one"), "{history_text}");
+    assert!(
+        !history_text.contains("secret") && history_text.contains("one"),
+        "{history_text}"
+    );
 }
 
 #[test]
 fn commands_are_completed_with_tab() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("/perm\t")
         .wait_for("/permissions");
-    user
-        .type_keys(" de\t")
+    user.type_keys(" de\t")
         .wait_for("deny")
         .type_keys("\r")
         .wait_for("permissions from now on: deny");
@@ -418,8 +414,7 @@ fn losing_the_terminal_ends_the_repl_and_its_agent() {
         let mut user = TerminalUser::start(&home, "repl");
         user.wait_for_prompt();
         for _ in 0..prompts {
-            user
-                .type_keys("hello\r")
+            user.type_keys("hello\r")
                 .wait_for("You said: hello")
                 .wait_for_prompt();
         }
@@ -452,19 +447,18 @@ fn an_open_repl_locks_its_session_until_it_exits() {
     let info = home.run_segue(["session", "info", &id]);
     assert!(info.stdout.contains("idle, open in process"), "{info}");
     // What is done here goes on as ever.
-    user
-        .type_keys("/rename at work\r")
+    user.type_keys("/rename at work\r")
         .wait_for("is now called")
         .wait_for_prompt();
-    user
-        .type_keys("and now?\r")
+    user.type_keys("and now?\r")
         .wait_for("This is turn 2")
         .wait_for_prompt();
-    user
-        .type_keys("/backtoturn 1\r")
+    user.type_keys("/backtoturn 1\r")
         .wait_for("/undo takes it back")
         .wait_for_prompt();
-    user.type_keys("/undo\r").wait_for("turn 2").wait_for_prompt();
+    user.type_keys("/undo\r")
+        .wait_for("turn 2")
+        .wait_for_prompt();
     user.type_keys("/quit\r");
     let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
@@ -506,8 +500,7 @@ fn a_repl_follows_a_handoff_by_another_process() {
         output.code == Some(0)
     });
     assert!(is_handed_off, "the session never came free");
-    user
-        .type_keys("and now?\r")
+    user.type_keys("and now?\r")
         .wait_for("the session was handed to acp:second elsewhere, who answers from now on")
         .wait_for("I was told what was said before")
         .wait_for("acp:second")
@@ -521,11 +514,15 @@ fn a_repl_follows_a_handoff_by_another_process() {
 /// Sends a signal to the process with this in its command line, and no leash.
 fn send_signal(home: &TestHome, signal: &str, pattern: &str) {
     let running = home.processes();
-    let found = running
-        .iter()
-        .find(|line| line.contains(pattern) && !line.contains(" leash ") && !line.contains("script"));
+    let found = running.iter().find(|line| {
+        line.contains(pattern) && !line.contains(" leash ") && !line.contains("script")
+    });
     let (pid, _) = found.and_then(|line| line.split_once(':')).unwrap();
-    let status = home.program_command("kill").args([signal, pid]).status().unwrap();
+    let status = home
+        .program_command("kill")
+        .args([signal, pid])
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
@@ -533,15 +530,13 @@ fn send_signal(home: &TestHome, signal: &str, pattern: &str) {
 fn a_pm_session_for_a_feature_is_read_only_and_resumed() {
     let home = new_test_home();
     let mut user = TerminalUser::start(&home, "repl --feature auth --role pm");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("what do we want?\r")
         .wait_for("there is no session for feature auth as pm yet")
         .wait_for("You said: what do we want?")
         .wait_for_prompt();
     // It may not change anything, and nobody is asked about it.
-    user
-        .type_keys("rehearse: ask\r")
+    user.type_keys("rehearse: ask\r")
         .wait_for("refused \"Edit notes.txt\" since the role pm may not use it")
         .wait_for("I was not allowed to edit the notes.")
         .wait_for_prompt();
@@ -556,8 +551,7 @@ fn a_pm_session_for_a_feature_is_read_only_and_resumed() {
     );
     // The same again is the same conversation.
     let mut user = TerminalUser::start(&home, "repl --feature auth --role pm");
-    user
-        .wait_for_prompt()
+    user.wait_for_prompt()
         .type_keys("and now?\r")
         .wait_for("This is turn 3 of our conversation")
         .wait_for_prompt();

@@ -5,28 +5,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segue_agents::{
-    Agent, AgentError, AgentConnection, AgentHost, LeashCommand, OpenRequest, OpenedConnection, Provider, ProviderSettings, ConnectionEvent,
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
+    OpenedConnection, Provider, ProviderSettings,
 };
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, TurnEnd, Usage};
 use segue_testkit::model::Script;
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 /// How long a turn may take.
-const LIMIT: Duration = Duration::from_secs(90);
+const TURN_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Codex on a machine of its own.
-pub(crate) struct Direct {
+pub(crate) struct CodexHarness {
     pub(crate) sandbox: Sandbox,
     provider: Provider,
     runtime: Runtime,
 }
 
 /// What a conversation is opened with.
-pub(crate) struct Wanted {
+pub(crate) struct CodexOpenOptions {
     pub(crate) cwd: PathBuf,
     pub(crate) native_id: Option<String>,
     pub(crate) strict: bool,
@@ -36,18 +37,18 @@ pub(crate) struct Wanted {
 }
 
 /// What came of a turn.
-pub(crate) struct Turned {
+pub(crate) struct CodexDirectTurn {
     pub(crate) events: Vec<AgentEvent>,
-    pub(crate) asked: Vec<PermissionRequest>,
+    pub(crate) permission_requests: Vec<PermissionRequest>,
     pub(crate) end: Result<TurnEnd, AgentError>,
 }
 
-impl Turned {
+impl CodexDirectTurn {
     pub(crate) fn text(&self) -> String {
         let events = self.events.iter();
         events
             .filter_map(|event| match event {
-                AgentEvent::Text(words) => Some(words.as_str()),
+                AgentEvent::Text(chunk) => Some(chunk.as_str()),
                 _ => None,
             })
             .collect()
@@ -62,31 +63,36 @@ impl Turned {
     }
 }
 
-impl Direct {
+impl CodexHarness {
     pub(crate) fn new(transport: &str, script: Script) -> Self {
-        Self::with(transport, script, |_| {})
+        Self::with_settings(transport, script, |_| {})
     }
 
-    pub(crate) fn with(
+    pub(crate) fn with_settings(
         transport: &str,
         script: Script,
-        change: impl FnOnce(&mut ProviderSettings),
+        modify: impl FnOnce(&mut ProviderSettings),
     ) -> Self {
         let sandbox = Sandbox::new(script);
         let command = sandbox.cli_command(SandboxCli::Codex);
         let env = command.get_envs().filter_map(|(name, value)| {
-            let text = |text: &std::ffi::OsStr| text.to_str().unwrap().to_owned();
-            Some((text(name), text(value?)))
+            let to_text = |text: &std::ffi::OsStr| text.to_str().unwrap().to_owned();
+            Some((to_text(name), to_text(value?)))
         });
         let mut settings = ProviderSettings {
             program: Some(command.get_program().into()),
-            adapter: Some(sandbox.cli_command(SandboxCli::CodexAcp).get_program().into()),
+            adapter: Some(
+                sandbox
+                    .cli_command(SandboxCli::CodexAcp)
+                    .get_program()
+                    .into(),
+            ),
             transports: vec![transport.to_owned()],
             env: env.collect(),
             home: sandbox.home().join(".codex"),
             ..ProviderSettings::default()
         };
-        change(&mut settings);
+        modify(&mut settings);
         let host = AgentHost {
             leash: LeashCommand {
                 program: env!("CARGO_BIN_EXE_segue").into(),
@@ -95,7 +101,7 @@ impl Direct {
             version: "0",
             agent_files_dir: sandbox.path().join("kept"),
             search_path: std::ffi::OsString::new(),
-            system: crate::real::stage::OUTSIDE,
+            system: crate::real::stage::SYSTEM_FNS,
         };
         let provider = segue_agents::codex_provider(&settings, &host);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -109,8 +115,8 @@ impl Direct {
         }
     }
 
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted {
+    pub(crate) fn default_options(&self) -> CodexOpenOptions {
+        CodexOpenOptions {
             cwd: self.sandbox.project(),
             native_id: None,
             strict: false,
@@ -120,68 +126,68 @@ impl Direct {
         }
     }
 
-    pub(crate) fn open(&self, wanted: Wanted) -> Result<OpenedConnection, AgentError> {
+    pub(crate) fn open(&self, options: CodexOpenOptions) -> Result<OpenedConnection, AgentError> {
         let request = OpenRequest {
-            cwd: wanted.cwd,
-            native_id: wanted.native_id.map(|id| NativeId::parse(&id).unwrap()),
+            cwd: options.cwd,
+            native_id: options.native_id.map(|id| NativeId::parse(&id).unwrap()),
             branch_point: None,
-            strict: wanted.strict,
-            permissions: wanted.permissions,
+            strict: options.strict,
+            permissions: options.permissions,
             role: None,
-            model: wanted.model,
-            mcp: wanted.mcp,
-            timeout: LIMIT,
+            model: options.model,
+            mcp: options.mcp,
+            timeout: TURN_TIMEOUT,
             process_sender: watch::channel(None).0,
         };
         self.runtime.block_on(self.provider.open(&request))
     }
 
     /// A new conversation in the project.
-    pub(crate) fn begin(&self) -> Box<dyn AgentConnection> {
-        self.open(self.wanted()).unwrap().connection
+    pub(crate) fn open_new(&self) -> Box<dyn AgentConnection> {
+        self.open(self.default_options()).unwrap().connection
     }
 
     pub(crate) fn resume(&self, id: &str) -> OpenedConnection {
-        let wanted = Wanted {
+        let options = CodexOpenOptions {
             native_id: Some(id.to_owned()),
-            ..self.wanted()
+            ..self.default_options()
         };
-        self.open(wanted).unwrap()
+        self.open(options).unwrap()
     }
 
     /// One turn; `answer` answers what is asked.
-    pub(crate) fn turn(
+    pub(crate) fn run_turn(
         &self,
-        conversation: &mut dyn AgentConnection,
+        connection: &mut dyn AgentConnection,
         prompt: &str,
         answer: impl Fn(&PermissionRequest) -> PermissionAnswer,
-    ) -> Turned {
-        self.turn_then_cancel(conversation, prompt, answer, |_| false)
+    ) -> CodexDirectTurn {
+        self.run_turn_and_cancel(connection, prompt, answer, |_| false)
     }
 
-    /// Likewise, cancelled at the first event that `when` takes.
-    pub(crate) fn turn_then_cancel(
+    /// Likewise, cancelled at the first event that `should_cancel` takes.
+    pub(crate) fn run_turn_and_cancel(
         &self,
-        conversation: &mut dyn AgentConnection,
+        connection: &mut dyn AgentConnection,
         prompt: &str,
         answer: impl Fn(&PermissionRequest) -> PermissionAnswer,
-        when: impl Fn(&AgentEvent) -> bool,
-    ) -> Turned {
-        let (mut events, mut asked) = (Vec::new(), Vec::new());
+        should_cancel: impl Fn(&AgentEvent) -> bool,
+    ) -> CodexDirectTurn {
+        let (mut events, mut permission_requests) = (Vec::new(), Vec::new());
         let turn = async {
-            conversation.send_prompt(prompt).await?;
+            connection.send_prompt(prompt).await?;
             loop {
-                match conversation.next_event().await {
+                match connection.next_event().await {
                     ConnectionEvent::NativeIdReported(_) => {}
                     ConnectionEvent::Event(event) => {
-                        if when(&event) {
-                            conversation.cancel();
+                        if should_cancel(&event) {
+                            connection.cancel();
                         }
                         events.push(event);
                     }
                     ConnectionEvent::PermissionRequested(request, reply) => {
                         reply(answer(&request));
-                        asked.push(request);
+                        permission_requests.push(request);
                     }
                     ConnectionEvent::TurnEnded(end) => return end,
                 }
@@ -189,49 +195,49 @@ impl Direct {
         };
         let end = self
             .runtime
-            .block_on(async { tokio::time::timeout(LIMIT, turn).await });
-        Turned {
+            .block_on(async { tokio::time::timeout(TURN_TIMEOUT, turn).await });
+        CodexDirectTurn {
             end: end.unwrap(),
             events,
-            asked,
+            permission_requests,
         }
     }
 
-    pub(crate) fn close(&self, conversation: Box<dyn AgentConnection>) {
-        self.runtime.block_on(conversation.close());
+    pub(crate) fn close(&self, connection: Box<dyn AgentConnection>) {
+        self.runtime.block_on(connection.close());
     }
 
     /// The files of all threads.
-    pub(crate) fn rollouts(&self) -> Vec<PathBuf> {
-        rollouts(&self.sandbox)
+    pub(crate) fn rollout_files(&self) -> Vec<PathBuf> {
+        list_rollout_files(&self.sandbox)
     }
 
     /// Changes what is in Codex's configuration.
-    pub(crate) fn configure(&self, from: &str, to: &str) {
-        let before = self.config();
-        assert!(before.contains(from), "{before}");
-        let after = before.replacen(from, to, 1);
+    pub(crate) fn replace_in_config(&self, old: &str, new: &str) {
+        let before = self.read_config();
+        assert!(before.contains(old), "{before}");
+        let after = before.replacen(old, new, 1);
         fs::write(self.sandbox.home().join(".codex/config.toml"), after).unwrap();
     }
 
-    pub(crate) fn config(&self) -> String {
+    pub(crate) fn read_config(&self) -> String {
         fs::read_to_string(self.sandbox.home().join(".codex/config.toml")).unwrap()
     }
 }
 
 /// The files of all threads in a sandbox.
-pub(crate) fn rollouts(sandbox: &Sandbox) -> Vec<PathBuf> {
-    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn list_rollout_files(sandbox: &Sandbox) -> Vec<PathBuf> {
+    fn collect_files(directory: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                walk(&path, found);
+                collect_files(&path, files);
             } else {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    let mut found = Vec::new();
-    walk(&sandbox.home().join(".codex/sessions"), &mut found);
-    found
+    let mut files = Vec::new();
+    collect_files(&sandbox.home().join(".codex/sessions"), &mut files);
+    files
 }

@@ -8,16 +8,16 @@ use segue_core::agent::{
     McpEndpoint, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest,
 };
 use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason};
-use segue_testkit::model::{ScriptedCall, Reply, Script};
+use segue_testkit::model::{Reply, Script, ScriptedCall};
 use serde_json::json;
 
-use super::direct::{Direct, Wanted};
-use super::nobody;
+use super::direct::{CodexHarness, CodexOpenOptions};
+use super::panic_on_permission_request;
 
 /// The user's configuration says that nobody is asked and that everything may be done; here it does not count.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn app_server_asks_before_it_acts() {
+fn the_app_server_asks_before_it_acts() {
     let script = Script::new()
         .with_rule(
             "run",
@@ -40,48 +40,60 @@ fn app_server_asks_before_it_acts() {
                 Reply::from_text("done"),
             ],
         );
-    let codex = Direct::new("app-server", script);
-    let mut conversation = codex.begin();
-    let there = |name: &str| codex.sandbox.project().join(name).exists();
+    let codex = CodexHarness::new("app-server", script);
+    let mut connection = codex.open_new();
+    let file_exists = |name: &str| codex.sandbox.project().join(name).exists();
     for (prompt, file, kind) in [("run", "made.txt", "execute"), ("write", "new.txt", "edit")] {
-        let refused = codex.turn(conversation.as_mut(), prompt, PermissionRequest::reject_answer);
-        assert_eq!(refused.asked.len(), 1, "{prompt}: {:?}", refused.events);
-        assert_eq!(refused.asked[0].call.kind, kind);
+        let refused = codex.run_turn(
+            connection.as_mut(),
+            prompt,
+            PermissionRequest::reject_answer,
+        );
+        assert_eq!(
+            refused.permission_requests.len(),
+            1,
+            "{prompt}: {:?}",
+            refused.events
+        );
+        assert_eq!(refused.permission_requests[0].call.kind, kind);
         assert_eq!(refused.text(), "done");
-        assert!(!there(file), "{prompt} was refused and done");
-        let allowed = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_answer);
-        assert_eq!(allowed.asked.len(), 1, "{prompt}: {:?}", allowed.events);
-        assert!(there(file), "{prompt} was allowed and not done");
+        assert!(!file_exists(file), "{prompt} was refused and done");
+        let allowed = codex.run_turn(connection.as_mut(), prompt, PermissionRequest::allow_answer);
+        assert_eq!(
+            allowed.permission_requests.len(),
+            1,
+            "{prompt}: {:?}",
+            allowed.events
+        );
+        assert!(file_exists(file), "{prompt} was allowed and not done");
     }
-    let read = codex.turn(conversation.as_mut(), "look", PermissionRequest::allow_answer);
-    assert_eq!(read.asked[0].call.kind, "read");
+    let read = codex.run_turn(connection.as_mut(), "look", PermissionRequest::allow_answer);
+    assert_eq!(read.permission_requests[0].call.kind, "read");
     let printed = read.events.iter().any(|event| {
         matches!(event, AgentEvent::Tool(call) if call.output.as_ref().is_some_and(|output| output.as_str().contains("A project")))
     });
     assert!(printed, "{:?}", read.events);
     // Not answering is stopping, and the conversation goes on after that.
-    let stopped = codex.turn(conversation.as_mut(), "run", |_| {
-        PermissionAnswer::Cancelled
-    });
+    let stopped = codex.run_turn(connection.as_mut(), "run", |_| PermissionAnswer::Cancelled);
     assert_eq!(stopped.end.unwrap().reason, StopReason::Cancelled);
     // What is allowed for good is not asked for again, in the same process.
-    let always = |request: &PermissionRequest| {
+    let allow_for_session = |request: &PermissionRequest| {
         let option = request
             .options
             .iter()
             .find(|option| option.id.contains("Session"));
         PermissionAnswer::Selected(option.unwrap().id.clone())
     };
-    codex.turn(conversation.as_mut(), "run", always);
-    let again = codex.turn(conversation.as_mut(), "run", nobody);
-    assert_eq!(again.text(), "done");
-    codex.close(conversation);
+    codex.run_turn(connection.as_mut(), "run", allow_for_session);
+    let repeated = codex.run_turn(connection.as_mut(), "run", panic_on_permission_request);
+    assert_eq!(repeated.text(), "done");
+    codex.close(connection);
     assert_eq!(codex.sandbox.processes(), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_thread_that_is_resumed_asks_too() {
+fn a_resumed_thread_asks_for_permission() {
     let script = Script::new().with_rule(
         "run",
         [
@@ -89,43 +101,43 @@ fn a_thread_that_is_resumed_asks_too() {
             Reply::from_text("done"),
         ],
     );
-    let codex = Direct::new("app-server", script);
+    let codex = CodexHarness::new("app-server", script);
     // Codex's own program made it, where nobody is asked.
-    let ran = codex.sandbox.run(
+    let outcome = codex.sandbox.run(
         segue_testkit::sandbox::SandboxCli::Codex,
         ["exec", "--json", "hello"],
     );
-    let id = ran.json_lines()[0]["thread_id"]
+    let id = outcome.json_lines()[0]["thread_id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let opening = codex.resume(&id);
-    assert_eq!(opening.open_mode, OpenMode::Resumed);
-    let mut conversation = opening.connection;
-    let refused = codex.turn(conversation.as_mut(), "run", PermissionRequest::reject_answer);
-    assert_eq!(refused.asked.len(), 1, "{:?}", refused.events);
+    let opened = codex.resume(&id);
+    assert_eq!(opened.open_mode, OpenMode::Resumed);
+    let mut connection = opened.connection;
+    let refused = codex.run_turn(connection.as_mut(), "run", PermissionRequest::reject_answer);
+    assert_eq!(refused.permission_requests.len(), 1, "{:?}", refused.events);
     assert!(!codex.sandbox.project().join("made.txt").exists());
-    codex.close(conversation);
+    codex.close(connection);
 }
 
 /// Another repository than the one that Codex is told to trust.
-fn other_repository(codex: &Direct) -> PathBuf {
-    let other = codex.sandbox.path().join("other");
-    fs::create_dir(&other).unwrap();
+fn create_other_repository(codex: &CodexHarness) -> PathBuf {
+    let repository = codex.sandbox.path().join("other");
+    fs::create_dir(&repository).unwrap();
     let git = codex.sandbox.path().join("bin/git");
-    let made = Command::new(git)
+    let status = Command::new(git)
         .arg("init")
         .arg("--quiet")
-        .arg(&other)
+        .arg(&repository)
         .status();
-    assert!(made.unwrap().success());
-    other
+    assert!(status.unwrap().success());
+    repository
 }
 
 /// Codex notes down that the user trusts a repository as soon as it may write there.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_folder_is_not_trusted_on_the_side() {
+fn a_folder_is_not_trusted_as_a_side_effect() {
     use PermissionPolicy::{AllowAll, AllowEdits, Ask};
     let cases = [
         ("app-server", Some("workspace-write"), AllowEdits),
@@ -137,66 +149,66 @@ fn a_folder_is_not_trusted_on_the_side() {
         ("acp", None, Ask),
     ];
     for (transport, mode, permissions) in cases {
-        let codex = Direct::with(transport, Script::new(), |settings| {
+        let codex = CodexHarness::with_settings(transport, Script::new(), |settings| {
             settings.mode = mode.map(str::to_owned);
         });
         if transport == "acp" {
-            codex.configure("sandbox_mode = \"danger-full-access\"\n", "");
+            codex.replace_in_config("sandbox_mode = \"danger-full-access\"\n", "");
         }
         // A folder above it does not count.
-        let above = codex.sandbox.path().canonicalize().unwrap();
-        let decided = format!("[projects.{above:?}]\ntrust_level = \"trusted\"\n");
-        codex.configure("[analytics]", &format!("{decided}\n[analytics]"));
-        let other = other_repository(&codex);
-        let inside = other.join("deep/inside");
-        fs::create_dir_all(&inside).unwrap();
-        let before = codex.config();
-        for cwd in [other, inside] {
-            let wanted = Wanted {
+        let parent = codex.sandbox.path().canonicalize().unwrap();
+        let trust_entry = format!("[projects.{parent:?}]\ntrust_level = \"trusted\"\n");
+        codex.replace_in_config("[analytics]", &format!("{trust_entry}\n[analytics]"));
+        let repository = create_other_repository(&codex);
+        let nested = repository.join("deep/inside");
+        fs::create_dir_all(&nested).unwrap();
+        let before = codex.read_config();
+        for cwd in [repository, nested] {
+            let options = CodexOpenOptions {
                 cwd,
                 permissions,
-                ..codex.wanted()
+                ..codex.default_options()
             };
-            let mut conversation = codex.open(wanted).unwrap().connection;
-            let turned = codex.turn(conversation.as_mut(), "hello", nobody);
-            assert_eq!(turned.text(), "You said: hello", "{transport} {mode:?}");
-            codex.close(conversation);
+            let mut connection = codex.open(options).unwrap().connection;
+            let turn = codex.run_turn(connection.as_mut(), "hello", panic_on_permission_request);
+            assert_eq!(turn.text(), "You said: hello", "{transport} {mode:?}");
+            codex.close(connection);
         }
-        assert_eq!(codex.config(), before, "{transport} {mode:?}");
+        assert_eq!(codex.read_config(), before, "{transport} {mode:?}");
     }
 }
 
 /// With a configuration that lets it write, the adapter can't be kept from that, whatever its mode.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn the_adapter_does_not_work_where_a_folder_would_be_trusted_on_the_side() {
-    for sandbox in ["danger-full-access", "workspace-write"] {
-        let codex = Direct::new("acp", Script::new());
-        codex.configure("danger-full-access", sandbox);
-        let other = other_repository(&codex);
-        let wanted = || Wanted {
-            cwd: other.clone(),
-            ..codex.wanted()
+fn the_adapter_is_refused_if_it_would_trust_a_folder() {
+    for sandbox_mode in ["danger-full-access", "workspace-write"] {
+        let codex = CodexHarness::new("acp", Script::new());
+        codex.replace_in_config("danger-full-access", sandbox_mode);
+        let repository = create_other_repository(&codex);
+        let build_options = || CodexOpenOptions {
+            cwd: repository.clone(),
+            ..codex.default_options()
         };
-        let before = codex.config();
-        let error = codex.open(wanted()).err().unwrap();
+        let before = codex.read_config();
+        let error = codex.open(build_options()).err().unwrap();
         assert_eq!(error.class(), FailureClass::UntrustedFolder, "{error:?}");
-        assert!(error.to_string().contains(sandbox), "{error}");
-        assert_eq!(codex.config(), before);
-        let real = other.canonicalize().unwrap();
-        let decided = format!("[projects.{real:?}]\ntrust_level = \"untrusted\"\n");
-        codex.configure("[analytics]", &format!("{decided}\n[analytics]"));
-        let before = codex.config();
-        let mut conversation = codex.open(wanted()).unwrap().connection;
-        let turned = codex.turn(conversation.as_mut(), "hello", nobody);
-        assert_eq!(turned.text(), "You said: hello");
-        codex.close(conversation);
-        assert_eq!(codex.config(), before);
+        assert!(error.to_string().contains(sandbox_mode), "{error}");
+        assert_eq!(codex.read_config(), before);
+        let canonical = repository.canonicalize().unwrap();
+        let trust_entry = format!("[projects.{canonical:?}]\ntrust_level = \"untrusted\"\n");
+        codex.replace_in_config("[analytics]", &format!("{trust_entry}\n[analytics]"));
+        let before = codex.read_config();
+        let mut connection = codex.open(build_options()).unwrap().connection;
+        let turn = codex.run_turn(connection.as_mut(), "hello", panic_on_permission_request);
+        assert_eq!(turn.text(), "You said: hello");
+        codex.close(connection);
+        assert_eq!(codex.read_config(), before);
     }
 }
 
 /// A command that the model wants to run outside of the sandbox, which is what the adapter asks for.
-fn outside(command: &str) -> ScriptedCall {
+fn escalated_command(command: &str) -> ScriptedCall {
     let input = json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "why not"});
     ScriptedCall::tool("exec_command", input)
 }
@@ -204,7 +216,7 @@ fn outside(command: &str) -> ScriptedCall {
 /// What the adapter calls a read or a search may be anything.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn the_adapter_is_not_believed_what_a_command_does() {
+fn the_adapters_description_of_a_command_is_not_trusted() {
     let cases = [
         ("look", "cat README.md", "read"),
         ("search", "find . -name x -delete", "execute"),
@@ -216,44 +228,52 @@ fn the_adapter_is_not_believed_what_a_command_does() {
         let (prompt, command, _) = case;
         script.with_rule(
             prompt,
-            [Reply::from_call(outside(command)), Reply::from_text("done")],
+            [
+                Reply::from_call(escalated_command(command)),
+                Reply::from_text("done"),
+            ],
         )
     });
-    let codex = Direct::new("acp", script);
-    let mut conversation = codex.begin();
+    let codex = CodexHarness::new("acp", script);
+    let mut connection = codex.open_new();
     for (prompt, command, kind) in cases {
-        let turned = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_answer);
-        assert_eq!(turned.asked.len(), 1, "{command}: {:?}", turned.events);
-        let asked = &turned.asked[0];
-        assert_eq!(asked.call.name, command, "{asked:?}");
-        assert_eq!(asked.call.kind, kind, "{command}");
-        let reads = PermissionPolicy::AllowReads.answer(asked);
-        assert_eq!(reads.is_some(), kind == "read", "{command}");
-        let last = turned.events.iter().rev().find_map(|event| match event {
+        let turn = codex.run_turn(connection.as_mut(), prompt, PermissionRequest::allow_answer);
+        assert_eq!(
+            turn.permission_requests.len(),
+            1,
+            "{command}: {:?}",
+            turn.events
+        );
+        let request = &turn.permission_requests[0];
+        assert_eq!(request.call.name, command, "{request:?}");
+        assert_eq!(request.call.kind, kind, "{command}");
+        let answer = PermissionPolicy::AllowReads.answer(request);
+        assert_eq!(answer.is_some(), kind == "read", "{command}");
+        let last = turn.events.iter().rev().find_map(|event| match event {
             AgentEvent::Tool(call) => Some(call.kind.as_str()),
             _ => None,
         });
-        assert_eq!(last, Some(kind), "{command}: {:?}", turned.events);
+        assert_eq!(last, Some(kind), "{command}: {:?}", turn.events);
         if kind != "read" {
-            let believed = turned.events.iter().any(|event| {
+            let has_read_kind = turn.events.iter().any(|event| {
                 matches!(event, AgentEvent::Tool(call) if ["read", "search"].contains(&call.kind.as_str()))
             });
-            assert!(!believed, "{command}: {:?}", turned.events);
+            assert!(!has_read_kind, "{command}: {:?}", turn.events);
         }
     }
-    codex.close(conversation);
+    codex.close(connection);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_exec_may_do_follows_from_the_policy() {
+fn the_policy_determines_the_permissions_of_exec() {
     let cases = [
         (PermissionPolicy::Ask, false),
         (PermissionPolicy::Deny, false),
         (PermissionPolicy::AllowEdits, true),
         (PermissionPolicy::AllowAll, true),
     ];
-    for (permissions, done) in cases {
+    for (permissions, is_allowed) in cases {
         let script = Script::new().with_rule(
             "run",
             [
@@ -261,24 +281,24 @@ fn what_exec_may_do_follows_from_the_policy() {
                 Reply::from_text("done"),
             ],
         );
-        let codex = Direct::new("exec", script);
-        let wanted = Wanted {
+        let codex = CodexHarness::new("exec", script);
+        let options = CodexOpenOptions {
             permissions,
-            ..codex.wanted()
+            ..codex.default_options()
         };
-        let mut conversation = codex.open(wanted).unwrap().connection;
-        assert_eq!(conversation.native_id(), None);
-        let turned = codex.turn(conversation.as_mut(), "run", nobody);
-        assert_eq!(turned.text(), "done");
-        assert!(conversation.native_id().is_some());
-        codex.close(conversation);
-        let there = codex.sandbox.project().join("made.txt").exists();
-        assert_eq!(there, done, "{permissions:?}");
+        let mut connection = codex.open(options).unwrap().connection;
+        assert_eq!(connection.native_id(), None);
+        let turn = codex.run_turn(connection.as_mut(), "run", panic_on_permission_request);
+        assert_eq!(turn.text(), "done");
+        assert!(connection.native_id().is_some());
+        codex.close(connection);
+        let is_created = codex.sandbox.project().join("made.txt").exists();
+        assert_eq!(is_created, is_allowed, "{permissions:?}");
     }
 }
 
-/// A server with one tool, `ping`.
-const SERVER: &str = r#"
+/// A server with one tool, `ping_call`.
+const PING_SERVER_SCRIPT: &str = r#"
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
@@ -295,19 +315,28 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn only_our_own_tools_need_no_permission() {
-    let ping = |server: &str| ScriptedCall::tool(&format!("mcp__{server}__ping"), json!({}));
+fn only_segue_tools_need_no_permission() {
+    let ping_call = |server: &str| ScriptedCall::tool(&format!("mcp__{server}__ping"), json!({}));
     let script = Script::new()
-        .with_rule("ours", [Reply::from_call(ping("segue")), Reply::from_text("done")])
+        .with_rule(
+            "ours",
+            [
+                Reply::from_call(ping_call("segue")),
+                Reply::from_text("done"),
+            ],
+        )
         .with_rule(
             "theirs",
-            [Reply::from_call(ping("other")), Reply::from_text("done")],
+            [
+                Reply::from_call(ping_call("other")),
+                Reply::from_text("done"),
+            ],
         );
     for transport in ["app-server", "exec"] {
-        let codex = Direct::new(transport, script.clone());
-        let program = codex.sandbox.path().join("server.js");
-        fs::write(&program, SERVER).unwrap();
-        let server = |name: &str| McpServer {
+        let codex = CodexHarness::new(transport, script.clone());
+        let script_path = codex.sandbox.path().join("server.js");
+        fs::write(&script_path, PING_SERVER_SCRIPT).unwrap();
+        let build_server = |name: &str| McpServer {
             name: name.to_owned(),
             endpoint: McpEndpoint::Program {
                 command: codex
@@ -317,52 +346,57 @@ fn only_our_own_tools_need_no_permission() {
                     .to_str()
                     .unwrap()
                     .to_owned(),
-                args: vec![program.to_str().unwrap().to_owned()],
+                args: vec![script_path.to_str().unwrap().to_owned()],
                 // Codex itself needs its own home, and its own key for the model.
                 env: ["WHO", "HOME", "STUB_KEY"]
                     .map(|variable| (variable.to_owned(), name.to_owned()))
                     .to_vec(),
             },
         };
-        let wanted = Wanted {
+        let options = CodexOpenOptions {
             // For a model that it knows Codex offers such tools only to those who search for them.
             model: Some("stub-model".to_owned()),
-            mcp: vec![server("segue"), server("other")],
-            ..codex.wanted()
+            mcp: vec![build_server("segue"), build_server("other")],
+            ..codex.default_options()
         };
-        let mut conversation = codex.open(wanted).unwrap().connection;
-        let output = |events: &[AgentEvent]| -> String {
+        let mut connection = codex.open(options).unwrap().connection;
+        let tool_output = |events: &[AgentEvent]| -> String {
             let outputs = events.iter().filter_map(|event| match event {
                 AgentEvent::Tool(call) => call.output.as_ref().map(|json| json.as_str().to_owned()),
                 _ => None,
             });
             outputs.collect()
         };
-        let ours = codex.turn(conversation.as_mut(), "ours", nobody);
+        let own_tool_turn =
+            codex.run_turn(connection.as_mut(), "ours", panic_on_permission_request);
         assert!(
-            output(&ours.events).contains("pong segue segue"),
+            tool_output(&own_tool_turn.events).contains("pong segue segue"),
             "{transport}: {:?}",
-            ours.events
+            own_tool_turn.events
         );
-        let refused = codex.turn(conversation.as_mut(), "theirs", PermissionRequest::reject_answer);
+        let refused = codex.run_turn(
+            connection.as_mut(),
+            "theirs",
+            PermissionRequest::reject_answer,
+        );
         assert!(
-            !output(&refused.events).contains("pong"),
+            !tool_output(&refused.events).contains("pong"),
             "{transport}: {:?}",
             refused.events
         );
         if transport == "app-server" {
-            assert_eq!(refused.asked[0].call.name, "other.ping");
-            let allowed = codex.turn(
-                conversation.as_mut(),
+            assert_eq!(refused.permission_requests[0].call.name, "other.ping");
+            let allowed = codex.run_turn(
+                connection.as_mut(),
                 "theirs",
                 PermissionRequest::allow_answer,
             );
             assert!(
-                output(&allowed.events).contains("pong other other"),
+                tool_output(&allowed.events).contains("pong other other"),
                 "{:?}",
                 allowed.events
             );
         }
-        codex.close(conversation);
+        codex.close(connection);
     }
 }

@@ -5,27 +5,28 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segue_agents::{
-    Agent, AgentError, AgentConnection, AgentHost, LeashCommand, OpenRequest, OpenedConnection, ProviderSettings, ConnectionEvent, gemini_provider,
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
+    OpenedConnection, ProviderSettings, gemini_provider,
 };
 use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
 use segue_testkit::model::{Reply, Script};
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use tokio::sync::watch;
 
-use super::{files, last_prompts};
+use super::{last_prompts, session_files};
 
 /// Gemini CLI in a sandbox, talked to in one way.
-pub(super) fn agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
+pub(super) fn gemini_agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
     let command = sandbox.cli_command(SandboxCli::Gemini);
-    let text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
+    let to_text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
     let env = command.get_envs();
     let settings = ProviderSettings {
         program: Some(command.get_program().into()),
         transports: vec![transport.to_owned()],
         env: env
-            .filter_map(|(name, value)| Some((text(name), text(value?))))
+            .filter_map(|(name, value)| Some((to_text(name), to_text(value?))))
             .collect(),
         home: sandbox.home().join(".gemini"),
         ..ProviderSettings::default()
@@ -38,12 +39,12 @@ pub(super) fn agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
         version: "0",
         agent_files_dir: sandbox.path().join("kept"),
         search_path: sandbox.path().join("bin").into_os_string(),
-        system: crate::real::stage::OUTSIDE,
+        system: crate::real::stage::SYSTEM_FNS,
     };
     gemini_provider(&settings, &host)
 }
 
-pub(super) fn request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) -> OpenRequest {
+pub(super) fn open_request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) -> OpenRequest {
     OpenRequest {
         cwd: sandbox.project(),
         native_id: id.cloned(),
@@ -58,7 +59,7 @@ pub(super) fn request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) ->
     }
 }
 
-pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -67,16 +68,16 @@ pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// One turn: what was said, and how it ended.
-pub(super) async fn turn(
-    conversation: &mut dyn AgentConnection,
+pub(super) async fn run_turn(
+    connection: &mut dyn AgentConnection,
     prompt: &str,
 ) -> (String, Result<TurnEnd, AgentError>) {
-    conversation.send_prompt(prompt).await.unwrap();
-    let mut said = String::new();
+    connection.send_prompt(prompt).await.unwrap();
+    let mut text = String::new();
     loop {
-        match conversation.next_event().await {
-            ConnectionEvent::Event(AgentEvent::Text(words)) => said.push_str(&words),
-            ConnectionEvent::TurnEnded(end) => return (said, end),
+        match connection.next_event().await {
+            ConnectionEvent::Event(AgentEvent::Text(chunk)) => text.push_str(&chunk),
+            ConnectionEvent::TurnEnded(end) => return (text, end),
             ConnectionEvent::Event(_) | ConnectionEvent::NativeIdReported(_) => {}
             ConnectionEvent::PermissionRequested(..) => panic!("it asks"),
         }
@@ -84,44 +85,47 @@ pub(super) async fn turn(
 }
 
 /// Everything in a directory, however deep.
-fn all(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+fn list_paths(directory: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(all(&path));
+            paths.extend(list_paths(&path));
         }
-        found.push(path);
+        paths.push(path);
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn one_conversation_has_several_turns() {
+fn a_connection_runs_several_turns() {
     for transport in ["stream-json", "json"] {
         let sandbox = Sandbox::new(Script::new());
-        let agent = agent(&sandbox, transport);
-        run(async {
-            let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
+        let agent = gemini_agent(&sandbox, transport);
+        block_on(async {
+            let opened_connection = agent
+                .open(&open_request(&sandbox, None, false))
+                .await
+                .unwrap();
             let OpenedConnection {
-                connection: mut conversation,
-                open_mode: opened,
+                mut connection,
+                open_mode: mode,
                 ..
-            } = opening;
-            assert_eq!(opened, OpenMode::Fresh);
-            let id = conversation.native_id().unwrap().clone();
+            } = opened_connection;
+            assert_eq!(mode, OpenMode::Fresh);
+            let id = connection.native_id().unwrap().clone();
             for prompt in ["one", "two"] {
-                let (said, end) = turn(conversation.as_mut(), prompt).await;
-                assert_eq!(said, format!("You said: {prompt}"), "{transport}");
+                let (text, end) = run_turn(connection.as_mut(), prompt).await;
+                assert_eq!(text, format!("You said: {prompt}"), "{transport}");
                 assert_eq!(end.unwrap().usage.total_tokens, Some(126), "{transport}");
             }
-            assert_eq!(conversation.native_id(), Some(&id));
+            assert_eq!(connection.native_id(), Some(&id));
             // The minute may have changed meanwhile.
-            let told = conversation.close().await;
+            let guard_actions = connection.close().await;
             let is_twin = |line: &String| line.starts_with("removed an empty twin");
-            assert!(told.iter().all(is_twin), "{told:?}");
+            assert!(guard_actions.iter().all(is_twin), "{guard_actions:?}");
         });
         assert_eq!(last_prompts(&sandbox), ["one", "two"], "{transport}");
     }
@@ -129,45 +133,55 @@ fn one_conversation_has_several_turns() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_session_that_is_lost_between_two_turns_is_not_begun_anew() {
+fn a_session_lost_between_turns_is_restored_or_an_error() {
     let sandbox = Sandbox::new(Script::new());
-    let agent = agent(&sandbox, "stream-json");
-    run(async {
-        let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
-        let mut conversation = opening.connection;
-        turn(conversation.as_mut(), "one").await.1.unwrap();
-        let [file] = files(&sandbox).try_into().unwrap();
+    let agent = gemini_agent(&sandbox, "stream-json");
+    block_on(async {
+        let opened = agent
+            .open(&open_request(&sandbox, None, false))
+            .await
+            .unwrap();
+        let mut connection = opened.connection;
+        run_turn(connection.as_mut(), "one").await.1.unwrap();
+        let [file] = session_files(&sandbox).try_into().unwrap();
         // What was deleted is put back, with all that was said.
         fs::remove_file(&file).unwrap();
-        turn(conversation.as_mut(), "two").await.1.unwrap();
+        run_turn(connection.as_mut(), "two").await.1.unwrap();
         assert_eq!(last_prompts(&sandbox), ["one", "two"]);
         // Unless nothing was kept.
         fs::remove_file(&file).unwrap();
         fs::remove_dir_all(sandbox.path().join("kept")).unwrap();
-        let error = conversation.send_prompt("three").await.unwrap_err();
+        let error = connection.send_prompt("three").await.unwrap_err();
         assert_eq!(error.class().as_str(), "session_unknown", "{error}");
-        let told = conversation.close().await;
-        assert!(told[0].starts_with("put back"), "{told:?}");
+        let guard_actions = connection.close().await;
+        assert!(
+            guard_actions[0].starts_with("put back"),
+            "{guard_actions:?}"
+        );
     });
     assert_eq!(last_prompts(&sandbox), ["one", "two"]);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn an_unknown_session_is_an_error_or_the_start_of_a_new_one() {
+fn an_unknown_session_is_refused_or_replaced_by_a_new_one() {
     let sandbox = Sandbox::new(Script::new());
     let unknown = NativeId::parse("99999999-1111-4111-8111-111111111111").unwrap();
     for transport in ["acp", "stream-json", "json"] {
-        let agent = agent(&sandbox, transport);
-        run(async {
-            let opened = agent.open(&request(&sandbox, Some(&unknown), false)).await;
-            let opening = opened.unwrap();
-            assert_eq!(opening.open_mode, OpenMode::Fresh, "{transport}");
-            assert!(opening.fallback_reason.is_some(), "{transport}");
-            assert_ne!(opening.connection.native_id(), Some(&unknown));
-            opening.connection.close().await;
+        let agent = gemini_agent(&sandbox, transport);
+        block_on(async {
+            let result = agent
+                .open(&open_request(&sandbox, Some(&unknown), false))
+                .await;
+            let opened = result.unwrap();
+            assert_eq!(opened.open_mode, OpenMode::Fresh, "{transport}");
+            assert!(opened.fallback_reason.is_some(), "{transport}");
+            assert_ne!(opened.connection.native_id(), Some(&unknown));
+            opened.connection.close().await;
             if transport != "acp" {
-                let error = agent.open(&request(&sandbox, Some(&unknown), true)).await;
+                let error = agent
+                    .open(&open_request(&sandbox, Some(&unknown), true))
+                    .await;
                 let class = error.err().map(|error| error.class().as_str());
                 assert_eq!(class, Some("session_unknown"), "{transport}");
             }
@@ -177,16 +191,21 @@ fn an_unknown_session_is_an_error_or_the_start_of_a_new_one() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn asking_what_it_is_leaves_the_users_home_alone() {
+fn a_probe_leaves_the_users_home_unchanged() {
     let sandbox = Sandbox::new(Script::new().with_rule("", [Reply::from_text("?")]));
     for transport in ["acp", "stream-json", "json"] {
-        let before = all(&sandbox.home());
-        let probe = run(agent(&sandbox, transport).probe(Duration::from_mins(1))).unwrap();
+        let before = list_paths(&sandbox.home());
+        let probe =
+            block_on(gemini_agent(&sandbox, transport).probe(Duration::from_mins(1))).unwrap();
         assert_eq!(probe.version.as_deref(), Some("0.61.0"), "{transport}");
-        let load = (transport == "acp").then_some(CapabilitySource::Protocol);
-        assert_eq!(probe.capabilities.load, load, "{transport}");
-        assert_eq!(probe.capabilities.list, Some(CapabilitySource::Files), "{transport}");
-        assert_eq!(all(&sandbox.home()), before, "{transport}");
+        let expected_load = (transport == "acp").then_some(CapabilitySource::Protocol);
+        assert_eq!(probe.capabilities.load, expected_load, "{transport}");
+        assert_eq!(
+            probe.capabilities.list,
+            Some(CapabilitySource::Files),
+            "{transport}"
+        );
+        assert_eq!(list_paths(&sandbox.home()), before, "{transport}");
     }
     let requests = sandbox.model().requests();
     assert!(requests.is_empty(), "{requests:#?}");
@@ -194,35 +213,38 @@ fn asking_what_it_is_leaves_the_users_home_alone() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn other_sessions_are_not_deleted_by_our_start() {
+fn a_start_of_gemini_does_not_delete_other_sessions() {
     for transport in ["acp", "stream-json"] {
-        let sandbox = super::with_retention(Sandbox::new(Script::new()));
-        let ran = sandbox.run(SandboxCli::Gemini, ["-o", "json", "somebody else's words"]);
-        assert_eq!(ran.code, Some(0), "{ran:#?}");
-        let [session] = files(&sandbox).try_into().unwrap();
+        let sandbox = super::enable_retention(Sandbox::new(Script::new()));
+        let outcome = sandbox.run(SandboxCli::Gemini, ["-o", "json", "somebody else's words"]);
+        assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+        let [session] = session_files(&sandbox).try_into().unwrap();
         let text = fs::read_to_string(&session).unwrap();
         // What a resume in another minute leaves behind.
         let twin: String = text.split_inclusive('\n').take(2).collect();
         let name = session.file_name().unwrap().to_str().unwrap();
-        let (start, id) = name.rsplit_once('-').unwrap();
-        let (day, _) = start.split_once('T').unwrap();
-        let other = format!("{day}T23-59-{id}");
-        fs::write(session.with_file_name(other), twin).unwrap();
+        let (prefix, id) = name.rsplit_once('-').unwrap();
+        let (day, _) = prefix.split_once('T').unwrap();
+        let twin_name = format!("{day}T23-59-{id}");
+        fs::write(session.with_file_name(twin_name), twin).unwrap();
 
-        let agent = agent(&sandbox, transport);
-        let told = run(async {
-            let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
-            let mut conversation = opening.connection;
-            turn(conversation.as_mut(), "our own words")
+        let agent = gemini_agent(&sandbox, transport);
+        let guard_actions = block_on(async {
+            let opened = agent
+                .open(&open_request(&sandbox, None, false))
+                .await
+                .unwrap();
+            let mut connection = opened.connection;
+            run_turn(connection.as_mut(), "our own words")
                 .await
                 .1
                 .unwrap();
-            conversation.close().await
+            connection.close().await
         });
 
-        let short = id.trim_end_matches(".jsonl");
-        let line = format!("put back Gemini session {short}, which Gemini CLI had deleted");
-        assert_eq!(told, [line], "{transport}");
+        let short_id = id.trim_end_matches(".jsonl");
+        let expected = format!("put back Gemini session {short_id}, which Gemini CLI had deleted");
+        assert_eq!(guard_actions, [expected], "{transport}");
         assert_eq!(fs::read_to_string(&session).unwrap(), text, "{transport}");
     }
 }

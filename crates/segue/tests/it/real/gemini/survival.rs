@@ -9,79 +9,82 @@ use rustix::process::Signal;
 use segue_agents::Agent;
 use segue_core::id::NativeId;
 use segue_core::session::OpenMode;
-use segue_testkit::model::{StubFailure, Reply, Script};
-use segue_testkit::sandbox::{SandboxCli, Sandbox};
+use segue_testkit::model::{Reply, Script, StubFailure};
+use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
 
-use super::direct::{agent, request, run, turn};
-use super::{ACP, LINES, files_of, last_prompts, with_retention};
-use crate::real::stage::{Stage, Way};
+use super::direct::{block_on, gemini_agent, open_request, run_turn};
+use super::{ACP_SETUP, STREAM_JSON_SETUP, enable_retention, files_of_session, last_prompts};
+use crate::real::stage::{AgentSetup, CliHarness};
 
 /// The minute of the clock, as in the names of session files.
-fn minute() -> String {
+fn current_minute() -> String {
     Timestamp::now().to_string()[..16].replace(':', "-")
 }
 
-fn second() -> i64 {
+fn current_second() -> i64 {
     Timestamp::now().as_second().rem_euclid(60)
 }
 
 /// Waits for the beginning of a minute, unless it is near.
-fn begin_a_minute() {
-    while second() > 15 {
+fn wait_for_minute_start() {
+    while current_second() > 15 {
         std::thread::sleep(Duration::from_millis(200));
     }
 }
 
-fn sandbox() -> Sandbox {
-    with_retention(Sandbox::new(Script::new()))
+fn sandbox_with_retention() -> Sandbox {
+    enable_retention(Sandbox::new(Script::new()))
 }
 
 /// A session that the raw CLI made.
-fn made(sandbox: &Sandbox) -> String {
-    let ran = sandbox.run(SandboxCli::Gemini, ["-o", "json", "first"]);
-    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+fn create_native_session(sandbox: &Sandbox) -> String {
+    let outcome = sandbox.run(SandboxCli::Gemini, ["-o", "json", "first"]);
+    let answer: Value = serde_json::from_str(&outcome.stdout).unwrap();
     answer["session_id"].as_str().unwrap().to_owned()
 }
 
-fn started_otherwise(sandbox: &Sandbox) {
-    let ran = sandbox.run(SandboxCli::Gemini, ["-o", "json", "something else"]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+fn start_other_session(sandbox: &Sandbox) {
+    let outcome = sandbox.run(SandboxCli::Gemini, ["-o", "json", "something else"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 }
 
 /// A session over ACP and a second go at it in the minute it was made: it is left as it was. Returns it.
-fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
-    let agent = agent(sandbox, "acp");
+fn assert_not_loaded_in_its_minute(sandbox: &Sandbox) -> NativeId {
+    let agent = gemini_agent(sandbox, "acp");
     for _ in 0..3 {
-        begin_a_minute();
-        let id = run(async {
-            let opening = agent.open(&request(sandbox, None, false)).await.unwrap();
-            let mut conversation = opening.connection;
-            turn(conversation.as_mut(), "first").await.1.unwrap();
-            let id = conversation.native_id().unwrap().clone();
-            conversation.close().await;
-            id
-        });
-        let [file] = files_of(sandbox, id.as_str()).try_into().unwrap();
-        let before = fs::read(&file).unwrap();
-        let strict = run(agent.open(&request(sandbox, Some(&id), true)));
-        let opened = run(async {
-            let opening = agent
-                .open(&request(sandbox, Some(&id), false))
+        wait_for_minute_start();
+        let id = block_on(async {
+            let opened = agent
+                .open(&open_request(sandbox, None, false))
                 .await
                 .unwrap();
-            let (opened, why_not) = (opening.open_mode, opening.fallback_reason);
-            opening.connection.close().await;
-            (opened, why_not)
+            let mut connection = opened.connection;
+            run_turn(connection.as_mut(), "first").await.1.unwrap();
+            let id = connection.native_id().unwrap().clone();
+            connection.close().await;
+            id
         });
-        if !file.to_str().unwrap().contains(&minute()) {
+        let [file] = files_of_session(sandbox, id.as_str()).try_into().unwrap();
+        let before = fs::read(&file).unwrap();
+        let strict_result = block_on(agent.open(&open_request(sandbox, Some(&id), true)));
+        let second_open = block_on(async {
+            let opened = agent
+                .open(&open_request(sandbox, Some(&id), false))
+                .await
+                .unwrap();
+            let (open_mode, fallback_reason) = (opened.open_mode, opened.fallback_reason);
+            opened.connection.close().await;
+            (open_mode, fallback_reason)
+        });
+        if !file.to_str().unwrap().contains(&current_minute()) {
             // Too slow: the minute is over.
             continue;
         }
-        let error = strict.err().unwrap().to_string();
+        let error = strict_result.err().unwrap().to_string();
         assert!(error.contains("in the minute it was made"), "{error}");
-        assert_eq!(opened.0, OpenMode::Fresh);
-        assert!(opened.1.unwrap().contains("in the minute it was made"));
+        assert_eq!(second_open.0, OpenMode::Fresh);
+        assert!(second_open.1.unwrap().contains("in the minute it was made"));
         assert_eq!(fs::read(&file).unwrap(), before);
         return id;
     }
@@ -89,33 +92,35 @@ fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
 }
 
 /// A stage with a session of one turn, by segue: its id, its native id and its file.
-fn staged(way: Way) -> (Stage, [String; 2], PathBuf) {
-    let stage = Stage::of(way, sandbox());
-    let result = stage.says(&["first"]);
+fn harness_with_session(setup: AgentSetup) -> (CliHarness, [String; 2], PathBuf) {
+    let harness = CliHarness::from_sandbox(setup, sandbox_with_retention());
+    let result = harness.run_finished_turn(&["first"]);
     let ids =
         ["session_id", "native_session_id"].map(|key| result[key].as_str().unwrap().to_owned());
-    let [file] = files_of(&stage.sandbox, &ids[1]).try_into().unwrap();
-    (stage, ids, file)
+    let [file] = files_of_session(&harness.sandbox, &ids[1])
+        .try_into()
+        .unwrap();
+    (harness, ids, file)
 }
 
 /// A stage whose session went on in its minute, in another native session: its id and its first native id.
-fn left_in_its_minute() -> (Stage, [String; 2]) {
+fn harness_with_replaced_session() -> (CliHarness, [String; 2]) {
     for _ in 0..3 {
-        let (stage, [session, id], _) = staged(ACP);
-        let second = stage.says(&["--resume", &session, "second"]);
+        let (harness, [session, id], _) = harness_with_session(ACP_SETUP);
+        let second = harness.run_finished_turn(&["--resume", &session, "second"]);
         if second["opened"] == "loaded" {
             // Too slow: the minute is over.
             continue;
         }
-        let why = second["opened_why"].as_str().unwrap();
+        let reason = second["opened_why"].as_str().unwrap();
         assert!(
-            why.contains("could not go on with its own session yet"),
-            "{why}"
+            reason.contains("could not go on with its own session yet"),
+            "{reason}"
         );
-        let info = stage.run(&["session", "info", &session, "--json"]);
-        let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+        let outcome = harness.run_segue(&["session", "info", &session, "--json"]);
+        let info: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert_eq!(info["legs"][0]["ended_why"], "not_now", "{info:#}");
-        return (stage, [session, id]);
+        return (harness, [session, id]);
     }
     panic!("the machine is too slow for two turns within a minute");
 }
@@ -123,32 +128,36 @@ fn left_in_its_minute() -> (Stage, [String; 2]) {
 /// One test for all that needs the next minute, since it waits for it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn sessions_survive_the_clean_up() {
-    let alone = sandbox();
-    let loaded = left_alone_in_its_minute(&alone);
-    let control = sandbox();
-    let lost = made(&control);
-    let stages = [LINES, ACP].map(staged);
-    let (left, [session, id]) = left_in_its_minute();
-    let here = minute();
-    while minute() == here {
+fn sessions_survive_the_cleanup_of_gemini_cli() {
+    let direct_sandbox = sandbox_with_retention();
+    let direct_id = assert_not_loaded_in_its_minute(&direct_sandbox);
+    let control = sandbox_with_retention();
+    let lost_id = create_native_session(&control);
+    let harnesses = [STREAM_JSON_SETUP, ACP_SETUP].map(harness_with_session);
+    let (replaced, [session, id]) = harness_with_replaced_session();
+    let start_minute = current_minute();
+    while current_minute() == start_minute {
         std::thread::sleep(Duration::from_millis(200));
     }
 
     // Without segue: a resume, another start, and the session is gone.
-    let ran = control.run(SandboxCli::Gemini, ["-o", "json", "-r", &lost, "second"]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert_eq!(files_of(&control, &lost).len(), 2, "no twin was made");
-    started_otherwise(&control);
+    let outcome = control.run(SandboxCli::Gemini, ["-o", "json", "-r", &lost_id, "second"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert_eq!(
+        files_of_session(&control, &lost_id).len(),
+        2,
+        "no twin was made"
+    );
+    start_other_session(&control);
     assert!(
-        files_of(&control, &lost).is_empty(),
+        files_of_session(&control, &lost_id).is_empty(),
         "Gemini CLI has changed its ways"
     );
 
     // What could not go on in its minute can now.
-    let reverted = left.run(&["session", "revert", &session, "--to", "1"]);
+    let reverted = replaced.run_segue(&["session", "revert", &session, "--to", "1"]);
     assert_eq!(reverted.code, Some(0), "{reverted:#?}");
-    let result = left.says(&["--resume", &session, "another second"]);
+    let result = replaced.run_finished_turn(&["--resume", &session, "another second"]);
     assert_eq!(
         (&result["opened"], &result["native_session_id"]),
         (&"loaded".into(), &id.as_str().into()),
@@ -156,78 +165,82 @@ fn sessions_survive_the_clean_up() {
     );
 
     // With segue: it goes on as if nothing had happened.
-    for (stage, [session, id], file) in &stages {
-        let way = stage.way;
-        let opened = if way == ACP { "loaded" } else { "resumed" };
-        let result = stage.says(&["--resume", session, "second"]);
-        assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
+    for (harness, [session, id], file) in &harnesses {
+        let setup = harness.setup;
+        let expected_mode = if setup == ACP_SETUP {
+            "loaded"
+        } else {
+            "resumed"
+        };
+        let result = harness.run_finished_turn(&["--resume", session, "second"]);
+        assert_eq!(result["opened"], expected_mode, "{setup:?}: {result:#}");
         assert_eq!(
-            files_of(&stage.sandbox, id),
+            files_of_session(&harness.sandbox, id),
             std::slice::from_ref(file),
-            "{way:?}: a twin is left"
+            "{setup:?}: a twin is left"
         );
-        started_otherwise(&stage.sandbox);
-        started_otherwise(&stage.sandbox);
-        let result = stage.says(&["--resume", session, "third"]);
-        assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
-        assert_eq!(result["native_session_id"], id.as_str(), "{way:?}");
+        start_other_session(&harness.sandbox);
+        start_other_session(&harness.sandbox);
+        let result = harness.run_finished_turn(&["--resume", session, "third"]);
+        assert_eq!(result["opened"], expected_mode, "{setup:?}: {result:#}");
+        assert_eq!(result["native_session_id"], id.as_str(), "{setup:?}");
         assert_eq!(
-            last_prompts(&stage.sandbox),
+            last_prompts(&harness.sandbox),
             ["first", "second", "third"],
-            "{way:?}"
+            "{setup:?}"
         );
     }
 
     // What was left alone in its minute can be loaded in the next.
-    run(async {
-        let agent = agent(&alone, "acp");
-        let opening = agent
-            .open(&request(&alone, Some(&loaded), true))
+    block_on(async {
+        let agent = gemini_agent(&direct_sandbox, "acp");
+        let opened = agent
+            .open(&open_request(&direct_sandbox, Some(&direct_id), true))
             .await
             .unwrap();
-        assert_eq!(opening.open_mode, OpenMode::Loaded);
-        assert_eq!(opening.guard_actions.len(), 1, "{:?}", opening.guard_actions);
-        assert!(opening.guard_actions[0].starts_with("removed an empty twin"));
-        let mut conversation = opening.connection;
-        turn(conversation.as_mut(), "second").await.1.unwrap();
-        assert_eq!(conversation.close().await, Vec::<String>::new());
+        assert_eq!(opened.open_mode, OpenMode::Loaded);
+        assert_eq!(opened.guard_actions.len(), 1, "{:?}", opened.guard_actions);
+        assert!(opened.guard_actions[0].starts_with("removed an empty twin"));
+        let mut connection = opened.connection;
+        run_turn(connection.as_mut(), "second").await.1.unwrap();
+        assert_eq!(connection.close().await, Vec::<String>::new());
     });
-    assert_eq!(last_prompts(&alone), ["first", "second"]);
+    assert_eq!(last_prompts(&direct_sandbox), ["first", "second"]);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_session_deleted_behind_our_back_is_put_back() {
-    let (stage, [session, id], file) = staged(LINES);
+fn a_session_deleted_outside_segue_is_restored() {
+    let (harness, [session, id], file) = harness_with_session(STREAM_JSON_SETUP);
     let text = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    let result = stage.says(&["--resume", &session, "second"]);
+    let result = harness.run_finished_turn(&["--resume", &session, "second"]);
     assert_eq!(result["opened"], "resumed", "{result:#}");
     assert_eq!(result["native_session_id"], id.as_str());
     assert!(fs::read_to_string(&file).unwrap().starts_with(&text));
-    assert_eq!(last_prompts(&stage.sandbox), ["first", "second"]);
+    assert_eq!(last_prompts(&harness.sandbox), ["first", "second"]);
 
     // Over ACP a reset is what happens; it is undone at the next opening.
-    let whole = fs::read_to_string(&file).unwrap();
-    let beginning: String = whole.split_inclusive('\n').take(2).collect();
-    fs::write(&file, format!("{whole}{beginning}")).unwrap();
-    let result = stage.says(&["--resume", &session, "third"]);
+    let full_text = fs::read_to_string(&file).unwrap();
+    let header: String = full_text.split_inclusive('\n').take(2).collect();
+    fs::write(&file, format!("{full_text}{header}")).unwrap();
+    let result = harness.run_finished_turn(&["--resume", &session, "third"]);
     assert_eq!(result["opened"], "resumed", "{result:#}");
-    assert_eq!(last_prompts(&stage.sandbox), ["first", "second", "third"]);
+    assert_eq!(last_prompts(&harness.sandbox), ["first", "second", "third"]);
 }
 
 /// Has a session be of an earlier minute, so that to go on with it makes a twin.
-fn aged(sandbox: &Sandbox, id: &str) -> PathBuf {
-    let [file] = files_of(sandbox, id).try_into().unwrap();
+fn age_session(sandbox: &Sandbox, id: &str) -> PathBuf {
+    let [file] = files_of_session(sandbox, id).try_into().unwrap();
     let older = file.with_file_name(format!("session-2026-01-01T00-00-{}.jsonl", &id[..8]));
     fs::rename(file, &older).unwrap();
     older
 }
 
 /// Waits for something to become so, for a minute or more.
-fn until(so: impl Fn() -> bool) {
+fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..60_000 {
-        if so() {
+        if condition() {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -237,16 +250,16 @@ fn until(so: impl Fn() -> bool) {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn an_opening_that_is_given_up_leaves_no_twin() {
-    let sandbox = sandbox();
-    let id = made(&sandbox);
-    let whole = [aged(&sandbox, &id)];
-    let native = NativeId::parse(&id).unwrap();
-    let agent = agent(&sandbox, "acp");
-    let request = request(&sandbox, Some(&native), true);
-    run(async {
+fn an_abandoned_open_leaves_no_twin() {
+    let sandbox = sandbox_with_retention();
+    let id = create_native_session(&sandbox);
+    let expected_files = [age_session(&sandbox, &id)];
+    let native_id = NativeId::parse(&id).unwrap();
+    let agent = gemini_agent(&sandbox, "acp");
+    let request = open_request(&sandbox, Some(&native_id), true);
+    block_on(async {
         let twin = async {
-            while files_of(&sandbox, &id).len() < 2 {
+            while files_of_session(&sandbox, &id).len() < 2 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
@@ -256,70 +269,82 @@ fn an_opening_that_is_given_up_leaves_no_twin() {
             _ = agent.open(&request) => panic!("it opened first"),
         }
     });
-    let endangered = sandbox.path().join("kept/gemini/.endangered");
-    until(|| fs::read_dir(&endangered).unwrap().count() == 0);
+    let at_risk_dir = sandbox.path().join("kept/gemini/.endangered");
+    wait_until(|| fs::read_dir(&at_risk_dir).unwrap().count() == 0);
     assert_eq!(sandbox.processes(), Vec::<String>::new());
-    assert_eq!(files_of(&sandbox, &id), whole);
-    started_otherwise(&sandbox);
-    assert_eq!(files_of(&sandbox, &id), whole);
+    assert_eq!(files_of_session(&sandbox, &id), expected_files);
+    start_other_session(&sandbox);
+    assert_eq!(files_of_session(&sandbox, &id), expected_files);
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_a_killed_segue_leaves_is_settled_by_the_next() {
-    for way in [ACP, LINES] {
+fn leftovers_of_a_killed_segue_are_removed_by_the_next() {
+    for setup in [ACP_SETUP, STREAM_JSON_SETUP] {
         let stall = Reply::from_text("some words").with_failure(StubFailure::Stall);
         let script = Script::new().with_rule("stall", [stall]);
-        let stage = Stage::of(way, with_retention(Sandbox::new(script)));
-        let result = stage.says(&["first"]);
+        let harness = CliHarness::from_sandbox(setup, enable_retention(Sandbox::new(script)));
+        let result = harness.run_finished_turn(&["first"]);
         let [session, id] =
             ["session_id", "native_session_id"].map(|key| result[key].as_str().unwrap());
-        let whole = [aged(&stage.sandbox, id)];
-        let following = stage.follow(&["--resume", session, "stall"]);
-        until(|| files_of(&stage.sandbox, id).len() == 2);
-        following.signal(Signal::KILL);
-        following.wait();
-        stage.assert_nothing_runs();
+        let expected_files = [age_session(&harness.sandbox, id)];
+        let running_turn = harness.start_turn(&["--resume", session, "stall"]);
+        wait_until(|| files_of_session(&harness.sandbox, id).len() == 2);
+        running_turn.send_signal(Signal::KILL);
+        running_turn.wait_for_exit();
+        harness.assert_no_processes();
         // Whatever it is that segue does next.
-        let result = stage.says(&["something else"]);
-        assert_ne!(result["session_id"], session, "{way:?}");
+        let result = harness.run_finished_turn(&["something else"]);
+        assert_ne!(result["session_id"], session, "{setup:?}");
         let decisions = result["decisions"].to_string();
         assert!(decisions.contains("removed an empty twin"), "{decisions}");
         assert!(!decisions.contains("put back"), "{decisions}");
-        assert_eq!(files_of(&stage.sandbox, id), whole, "{way:?}");
-        started_otherwise(&stage.sandbox);
-        assert_eq!(files_of(&stage.sandbox, id), whole, "{way:?}");
+        assert_eq!(
+            files_of_session(&harness.sandbox, id),
+            expected_files,
+            "{setup:?}"
+        );
+        start_other_session(&harness.sandbox);
+        assert_eq!(
+            files_of_session(&harness.sandbox, id),
+            expected_files,
+            "{setup:?}"
+        );
     }
 }
 
 /// What Gemini CLI itself did with the terminal from segue, and then to the session, is undone by whoever looks next.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn a_session_that_was_handed_over_with_the_terminal_survives() {
-    let stage = Stage::of(LINES, sandbox());
-    let id = made(&stage.sandbox);
-    let whole = [aged(&stage.sandbox, &id)];
-    let ran = crate::real::exec::in_gemini(&stage, &id);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let kept = format!("kept a copy of Gemini session {}", &id[..8]);
-    assert!(ran.stderr.contains(&kept), "{ran:#?}");
-    assert_eq!(files_of(&stage.sandbox, &id).len(), 2, "no twin was made");
-    started_otherwise(&stage.sandbox);
+fn a_session_resumed_in_gemini_cli_survives() {
+    let harness = CliHarness::from_sandbox(STREAM_JSON_SETUP, sandbox_with_retention());
+    let id = create_native_session(&harness.sandbox);
+    let expected_files = [age_session(&harness.sandbox, &id)];
+    let outcome = crate::real::exec::resume_in_gemini_cli(&harness, &id);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let copy_notice = format!("kept a copy of Gemini session {}", &id[..8]);
+    assert!(outcome.stderr.contains(&copy_notice), "{outcome:#?}");
+    assert_eq!(
+        files_of_session(&harness.sandbox, &id).len(),
+        2,
+        "no twin was made"
+    );
+    start_other_session(&harness.sandbox);
     assert!(
-        files_of(&stage.sandbox, &id).is_empty(),
+        files_of_session(&harness.sandbox, &id).is_empty(),
         "Gemini CLI has changed its ways"
     );
 
-    let listed = stage.run(&["session", "list"]);
-    let put_back = format!("segue: put back Gemini session {}", &id[..8]);
-    assert!(listed.stderr.contains(&put_back), "{listed:#?}");
+    let listed = harness.run_segue(&["session", "list"]);
+    let restore_notice = format!("segue: put back Gemini session {}", &id[..8]);
+    assert!(listed.stderr.contains(&restore_notice), "{listed:#?}");
     assert!(listed.stdout.contains(&id[..8]), "{listed:#?}");
-    assert_eq!(files_of(&stage.sandbox, &id), whole);
-    started_otherwise(&stage.sandbox);
-    let result = stage.says(&["--resume", &format!("gemini:{id}"), "third"]);
+    assert_eq!(files_of_session(&harness.sandbox, &id), expected_files);
+    start_other_session(&harness.sandbox);
+    let result = harness.run_finished_turn(&["--resume", &format!("gemini:{id}"), "third"]);
     assert_eq!(result["native_session_id"], id.as_str(), "{result:#}");
     assert_eq!(
-        last_prompts(&stage.sandbox),
+        last_prompts(&harness.sandbox),
         ["first", "what was it?", "third"]
     );
 }

@@ -5,94 +5,109 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_catalog::retention::{self, SettingsDirs, Retention};
+use segue_catalog::retention::{self, Retention, SettingsDirs};
 use segue_catalog::{Catalog, ClaudeReader, GeminiReader, Reader};
 use segue_core::id::ProviderId;
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::Sandbox;
 
-use super::{CLAUDE, GEMINI, assert_goes_on, home, json, named, only_session};
-use crate::real::stage::{Stage, Way};
+use super::{
+    CLAUDE_SETUP, GEMINI_SETUP, assert_cli_resumes, find_only_session, paths_containing, run_json,
+    session_dir,
+};
+use crate::real::stage::{AgentSetup, CliHarness};
 
 /// Makes a session so many days old, in the way that its CLI goes by.
-fn age(stage: &Stage, id: &str, days: i64) {
-    let short = if stage.way == GEMINI { &id[..8] } else { id };
-    let path = named(&home(stage), short)
+fn age_session(harness: &CliHarness, id: &str, days: i64) {
+    let name_part = if harness.setup == GEMINI_SETUP {
+        &id[..8]
+    } else {
+        id
+    };
+    let path = paths_containing(&session_dir(harness), name_part)
         .into_iter()
         .find(|path| path.strip_suffix(".jsonl").is_some());
     let path = path.unwrap();
     let now = Timestamp::now();
-    let then = now - SignedDuration::from_hours(24 * days);
-    if stage.way == GEMINI {
-        let day = |at: Timestamp| at.strftime("%Y-%m-%dT").to_string();
+    let past = now - SignedDuration::from_hours(24 * days);
+    if harness.setup == GEMINI_SETUP {
+        let format_day = |at: Timestamp| at.strftime("%Y-%m-%dT").to_string();
         let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace(&day(now), &day(then))).unwrap();
+        fs::write(&path, text.replace(&format_day(now), &format_day(past))).unwrap();
     }
     let file = fs::File::options().write(true).open(&path).unwrap();
-    file.set_modified(SystemTime::from(then)).unwrap();
+    file.set_modified(SystemTime::from(past)).unwrap();
 }
 
 /// What is said to be due is what the CLI deletes, and what was archived comes back to stay.
-fn deletes_what_is_due(way: Way) {
+fn assert_due_sessions_are_deleted(setup: AgentSetup) {
     let slow = Reply::from_text("one two three four five six").with_pace(Duration::from_secs(2));
     let sandbox = Sandbox::new(Script::new().with_rule("take your time", [slow]));
-    let stage = Stage::of(way, crate::real::gemini::with_retention(sandbox));
-    stage.begin_elsewhere("my favourite colour is teal");
-    let old = only_session(&stage);
-    age(&stage, &old, 31);
-    let provider = ProviderId::parse(way.provider).unwrap();
-    let user = stage.sandbox.home();
-    let (reader, agent_home): (Arc<dyn Reader>, _) = if way == CLAUDE {
-        let home = user.join(".claude");
+    let harness = CliHarness::from_sandbox(setup, crate::real::gemini::enable_retention(sandbox));
+    harness.start_native_session("my favourite colour is teal");
+    let old_id = find_only_session(&harness);
+    age_session(&harness, &old_id, 31);
+    let provider = ProviderId::parse(setup.provider).unwrap();
+    let user_home = harness.sandbox.home();
+    let (reader, agent_home): (Arc<dyn Reader>, _) = if setup == CLAUDE_SETUP {
+        let home = user_home.join(".claude");
         (Arc::new(ClaudeReader::new(&home)), home)
     } else {
-        let home = user.join(".gemini");
+        let home = user_home.join(".gemini");
         (Arc::new(GeminiReader::new(&home)), home)
     };
     let catalog = Catalog::new(vec![reader]);
-    let places = SettingsDirs {
+    let settings_dirs = SettingsDirs {
         home: agent_home,
-        project: stage.sandbox.project(),
+        project: harness.sandbox.project(),
         root: "/nowhere".into(),
     };
-    let Some(Retention::Limited(limits)) = retention::provider_retention(way.provider, &places) else {
-        panic!("{way:?} deletes nothing?");
+    let Some(Retention::Limited(limits)) =
+        retention::provider_retention(setup.provider, &settings_dirs)
+    else {
+        panic!("{setup:?} deletes nothing?");
     };
-    let due = |at: Timestamp| {
+    let list_due = |at: Timestamp| {
         let sessions = catalog.list_sessions(Some(&provider), None).sessions;
-        let due = limits.list_due_sessions(&sessions, at).into_iter();
-        due.map(|(session, _)| session.head.id.to_string())
+        let due_sessions = limits.list_due_sessions(&sessions, at).into_iter();
+        due_sessions
+            .map(|(session, _)| session.head.id.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(due(Timestamp::now()), [old.as_str()]);
-    let ran = stage.run(&["session", "archive", &old]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(list_due(Timestamp::now()), [old_id.as_str()]);
+    let outcome = harness.run_segue(&["session", "archive", &old_id]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 
-    stage.begin_elsewhere("take your time");
-    let listed = json(&stage, &["session", "list", "--json"]);
+    harness.start_native_session("take your time");
+    let listed = run_json(&harness, &["session", "list", "--json"]);
     let rows = listed.as_array().unwrap();
     assert_eq!(rows.len(), 2, "{listed:#}");
-    let (gone, new): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row["status"] == "archived");
-    assert_eq!(gone[0]["native_session_id"], old.as_str(), "{listed:#}");
-    let new = new[0]["native_session_id"].as_str().unwrap();
+    let (archived, remaining): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|row| row["status"] == "archived");
+    assert_eq!(
+        archived[0]["native_session_id"],
+        old_id.as_str(),
+        "{listed:#}"
+    );
+    let new_id = remaining[0]["native_session_id"].as_str().unwrap();
 
     // One that is not old enough stays.
-    age(&stage, new, 29);
-    assert_eq!(due(Timestamp::now()), Vec::<String>::new());
-    let soon = Timestamp::now() + SignedDuration::from_hours(7 * 24);
-    assert_eq!(due(soon), [new]);
-    stage.begin_elsewhere("take your time once more");
-    assert!(!named(&home(&stage), &new[..8]).is_empty());
-    let ran = stage.run(&["session", "restore", "--touch", &old]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert_goes_on(&stage, &old);
-    stage.assert_nothing_runs();
+    age_session(&harness, new_id, 29);
+    assert_eq!(list_due(Timestamp::now()), Vec::<String>::new());
+    let next_week = Timestamp::now() + SignedDuration::from_hours(7 * 24);
+    assert_eq!(list_due(next_week), [new_id]);
+    harness.start_native_session("take your time once more");
+    assert!(!paths_containing(&session_dir(&harness), &new_id[..8]).is_empty());
+    let outcome = harness.run_segue(&["session", "restore", "--touch", &old_id]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert_cli_resumes(&harness, &old_id);
+    harness.assert_no_processes();
 }
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_is_due_is_what_the_cli_deletes() {
-    for way in [CLAUDE, GEMINI] {
-        deletes_what_is_due(way);
+fn sessions_reported_as_due_are_deleted_by_the_cli() {
+    for setup in [CLAUDE_SETUP, GEMINI_SETUP] {
+        assert_due_sessions_are_deleted(setup);
     }
 }
