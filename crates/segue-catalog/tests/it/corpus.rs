@@ -11,7 +11,7 @@ use segue_catalog::{
 };
 
 use crate::agents::{SAMPLE_AGENTS, SampleAgent};
-use crate::story::format_turns;
+use crate::conversation_text::format_turns;
 
 fn sorted_entries(directory: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> = fs::read_dir(directory)

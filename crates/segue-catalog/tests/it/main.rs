@@ -15,5 +15,5 @@ mod index;
 mod long_prompts;
 mod marks;
 mod real;
-mod story;
+mod conversation_text;
 mod summaries;

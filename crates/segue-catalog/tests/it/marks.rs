@@ -6,7 +6,7 @@ use std::io::Write;
 use segue_catalog::{Mark, ReadError, ReadStart, read_tail, read_turns};
 
 use crate::agents::{SAMPLE_AGENTS, line_based_agents};
-use crate::story::format_turns;
+use crate::conversation_text::format_turns;
 
 #[test]
 fn a_read_after_a_mark_starts_where_the_turn_ended() {

@@ -6,28 +6,28 @@
     reason = "a test suite: a panic is how it speaks"
 )]
 
-mod added;
+mod added_messages;
 mod agents;
 mod brief;
 mod checkpoints;
 mod compaction;
 mod examples;
 mod first_turn;
-mod forgot;
+mod reminder;
 mod handoff;
-mod head;
+mod revert;
 mod native;
 mod opening;
-mod outside;
+mod reconcile;
 mod policy;
 mod portable;
 mod purpose;
-mod recall;
+mod search;
 mod roles;
-mod scopes;
+mod purpose_sessions;
 mod scripted;
 mod spending;
 mod summariser;
 mod turns;
-mod upkeep;
-mod warm;
+mod deletion;
+mod agent_pool;

@@ -7,7 +7,7 @@ use segue_testkit::benchmark::{BenchmarkMode, format_verdict, print_table, quant
 
 use crate::home::{ALL_AGENT_HOMES, BenchHome, SHARED_AGENT_HOMES, WrittenCorpus};
 use crate::peers::{PeerPrograms, agentsview_command};
-use crate::ran::ProcessCost;
+use crate::process_run::ProcessCost;
 
 const TARGET_TIME_RATIO: f64 = 0.7;
 const TARGET_PEAK_MEGABYTES: f64 = 200.0;

@@ -16,8 +16,8 @@ mod cold;
 mod home;
 mod peers;
 mod picker;
-mod ran;
-mod whole;
+mod process_run;
+mod whole_process;
 
 use segue_testkit::benchmark::BenchmarkMode;
 
@@ -45,7 +45,7 @@ fn main() {
             synced_home = cold::measure(mode, &corpus, &peers);
         }
         if should_run("whole") {
-            whole::measure(mode, &corpus, &peers, synced_home);
+            whole_process::measure(mode, &corpus, &peers, synced_home);
         }
         if should_run("picker") {
             picker::measure(mode, &corpus);

@@ -15,12 +15,12 @@
     reason = "a benchmark speaks on standard output and stops at the first surprise"
 )]
 
-mod long;
+mod planted_store;
 mod received;
 mod rules;
 mod score;
 mod speed;
-mod told;
+mod brief_facts;
 
 use segue_testkit::benchmark::BenchmarkMode;
 use segue_testkit::fact_sessions::Prose;
@@ -59,7 +59,7 @@ fn main() {
         .iter()
         .any(|name| is_requested(name));
     if run_all || is_requested("told") {
-        told::measure(mode);
+        brief_facts::measure(mode);
     }
     if run_all || is_requested("received") {
         if std::env::var_os("SEGUE_CLIS").is_some() {

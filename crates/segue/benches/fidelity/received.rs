@@ -11,9 +11,9 @@ use segue_testkit::fact_sessions::PlantedSession;
 use segue_testkit::model::{ModelRequest, Reply, Script, StubFailure, TranscriptEntry};
 use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 
-use crate::long::{self, PlantedSessionSize};
+use crate::planted_store::{self, PlantedSessionSize};
 use crate::score::{FactScore, print_scores};
-use crate::{COMPACTION_COUNTS, SEGUE_BINARY, told::PLANTED_SIZES};
+use crate::{COMPACTION_COUNTS, SEGUE_BINARY, brief_facts::PLANTED_SIZES};
 
 /// How long one turn may take.
 const TURN_TIMEOUT: Duration = Duration::from_mins(3);
@@ -70,7 +70,7 @@ impl PlantedCase {
         let session = size.build_session();
         Self {
             size,
-            turns: long::to_brief_turns(&session),
+            turns: planted_store::to_brief_turns(&session),
             session,
         }
     }
@@ -205,10 +205,10 @@ fn insert_session(
     let home = sandbox.home().join("segue");
     fs::create_dir_all(&home).unwrap();
     runtime.block_on(async {
-        let (engine, store) = long::open_engine(&home, case.size.budget);
+        let (engine, store) = planted_store::open_engine(&home, case.size.budget);
         let owned_target = (agent.provider, sandbox.project());
         let target = (owned_target.0, owned_target.1.as_path());
-        long::insert_session((&engine, &store), &case.turns, target, compactions)
+        planted_store::insert_session((&engine, &store), &case.turns, target, compactions)
             .await
             .id
     })

@@ -12,7 +12,7 @@ use segue_testkit::benchmark::{
 };
 
 use crate::create_home;
-use crate::long::{self, PlantedSessionSize};
+use crate::planted_store::{self, PlantedSessionSize};
 
 pub(crate) fn measure(mode: BenchmarkMode) {
     measure_compaction(mode);
@@ -25,7 +25,7 @@ fn measure_compaction(mode: BenchmarkMode) {
         budget: 100_000,
         seed: 5,
     };
-    let turns = long::to_brief_turns(&size.build_session());
+    let turns = planted_store::to_brief_turns(&size.build_session());
     let count_tokens = &segue_tokens::count;
     let mut extraction_times = Vec::new();
     for _ in 0..mode.pick(21, 1) {
@@ -44,9 +44,9 @@ fn measure_compaction(mode: BenchmarkMode) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let full_times = runtime.block_on(async {
-        let (engine, store) = long::open_engine(directory.path(), size.budget);
+        let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
         let session =
-            long::insert_session((&engine, &store), &turns, ("claude", directory.path()), 0).await;
+            planted_store::insert_session((&engine, &store), &turns, ("claude", directory.path()), 0).await;
         let mut samples = Vec::new();
         for _ in 0..mode.pick(11, 1) {
             let start = Instant::now();
@@ -66,7 +66,7 @@ fn measure_compaction(mode: BenchmarkMode) {
         [
             name.to_owned(),
             turns.len().to_string(),
-            long::count_tokens(&turns).to_string(),
+            planted_store::count_tokens(&turns).to_string(),
             format!("{:.1} ms", quantile(times, 0.5)),
             format!("{:.1} ms", quantile(times, 0.9)),
             verdict_cell,
@@ -98,16 +98,16 @@ fn measure_added_message(mode: BenchmarkMode) {
         budget: 100_000,
         seed: 6,
     };
-    let turns = long::to_brief_turns(&size.build_session());
+    let turns = planted_store::to_brief_turns(&size.build_session());
     let messages: usize = turns.iter().map(|turn| turn.messages.len()).sum();
     let directories = [create_home(), create_home()];
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let setups = directories.each_ref().map(|directory| {
         runtime.block_on(async {
-            let (engine, store) = long::open_engine(directory.path(), size.budget);
+            let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
             let target = ("claude", directory.path());
-            let session = long::insert_session((&engine, &store), &turns, target, 0).await;
+            let session = planted_store::insert_session((&engine, &store), &turns, target, 0).await;
             (engine, store, session)
         })
     });

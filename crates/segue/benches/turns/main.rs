@@ -11,9 +11,9 @@
     reason = "a benchmark speaks on standard output and stops at the first surprise"
 )]
 
-mod added;
-mod bare;
-mod driven;
+mod overhead;
+mod bare_client;
+mod engine_run;
 mod events;
 mod memory;
 
@@ -31,7 +31,7 @@ fn main() {
         .iter()
         .any(|name| is_requested(name));
     if run_all || is_requested("added") {
-        added::measure(mode);
+        overhead::measure(mode);
     }
     if run_all || is_requested("memory") {
         memory::measure(mode);

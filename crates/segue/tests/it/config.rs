@@ -53,9 +53,9 @@ fn effective_settings_are_shown_with_their_origin() {
     let args = ["config", "show", "--origin", "--open-timeout", "5"];
     let output = run_with_env(&home, &args, &[("SEGUE_CODEX_MODEL", "o9")]);
     assert_snapshot!(output, @r#"
-    prefer = ["codex"]  # [WORLD]/project/segue.toml:1
+    prefer = ["codex"]  # [HOME]/project/segue.toml:1
     fallback = []  # default
-    permissions = "allow-reads"  # [WORLD]/.config/segue/config.toml:1
+    permissions = "allow-reads"  # [HOME]/.config/segue/config.toml:1
     budget = 100000  # default
     error_limit = 3  # default
     backoff_seconds = 10  # default
@@ -68,11 +68,11 @@ fn effective_settings_are_shown_with_their_origin() {
     turn = 0  # default
 
     [claude]
-    model = "opus"  # [WORLD]/.config/segue/config.toml:4
+    model = "opus"  # [HOME]/.config/segue/config.toml:4
 
     [claude.env]
-    API_KEY = "********"  # [WORLD]/.config/segue/config.toml:5
-    LANG = "C"  # [WORLD]/.config/segue/config.toml:5
+    API_KEY = "********"  # [HOME]/.config/segue/config.toml:5
+    LANG = "C"  # [HOME]/.config/segue/config.toml:5
 
     [codex]
     model = "o9"  # environment SEGUE_CODEX_MODEL
@@ -103,8 +103,8 @@ fn config_path_lists_the_files_with_their_state() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["config", "path"]), @"
     WHOSE    STATE   FILE
-    user     absent  [WORLD]/.config/segue/config.toml
-    project  absent  [WORLD]/project/segue.toml
+    user     absent  [HOME]/.config/segue/config.toml
+    project  absent  [HOME]/project/segue.toml
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["config", "check"]), @"
@@ -116,8 +116,8 @@ fn config_path_lists_the_files_with_their_state() {
     write_project_config(&home, "permissions = \"allow-all\"");
     assert_snapshot!(home.run_segue(["config", "path"]), @"
     WHOSE    STATE      FILE
-    user     broken     [WORLD]/.config/segue/config.toml
-    project  untrusted  [WORLD]/project/segue.toml
+    user     broken     [HOME]/.config/segue/config.toml
+    project  untrusted  [HOME]/project/segue.toml
     --- exit 0
     ");
     let files = home.run_segue_json(["config", "path", "--json"]);
@@ -130,22 +130,22 @@ fn config_check_reports_every_problem() {
     write_user_config(&home, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
     write_project_config(&home, "prefer = [\"codex\"]\n");
     assert_snapshot!(run_with_env(&home, &["config", "check"], &[("SEGUE_CLAUDE_TRANSPORTS", "exec")]), @r#"
-    [WORLD]/project/segue.toml is good
+    [HOME]/project/segue.toml is good
     --- stderr
-    error: [WORLD]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
+    error: [HOME]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
     hint: did you mean "allow-all"?
-    error: [WORLD]/.config/segue/config.toml:3:1: there is no setting paths in [claude]
+    error: [HOME]/.config/segue/config.toml:3:1: there is no setting paths in [claude]
     hint: did you mean `path`?
     error: environment variable SEGUE_CLAUDE_TRANSPORTS: "exec" is not one of stream-json, acp
     --- exit 2
     "#);
     assert_snapshot!(home.run_segue(["config", "check", "segue.toml"]), @"
-    [WORLD]/project/segue.toml is good
+    [HOME]/project/segue.toml is good
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["config", "check", "none.toml"]), @"
     --- stderr
-    error: [WORLD]/project/none.toml: cannot read it: No such file or directory (os error 2)
+    error: [HOME]/project/none.toml: cannot read it: No such file or directory (os error 2)
     --- exit 2
     ");
     let output = home.run_segue(["config", "check", "--json"]);
@@ -160,7 +160,7 @@ fn an_invalid_configuration_stops_chat_but_no_other_command() {
     write_user_config(&home, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
     assert_snapshot!(home.run_segue(["chat", "hi"]), @r#"
     --- stderr
-    error: [WORLD]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
+    error: [HOME]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
     hint: did you mean "allow-all"?
     hint: 1 more: `segue config check` lists them all
     --- exit 2
@@ -200,7 +200,7 @@ fn a_requested_configuration_file_must_exist() {
     let output = run_with_env(&home, &["chat", "hi"], &[("SEGUE_CONFIG", "none.toml")]);
     assert_snapshot!(output, @"
     --- stderr
-    error: [WORLD]/project/none.toml: cannot read it: No such file or directory (os error 2)
+    error: [HOME]/project/none.toml: cannot read it: No such file or directory (os error 2)
     --- exit 2
     ");
     let output = run_with_env(&home, &["chat", "hi"], &[("SEGUE_CONFIG", "/dev/null")]);
@@ -296,15 +296,15 @@ fn trust_in_a_project_ends_when_its_configuration_changes() {
     );
 
     assert_snapshot!(home.run_segue(["trust"]), @"
-    [WORLD]/project/segue.toml is trusted already.
+    [HOME]/project/segue.toml is trusted already.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["trust", "--revoke"]), @"
-    [WORLD]/project/segue.toml is no longer trusted.
+    [HOME]/project/segue.toml is no longer trusted.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["trust", "--revoke"]), @"
-    [WORLD]/project/segue.toml was not trusted.
+    [HOME]/project/segue.toml was not trusted.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["trust", "--list"]), @"
@@ -323,22 +323,22 @@ fn the_requests_of_a_project_are_shown_before_it_is_trusted() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["trust"]), @"
     --- stderr
-    error: there is no segue.toml in [WORLD]/project
+    error: there is no segue.toml in [HOME]/project
     --- exit 1
     ");
     write_project_config(&home, "prefer = [\"gemini\"]\npermissions = \"deny\"\n");
     assert_snapshot!(home.run_segue(["trust"]), @"
-    Nothing in [WORLD]/project/segue.toml needs your trust.
+    Nothing in [HOME]/project/segue.toml needs your trust.
     --- exit 0
     ");
     let text = "permissions = \"allow-all\"\n[claude]\npath = \"./evil\"\nenv = { TOKEN = \"t\" }\n[mcp.x]\ncommand = \"sh\\u001b[2K\\u202e\"\n";
     write_project_config(&home, text);
     assert_snapshot!(home.run_segue(["trust", "--yes"]), @r#"
-    [WORLD]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
+    [HOME]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
     --- stderr
-    [WORLD]/project/segue.toml asks for:
+    [HOME]/project/segue.toml asks for:
       permissions = "allow-all"  # what an agent may do without asking
-      claude.path = "[WORLD]/project/evil"  # a program to start
+      claude.path = "[HOME]/project/evil"  # a program to start
       claude.env.TOKEN = "********"  # the environment of a program
       mcp.x.command = "sh\U0000001B[2K\U0000202E"  # an MCP server that agents are handed
     --- exit 0
@@ -346,7 +346,7 @@ fn the_requests_of_a_project_are_shown_before_it_is_trusted() {
     write_project_config(&home, "oops");
     assert_snapshot!(home.run_segue(["trust", "--yes"]), @"
     --- stderr
-    error: [WORLD]/project/segue.toml:1:5: key with no value, expected `=`, in `oops`
+    error: [HOME]/project/segue.toml:1:5: key with no value, expected `=`, in `oops`
     --- exit 2
     ");
     let trusted = home.run_segue_json(["trust", "--list", "--json"]);

@@ -15,7 +15,7 @@ fn a_healthy_machine_is_reported_as_healthy() {
     assert_snapshot!(segue_testkit::ProgramOutput::from_std(&output, &home), @"
     segue 0.1.0
 
-    store    [WORLD]/home/segue.db (healthy, 0 sessions)
+    store    [HOME]/home/segue.db (healthy, 0 sessions)
 
     rehearsal 0.1.0  built in; works offline
       by       acp

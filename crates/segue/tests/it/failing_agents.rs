@@ -209,7 +209,7 @@ fn a_missing_session_directory_is_named_in_the_error() {
         .to_owned();
     assert_snapshot!(home.run_segue(["chat", "--resume", &id, "hi"]), @"
     --- stderr
-    error: the session's directory [WORLD]/gone is not there
+    error: the session's directory [HOME]/gone is not there
     hint: make it again, or branch off into the directory you are in with `segue session fork [SESSION]`
     --- exit 1
     ");

@@ -32,7 +32,7 @@ fn a_full_disk_refuses_the_prompt_and_loses_no_saved_turn() {
     let blocks = u32::try_from(wal / 1024).unwrap();
     assert_snapshot!(run_with_file_limit(&home, blocks, &["chat", "--continue", "lost"]), @"
     --- stderr
-    error: cannot write to the store [WORLD]/home/segue.db: the disk is full: disk I/O error
+    error: cannot write to the store [HOME]/home/segue.db: the disk is full: disk I/O error
     hint: free some space; what was acknowledged before is safe, what was not is not there
     --- exit 1
     ");
@@ -172,7 +172,7 @@ fn a_read_only_home_refuses_prompts_and_can_be_read() {
     make_segue_home_read_only(&home);
     assert_snapshot!(run_unprivileged(&home, &["chat", "--continue", "lost"]), @"
     --- stderr
-    error: cannot write to the store [WORLD]/home/segue.db: it is read-only: attempt to write a readonly database
+    error: cannot write to the store [HOME]/home/segue.db: it is read-only: attempt to write a readonly database
     hint: make the directory writable, or set SEGUE_HOME to one that is
     --- exit 1
     ");
@@ -190,7 +190,7 @@ fn a_home_that_cannot_be_created_is_an_error() {
     assert!(
         output
             .stderr
-            .starts_with("error: cannot make the store [WORLD]/home/segue.db: "),
+            .starts_with("error: cannot make the store [HOME]/home/segue.db: "),
         "{output}"
     );
 }
@@ -203,8 +203,8 @@ fn a_file_that_is_not_a_store_is_rejected_unchanged() {
     fs::write(home.segue_home().join("segue.db"), &garbage).unwrap();
     assert_snapshot!(home.run_segue(["chat", "hi"]), @"
     --- stderr
-    error: the store [WORLD]/home/segue.db is damaged or is not a store: file is not a database
-    hint: nothing was changed; move [WORLD]/home/segue.db away to start with an empty store, or restore a copy of it
+    error: the store [HOME]/home/segue.db is damaged or is not a store: file is not a database
+    hint: nothing was changed; move [HOME]/home/segue.db away to start with an empty store, or restore a copy of it
     --- exit 1
     ");
     assert_snapshot!(home.run_segue(["session", "list"]).code.unwrap(), @"1");
@@ -248,7 +248,7 @@ fn a_store_with_a_newer_format_is_rejected() {
     set_format(99);
     assert_snapshot!(home.run_segue(["chat", "--continue", "hi"]), @"
     --- stderr
-    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 12
+    error: the store [HOME]/home/segue.db has format 99, and this segue knows only up to 12
     hint: update segue, or set SEGUE_HOME to another directory
     --- exit 1
     ");

@@ -2,12 +2,12 @@
 //!
 //! Whatever happened to it, it must end up equal to one that is built anew ([`assert_equals_rebuilt_index`]).
 
-mod broken;
+mod damage;
 mod command;
 mod home;
 mod kills;
-mod many;
-mod writing;
+mod concurrency;
+mod concurrent_agents;
 
 use segue_testkit::TestHome;
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
 use crate::new_test_home;
-use crate::recall::{NATIVE_ID, title_and_source, write_claude_session};
+use crate::mcp_tools::{NATIVE_ID, title_and_source, write_claude_session};
 
 /// What a client of the newest protocol says with every request, instead of a handshake.
 fn inline_metadata() -> Value {

@@ -146,10 +146,10 @@ fn session_info_describes_a_native_session() {
     Shopping
     native id 0b5e4c3a-1111-4222-8333-444455556666
     agent     claude 1.0.60
-    directory [WORLD]/project
+    directory [HOME]/project
     branch    main
     turns     3, 284 tokens
-    file      [WORLD]/.claude/projects/-somewhere/0b5e4c3a-1111-4222-8333-444455556666.jsonl (4671 bytes)
+    file      [HOME]/.claude/projects/-somewhere/0b5e4c3a-1111-4222-8333-444455556666.jsonl (4671 bytes)
     go on     claude --resume 0b5e4c3a-1111-4222-8333-444455556666   (in that directory)
     claude keeps this session; segue only reads it
     --- stderr
@@ -214,7 +214,7 @@ fn an_unreadable_session_is_reported_and_the_others_are_listed() {
     let list = crate::failing_disks::run_unprivileged(&home, &["session", "list"]);
     assert!(list.stdout.contains("0b5e4c3a"), "{list}");
     assert!(
-        list.stderr.contains("some of claude's sessions are missing here: cannot read [WORLD]/.claude/projects/-somewhere/aaaaaaaa-1111-4222-8333-444455556666.jsonl: Permission denied"),
+        list.stderr.contains("some of claude's sessions are missing here: cannot read [HOME]/.claude/projects/-somewhere/aaaaaaaa-1111-4222-8333-444455556666.jsonl: Permission denied"),
         "{list}"
     );
     assert_eq!(list.code, Some(0));
@@ -339,7 +339,7 @@ fn gemini_is_started_only_if_its_files_are_unreadable_and_the_user_requests_it()
     fs::set_permissions(&gemini, fs::Permissions::from_mode(0o755)).unwrap();
     assert_snapshot!(home.run_segue(["session", "list"]), @r#"
     --- stderr
-    segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
+    segue: some of gemini's sessions are missing here: cannot read [HOME]/.gemini/tmp: Not a directory (os error 20)
     segue: add --ask to have Gemini CLI list them itself, which starts it and calls the model
     no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
     --- exit 0
@@ -349,7 +349,7 @@ fn gemini_is_started_only_if_its_files_are_unreadable_and_the_user_requests_it()
     1  aaaaaaaa-1111  gemini  -      just now    hello
     2  0b5e4c3a-1111  gemini  -      2 days ago  fix the (old) parser
     --- stderr
-    segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
+    segue: some of gemini's sessions are missing here: cannot read [HOME]/.gemini/tmp: Not a directory (os error 20)
     segue: asking Gemini CLI itself, which takes some seconds
     segue: 1 line(s) of its answer make no sense
     --- exit 0

@@ -1,6 +1,6 @@
 //! `segue repl`: in a pipe, and at a terminal.
 
-mod head;
+mod revert;
 mod sessions;
 mod terminal;
 

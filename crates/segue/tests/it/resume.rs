@@ -75,14 +75,14 @@ fn resume_exec_replaces_segue_with_the_agents_own_program() {
     install_fake_program(&home, "claude");
     let output = run_in_directory(&home, "elsewhere", &["session", "resume", "--exec", "0b5e"]);
     assert_snapshot!(output, @"
-    [WORLD]/bin/claude
+    [HOME]/bin/claude
     --resume
     0b5e4c3a-1111-4222-8333-444455556666
-    cwd [WORLD]/project
-    cwd [WORLD]/project
+    cwd [HOME]/project
+    cwd [HOME]/project
     extra 
     --- stderr
-    segue: starting claude --resume 0b5e4c3a-1111-4222-8333-444455556666 in [WORLD]/project
+    segue: starting claude --resume 0b5e4c3a-1111-4222-8333-444455556666 in [HOME]/project
     --- exit 7
     ");
     let _ = home.run_segue(["session", "adopt", NATIVE_ID]);
@@ -115,21 +115,21 @@ fn resume_exec_runs_the_configured_program() {
     );
     let output = home.run_segue(["session", "resume", "--exec", NATIVE_ID]);
     assert_snapshot!(output, @"
-    [WORLD]/bin/my claude
+    [HOME]/bin/my claude
     --add-dir
     /x y
     --resume
     0b5e4c3a-1111-4222-8333-444455556666
-    cwd [WORLD]/project
-    cwd [WORLD]/project
+    cwd [HOME]/project
+    cwd [HOME]/project
     extra it's
     --- stderr
-    segue: starting 'my claude' --add-dir '/x y' --resume 0b5e4c3a-1111-4222-8333-444455556666 in [WORLD]/project
+    segue: starting 'my claude' --add-dir '/x y' --resume 0b5e4c3a-1111-4222-8333-444455556666 in [HOME]/project
     --- exit 7
     ");
     let printed = home.run_segue(["session", "resume", "--print", NATIVE_ID]);
     assert_snapshot!(printed, @r"
-    cd [WORLD]/project && env 'EXTRA=it'\''s' '[WORLD]/bin/my claude' --add-dir '/x y' --resume 0b5e4c3a-1111-4222-8333-444455556666
+    cd [HOME]/project && env 'EXTRA=it'\''s' '[HOME]/bin/my claude' --add-dir '/x y' --resume 0b5e4c3a-1111-4222-8333-444455556666
     --- exit 0
     ");
     link_system_program(&home, "env");
@@ -155,7 +155,7 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
     native::write_claude_session(&home, NATIVE_ID, "gone");
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", NATIVE_ID]), @"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 can't go on in the agent's own program: its directory [WORLD]/gone is not there
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 can't go on in the agent's own program: its directory [HOME]/gone is not there
     hint: make it again, or branch off into the directory you are in with `segue session fork claude:0b5e4c3a-1111-4222-8333-444455556666`
     --- exit 1
     ");

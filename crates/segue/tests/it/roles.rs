@@ -28,8 +28,8 @@ fn roles_are_listed_changed_and_added() {
     harness   Read Glob Grep                  You watch over work that others do        segue
     merge     Read Glob Grep Edit Write Bash  You bring finished work together          segue
     pm        Read Glob Grep                  You are the project manager of a feature  segue
-    qa        none                            You are the tester                        segue, [WORLD]/.config/segue/config.toml
-    reviewer  Read Grep                       You review changes                        [WORLD]/.config/segue/config.toml
+    qa        none                            You are the tester                        segue, [HOME]/.config/segue/config.toml
+    reviewer  Read Grep                       You review changes                        [HOME]/.config/segue/config.toml
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["role", "show", "reviewer"]), @"
@@ -37,7 +37,7 @@ fn roles_are_listed_changed_and_added() {
     - Be kind.
     Tools you may use: Read, Grep.
 
-    from: [WORLD]/.config/segue/config.toml
+    from: [HOME]/.config/segue/config.toml
     --- exit 0
     ");
     let role = home.run_segue_json(["role", "show", "qa", "--json"]);
@@ -76,16 +76,16 @@ fn an_unknown_role_is_an_error_that_lists_the_existing_roles() {
     );
     assert_snapshot!(home.run_segue(["config", "check"]), @r#"
     --- stderr
-    error: [WORLD]/.config/segue/config.toml:2:17: roles.cook.allowed_tools: "Rea d" can't be the name of a tool
+    error: [HOME]/.config/segue/config.toml:2:17: roles.cook.allowed_tools: "Rea d" can't be the name of a tool
     hint: like "Read", "Bash" or "mcp__server__tool"; "*" is all of them
-    error: [WORLD]/.config/segue/config.toml:3:1: there is no setting instruction in [roles.cook]
+    error: [HOME]/.config/segue/config.toml:3:1: there is no setting instruction in [roles.cook]
     hint: did you mean `instructions`?
     --- exit 2
     "#);
     write_user_config(&home, "[roles.cook]\nallowed_tools = [\"Read\"]\n");
     assert_snapshot!(home.run_segue(["chat", "--role", "cook", "hi"]), @r#"
     --- stderr
-    error: [WORLD]/.config/segue/config.toml:2:1: roles.cook has no `role`: nobody says what it is
+    error: [HOME]/.config/segue/config.toml:2:1: roles.cook has no `role`: nobody says what it is
     hint: say it in a sentence or two, like role = "You review changes."
     --- exit 2
     "#);
@@ -259,9 +259,9 @@ fn an_untrusted_project_cannot_widen_a_role() {
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["trust", "--yes"]), @r#"
-    [WORLD]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
+    [HOME]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
     --- stderr
-    [WORLD]/project/segue.toml asks for:
+    [HOME]/project/segue.toml asks for:
       roles.pm.allowed_tools = ["Read", "Edit"]  # tools that the role may not use without it
     --- exit 0
     "#);

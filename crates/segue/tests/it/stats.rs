@@ -271,7 +271,7 @@ fn empty_stats_print_a_sentence_and_invalid_options_are_refused() {
     "#);
     assert_snapshot!(run_stats(&home, ["--project", "nowhere"]), @"
     --- stderr
-    error: [WORLD]/project/nowhere is no directory, and no session worked there
+    error: [HOME]/project/nowhere is no directory, and no session worked there
     hint: `segue session stats --by project --since all` shows those that there are
     --- exit 2
     ");

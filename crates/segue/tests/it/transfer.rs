@@ -114,7 +114,7 @@ fn dagent_sessions_are_imported_once() {
     would come: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     would come: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 has no text, and was left out
-    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
     2 would come, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
@@ -123,14 +123,14 @@ fn dagent_sessions_are_imported_once() {
     [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 has no text, and was left out
-    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
     2 came, 0 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "import", ".dagent-worktrees/pay"]), @"
     [SESSION]  is here already: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a
     [SESSION]  is here already: dev-1
-    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
     0 came, 2 here already, 0 with nothing in them, 0 failed.
     --- exit 0
     ");
@@ -407,10 +407,10 @@ fn a_bad_file_is_reported_and_the_others_are_imported() {
     assert_eq!(count_sessions(&home), 2);
     assert_snapshot!(output, @"
     [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
-    failed: [WORLD]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: it is not JSON: key must be a string at line 1 column 3
+    failed: [HOME]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: it is not JSON: key must be a string at line 1 column 3
     [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 has no text, and was left out
-    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
     2 came, 0 here already, 0 with nothing in them, 1 failed.
     --- stderr
     error: 1 of 3 could not be read
@@ -435,7 +435,7 @@ fn a_bad_file_is_reported_and_the_others_are_imported() {
     fs::create_dir(home.project().join("empty")).unwrap();
     assert_snapshot!(home.run_segue(["session", "import", "empty"]), @"
     --- stderr
-    there is nothing to take in at [WORLD]/project/empty; a `.dagent` with sessions was looked for
+    there is nothing to take in at [HOME]/project/empty; a `.dagent` with sessions was looked for
     --- exit 0
     ");
 }
@@ -669,13 +669,13 @@ fn legacy_files_are_migrated_once_with_their_times() {
     );
     write_project_file(&home, ".dagent/chat.json", "");
     assert_snapshot!(home.run_segue(["session", "migrate", ".", "--dry-run"]), @"
-    nothing was said in [WORLD]/project/.dagent/chat.json
+    nothing was said in [HOME]/project/.dagent/chat.json
       the file is empty
-    would come: [WORLD]/project/.dagent-worktrees/pay/.dagent/chat.json  (3 messages, feature pay as pm)
+    would come: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json  (3 messages, feature pay as pm)
       entry 3 is null, and was left out
       entry 4 is a number, and was left out
       entry 5 has no text, and was left out
-    would come: [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json  (2 messages, task hook in state in_dev of feature pay as dev)
+    would come: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json  (2 messages, task hook in state in_dev of feature pay as dev)
     2 would come, 0 here already, 1 with nothing in them, 0 failed.
     --- exit 0
     ");
@@ -684,10 +684,10 @@ fn legacy_files_are_migrated_once_with_their_times() {
     let report = home.run_segue_json(["session", "migrate", ".", "--json"]);
     assert_eq!(report["imported"], 2, "{report}");
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
-    nothing was said in [WORLD]/project/.dagent/chat.json
+    nothing was said in [HOME]/project/.dagent/chat.json
       the file is empty
-    [SESSION]  is here already: [WORLD]/project/.dagent-worktrees/pay/.dagent/chat.json
-    [SESSION]  is here already: [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json
+    [SESSION]  is here already: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json
+    [SESSION]  is here already: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json
     0 came, 2 here already, 1 with nothing in them, 0 failed.
     --- exit 0
     ");
@@ -736,7 +736,7 @@ fn a_legacy_file_that_grew_or_has_future_dates_is_reported() {
     entries.push(entry("later", "2999-01-01T00:00:00Z"));
     write_project_file(&home, chat, json!({ "entries": entries }));
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
-    [SESSION]  [WORLD]/project/.dagent/chat.json  (2 messages, the project as pm)
+    [SESSION]  [HOME]/project/.dagent/chat.json  (2 messages, the project as pm)
       entry 2 has no text, and was left out
       it is dated ahead, up to [TIME]; messages keep their times, and the session counts as touched now
       it is a session of its own: [SESSION] has the same name, but only 1 of its 2 messages; that one stays as it is
@@ -829,7 +829,7 @@ fn an_invalid_legacy_file_is_left_unchanged_and_not_imported() {
     assert!(!home.segue_home().join("backups").exists());
     write_project_file(&home, chat, "{ torn");
     assert_snapshot!(home.run_segue(["session", "migrate", chat]), @"
-    failed: [WORLD]/project/.dagent/chat.json: it is not JSON: key must be a string at line 1 column 3
+    failed: [HOME]/project/.dagent/chat.json: it is not JSON: key must be a string at line 1 column 3
     0 came, 0 here already, 0 with nothing in them, 1 failed.
     --- stderr
     error: 1 of 1 could not be read
@@ -839,14 +839,14 @@ fn an_invalid_legacy_file_is_left_unchanged_and_not_imported() {
     write_project_file(&home, "notes.json", "{}");
     assert_snapshot!(home.run_segue(["session", "migrate", "notes.json"]), @"
     --- stderr
-    error: [WORLD]/project/notes.json is none of the old files
+    error: [HOME]/project/notes.json is none of the old files
     hint: they are called chat.json and session.json; a directory that has some will do
     --- exit 2
     ");
     fs::remove_dir_all(home.project().join(".dagent")).unwrap();
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     --- stderr
-    there is nothing to take in at [WORLD]/project; a `.dagent` with chat.json or session.json was looked for
+    there is nothing to take in at [HOME]/project; a `.dagent` with chat.json or session.json was looked for
     --- exit 0
     ");
 }

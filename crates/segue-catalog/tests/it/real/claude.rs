@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::real::corpus::{ReaderFactory, save_fixture};
 use crate::real::session::{cli_script, find_session, read_turns};
-use crate::story::format_turns;
+use crate::conversation_text::format_turns;
 
 const VERSION: &str = "2.1.325";
 /// Version of Claude Code inside the ACP adapter.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::real::corpus::{ReaderFactory, save_fixture};
 use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
-use crate::story::format_turns;
+use crate::conversation_text::format_turns;
 
 const VERSION: &str = "0.166.0";
 const NEW_READER: ReaderFactory = |home| Box::new(CodexReader::new(home));

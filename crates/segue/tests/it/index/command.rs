@@ -13,7 +13,7 @@ fn index_commands_report_the_path_and_the_counts() {
     let home = new_test_home();
     let path = home.segue_home().join("catalog.db");
     assert_snapshot!(home.run_segue(["index", "path"]), @"
-    [WORLD]/home/catalog.db
+    [HOME]/home/catalog.db
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["index", "status"]), @"
@@ -68,7 +68,7 @@ fn index_commands_report_the_path_and_the_counts() {
     assert!(status["bytes"].as_u64() > Some(0), "{status}");
     let status = home.run_segue(["index", "status"]);
     assert!(
-        status.stdout.starts_with("[WORLD]/home/catalog.db ("),
+        status.stdout.starts_with("[HOME]/home/catalog.db ("),
         "{status}"
     );
     assert!(

@@ -11,7 +11,7 @@ use segue_sqlite::SqliteStore;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// An answer that tries to end the record by itself.
 const HOSTILE_ANSWER: &str =

@@ -11,7 +11,7 @@ use segue_testkit::model::{self, Reply, Script, ScriptedCall, StubFailure};
 use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 
 use crate::real::direct::{DirectConnection, DirectHarness, DirectTurn, TurnControl};
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const CLAUDE_SETUP: AgentSetup = AgentSetup {
     provider: "claude",

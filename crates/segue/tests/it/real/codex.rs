@@ -12,7 +12,7 @@ use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason};
 use segue_testkit::model::{Reply, Script, StubFailure, StubUsage};
 
 use self::direct::{CodexHarness, CodexOpenOptions, list_rollout_files};
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const APP_SERVER_SETUP: AgentSetup = AgentSetup {
     provider: "codex",

@@ -5,7 +5,7 @@ use std::fs;
 use segue_testkit::model::{ModelRequest, Reply, Script, ScriptedCall, TranscriptEntry};
 use serde_json::{Value, json};
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const BUDGET_TOKENS: u64 = 6_000;
 

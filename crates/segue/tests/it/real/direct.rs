@@ -51,7 +51,7 @@ impl DirectHarness {
             version: "0",
             agent_files_dir: self.sandbox.path().join("kept"),
             search_path: "".into(),
-            system: crate::real::stage::SYSTEM_FNS,
+            system: crate::real::harness::SYSTEM_FNS,
         }
     }
 

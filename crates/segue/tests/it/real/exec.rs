@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{CommandOutcome, SandboxCli};
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const PROGRAM_TIMEOUT: Duration = Duration::from_mins(2);
 

@@ -12,7 +12,7 @@ use segue_testkit::model::{Reply, Script, ScriptedCall, StubFailure};
 use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 use serde_json::{Value, json};
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const ACP_SETUP: AgentSetup = AgentSetup {
     provider: "gemini",

@@ -13,7 +13,7 @@ use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::{Value, json};
 
 use crate::real::direct::DirectHarness;
-use crate::real::stage::{AgentSetup, CliHarness, RunningTurn};
+use crate::real::harness::{AgentSetup, CliHarness, RunningTurn};
 
 /// Has one conversation: a turn, a second one that the model sees together with the first, one that is cancelled, one
 /// that is killed together with segue, one after that, and one after the agent lost its session.

@@ -7,7 +7,7 @@ use segue_testkit::model::{ModelRequest, Reply, Script, StubFailure, StubUsage};
 use segue_testkit::sandbox::{CommandOutcome, SandboxCli};
 use serde_json::{Value, json};
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// A machine with all three agents, each talked to in its default way, and with these settings.
 struct AllAgentsHarness(CliHarness);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::CommandOutcome;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const CLAUDE_SETUP: AgentSetup = AgentSetup {
     provider: "claude",

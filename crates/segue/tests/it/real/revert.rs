@@ -8,7 +8,7 @@ use segue_testkit::model::Script;
 use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const REMEMBERED_WORDS: [&str; 5] = ["quartz", "nickel", "walnut", "saffron", "magnet"];
 

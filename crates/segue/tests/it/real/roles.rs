@@ -3,7 +3,7 @@
 use segue_testkit::model::{Reply, Script, ScriptedCall};
 use segue_testkit::sandbox::Sandbox;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// Who plans may not change a file or run a command, whatever the policy and the mode; what reads is done.
 fn assert_project_manager_is_read_only(provider: &'static str, transport: &'static str) {

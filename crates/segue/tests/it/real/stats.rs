@@ -3,7 +3,7 @@
 use segue_testkit::model::Script;
 use serde_json::{Value, json};
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 fn run_stats(harness: &CliHarness, args: &[&str]) -> Value {
     let mut stats_args = vec!["session", "stats", "--json"];

@@ -101,7 +101,7 @@ impl CodexHarness {
             version: "0",
             agent_files_dir: sandbox.path().join("kept"),
             search_path: std::ffi::OsString::new(),
-            system: crate::real::stage::SYSTEM_FNS,
+            system: crate::real::harness::SYSTEM_FNS,
         };
         let provider = segue_agents::codex_provider(&settings, &host);
         let runtime = tokio::runtime::Builder::new_current_thread()

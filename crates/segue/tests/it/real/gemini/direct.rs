@@ -39,7 +39,7 @@ pub(super) fn gemini_agent(sandbox: &Sandbox, transport: &str) -> impl Agent + u
         version: "0",
         agent_files_dir: sandbox.path().join("kept"),
         search_path: sandbox.path().join("bin").into_os_string(),
-        system: crate::real::stage::SYSTEM_FNS,
+        system: crate::real::harness::SYSTEM_FNS,
     };
     gemini_provider(&settings, &host)
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::direct::{block_on, gemini_agent, open_request, run_turn};
 use super::{ACP_SETUP, STREAM_JSON_SETUP, enable_retention, files_of_session, last_prompts};
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// The minute of the clock, as in the names of session files.
 fn current_minute() -> String {

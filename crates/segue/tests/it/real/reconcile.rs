@@ -9,7 +9,7 @@ use segue_testkit::model::{ModelRequest, Reply, Script, ScriptedCall};
 use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// segue is killed after the agent has written its answer down, and before it has heard it.
 fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {

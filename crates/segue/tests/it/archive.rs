@@ -86,9 +86,9 @@ fn a_native_session_is_deleted_and_restored() {
     let before = claude_files(&home);
     assert_snapshot!(home.run_segue(["session", "delete", "--dry-run", "0b5e"]), @"
     Would delete claude:0b5e4c3a-1111-4222-8333-444455556666 by removing its files, after a copy went to the trash:
-      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
-      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
-      [WORLD]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
+      [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
+      [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
+      [HOME]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "delete", "0b5e"]), @"
@@ -109,7 +109,7 @@ fn a_native_session_is_deleted_and_restored() {
     assert_eq!(crate::count_sessions(&home), 0);
     let second_delete = home.run_segue(["session", "delete", "--yes", NATIVE_REF]);
     let deleted =
-        format!("error: {NATIVE_REF} is deleted already; a copy is in [WORLD]/home/trash/");
+        format!("error: {NATIVE_REF} is deleted already; a copy is in [HOME]/home/trash/");
     assert!(
         second_delete.stderr.starts_with(&deleted) && second_delete.code == Some(1),
         "{second_delete}"
@@ -121,9 +121,9 @@ fn a_native_session_is_deleted_and_restored() {
 
     assert_snapshot!(home.run_segue(["session", "restore", "0b5e"]), @r#"
     Restored claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping) from the trash.
-      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
-      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
-      [WORLD]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
+      [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
+      [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
+      [HOME]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
     Go on with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
     --- exit 0
     "#);
@@ -322,7 +322,7 @@ fn a_restore_never_overwrites_a_different_file() {
     let before = claude_files(&home);
     assert_snapshot!(home.run_segue(["session", "restore", NATIVE_REF]), @"
     --- stderr
-    error: [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl is there already, and differs
+    error: [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl is there already, and differs
     hint: nothing was put back; move that away first, or go on with what is there
     --- exit 1
     ");
@@ -556,9 +556,9 @@ fn title_and_tags_are_restored_with_their_session() {
     assert_eq!(deleted.code, Some(0), "{deleted}");
     assert_snapshot!(home.run_segue(["session", "restore", NATIVE_REF]), @r#"
     Restored claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping) from the trash.
-      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
-      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
-      [WORLD]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
+      [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
+      [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
+      [HOME]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
     It is session [SESSION] again (Pay twice) #billing #urgent.
     Go on with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
     --- exit 0
@@ -617,7 +617,7 @@ fn an_irreversible_deletion_is_announced_before_the_confirmation() {
     assert_snapshot!(home.run_segue(["session", "delete", "--dry-run", &id]), @"
     Would delete [SESSION] (hello, 1 turn).
     Would delete rehearsal:[NATIVE] by removing its file, for good:
-      [WORLD]/home/rehearsal/[NATIVE].jsonl
+      [HOME]/home/rehearsal/[NATIVE].jsonl
     Nothing of it would go to the trash, so nothing could bring it back.
     --- exit 0
     ");

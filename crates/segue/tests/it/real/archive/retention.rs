@@ -15,7 +15,7 @@ use super::{
     CLAUDE_SETUP, GEMINI_SETUP, assert_cli_resumes, find_only_session, paths_containing, run_json,
     session_dir,
 };
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// Makes a session so many days old, in the way that its CLI goes by.
 fn age_session(harness: &CliHarness, id: &str, days: i64) {

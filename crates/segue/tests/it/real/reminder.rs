@@ -7,7 +7,7 @@ use segue_testkit::model::{ModelRequest, Reply, Script, StubUsage};
 use segue_testkit::sandbox::SandboxCli;
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const USER_RULE: &str = "Never push to main without my review.";
 

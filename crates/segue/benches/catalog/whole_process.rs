@@ -11,7 +11,7 @@ use segue_testkit::corpus::CorpusTexts;
 
 use crate::home::{BenchHome, SHARED_AGENT_HOMES, WrittenCorpus};
 use crate::peers::{AgentsviewServer, PeerPrograms, agentsview_command};
-use crate::ran::measure_milliseconds;
+use crate::process_run::measure_milliseconds;
 
 /// At most so much of their time, if neither looks for news, and if both do.
 const TARGET_STALE_RATIO: f64 = 0.7;

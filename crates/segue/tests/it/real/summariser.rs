@@ -4,7 +4,7 @@ use segue_core::checkpoint::SUMMARISER_PROMPT_PREFIX;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 fn assert_agent_summarises(setup: AgentSetup) {
     let answer = r#"{"decisions": ["SQLite for the cache, since it is one file"]}"#;

@@ -9,7 +9,7 @@ use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::CommandOutcome;
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 /// A name that is not ASCII, and one that begins with it.
 const FEATURE_NAME: &str = "auth für 支払い";

@@ -14,7 +14,7 @@ use segue_testkit::model::{Reply, Script, ScriptedCall};
 use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 use serde_json::Value;
 
-use crate::real::stage::{AgentSetup, CliHarness};
+use crate::real::harness::{AgentSetup, CliHarness};
 
 const CLAUDE_SETUP: AgentSetup = AgentSetup {
     provider: "claude",

@@ -16,8 +16,8 @@ use segue_testkit::benchmark::{
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 
-use crate::bare::RehearsalClient;
-use crate::driven::EngineDriver;
+use crate::bare_client::RehearsalClient;
+use crate::engine_run::EngineDriver;
 use crate::{SEGUE_BINARY, create_home};
 
 /// What the rehearsal agent says in every turn, word by word.

@@ -5,7 +5,7 @@ use segue_engine::Conversation;
 use segue_testkit::benchmark::{BenchmarkMode, format_verdict};
 use segue_testkit::fact_sessions::FactKind;
 
-use crate::long::{self, PlantedSessionSize};
+use crate::planted_store::{self, PlantedSessionSize};
 use crate::score::{FactScore, print_scores};
 use crate::{COMPACTION_COUNTS, create_home, rules};
 
@@ -60,8 +60,8 @@ pub(crate) fn measure(mode: BenchmarkMode) {
     let mut is_within_budget = true;
     for size in sizes {
         let session = size.build_session();
-        let turns = long::to_brief_turns(&session);
-        let session_tokens = long::count_tokens(&turns);
+        let turns = planted_store::to_brief_turns(&session);
+        let session_tokens = planted_store::count_tokens(&turns);
         assert!(
             session_tokens >= size.budget * 10,
             "{size:?}: only {session_tokens}"
@@ -132,8 +132,8 @@ fn compose_brief_text(
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     runtime.block_on(async {
-        let (engine, store) = long::open_engine(directory.path(), size.budget);
-        let session = long::insert_session(
+        let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
+        let session = planted_store::insert_session(
             (&engine, &store),
             turns,
             ("claude", directory.path()),

@@ -149,7 +149,7 @@ fn a_read_only_home_is_listed_without_the_index() {
         assert_eq!(failed.code, Some(1), "{failed}");
         assert_eq!(
             failed.stderr,
-            "error: cannot use the index [WORLD]/home/catalog.db: Permission denied (os error 13)\n\
+            "error: cannot use the index [HOME]/home/catalog.db: Permission denied (os error 13)\n\
              hint: make the directory writable, or set SEGUE_HOME to one that is\n"
         );
     }
