@@ -46,28 +46,31 @@ impl fmt::Display for SuggestedAction {
             agent.to_owned()
         };
         match self {
-            Self::Resume(id) => write!(f, "go on with: segue chat --resume {id} \"…\""),
+            Self::Resume(id) => write!(
+                f,
+                "resume the session with `segue chat --resume {id} \"…\"`"
+            ),
             Self::ExtendTimeouts(id) => write!(
                 f,
-                "give it longer: segue chat --resume {id} --open-timeout 120 --timeout 3600 \"…\""
+                "retry with longer timeouts: `segue chat --resume {id} --open-timeout 120 --timeout 3600 \"…\"`"
             ),
             Self::ForceRetry(id) => write!(
                 f,
-                "try it once more: segue chat --resume {id} --anyway \"…\""
+                "retry anyway with `segue chat --resume {id} --anyway \"…\"`"
             ),
-            Self::SkipCooldown => write!(f, "--now asks it all the same"),
+            Self::SkipCooldown => write!(f, "use `--now` to send the prompt anyway"),
             Self::HandOff(id, agent) => write!(
                 f,
-                "have another agent go on: segue session handoff {id} -p {}",
+                "hand the session off with `segue session handoff {id} -p {}`",
                 name(agent)
             ),
-            Self::UseOtherAgent(agent) => write!(f, "ask another agent: -p {}", name(agent)),
-            Self::Start => write!(f, "start one with: segue chat \"…\""),
-            Self::StartAnother => write!(f, "--new begins another session"),
+            Self::UseOtherAgent(agent) => write!(f, "use another agent with `-p {}`", name(agent)),
+            Self::Start => write!(f, "start a session with `segue chat \"…\"`"),
+            Self::StartAnother => write!(f, "use `--new` to start another session"),
             Self::StartWithOtherAgent => {
                 write!(
                     f,
-                    "start a session with the other agent: segue chat -p NAME \"…\""
+                    "start a session with the other agent: `segue chat -p NAME \"…\"`"
                 )
             }
             Self::List => write!(f, "segue session list"),

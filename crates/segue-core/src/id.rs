@@ -52,15 +52,15 @@ pub enum IdError {
         text: String,
     },
     /// The last character is a space, which the user would not see.
-    #[error("{kind} may not end with a blank")]
+    #[error("{kind} may not end with a space")]
     BadEnd {
         /// Kind of id.
         kind: &'static str,
     },
-    /// The text is not a valid name for something that the user names.
+    /// The text is not a valid name for an object that the user names.
     #[error(
-        "{reason}; it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
-         characters that can't be seen, or a blank at its end"
+        "{reason}; a name starts with a letter, a digit or _, has at most {limit} bytes, does not contain [ ] / \\, \
+         line breaks or invisible characters, and does not end with a space"
     )]
     BadName {
         /// Rule that the text violates.

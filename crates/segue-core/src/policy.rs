@@ -1,7 +1,7 @@
 //! Decisions on retries, new legs, handoffs to another provider, and stops.
 //!
-//! Pure functions over recorded state: the health of a provider in a session ([`ProviderHealth`]), and the cooldowns that
-//! providers announced ([`Cooldown`]).
+//! Pure functions over recorded state: the health of a provider in a session ([`ProviderHealth`]), and the cooldowns
+//! that providers announced ([`Cooldown`]).
 
 mod admission;
 mod compaction;

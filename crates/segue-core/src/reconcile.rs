@@ -31,8 +31,8 @@ pub struct NativePrompt<'a> {
 /// Tolerance for comparing times, because agents record milliseconds and segue records microseconds.
 const TIMESTAMP_TOLERANCE: SignedDuration = SignedDuration::from_millis(2);
 
-/// Returns, for each native turn, the index in `recorded_prompts` of the recorded turn that it belongs to. `None` if the turn was
-/// made outside segue.
+/// Returns, for each native turn, the index in `recorded_prompts` of the recorded turn that it belongs to. `None` if
+/// the turn was made outside segue.
 ///
 /// While a recorded turn runs, no other process uses the native session, so a native turn that began in that time
 /// belongs to it. An interrupted turn has no known end, so its prompt decides; the native turns after it were made
@@ -105,8 +105,8 @@ pub enum NativeVerdict {
 /// Decides whether a native session still contains the recorded turns.
 ///
 /// `finished` has one entry for each recorded turn up to the last one sent to the native session, `true` if the turn
-/// finished. `ended` has one entry for each native turn, `true` if it ended. `matches` is the result of [`matches`] for the
-/// native turns. A recorded turn that failed may be missing from the native session.
+/// finished. `ended` has one entry for each native turn, `true` if it ended. `matches` is the result of
+/// [`match_native_turns`] for the native turns. A recorded turn that failed may be missing from the native session.
 #[must_use]
 pub fn judge_native_session(
     change: NativeChange,

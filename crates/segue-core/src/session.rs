@@ -127,8 +127,8 @@ impl Title {
         }
     }
 
-    /// Returns the title for a session derived from this session. Appends `suffix` to a chosen title; the beginning of a
-    /// prompt stays unchanged.
+    /// Returns the title for a session derived from this session. Appends `suffix` to a chosen title; the beginning of
+    /// a prompt stays unchanged.
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> Self {
         if self.source == TitleSource::Prompt {

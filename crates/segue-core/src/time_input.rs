@@ -5,13 +5,13 @@ use jiff::{SignedDuration, Span, Timestamp, Zoned};
 
 /// Error of a text that is not a point in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a time")]
+#[error("{0:?} is not a valid time")]
 pub struct TimeInputError(pub String);
 
 impl TimeInputError {
     /// Accepted forms, for a hint to the user.
-    pub const ACCEPTED_FORMS: &str = "write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, \
-                             or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y";
+    pub const ACCEPTED_FORMS: &str = "use a time such as 2025-12-07T14:30:22Z, a date such as 2025-12-07, `today`, \
+                             `yesterday`, or an age such as 30m, 12h, 7d, 2w, 6mo or 1y";
 }
 
 /// Parses a point in time.

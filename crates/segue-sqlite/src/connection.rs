@@ -89,7 +89,7 @@ fn creation_error(path: &Path, error: io::Error) -> StoreError {
             StoreError::DiskFull { path, source }
         }
         _ => StoreError::Backend {
-            operation: "make",
+            operation: "create",
             path,
             source,
         },
@@ -122,7 +122,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, OpError> {
 
 fn open_connection(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    #[expect(clippy::disallowed_methods, reason = "this is the one place")]
+    #[expect(clippy::disallowed_methods, reason = "every connection is opened here")]
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY_TIMEOUT)?;
     db.set_prepared_statement_cache_capacity(64);

@@ -211,7 +211,7 @@ impl Store for SqliteStore {
     }
 
     async fn session_stamps(&self) -> Result<Vec<SessionStamp>> {
-        self.read("look through", ops::session_query::list_session_stamps)
+        self.read("search", ops::session_query::list_session_stamps)
             .await
     }
 

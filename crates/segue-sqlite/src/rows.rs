@@ -78,7 +78,7 @@ pub(crate) fn read_enum<T>(
     from_name: fn(&str) -> Option<T>,
 ) -> RowResult<T> {
     let name = row.get_ref(column)?.as_str()?;
-    from_name(name).ok_or_else(|| conversion_error(column, format!("{name:?} is not known")))
+    from_name(name).ok_or_else(|| conversion_error(column, format!("unknown name {name:?}")))
 }
 
 /// Reads a title that was set by `source`.
@@ -97,7 +97,7 @@ pub(crate) const SESSION_QUERY: &str = "
     LEFT JOIN legs l ON l.id = s.leg_id
     LEFT JOIN turns t ON t.id = s.head_id";
 
-/// Returns the [`SESSION_QUERY`] query. With an index, SQLite must use it for `sessions`.
+/// Returns [`SESSION_QUERY`]. With an index, SQLite must use that index for `sessions`.
 pub(crate) fn session_query_with_index(index: Option<&str>) -> String {
     match index {
         Some(index) => SESSION_QUERY.replacen(

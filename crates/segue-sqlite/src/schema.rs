@@ -58,7 +58,7 @@ pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreErro
         if id != APPLICATION_ID && tables > 0 {
             return Err(OpError::Store(StoreError::Corrupt {
                 path: path.to_owned(),
-                source: "it is an SQLite file of another program".into(),
+                source: "the file is an SQLite database of another program".into(),
             }));
         }
         Ok(found == supported_format())
@@ -79,5 +79,5 @@ pub(crate) fn apply_migrations(db: &mut Connection, path: &Path) -> Result<(), S
         transaction.pragma_update(None, "user_version", supported_format())?;
         transaction.commit()
     };
-    apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "prepare", path))
+    apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "migrate", path))
 }

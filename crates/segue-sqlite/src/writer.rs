@@ -28,7 +28,7 @@ pub(crate) enum Durability {
 }
 
 impl Durability {
-    /// Returns the value of SQLite's `synchronous_pragma` pragma for this level.
+    /// Returns the value of SQLite's `synchronous` pragma for this level.
     const fn synchronous_pragma(self) -> &'static str {
         match self {
             Self::ProcessExit => "NORMAL",
@@ -178,7 +178,7 @@ fn start_thread(path: &Path) -> Result<WriterThread> {
         .name("segue-writer".into())
         .spawn(move || run_write_jobs(&db, &thread_path, &queue))
         .map_err(|error| StoreError::Backend {
-            operation: "start writing to",
+            operation: "start the writer thread of",
             path: path.to_owned(),
             source: error.into(),
         })?;
@@ -189,7 +189,7 @@ fn writer_stopped_error(path: &Path) -> StoreError {
     StoreError::Backend {
         operation: "write to",
         path: path.to_owned(),
-        source: "the writing thread has stopped".into(),
+        source: "the writer thread has stopped".into(),
     }
 }
 

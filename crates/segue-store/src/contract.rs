@@ -8,7 +8,7 @@
     clippy::panic,
     clippy::missing_panics_doc,
     clippy::indexing_slicing,
-    reason = "a test suite: a panic is how it speaks"
+    reason = "a test suite reports failures by panics"
 )]
 
 mod checkpoints;

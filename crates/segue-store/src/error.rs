@@ -13,25 +13,25 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The session does not exist.
-    #[error("there is no session {0}")]
+    #[error("session {0} not found")]
     NoSession(SessionId),
     /// The session has no turn with this id, or the turn cannot be changed any more.
-    #[error("session {0} has no such turn under way")]
+    #[error("session {0} has no such running turn")]
     NoTurn(SessionId),
     /// The last turn has not ended yet.
-    #[error("session {0} has a turn under way")]
+    #[error("session {0} has a running turn")]
     TurnRunning(SessionId),
     /// The session has no leg with this id, or the leg is not in the required state.
-    #[error("session {0} has no such leg")]
+    #[error("leg not found in session {0}")]
     NoLeg(SessionId),
     /// The id of the new session is already in use.
-    #[error("there is already a session {0}")]
+    #[error("session {0} already exists")]
     SessionExists(SessionId),
     /// A session with the same purpose or the same origin already exists, so the new session was not created.
-    #[error("session {0} was made for the same meanwhile")]
+    #[error("session {0} was created concurrently for the same purpose")]
     PurposeTaken(SessionId),
     /// The native session is already in use by the session with this id.
-    #[error("session {0} carries this native session already")]
+    #[error("session {0} already uses this native session")]
     NativeAttached(SessionId),
     /// The session is in use by another process, or open in it.
     #[error("session {session} is {} process {} on {}", .holder.usage_phrase(), .holder.owner.pid, .holder.owner.host)]
@@ -48,7 +48,7 @@ pub enum StoreError {
     #[error("session {0} has no revert to undo")]
     NoRevertToUndo(SessionId),
     /// A later version of segue wrote the store.
-    #[error("the store {path} has format {found}, and this segue knows only up to {supported}")]
+    #[error("store {path} has format {found}; this segue supports up to {supported}")]
     NewerFormat {
         /// Path of the store.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum StoreError {
         supported: i64,
     },
     /// The file is not a store, or it is damaged.
-    #[error("the store {path} is damaged or is not a store")]
+    #[error("store {path} is damaged or not a segue store")]
     Corrupt {
         /// Path of the store.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// The disk is full.
-    #[error("cannot write to the store {path}: the disk is full")]
+    #[error("cannot write to store {path}: the disk is full")]
     DiskFull {
         /// Path of the store.
         path: PathBuf,
@@ -76,7 +76,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// The store is not writable.
-    #[error("cannot write to the store {path}: it is read-only")]
+    #[error("cannot write to store {path}: it is read-only")]
     ReadOnly {
         /// Path of the store.
         path: PathBuf,
@@ -85,13 +85,13 @@ pub enum StoreError {
         source: BoxError,
     },
     /// Other processes blocked the store for too long.
-    #[error("the store {path} was kept busy by other processes for too long")]
+    #[error("store {path} was locked by other processes for too long")]
     Busy {
         /// Path of the store.
         path: PathBuf,
     },
     /// Any other error.
-    #[error("cannot {operation} the store {path}")]
+    #[error("cannot {operation} store {path}")]
     Backend {
         /// Operation that failed.
         operation: &'static str,

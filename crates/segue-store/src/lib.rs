@@ -71,8 +71,9 @@ pub trait Store: Send + Sync {
         owner: ProcessIdentity,
         native: AdoptedSession,
     ) -> Result<Lease>;
-    /// Creates a session from the data of another program, with all its turns. Fails with [`StoreError::PurposeTaken`] if a
-    /// session of the same project was already imported under the same name, unless `imported.beside` lists it.
+    /// Creates a session from the data of another program, with all its turns. Fails with
+    /// [`StoreError::PurposeTaken`] if a session of the same project was already imported under the same name, unless
+    /// `imported.distinct_from` lists it.
     async fn import_session(
         &self,
         new: NewSession,
@@ -203,16 +204,17 @@ pub trait Store: Send + Sync {
 
     // Checkpoints.
 
-    /// Stores another version of a checkpoint, and ends the leg in `ended_leg` with its reason. All versions are retained.
+    /// Stores another version of a checkpoint, and ends the leg in `ended_leg` with its reason. All versions are
+    /// retained.
     async fn add_checkpoint(
         &self,
         lease: &Lease,
         new: NewCheckpoint,
         ended_leg: Option<(LegId, LegEnd)>,
     ) -> Result<CheckpointVersion>;
-    /// Returns the version that is in effect at a turn of a session: the newest version of the nearest turn that has
-    /// one, from `turn` back through its ancestors. A version that another session made on a shared turn counts if it
-    /// existed when this session was forked from that session. `None` if no version is in effect.
+    /// Returns the version that is active at a turn of a session: the newest version of the nearest turn that has one,
+    /// from `turn` back through its ancestors. A version that another session made on a shared turn counts if it
+    /// existed when this session was forked from that session. `None` if no version is active.
     async fn checkpoint_at(
         &self,
         id: &SessionId,
@@ -260,7 +262,8 @@ pub trait Store: Send + Sync {
     async fn end_leg(&self, lease: &Lease, leg: LegId, reason: LegEnd, at: Timestamp)
     -> Result<()>;
     /// Opens the next leg on the native session of an earlier leg, with the tip of that leg. An open leg of the session
-    /// ends with the reason `reason`. Fails with [`StoreError::NativeAttached`] if another session uses the native session.
+    /// ends with the reason `reason`. Fails with [`StoreError::NativeAttached`] if another session uses the native
+    /// session.
     async fn reopen_leg(
         &self,
         lease: &Lease,

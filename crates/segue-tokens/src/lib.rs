@@ -1,7 +1,7 @@
 //! Token counts of texts, with the o200k vocabulary that several current models share.
 //!
-//! The count is an estimate: agents count differently, and `segue_core::brief::calibrate` learns the difference from the
-//! counts that they report. Loading the vocabulary takes time, so it is loaded at its first use, or earlier by
+//! The count is an estimate: agents count differently, and `segue_core::brief::calibrate` learns the difference from
+//! the counts that they report. Loading the vocabulary takes time, so it is loaded at its first use, or earlier by
 //! [`warm_up`]. Only this crate uses a tokenizer.
 
 use std::sync::{Once, OnceLock};

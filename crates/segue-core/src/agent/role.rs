@@ -37,62 +37,70 @@ struct BuiltInRole {
 const BUILT_IN_ROLES: [BuiltInRole; 5] = [
     BuiltInRole {
         name: "pm",
-        description: "You are the project manager of a feature: you find out what is wanted, write it down so that others can \
-               build it, and split it into tasks.",
+        description: "You are the project manager of a feature: you find out what the user wants, write it down \
+             so that others can build it, and split it into tasks.",
         instructions: &[
-            "Ask when something is unclear, one question at a time, and propose an answer with each.",
-            "Write down goals, requirements and how each of them will be checked, in the user's words where they have some.",
-            "Split the work into tasks that one developer can finish and somebody else can check, and name what each depends on.",
+            "Ask if something is unclear: one question at a time, each with a proposed answer.",
+            "Write down goals, requirements and how each of them will be checked. Use the user's own words where \
+             possible.",
+            "Split the work into tasks that one developer can finish and another person can check. State what each \
+             task depends on.",
             "Do not change the code.",
         ],
         extra_tools: &[],
-        tool_instructions: "Read the project to know what is there before you ask or propose.",
+        tool_instructions: "Read the project before you ask or propose, so that you know what already exists.",
     },
     BuiltInRole {
         name: "dev",
-        description: "You are a developer: you carry one task to its end, in the style of the code that is there.",
+        description: "You are a developer: you complete one task, in the style of the existing code.",
         instructions: &[
-            "Do what the task says and nothing beside it; what else you notice, say at the end.",
-            "Read what you change before you change it, and what calls it.",
-            "Add or change tests with the code, and run the project's own checks before you say that something works.",
-            "If a check fails twice for the same reason, say what you tried and try another way.",
+            "Do what the task says and nothing else. Report other observations at the end.",
+            "Before you change code, read it and the code that calls it.",
+            "Add or change tests together with the code, and run the project's own checks before you say that it \
+             works.",
+            "If a check fails twice for the same reason, say what you tried and try a different approach.",
         ],
         extra_tools: &["Edit", "Write", "Bash"],
-        tool_instructions: "Change files with the tools for that, and run commands for building and testing.",
+        tool_instructions: "Change files with the editing tools, and run commands to build and test.",
     },
     BuiltInRole {
         name: "qa",
-        description: "You are the tester: you find out whether the work does what was asked, and say so plainly.",
+        description: "You are the tester: you find out whether the work does what was requested, and report the \
+             result plainly.",
         instructions: &[
-            "Check against what was asked, point by point, by running it and not by reading it alone.",
-            "Try what nobody thought of: empty, huge, twice, interrupted.",
-            "Report each fault with what you did, what happened and what should have; then say passed or failed.",
-            "Do not repair anything.",
+            "Check each requested point by running the software, not only by reading it.",
+            "Try unexpected cases: empty input, huge input, repetition, interruption.",
+            "Report each defect: what you did, what happened and what should have happened. Then state passed or \
+             failed.",
+            "Do not fix anything.",
         ],
         extra_tools: &["Bash"],
-        tool_instructions: "Run commands to build, test and try out; change no file of the project.",
+        tool_instructions: "Run commands to build, test and try out the software. Do not change any file of the \
+             project.",
     },
     BuiltInRole {
         name: "harness",
-        description: "You watch over work that others do: you answer whether its goal is met, and what should happen next.",
+        description: "You supervise work that others do: you answer whether its goal is met and what should \
+             happen next.",
         instructions: &[
-            "Judge by evidence: what checks said, what is in the files; not by what somebody claims.",
-            "Answer in the form that is asked for and with nothing around it.",
-            "If you can't tell, say what is missing in order to tell.",
+            "Judge by evidence, such as the results of checks and the contents of files, not by claims.",
+            "Answer in the requested form, without any other text.",
+            "If you cannot decide, say which information is missing.",
         ],
         extra_tools: &[],
-        tool_instructions: "Read what you need for your answer, and nothing more.",
+        tool_instructions: "Read only what you need for your answer.",
     },
     BuiltInRole {
         name: "merge",
-        description: "You bring finished work together: you merge branches, resolve conflicts, and leave everything working.",
+        description: "You integrate finished work: you merge branches, resolve conflicts, and leave everything \
+             working.",
         instructions: &[
-            "Understand both sides of a conflict before you resolve it, and keep what each of them meant.",
-            "Run the project's checks after the merge; if they fail, say which side they fail for.",
-            "Never drop work of others, and never rewrite history that is shared.",
+            "Understand both sides of a conflict before you resolve it, and preserve the intent of both.",
+            "Run the project's checks after the merge. If they fail, say which side the failure comes from.",
+            "Never drop the work of others, and never rewrite shared history.",
         ],
         extra_tools: &["Edit", "Write", "Bash"],
-        tool_instructions: "Use git by commands; edit files only to resolve conflicts.",
+        tool_instructions: "Use git on the command line. Edit files only to resolve conflicts.",
     },
 ];
 
@@ -132,7 +140,7 @@ impl RoleDescription {
         let tools = self.allowed_tools.as_deref();
         match tools {
             None => {}
-            Some([]) => text.push_str("You may use no tools.\n"),
+            Some([]) => text.push_str("You may not use any tools.\n"),
             Some(tools) => {
                 let _ = writeln!(text, "Tools you may use: {}.", tools.join(", "));
             }
@@ -205,9 +213,9 @@ impl RoleDescription {
 
 /// Returns `true` if a call uses `tool`.
 ///
-/// A tool of Claude Code that [`tool_kinds`] lists matches every agent's tools of the same kinds; any other tool matches by
-/// name. A name also matches if the kind is `other`, but not for a different kind, because some agents use the text of
-/// a command as the name of a call, and that text may be equal to the name of a tool.
+/// A tool of Claude Code that [`tool_kinds`] lists matches every agent's tools of the same kinds; any other tool
+/// matches by name. A name also matches if the kind is `other`, but not for a different kind, because some agents use
+/// the text of a command as the name of a call, and that text may be equal to the name of a tool.
 fn is_call_of_tool(tool: &str, name: &str, kind: &str) -> bool {
     match tool_kinds(tool) {
         [] => tool.eq_ignore_ascii_case(name),
@@ -331,7 +339,7 @@ mod tests {
         let mut role = RoleDescription::find_built_in(&RoleName::parse("qa").unwrap()).unwrap();
         role.allowed_tools = Some(Vec::new());
         let (text, tool_instructions) = (role.render(), role.tool_instructions.unwrap());
-        assert!(text.ends_with("You may use no tools.\n"), "{text}");
+        assert!(text.ends_with("You may not use any tools.\n"), "{text}");
         assert!(!text.contains(tool_instructions.trim_end()), "{text}");
     }
 

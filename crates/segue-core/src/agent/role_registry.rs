@@ -50,8 +50,8 @@ impl RoleRegistry {
         self.0.values()
     }
 
-    /// Changes a role, or adds a role if `role_override` has a description. Returns `true` if the role exists afterwards. A
-    /// new role without a list of tools may use all tools, like an agent without a role.
+    /// Changes a role, or adds a role if `role_override` has a description. Returns `true` if the role exists
+    /// afterwards. A new role without a list of tools may use all tools, like an agent without a role.
     pub fn apply_override(&mut self, name: &RoleName, role_override: RoleOverride) -> bool {
         let new_role = || {
             Some(RoleDescription {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(after.description, before.description);
         assert_eq!(after.allowed_tools, before.allowed_tools);
         assert_eq!(after.instructions, ["Speak French."]);
-        assert_eq!(after.tool_instructions, None, "an empty text takes it away");
+        assert_eq!(after.tool_instructions, None, "an empty text removes it");
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Calibration {
         scaled.saturating_add(self.overhead)
     }
 
-    /// Returns the number of tokens, by segue's count, that fit into a request for which the agent reports `to_reported`.
+    /// Returns the number of tokens, by segue's count, that fit into a request for which the agent reports
+    /// `reported` tokens.
     #[must_use]
     pub fn to_estimate(self, reported: u64) -> u64 {
         let scaled = reported.saturating_sub(self.overhead);
@@ -94,8 +95,8 @@ pub fn budget_for_window(
 }
 
 /// Returns, for each pair of samples, the difference of the reported counts for each thousand tokens of difference in
-/// the estimates. Pairs whose estimates differ by less than [`MIN_ESTIMATE_DIFFERENCE_TOKENS`] are ignored. Empty if fewer than [`MIN_SAMPLES`] pairs
-/// remain.
+/// the estimates. Pairs whose estimates differ by less than [`MIN_ESTIMATE_DIFFERENCE_TOKENS`] are ignored. Empty if
+/// fewer than [`MIN_SAMPLES`] pairs remain.
 fn pairwise_slopes(samples: &[CalibrationSample]) -> Vec<i64> {
     let mut slopes = Vec::new();
     for (index, first) in samples.iter().enumerate() {
@@ -142,13 +143,13 @@ mod tests {
     #[test]
     fn calibration_learns_the_overhead_and_the_factor() {
         let few = build_samples(&SPREAD_ESTIMATES[..4], |tokens| tokens + 18_000);
-        assert_eq!(calibrated_values(&few), None, "too few");
+        assert_eq!(calibrated_values(&few), None, "too few samples");
         assert_eq!(calibrated_values(&[]), None);
         let same = build_samples(&[300, 320, 350, 330, 310], |tokens| tokens + 18_000);
         assert_eq!(
             calibrated_values(&same),
             Some((18_000, 1_000)),
-            "without a spread only the overhead is known"
+            "similar estimates determine only the overhead"
         );
         let both = build_samples(&SPREAD_ESTIMATES, |tokens| tokens * 12 / 10 + 18_000);
         assert_eq!(calibrated_values(&both), Some((18_000, 1_200)));
@@ -188,7 +189,7 @@ mod tests {
             overhead: 18_000,
             factor_per_thousand: 1_200,
         });
-        let misunderstood = Some(Calibration {
+        let implausible = Some(Calibration {
             overhead: 350_000,
             factor_per_thousand: 1_000,
         });
@@ -200,7 +201,7 @@ mod tests {
             (Some(128_000), None, 96_000),
             (Some(128_000), claude, 65_000),
             (Some(8_000), claude, 2_000),
-            (Some(258_000), misunderstood, 64_500),
+            (Some(258_000), implausible, 64_500),
         ];
         for (window, calibration, expected) in cases {
             let budget = budget_for_window(100_000, window, calibration);

@@ -25,7 +25,7 @@ pub fn message_text(message: &Message) -> String {
                 is_error,
                 ..
             } => {
-                let outcome = if *is_error { "failed" } else { "answered" };
+                let outcome = if *is_error { "failed" } else { "returned" };
                 let result = format!(
                     "({} {outcome})\n{}",
                     short_tool_name(name),
@@ -97,8 +97,8 @@ pub(crate) fn push_quoted_lines(text: &str, out: &mut String) {
     }
 }
 
-/// Cuts a text of `tokens` tokens to about `max_tokens` tokens: its beginning and its end, with a note on the omitted bytes
-/// between them. Leaves a text of at most `max_tokens` tokens unchanged.
+/// Cuts a text of `tokens` tokens to about `max_tokens` tokens: its beginning and its end, with a note on the omitted
+/// bytes between them. Leaves a text of at most `max_tokens` tokens unchanged.
 pub(crate) fn shorten_to_tokens(text: &str, tokens: u64, max_tokens: u64) -> Cow<'_, str> {
     if tokens <= max_tokens {
         return Cow::Borrowed(text);
@@ -121,5 +121,5 @@ pub(super) fn shorten_to_bytes(text: &str, bytes: usize) -> String {
     let from = text.ceil_char_boundary(text.len().saturating_sub(half));
     let tail = text.get(from..).unwrap_or_default();
     let omitted = text.len().saturating_sub(head.len() + tail.len());
-    format!("{head}\n(… {omitted} bytes are left out here …)\n{tail}")
+    format!("{head}\n(… {omitted} bytes omitted …)\n{tail}")
 }

@@ -147,8 +147,8 @@ pub fn changed_sources(before: &[ContextSource], now: &[ContextSource]) -> Vec<S
     names
 }
 
-/// Returns the beginning of a text, at most `max_bytes` bytes. Cuts after a complete line if that leaves more than half of
-/// `max_bytes`.
+/// Returns the beginning of a text, at most `max_bytes` bytes. Cuts after a complete line if that leaves more than half
+/// of `max_bytes`.
 #[must_use]
 pub fn excerpt(text: &str, max_bytes: usize) -> &str {
     if text.len() <= max_bytes {

@@ -4,14 +4,14 @@ use super::{END_OF_RECORD, render_section};
 use crate::checkpoint::{Checkpoint, CheckpointItem, ItemAuthor, ItemKind, render_checkpoint};
 
 /// First line of the reminder.
-const REMINDER_FRAME: &str = "[Your context was made smaller since. What the user wants kept in mind, from the record of this \
-                        conversation]";
+const REMINDER_FRAME: &str =
+    "[Your context was compacted. Rules and pinned notes of the user from this conversation:]";
 
 /// Returns the prompt, preceded by the user's rules and by the items that the user pinned or wrote; `None` if there are
 /// no such items. The goal is included as well, because users state rules together with it.
 ///
-/// `added` is the prompt with messages that were added to the session ([`super::prompt_with_added_messages`]); `None` if there are
-/// none.
+/// `added` is the prompt with messages that were added to the session ([`super::prompt_with_added_messages`]); `None`
+/// if there are none.
 #[must_use]
 pub fn prompt_with_reminder(
     checkpoint: &Checkpoint,
@@ -78,13 +78,12 @@ mod tests {
         let sent = prompt_with_reminder(&checkpoint, None, "go on").unwrap();
         assert_eq!(
             sent,
-            "[Your context was made smaller since. What the user wants kept in mind, from the record of this \
-             conversation]\n\
+            "[Your context was compacted. Rules and pinned notes of the user from this conversation:]\n\
              > Goal:\n> - [1] port the parser\n\
              > Rules of the user:\n> - [2] never push[2J to main\n\
              > Decided:\n> - [5] SQLite\n\
              > Still to do:\n> - [3] the docs\n\n\
-             [End of the record. The user now says:]\n\ngo on"
+             [End of the conversation so far. The user's prompt follows:]\n\ngo on"
         );
         assert_eq!(prompt_after_brief(&sent), Some("go on"));
         let added = format!("[Added]\n\n{END_OF_RECORD}\n\ngo on");

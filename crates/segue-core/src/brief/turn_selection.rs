@@ -19,12 +19,13 @@ use crate::session::{Message, Part};
 /// Bytes of a tool message that are shown in an older turn.
 const SHORT_TOOL_MESSAGE_BYTES: usize = 600;
 
-/// Divisors of the available tokens: the quotient is the maximum of a text message (`TEXT_MESSAGE_DIVISOR`) or of a tool message
-/// (`TOOL_MESSAGE_DIVISOR`).
+/// Divisors of the available tokens: the quotient is the maximum of a text message (`TEXT_MESSAGE_DIVISOR`) or of a
+/// tool message (`TOOL_MESSAGE_DIVISOR`).
 const TEXT_MESSAGE_DIVISOR: u64 = 4;
 const TOOL_MESSAGE_DIVISOR: u64 = 16;
 
-/// Tokens that a line costs beyond its text (`LINE_OVERHEAD_TOKENS`), and that a message or a turn costs (`FRAME_OVERHEAD_TOKENS`).
+/// Tokens that a line costs beyond its text (`LINE_OVERHEAD_TOKENS`), and that a message or a turn costs
+/// (`FRAME_OVERHEAD_TOKENS`).
 const LINE_OVERHEAD_TOKENS: u64 = 2;
 const FRAME_OVERHEAD_TOKENS: u64 = 8;
 
@@ -286,10 +287,12 @@ fn assemble_turn(n: u32, omitted: u32, messages: Vec<RenderedText>) -> RenderedT
     };
     for (index, message) in messages.into_iter().enumerate() {
         if index == 1 && omitted > 0 {
-            let _ = write!(
-                turn.text,
-                "({omitted} messages of this turn are not shown)\n\n"
-            );
+            let subject = if omitted == 1 {
+                "1 message of this turn is".to_owned()
+            } else {
+                format!("{omitted} messages of this turn are")
+            };
+            let _ = write!(turn.text, "({subject} not shown)\n\n");
             turn.tokens += FRAME_OVERHEAD_TOKENS;
         }
         turn.text.push_str(&message.text);

@@ -50,7 +50,7 @@ struct LoopShape {
 
 /// Error for text that is not an encoded difference.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no change of a checkpoint: {0}")]
+#[error("invalid checkpoint delta: {0}")]
 pub struct DeltaError(String);
 
 /// Encodes a difference as JSON.
@@ -90,10 +90,10 @@ pub fn decode_delta(text: &str) -> Result<CheckpointDelta, DeltaError> {
     let shape: DeltaShape =
         serde_json::from_str(text).map_err(|error| DeltaError(error.to_string()))?;
     if shape.v != DELTA_FORMAT_VERSION {
-        return Err(DeltaError(format!("its version is {}", shape.v)));
+        return Err(DeltaError(format!("version {} is not supported", shape.v)));
     }
     let item = |item: ItemShape| -> Result<CheckpointItem, DeltaError> {
-        let unknown = |name: &str| DeltaError(format!("{name:?} is unknown"));
+        let unknown = |name: &str| DeltaError(format!("unknown name {name:?}"));
         Ok(CheckpointItem {
             id: item.id,
             kind: ItemKind::from_name(&item.kind).ok_or_else(|| unknown(&item.kind))?,

@@ -66,7 +66,7 @@ pub fn parse_edit_form(
         }
         let result = match (text.strip_prefix('-'), kind) {
             (None, _) => parse_heading(text).map(|parsed_kind| kind = Some(parsed_kind)),
-            (Some(_), None) => Err("it is under no heading".to_owned()),
+            (Some(_), None) => Err("the item is not under a heading".to_owned()),
             (Some(item), Some(kind)) => parser.parse_item(kind, item.trim()),
         };
         if let Err(message) = result {
@@ -74,7 +74,7 @@ pub fn parse_edit_form(
         }
     }
     if errors.is_empty() && parser.items.is_empty() {
-        let message = "nothing is left of it".to_owned();
+        let message = "the checkpoint has no items".to_owned();
         errors.push(EditFormError { line: 0, message });
     }
     if !errors.is_empty() {
@@ -87,9 +87,9 @@ pub fn parse_edit_form(
     .into_sorted())
 }
 
-/// Applies the user's edits of the version `base`, which resulted in `edited`, to the active version `current`. Items that
-/// only `current` contains stay. If both changed an item, both variants are retained: an item counts as unchanged only if
-/// its kind and text are equal.
+/// Applies the user's edits of the version `base`, which resulted in `edited`, to the active version `current`. Items
+/// that only `current` contains stay. If both changed an item, both variants are retained: an item counts as unchanged
+/// only if its kind and text are equal.
 #[must_use]
 pub fn rebase_edits(base: &Checkpoint, edited: &Checkpoint, current: &Checkpoint) -> Checkpoint {
     let is_unchanged = |item: &CheckpointItem| {
@@ -130,9 +130,7 @@ fn parse_heading(text: &str) -> Result<ItemKind, String> {
     let name = text.strip_suffix(':').unwrap_or(text);
     let mut kinds = ItemKind::ALL.into_iter();
     let found = kinds.find(|kind| kind_heading(*kind).eq_ignore_ascii_case(name));
-    found.ok_or_else(|| {
-        format!("{text:?} is neither a heading nor an item, which begins with \"- \"")
-    })
+    found.ok_or_else(|| format!("{text:?} is neither a heading nor an item; items begin with `- `"))
 }
 
 /// Returns `true` if the line of an item contains its subject.
@@ -162,21 +160,21 @@ impl EditFormParser<'_> {
         let content = content.replace(char::is_control, " ");
         let content = content.trim();
         if content.is_empty() {
-            return Err("it says nothing".to_owned());
+            return Err("the item is empty".to_owned());
         }
         if content.chars().count() > MAX_ITEM_CHARS {
-            return Err(format!("it has more than {MAX_ITEM_CHARS} characters"));
+            return Err(format!(
+                "the item has more than {MAX_ITEM_CHARS} characters"
+            ));
         }
         let existing = match id {
             None => None,
             Some(id) if !self.seen_ids.insert(id) => {
-                return Err(format!("item {id} is there twice"));
+                return Err(format!("item {id} occurs twice"));
             }
-            Some(id) => Some(
-                self.before
-                    .find_item(id)
-                    .ok_or_else(|| format!("there is no item {id}; a new one has no number"))?,
-            ),
+            Some(id) => Some(self.before.find_item(id).ok_or_else(|| {
+                format!("item {id} does not exist; write a new item without a number")
+            })?),
         };
         self.items.push(match existing {
             Some(existing) if existing.kind == kind && item_line_text(existing) == content => {
@@ -417,19 +415,22 @@ Still to do:
     fn errors_name_their_line() {
         let long = format!("Goal:\n- {}\n", "x".repeat(MAX_ITEM_CHARS + 1));
         let cases = [
-            ("", &[(0, "nothing is left of it")][..]),
-            ("# only this\nGoal:\n", &[(0, "nothing is left of it")]),
-            ("- one\n", &[(1, "it is under no heading")]),
+            ("", &[(0, "the checkpoint has no items")][..]),
+            (
+                "# only this\nGoal:\n",
+                &[(0, "the checkpoint has no items")],
+            ),
+            ("- one\n", &[(1, "the item is not under a heading")]),
             (
                 "Goals:\n- one\n",
-                &[(1, "neither a heading"), (2, "no heading")],
+                &[(1, "neither a heading"), (2, "not under a heading")],
             ),
             (
                 "Goal:\n-\n- [1]  \n",
-                &[(2, "it says nothing"), (3, "it says nothing")],
+                &[(2, "the item is empty"), (3, "the item is empty")],
             ),
-            ("Goal:\n- [1] a\n- [1] b\n", &[(3, "item 1 is there twice")]),
-            ("Goal:\n- [5] a\n", &[(2, "there is no item 5")]),
+            ("Goal:\n- [1] a\n- [1] b\n", &[(3, "item 1 occurs twice")]),
+            ("Goal:\n- [5] a\n", &[(2, "item 5 does not exist")]),
             ("Goal:\nship it\n", &[(2, "neither a heading nor an item")]),
             (long.as_str(), &[(2, "more than 2000 characters")]),
         ];

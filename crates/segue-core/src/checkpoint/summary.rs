@@ -26,25 +26,29 @@ pub struct Summary {
     pub settled_ids: Vec<u32>,
 }
 
-/// Reason for which a summariser's answer is rejected.
+/// Reason why a summariser's answer is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
     /// The answer contains no JSON object.
-    #[error("there is no JSON object in the answer")]
+    #[error("the answer contains no JSON object")]
     NoJsonObject,
     /// A field has an unexpected type.
-    #[error("`{0}` has to be a list of sentences")]
+    #[error("`{0}` must be a list of sentences")]
     NotAList(String),
     /// The answer contains no statement.
-    #[error("nothing is stated, though there was something to sum up")]
+    #[error("the answer contains no statements")]
     Empty,
     /// A statement is too long, or the answer has too many.
     #[error(
-        "at most {MAX_STATEMENTS} statements of at most {MAX_STATEMENT_BYTES} bytes each are taken"
+        "the answer exceeds the limit of {MAX_STATEMENTS} statements of at most {MAX_STATEMENT_BYTES} bytes each"
     )]
     LimitExceeded,
     /// The statements together exceed their token limit.
-    #[error("the statements have {} tokens, more than the {} that they may have", format_count(*tokens), format_count(*max_tokens))]
+    #[error(
+        "the statements have {} tokens, more than the limit of {}",
+        format_count(*tokens),
+        format_count(*max_tokens)
+    )]
     TooManyTokens {
         /// Tokens of all statements.
         tokens: u64,
@@ -52,13 +56,13 @@ pub enum SummaryError {
         max_tokens: u64,
     },
     /// A statement contains a name or number that the summariser did not receive.
-    #[error("`{0}` occurs nowhere in what is to be summed up")]
+    #[error("`{0}` does not occur in the text to summarise")]
     Invented(String),
     /// An item is declared settled that is not open.
-    #[error("item {0} is not something open that could be settled")]
+    #[error("item {0} cannot be settled: it is not open")]
     NotOpen(u32),
     /// The summariser used a tool.
-    #[error("the tool {0:?} was used, and none may be")]
+    #[error("the tool {0:?} was used, but tools are not allowed")]
     UsedTool(String),
 }
 
@@ -178,9 +182,9 @@ impl Summary {
 
     /// Returns the checkpoint `current` with the statements added as items of a turn, in about `room` tokens.
     ///
-    /// The summariser received `received`; `current` may have changed since then. A settled item becomes completed work, unless
-    /// its text has changed. If not all items fit, only kinds of low importance are dropped: notes, completed work,
-    /// commands, checks, work in progress and next steps.
+    /// The summariser received `received`; `current` may have changed since then. A settled item becomes completed
+    /// work, unless its text has changed. If not all items fit, only kinds of low importance are dropped: notes,
+    /// completed work, commands, checks, work in progress and next steps.
     #[must_use]
     pub fn apply(
         &self,

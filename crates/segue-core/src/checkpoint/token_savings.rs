@@ -65,12 +65,20 @@ mod tests {
             ("one", &[(1, 5, 100, 1_000)], 900),
             // The messages have 1,000 and 2,000 tokens; the 100 tokens of the first version do not count as saved.
             ("two", &[(1, 5, 100, 1_000), (2, 9, 150, 2_100)], 2_850),
-            ("it grew", &[(1, 5, 100, 1_000), (2, 6, 160, 150)], 890),
-            ("it took more than what was said", &[(1, 1, 90, 30)], 0),
+            (
+                "the checkpoint grew",
+                &[(1, 5, 100, 1_000), (2, 6, 160, 150)],
+                890,
+            ),
+            (
+                "the checkpoint is larger than the messages",
+                &[(1, 1, 90, 30)],
+                0,
+            ),
             ("pinned", &[(1, 5, 100, 1_000), (2, 5, 100, 100)], 900),
             ("edited", &[(1, 5, 100, 1_000), (2, 5, 130, 100)], 870),
             (
-                "gone back to the first one",
+                "reverted to the first version",
                 &[(1, 5, 100, 1_000), (2, 9, 150, 2_100), (3, 5, 100, 1_000)],
                 900,
             ),

@@ -78,7 +78,7 @@ pub(super) fn extract_tool_actions(
                     kind,
                     subject: format!("task: {text}"),
                     text,
-                    message_index: message_index,
+                    message_index,
                 }));
             }
         }
@@ -113,8 +113,8 @@ fn file_move_actions(file_move: FileMove, message_index: u32) -> Vec<ToolAction>
     };
     match file_move {
         FileMove::Moved { from, to } => vec![
-            file_action(from.clone(), format!("deleted: it is {to} now")),
-            file_action(to, format!("created: it was {from}")),
+            file_action(from.clone(), format!("deleted: moved to {to}")),
+            file_action(to, format!("created: moved from {from}")),
         ],
         FileMove::Removed(path) => vec![file_action(path, "deleted".to_owned())],
     }

@@ -6,7 +6,7 @@ use super::ItemAuthor;
 use crate::enum_names::names;
 use crate::id::TurnId;
 
-/// Reason for which a version was made.
+/// Reason why a version was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointReason {
     /// The context came near the budget.
@@ -53,7 +53,7 @@ pub struct CheckpointVersion {
     pub replaced: u64,
     /// Author of the version.
     pub author: ItemAuthor,
-    /// Reason for which the version was made.
+    /// Reason why the version was made.
     pub reason: CheckpointReason,
     /// Time at which the version was made.
     pub at: Timestamp,

@@ -21,7 +21,7 @@ pub enum WaitPreference {
     SendNow,
 }
 
-/// Reason for which a provider must not be used yet.
+/// Reason why a provider must not be used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitReason {
     /// The last turn failed.
@@ -44,9 +44,9 @@ impl WaitReason {
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
-            Self::Failed => "its last turn failed",
-            Self::Quota => "the quota is spent",
-            Self::RateLimited => "too much was asked",
+            Self::Failed => "the last turn failed",
+            Self::Quota => "the quota is used up",
+            Self::RateLimited => "too many requests",
         }
     }
 }
@@ -85,8 +85,8 @@ pub struct AdmissionInput<'a> {
 
 /// Decides whether a prompt may be sent.
 ///
-/// The prompt waits for the end of a cooldown of at most [`MAX_INLINE_WAIT`], because a handover would lose the native
-/// session. During a longer cooldown, another provider replaces this one. Errors do not cause a handover, because the
+/// The prompt waits for the end of a cooldown of at most [`MAX_INLINE_WAIT`], because a handoff would lose the native
+/// session. During a longer cooldown, another provider replaces this one. Errors do not cause a handoff, because the
 /// prompt itself may be their cause.
 #[must_use]
 pub fn admit_prompt(input: &AdmissionInput<'_>, policy: &Policy) -> Admission {

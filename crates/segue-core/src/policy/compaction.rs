@@ -44,9 +44,9 @@ pub fn is_compaction_due(tokens: u64, budget: u64) -> bool {
     u128::from(tokens) * 10 >= u128::from(budget) * 9
 }
 
-/// Returns `true` if compaction helps a native session that contains `tokens` tokens, close to the budget. `min_brief` is the
-/// minimum size of the brief of the next native session. Compaction helps if it frees a tenth of the budget, or if the
-/// budget is already used up. Otherwise each turn would cause another compaction without benefit.
+/// Returns `true` if compaction helps a native session that contains `tokens` tokens, close to the budget. `min_brief`
+/// is the minimum size of the brief of the next native session. Compaction helps if it frees a tenth of the budget, or
+/// if the budget is already used up. Otherwise each turn would cause another compaction without benefit.
 #[must_use]
 pub fn is_compaction_worthwhile(tokens: u64, min_brief: u64, budget: u64) -> bool {
     tokens >= budget || u128::from(tokens.saturating_sub(min_brief)) * 10 >= u128::from(budget)

@@ -256,19 +256,19 @@ fn a_prompt_waits_after_a_failure_and_is_stopped_after_too_many() {
     let wait = |seconds| Admission::Wait(seconds_from_now(seconds), WaitReason::Failed);
     let retry_later = Admission::RetryAt(seconds_from_now(10), WaitReason::Failed);
     check_admissions(&[
-        ("all is well", admission_input(), Admission::Allow),
-        ("it failed a moment ago", failed_input(10), wait(10)),
+        ("a healthy provider", admission_input(), Admission::Allow),
+        ("a recent failure", failed_input(10), wait(10)),
         (
-            "it failed, and that is over",
+            "the wait after a failure is over",
             failed_input(0),
             Admission::Allow,
         ),
-        ("others could go on", with_fallbacks, wait(10)),
-        ("the clock was put back", failed_input(86_400), wait(30)),
-        ("the caller wants to be told", fail_fast, retry_later),
-        ("the caller wants it now", send_now, Admission::Allow),
-        ("leg after leg failed", exhausted, Admission::Exhausted),
-        ("it goes on anyway", forced, Admission::Allow),
+        ("a failure with fallbacks", with_fallbacks, wait(10)),
+        ("the clock was set back", failed_input(86_400), wait(30)),
+        ("the caller fails fast", fail_fast, retry_later),
+        ("the caller sends now", send_now, Admission::Allow),
+        ("two failed legs", exhausted, Admission::Exhausted),
+        ("the caller forces the prompt", forced, Admission::Allow),
     ]);
 }
 
@@ -303,25 +303,29 @@ fn a_prompt_waits_for_a_short_cooldown_and_is_handed_off_or_stopped_during_a_lon
         )
     };
     check_admissions(&[
-        ("a minute", in_cooldown(&short, &providers), wait()),
-        ("longer", in_cooldown(&long, &[]), retry_later),
+        ("a short cooldown", in_cooldown(&short, &providers), wait()),
+        ("a long cooldown", in_cooldown(&long, &[]), retry_later),
         (
-            "longer, and others",
+            "a long cooldown with fallbacks",
             in_cooldown(&long, &providers),
             hand_off(61),
         ),
-        ("a minute, and nobody waits", fail_fast, hand_off(60)),
         (
-            "longer, and the caller wants it now",
+            "a short cooldown and the caller fails fast",
+            fail_fast,
+            hand_off(60),
+        ),
+        (
+            "a long cooldown and the caller sends now",
             send_now,
             Admission::Allow,
         ),
         (
-            "it is over",
+            "the cooldown is over",
             in_cooldown(&past, &providers),
             Admission::Allow,
         ),
-        ("a failure before it", both, wait()),
+        ("a failure and a cooldown", both, wait()),
     ]);
 }
 
@@ -335,18 +339,28 @@ fn only_a_limited_prompt_without_output_is_sent_again() {
     let cases = [
         (Crashed, Some(5), "", RetryAction::EndTurn),
         (Quota, Some(3600), "", hand_off()),
-        (Quota, Some(3600), "alone", RetryAction::EndTurn),
-        (Quota, Some(3600), "heard", RetryAction::EndTurn),
+        (Quota, Some(3600), "no-fallback", RetryAction::EndTurn),
+        (Quota, Some(3600), "output", RetryAction::EndTurn),
         (Quota, None, "", hand_off()),
-        (Quota, None, "alone", RetryAction::EndTurn),
+        (Quota, None, "no-fallback", RetryAction::EndTurn),
         (RateLimited, Some(60), "", wait()),
-        (RateLimited, Some(60), "alone", wait()),
+        (RateLimited, Some(60), "no-fallback", wait()),
         (RateLimited, Some(61), "", hand_off()),
         (RateLimited, Some(60), "waited", hand_off()),
-        (RateLimited, Some(60), "waited alone", RetryAction::EndTurn),
-        (RateLimited, Some(60), "heard", RetryAction::EndTurn),
-        (RateLimited, Some(60), "ignore alone", RetryAction::EndTurn),
-        (RateLimited, Some(60), "refuse", hand_off()),
+        (
+            RateLimited,
+            Some(60),
+            "waited no-fallback",
+            RetryAction::EndTurn,
+        ),
+        (RateLimited, Some(60), "output", RetryAction::EndTurn),
+        (
+            RateLimited,
+            Some(60),
+            "send-now no-fallback",
+            RetryAction::EndTurn,
+        ),
+        (RateLimited, Some(60), "fail-fast", hand_off()),
         (RateLimited, None, "", RetryAction::EndTurn),
     ];
     for (class, seconds, conditions, expected) in cases {
@@ -354,14 +368,14 @@ fn only_a_limited_prompt_without_output_is_sent_again() {
         let prompt = FailedPrompt {
             now: now(),
             failure: &failure,
-            has_output: conditions.contains("heard"),
+            has_output: conditions.contains("output"),
             has_waited: conditions.contains("waited"),
             wait_preference: match conditions {
-                conditions if conditions.contains("ignore") => WaitPreference::SendNow,
-                conditions if conditions.contains("refuse") => WaitPreference::FailFast,
+                conditions if conditions.contains("send-now") => WaitPreference::SendNow,
+                conditions if conditions.contains("fail-fast") => WaitPreference::FailFast,
                 _ => WaitPreference::Wait,
             },
-            fallbacks: if conditions.contains("alone") {
+            fallbacks: if conditions.contains("no-fallback") {
                 &[]
             } else {
                 &fallbacks

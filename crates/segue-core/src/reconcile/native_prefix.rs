@@ -39,7 +39,7 @@ mod tests {
     use crate::brief::END_OF_RECORD;
 
     fn briefed_prompt(prompt: &str) -> String {
-        format!("> what was said\n{END_OF_RECORD}\n\n{prompt}")
+        format!("> hello\n{END_OF_RECORD}\n\n{prompt}")
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(
             native_prefix_len(&native, &chain),
             None,
-            "it may be any of them"
+            "several positions match"
         );
         // The first turn was answered by another agent, so the last native turn is the fourth of the session, not the
         // third.
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(
             native_prefix_len(&native, &chain),
             None,
-            "nor is it the last one"
+            "the last turn is ambiguous"
         );
         // The first prompt of a session can have a brief that consists of a role only.
         assert_eq!(native_prefix_len(&[&briefed_c, "d"], &["c", "d"]), Some(2));

@@ -58,29 +58,29 @@ fn native_turns_match_recorded_turns_or_were_made_outside_segue() {
         recorded_prompt(10, Some(20), "one"),
         unsent_prompt(30, None, "go on"),
     ];
-    let briefed = format!("the story so far\n{END_OF_RECORD}\n\ngo  on");
+    let briefed = format!("> hello\n{END_OF_RECORD}\n\ngo  on");
     let cases: [MatchCase<'_>; 20] = [
-        ("nothing new", &two, vec![], vec![]),
+        ("no native turns", &two, vec![], vec![]),
         (
-            "both are ours",
+            "both turns are recorded",
             &two,
             vec![native_prompt(10, "one"), native_prompt(31, "two")],
             vec![Some(0), Some(1)],
         ),
         (
-            "one more",
+            "a turn made outside segue",
             &two,
             vec![native_prompt(31, "two"), native_prompt(50, "x")],
             vec![Some(1), None],
         ),
         (
-            "the same words again",
+            "the same prompt sent outside segue",
             &two,
             vec![native_prompt(31, "two"), native_prompt(50, "two")],
             vec![Some(1), None],
         ),
         (
-            "the agent asked itself to go on",
+            "the agent prompted itself",
             &two,
             vec![
                 native_prompt(31, "two"),
@@ -89,55 +89,55 @@ fn native_turns_match_recorded_turns_or_were_made_outside_segue() {
             vec![Some(1), Some(1)],
         ),
         (
-            "between two of ours",
+            "a turn between two recorded turns",
             &two,
             vec![native_prompt(10, "one"), native_prompt(25, "x")],
             vec![Some(0), None],
         ),
         (
-            "the one that was cut off",
+            "the interrupted turn",
             &interrupted,
             vec![native_prompt(30, "go on")],
             vec![Some(1)],
         ),
         (
-            "it was briefed",
+            "the prompt follows a brief",
             &interrupted,
             vec![native_prompt(31, &briefed)],
             vec![Some(1)],
         ),
         (
-            "with what nobody sees",
+            "the prompt contains an invisible character",
             &interrupted,
             vec![native_prompt(31, "\u{200b}go on")],
             vec![Some(1)],
         ),
         (
-            "with a file after it",
+            "a file follows the prompt",
             &interrupted,
             vec![native_prompt(31, "go on\n--- file ---\nx")],
             vec![Some(1)],
         ),
         (
-            "under a heading",
+            "the prompt follows a heading",
             &interrupted,
             vec![native_prompt(31, "[Feature: pay]\n\ngo on")],
             vec![Some(1)],
         ),
         (
-            "another that begins like it",
+            "another prompt with the same beginning",
             &interrupted,
             vec![native_prompt(31, "go on with the login")],
             vec![None],
         ),
         (
-            "another that ends like it",
+            "another prompt with the same end",
             &interrupted,
             vec![native_prompt(31, "think, then\ngo on")],
             vec![None],
         ),
         (
-            "it was not sent, whatever was asked",
+            "the recorded prompt was not sent",
             &waiting,
             vec![
                 native_prompt(31, "go on"),
@@ -146,37 +146,37 @@ fn native_turns_match_recorded_turns_or_were_made_outside_segue() {
             vec![None, None],
         ),
         (
-            "made while one waited that was never sent",
+            "a turn made while an unsent prompt waited",
             &late,
             vec![native_prompt(20, "x")],
             vec![None],
         ),
         (
-            "after one that waited in vain",
+            "a turn after an unsent prompt",
             &late,
             vec![native_prompt(20, "one"), native_prompt(31, "by hand")],
             vec![None, Some(1)],
         ),
         (
-            "it never arrived",
+            "the interrupted prompt never arrived",
             &interrupted,
             vec![native_prompt(50, "another thing")],
             vec![None],
         ),
         (
-            "and then by hand",
+            "the same prompt sent again outside segue",
             &interrupted,
             vec![native_prompt(31, "go on"), native_prompt(50, "go on")],
             vec![Some(1), None],
         ),
         (
-            "before it",
+            "a turn before the interrupted turn",
             &interrupted,
             vec![native_prompt(25, "go on")],
             vec![None],
         ),
         (
-            "the last that had begun",
+            "the last turn that had begun",
             &late,
             vec![native_prompt(30, "by hand")],
             vec![Some(1)],
@@ -263,22 +263,22 @@ fn result(id: &str) -> Message {
 #[test]
 fn recorded_messages_stay_and_missing_messages_are_added() {
     let prompt = || Message::from_text(Role::User, "go on", at(1));
-    let briefed_prompt = || Message::from_text(Role::User, "the story so far, go on", at(1));
+    let briefed_prompt = || Message::from_text(Role::User, "> hello, go on", at(1));
     let cases = [
         (
-            "nothing heard",
+            "no recorded answer",
             vec![],
             vec![text("all")],
             vec![text("all")],
         ),
         (
-            "by half",
+            "a partial message",
             vec![partial_text("al")],
             vec![text("all")],
             vec![text("all")],
         ),
         (
-            "all of it",
+            "a complete message",
             vec![text("all")],
             vec![text("all ")],
             vec![text("all")],
@@ -290,19 +290,19 @@ fn recorded_messages_stay_and_missing_messages_are_added() {
             vec![text("look"), call("1"), result("1"), text("seen")],
         ),
         (
-            "thoughts that the record leaves out",
+            "a thought that the native record omits",
             vec![thought("hm"), partial_text("a")],
             vec![text("answer")],
             vec![thought("hm"), text("answer")],
         ),
         (
-            "words that it never wrote",
+            "a partial message that the native record omits",
             vec![partial_text("so far")],
             vec![],
             vec![partial_text("so far")],
         ),
         (
-            "the same words twice",
+            "two messages with the same beginning",
             vec![text("ok"), partial_text("ok")],
             vec![text("ok"), text("ok, done")],
             vec![text("ok"), text("ok, done")],
@@ -326,14 +326,22 @@ type VerdictCase<'a> = (
 );
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
     use NativeChange::{Grown, Lost, Rewound};
     use NativeVerdict::{Complete, RewoundTo, Truncated};
     let all = [true, true, true];
     let cases: [VerdictCase<'_>; 13] = [
-        ("it grew", Grown, &all, &[true], &[None], Complete),
         (
-            "written anew as it was",
+            "a native session that grew",
+            Grown,
+            &all,
+            &[true],
+            &[None],
+            Complete,
+        ),
+        (
+            "rewritten with the same turns",
             Lost,
             &all,
             &all,
@@ -341,7 +349,7 @@ fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
             Complete,
         ),
         (
-            "cut after the first",
+            "truncated after the first turn",
             Lost,
             &all,
             &[true],
@@ -349,14 +357,14 @@ fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
             Truncated,
         ),
         (
-            "cut in the middle of the last",
+            "truncated within the last turn",
             Lost,
             &all,
             &[true, true, false],
             &[Some(0), Some(1), Some(2)],
             Truncated,
         ),
-        ("all of it is gone", Lost, &all, &[], &[], Truncated),
+        ("no turns remain", Lost, &all, &[], &[], Truncated),
         (
             "another conversation",
             Lost,
@@ -366,7 +374,7 @@ fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
             Truncated,
         ),
         (
-            "reverted, and on from there",
+            "reverted and continued",
             Lost,
             &all,
             &[true, true],
@@ -374,7 +382,7 @@ fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
             RewoundTo(0),
         ),
         (
-            "rewound, and on from there",
+            "rewound and continued",
             Rewound,
             &all,
             &[true, false],
@@ -398,7 +406,7 @@ fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
             Truncated,
         ),
         (
-            "what failed is left out",
+            "a failed turn is missing",
             Rewound,
             &[true, false],
             &[true],
@@ -406,14 +414,21 @@ fn a_native_session_with_missing_turns_was_rewound_or_truncated() {
             Complete,
         ),
         (
-            "a summary was taken back",
+            "a native compaction was undone",
             Rewound,
             &all,
             &all,
             &[Some(0), Some(1), Some(2)],
             Complete,
         ),
-        ("nothing was ours yet", Lost, &[false], &[], &[], Complete),
+        (
+            "no finished recorded turn",
+            Lost,
+            &[false],
+            &[],
+            &[],
+            Complete,
+        ),
     ];
     for (name, change, finished, ended, matches, expected) in cases {
         assert_eq!(

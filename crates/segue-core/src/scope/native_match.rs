@@ -17,7 +17,7 @@ pub fn is_recent(at: Timestamp, now: Timestamp) -> bool {
 /// Properties of a native session that show its purpose.
 #[derive(Debug, Clone, Copy)]
 pub struct NativeSummary<'a> {
-    /// First prompt of the user, including its beginning; `None` if there is none.
+    /// First prompt of the user, including its tags; `None` if there is none.
     pub first_prompt: Option<&'a str>,
     /// Title of the native session; `None` if it has none.
     pub title: Option<&'a Title>,

@@ -75,8 +75,8 @@ impl<'a> TaggedPrompt<'a> {
     }
 }
 
-/// Parses a tag with a valid name, and removes it and the spaces after it from `remaining`. All tags are on one line, so
-/// that the first line of a prompt is never parsed as part of its heading.
+/// Parses a tag with a valid name, and removes it and the spaces after it from `remaining`. All tags are on one line,
+/// so that the first line of a prompt is never parsed as part of its heading.
 fn parse_tag<T>(remaining: &mut &str, label: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
     let inside = remaining.strip_prefix('[')?.strip_prefix(label)?;
     let (name, after) = inside.strip_prefix(": ")?.split_once(']')?;

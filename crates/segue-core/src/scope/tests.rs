@@ -258,8 +258,8 @@ fn names_are_stored_exactly_or_rejected() {
     }
     let allowed = |limit| {
         format!(
-            "it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
-             characters that can't be seen, or a blank at its end"
+            "a name starts with a letter, a digit or _, has at most {limit} bytes, does not contain [ ] / \\, line \
+             breaks or invisible characters, and does not end with a space"
         )
     };
     let long = "x".repeat(300);
@@ -271,7 +271,7 @@ fn names_are_stored_exactly_or_rejected() {
         ("a\nb", "a task name may not contain '\\n'"),
         ("a\u{1b}b", "a task name may not contain '\\u{1b}'"),
         ("-a", "a task name may not start with '-'"),
-        ("a ", "a task name may not end with a blank"),
+        ("a ", "a task name may not end with a space"),
         (
             &long,
             "a task name is 300 bytes long; at most 200 are allowed",

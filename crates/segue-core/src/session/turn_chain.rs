@@ -123,8 +123,8 @@ pub fn plan_revert(turns: u32, requested: i64) -> Result<u32, TurnNumberError> {
     }
 }
 
-/// Checks a fork of a session with `turns` ended turns, and returns the number of the last shared turn: `requested`, or the
-/// last turn if `requested` is `None`.
+/// Checks a fork of a session with `turns` ended turns, and returns the number of the last shared turn: `requested`, or
+/// the last turn if `requested` is `None`.
 pub fn plan_fork(turns: u32, requested: Option<i64>) -> Result<u32, TurnNumberError> {
     if turns == 0 {
         return Err(TurnNumberError::NoTurns);

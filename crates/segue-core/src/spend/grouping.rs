@@ -105,7 +105,10 @@ impl Spending {
 
     /// Returns the fraction of all tokens that a sum contains, from 0 to 1; `None` if no tokens are known.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a share needs a few digits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a fraction needs only a few digits"
+    )]
     pub fn token_fraction(&self, part: &SpendTotal) -> Option<f64> {
         let total_tokens = self
             .total

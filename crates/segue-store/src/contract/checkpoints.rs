@@ -88,7 +88,7 @@ pub async fn a_version_stores_the_last_read_turn_and_item_number(store: &dyn Sto
     assert_eq!(store.checkpoints(&session.id).await.unwrap(), created);
 }
 
-/// Verifies that the version in effect belongs to the nearest turn at or before the head, wherever the head moves, and
+/// Verifies that the active version belongs to the nearest turn at or before the head, wherever the head moves, and
 /// that all versions are retained.
 pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
@@ -289,7 +289,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         .unwrap()
         .lease;
     assert_eq!(
-        add(&fork_lease, new_version(second_turn.id, 21, "the fork's")).await,
+        add(&fork_lease, new_version(second_turn.id, 21, "of the fork")).await,
         2
     );
     assert_eq!(
@@ -298,15 +298,19 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
     );
     assert_eq!(
         active_text(&fork.id, second_turn.id).await,
-        expected(2, "the fork's")
+        expected(2, "of the fork")
     );
     assert_eq!(
-        add(&lease, new_version(first_turn.id, 22, "the first one's")).await,
+        add(
+            &lease,
+            new_version(first_turn.id, 22, "of the first session")
+        )
+        .await,
         2
     );
     assert_eq!(
         active_text(&session.id, second_turn.id).await,
-        expected(2, "the first one's")
+        expected(2, "of the first session")
     );
     assert_eq!(
         active_text(&fork.id, first_turn.id).await,
@@ -319,7 +323,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         .unwrap();
     assert_eq!(
         active_text(&second_fork.id, second_turn.id).await,
-        expected(2, "the first one's")
+        expected(2, "of the first session")
     );
     let nested_point = ForkPoint {
         session: fork.id.clone(),
@@ -332,7 +336,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         .unwrap();
     assert_eq!(
         active_text(&nested_fork.id, second_turn.id).await,
-        expected(2, "the fork's")
+        expected(2, "of the fork")
     );
     assert_eq!(
         active_text(&nested_fork.id, first_turn.id).await,
@@ -344,7 +348,11 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         .await
         .unwrap();
     assert_eq!(
-        add(&fork_lease, new_version(first_turn.id, 33, "gone back")).await,
+        add(
+            &fork_lease,
+            new_version(first_turn.id, 33, "after the revert")
+        )
+        .await,
         3
     );
     let versions = store.checkpoints(&fork.id).await.unwrap();
@@ -354,10 +362,10 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
     store.delete_session(&fork_lease).await.unwrap();
     assert_eq!(
         active_text(&nested_fork.id, second_turn.id).await,
-        expected(2, "the fork's")
+        expected(2, "of the fork")
     );
     assert_eq!(
         active_text(&session.id, second_turn.id).await,
-        expected(2, "the first one's")
+        expected(2, "of the first session")
     );
 }

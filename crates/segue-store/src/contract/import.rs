@@ -40,7 +40,7 @@ fn imported_session(name: &str) -> ImportedSession {
     ImportedSession {
         origin: SessionOrigin {
             name: name.to_owned(),
-            format: "elsewhere".into(),
+            format: "other-program".into(),
             extra_fields: Json::parse(r#"{"b":1,"a":[2]}"#).unwrap(),
             at: time_at(900),
         },
@@ -59,9 +59,9 @@ fn imported_session(name: &str) -> ImportedSession {
             replaced: 500,
             at: time_at(15),
         }),
-        tags: vec![Tag::parse("kept").unwrap()],
+        tags: vec![Tag::parse("imported").unwrap()],
         updated_at: time_at(30),
-        decision: Decision::new(DecisionKind::Session, "came from elsewhere"),
+        decision: Decision::new(DecisionKind::Session, "imported from another program"),
         distinct_from: Vec::new(),
     }
 }

@@ -16,7 +16,7 @@ pub async fn a_lease_excludes_other_processes_until_released(store: &dyn Store) 
         .unwrap();
     match store.acquire_lease(lease_request(&session.id, 2, 3)).await {
         Err(StoreError::Leased { holder, .. }) => {
-            assert!(holder.is_idle(), "its agent runs, and no turn does");
+            assert!(holder.is_idle(), "the agent runs, but no turn does");
             assert_eq!((holder.owner.pid, holder.agent), (1, Some(owner(77))));
         }
         result => panic!("expected the holder to be named, got {result:?}"),

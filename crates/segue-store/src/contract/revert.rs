@@ -71,7 +71,7 @@ pub async fn a_revert_can_be_undone_after_later_turns(store: &dyn Store) {
     );
 }
 
-/// Verifies that each undo takes back one revert, newest first.
+/// Verifies that each undo reverses one revert, newest first.
 pub async fn two_undos_reverse_two_reverts_newest_first(store: &dyn Store) {
     let (session, lease, turns) = open_session_with_turns(store, 4).await;
     store
@@ -120,7 +120,7 @@ pub async fn a_fork_shares_earlier_turns_but_not_later_ones(store: &dyn Store) {
         assert_eq!(
             store.session(&session_id(3)).await.unwrap(),
             None,
-            "a refused fork leaves nothing"
+            "a refused fork leaves no session"
         );
     }
 }
@@ -147,14 +147,14 @@ pub async fn deleting_a_session_retains_turns_that_its_forks_share(store: &dyn S
     assert_eq!(list_prompts(store, &fork.id).await, ["1", "2", "3b"]);
     assert!(
         store.messages(turns[3].id).await.unwrap().is_empty(),
-        "unshared turns are gone"
+        "unshared turns are deleted"
     );
     record_turn(store, &fork_lease, "4b").await;
 
     store.delete_session(&fork_lease).await.unwrap();
     assert!(
         store.messages(turns[0].id).await.unwrap().is_empty(),
-        "nobody needs them any more"
+        "no session needs the turns"
     );
     assert!(matches!(
         store.delete_session(&fork_lease).await,
@@ -231,7 +231,7 @@ pub async fn an_ended_leg_is_reopened_as_a_new_leg(store: &dyn Store) {
     let running = store.reopen_leg(&lease, first.id, reason, time_at(9)).await;
     assert!(
         matches!(running, Err(StoreError::NoLeg(_))),
-        "it has not ended"
+        "the leg has not ended"
     );
     store
         .revert_head(&lease, turns[0].id, time_at(9))
@@ -255,7 +255,7 @@ pub async fn an_ended_leg_is_reopened_as_a_new_leg(store: &dyn Store) {
     assert_eq!(
         legs[0].ended,
         Some((time_at(9), reason)),
-        "it stays on record as it was"
+        "the ended leg stays unchanged"
     );
     assert_eq!(legs[1].ended, Some((time_at(11), reason)));
     assert_eq!(legs[2], reopened);
@@ -282,6 +282,6 @@ pub async fn an_ended_leg_is_reopened_as_a_new_leg(store: &dyn Store) {
     assert_eq!(
         store.legs(&session.id).await.unwrap(),
         legs,
-        "nothing changed"
+        "a refused operation changes nothing"
     );
 }

@@ -49,9 +49,8 @@ pub async fn session_ids_are_unique_and_unknown_ids_are_errors(store: &dyn Store
     store.create_session(new_session(1)).await.unwrap();
     let mut duplicate = new_session(1);
     duplicate.title = Title::from_prompt("another");
-    assert!(
-        matches!(store.create_session(duplicate).await, Err(StoreError::SessionExists(existing_id)) if existing_id == session_id(1))
-    );
+    let created = store.create_session(duplicate).await;
+    assert!(matches!(created, Err(StoreError::SessionExists(id)) if id == session_id(1)));
     let stored = store.session(&session_id(1)).await.unwrap().unwrap();
     assert_eq!(stored.title.as_str(), "session 1");
 
@@ -340,9 +339,9 @@ pub async fn attached_native_sessions_are_listed(store: &dyn Store) {
             .map(|id| (provider.clone(), NativeId::parse(id).unwrap()));
         keys.collect::<Vec<_>>()
     };
-    let stranger = ProviderId::parse("stranger").unwrap();
+    let other_provider = ProviderId::parse("other_provider").unwrap();
     let mut requested = native_keys(&first.provider, &["n-other", "n-old", "n-new", "n-ol"]);
-    requested.extend(native_keys(&stranger, &["n-old"]));
+    requested.extend(native_keys(&other_provider, &["n-old"]));
     let attached = store.attached_natives(&requested).await.unwrap();
     assert_eq!(attached, native_keys(&first.provider, &["n-old", "n-new"]));
     assert_eq!(store.attached_natives(&[]).await.unwrap(), []);

@@ -53,7 +53,11 @@ pub async fn token_counts_are_stored_and_missing_ones_are_filled(store: &dyn Sto
         tokens.collect::<Vec<_>>()
     };
     fill(0, 10).await.unwrap();
-    assert_eq!(tokens().await, [None, Some(1), None], "it may still change");
+    assert_eq!(
+        tokens().await,
+        [None, Some(1), None],
+        "a running turn is not counted"
+    );
     store
         .finish_turn(&lease, turn.id, finished_ending(3))
         .await

@@ -261,8 +261,9 @@ pub async fn an_added_message_is_a_finished_unsent_turn(store: &dyn Store) {
 pub async fn a_failure_is_stored_with_its_turn_and_attempt(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, new_leg("n1")).await.unwrap();
-    let mut failure = Failure::new(FailureClass::Crashed, "it died").with_hint("try again");
-    failure.stderr = Some("last words".into());
+    let mut failure =
+        Failure::new(FailureClass::Crashed, "the agent exited").with_hint("try again");
+    failure.stderr = Some("last output".into());
     let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
     store
         .begin_attempt(&lease, turn.id, leg.id, time_at(0))
@@ -424,10 +425,13 @@ pub async fn a_context_loss_is_recorded_until_the_reminder(store: &dyn Store) {
     let lost_context: Vec<bool> = legs.iter().map(|leg| leg.lost_context).collect();
     assert_eq!(lost_context, [true, false]);
     let (_, other_lease) = open_session(store, 2).await;
-    let strange = store
+    let wrong_session = store
         .set_context_loss(&other_lease, reopened.id, ContextLossState::Lost)
         .await;
-    assert!(matches!(strange, Err(StoreError::NoLeg(_))), "{strange:?}");
+    assert!(
+        matches!(wrong_session, Err(StoreError::NoLeg(_))),
+        "{wrong_session:?}"
+    );
 }
 
 /// Verifies that a prompt that was never sent leaves the history unchanged and stays on record.

@@ -73,7 +73,7 @@ struct TaskSummaryShape {
 
 /// Error of a stored text that cannot be decoded as a project context.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no context: {0}")]
+#[error("invalid project context: {0}")]
 pub struct ContextError(String);
 
 /// Encodes a project context and the sources from which it was gathered.
@@ -118,7 +118,10 @@ pub fn decode_context(text: &str) -> Result<(ProjectContext, Vec<ContextSource>)
     let shape: ContextShape =
         serde_json::from_str(text).map_err(|error| ContextError(error.to_string()))?;
     if shape.v != CONTEXT_FORMAT_VERSION {
-        return Err(ContextError(format!("its version is {}", shape.v)));
+        return Err(ContextError(format!(
+            "version {} is not supported",
+            shape.v
+        )));
     }
     let context = ProjectContext {
         structure: ProjectStructure {

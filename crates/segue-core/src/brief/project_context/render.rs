@@ -27,7 +27,7 @@ impl ProjectContext {
         parts.extend(self.feature.iter().map(render_feature));
         parts.extend(self.task.iter().map(render_task));
         if !self.notes.is_empty() {
-            let mut text = "# What is missing here\n".to_owned();
+            let mut text = "# Missing information\n".to_owned();
             for note in &self.notes {
                 let _ = writeln!(text, "- {note}");
             }
@@ -41,7 +41,7 @@ fn render_structure(structure: &ProjectStructure) -> Option<String> {
     if *structure == ProjectStructure::default() {
         return None;
     }
-    let mut text = "# The project\n".to_owned();
+    let mut text = "# Project\n".to_owned();
     let mut push_list = |label: &str, names: &[String]| {
         if !names.is_empty() {
             let _ = writeln!(text, "{label}: {}", names.join(", "));
@@ -69,7 +69,7 @@ fn render_document_body(document: &Document) -> String {
     if document.is_truncated() {
         let _ = writeln!(
             text,
-            "(cut: the first {} of {} bytes; read {} for the rest)",
+            "(truncated: the first {} of {} bytes; read {} for the complete text)",
             document.text.len(),
             document.size,
             document.name
@@ -79,12 +79,12 @@ fn render_document_body(document: &Document) -> String {
 }
 
 fn render_feature(feature: &FeatureContext) -> String {
-    let mut text = format!("# The feature {}\n", feature.name);
+    let mut text = format!("# Feature {}\n", feature.name);
     if let Some(spec) = &feature.spec {
         text.push_str(&render_document_body(spec));
     }
     if !feature.tasks.is_empty() {
-        text.push_str("Its tasks:\n");
+        text.push_str("Tasks:\n");
         text.extend(feature.tasks.iter().map(render_task_line));
     }
     if feature.more_tasks > 0 {
@@ -94,14 +94,14 @@ fn render_feature(feature: &FeatureContext) -> String {
 }
 
 fn render_task(task: &TaskContext) -> String {
-    let mut text = format!("# The task {}\n", task.title);
+    let mut text = format!("# Task {}\n", task.title);
     let description = task.description.trim_matches('\n');
     if !description.is_empty() {
         let _ = writeln!(text, "{description}");
     }
     for (caption, tasks) in [
-        ("It depends on:\n", &task.dependencies),
-        ("What waits for it:\n", &task.dependents),
+        ("Depends on:\n", &task.dependencies),
+        ("Required by:\n", &task.dependents),
     ] {
         if !tasks.is_empty() {
             text.push_str(caption);

@@ -50,14 +50,14 @@ fn full_context() -> ProjectContext {
             dependencies: vec![task_summary("db", "db", Some("completed"))],
             dependents: vec![task_summary("ship", "Ship it", None)],
         }),
-        notes: vec!["PROJECT.md can't be read".into()],
+        notes: vec!["cannot read PROJECT.md".into()],
     }
 }
 
 #[test]
 fn a_context_is_rendered_in_sections() {
     let expected = "\
-# The project
+# Project
 Sources: src, crates/a/src
 Configuration: Cargo.toml
 Tests: yes; documentation: none
@@ -67,24 +67,24 @@ Tests: yes; documentation: none
 
 # CLAUDE.md
 Use tabs.
-(cut: the first 10 of 90000 bytes; read CLAUDE.md for the rest)
+(truncated: the first 10 of 90000 bytes; read CLAUDE.md for the complete text)
 
-# The feature Login
+# Feature Login
 People log in.
-Its tasks:
+Tasks:
 - form [in_progress] The form
 - db: Store it.
 - and 3 more
 
-# The task The form
+# Task The form
 Two fields and a button.
-It depends on:
+Depends on:
 - db [completed]
-What waits for it:
+Required by:
 - ship Ship it
 
-# What is missing here
-- PROJECT.md can't be read
+# Missing information
+- cannot read PROJECT.md
 ";
     assert_eq!(full_context().render(), expected);
     assert_eq!(ProjectContext::default().render(), "");
@@ -106,7 +106,7 @@ fn an_encoded_context_decodes_to_the_same_context() {
     }
     let newer = encode_context(&full_context(), &[]).replacen("\"v\":1", "\"v\":9", 1);
     let error = decode_context(&newer).unwrap_err().to_string();
-    assert_eq!(error, "this is no context: its version is 9");
+    assert_eq!(error, "invalid project context: version 9 is not supported");
 }
 
 #[test]

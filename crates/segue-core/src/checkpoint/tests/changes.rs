@@ -303,8 +303,8 @@ fn a_moved_file_is_listed_by_its_new_name() {
         assert_eq!(
             files,
             [
-                ("billing.py", "deleted: it is billing/core.py now"),
-                ("billing/core.py", "created: it was billing.py")
+                ("billing.py", "deleted: moved to billing/core.py"),
+                ("billing/core.py", "created: moved from billing.py")
             ]
         );
     });

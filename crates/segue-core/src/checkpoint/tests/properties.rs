@@ -87,7 +87,7 @@ proptest! {
         // The last request may use half of the budget as well.
         let min_tokens: u64 = protected.map(tokens).sum::<u64>() + room / 2;
         let all: u64 = after.items.iter().map(tokens).sum();
-        prop_assert!(all <= room.max(min_tokens), "{all} in {room}, of which {min_tokens} must stay");
+        prop_assert!(all <= room.max(min_tokens), "{all} tokens for {room}, of which {min_tokens} are protected");
     }
 
     #[test]
@@ -106,10 +106,11 @@ proptest! {
                 None => candidate.id == item.id && candidate.text == item.text && candidate.kind == item.kind,
             };
             let retained = after.items.iter().find(is_same);
-            prop_assert!(retained.is_some_and(is_user_owned), "{item:?} is gone");
+            prop_assert!(retained.is_some_and(is_user_owned), "{item:?} is missing");
         }
-        let count_by_user = |state: &Checkpoint| state.items.iter().filter(|item| item.author == ItemAuthor::User).count();
-        prop_assert_eq!(count_by_user(&after), count_by_user(&before), "all that the person wrote");
+        let is_by_user = |item: &&CheckpointItem| item.author == ItemAuthor::User;
+        let count_by_user = |state: &Checkpoint| state.items.iter().filter(is_by_user).count();
+        prop_assert_eq!(count_by_user(&after), count_by_user(&before), "items that the user wrote");
     }
 
     #[test]

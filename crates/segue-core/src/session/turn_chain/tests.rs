@@ -43,18 +43,18 @@ fn a_leg_can_be_resumed_exactly_if_it_contains_all_sent_turns() {
     const SENT: bool = true;
     const UNSENT: bool = false;
     let cases: [Case; 7] = [
-        (None, &[], true, "nothing sent, nothing seen"),
+        (None, &[], true, "no turns"),
         (
             Some(2),
             &[(1, SENT), (2, SENT)],
             true,
-            "its tip is the head",
+            "the tip is the head",
         ),
         (
             Some(1),
             &[(1, SENT), (2, SENT)],
             false,
-            "the head moved on elsewhere",
+            "the head moved on without the leg",
         ),
         (
             Some(3),
@@ -74,12 +74,7 @@ fn a_leg_can_be_resumed_exactly_if_it_contains_all_sent_turns() {
             true,
             "a first turn that was never sent",
         ),
-        (
-            None,
-            &[(1, SENT)],
-            false,
-            "a leg that has seen nothing of what was sent",
-        ),
+        (None, &[(1, SENT)], false, "a leg without the sent turn"),
     ];
     for (tip, turns, expected, name) in cases {
         let chain: Vec<Turn> = turns.iter().map(|&(id, sent)| turn(id, sent)).collect();
@@ -89,7 +84,7 @@ fn a_leg_can_be_resumed_exactly_if_it_contains_all_sent_turns() {
     ended.ended = Some((TEST_TIME, LegEnd::Lost));
     assert!(
         !can_resume_leg(&ended, &[turn(1, true)]),
-        "an ended leg never does"
+        "an ended leg cannot be resumed"
     );
 }
 
@@ -105,15 +100,27 @@ fn turns_added_since_the_last_answer_are_unsent() {
     }
     use TestTurnKind::{Added, Answered, Failed, NeverSent, Outside};
     let cases: [(&[TestTurnKind], &[i64], &str); 9] = [
-        (&[], &[], "nothing at all"),
-        (&[Answered], &[], "nothing was added"),
-        (&[Added], &[0], "before the first prompt"),
-        (&[Answered, Added, Added], &[1, 2], "all of them"),
-        (&[Added, Answered], &[], "told with the prompt"),
-        (&[Added, Answered, Added], &[2], "only what is new"),
-        (&[Answered, Added, Failed], &[1], "nobody may have read it"),
-        (&[Answered, Added, Outside], &[1], "told by nobody there"),
-        (&[Answered, NeverSent], &[], "a prompt that never left"),
+        (&[], &[], "no turns"),
+        (&[Answered], &[], "no added turns"),
+        (&[Added], &[0], "added before the first prompt"),
+        (&[Answered, Added, Added], &[1, 2], "all added turns"),
+        (&[Added, Answered], &[], "sent with the prompt"),
+        (
+            &[Added, Answered, Added],
+            &[2],
+            "only the newest added turn",
+        ),
+        (
+            &[Answered, Added, Failed],
+            &[1],
+            "the agent may not have read the failed prompt",
+        ),
+        (
+            &[Answered, Added, Outside],
+            &[1],
+            "an outside prompt includes no added turns",
+        ),
+        (&[Answered, NeverSent], &[], "a prompt that was never sent"),
     ];
     for (kinds, expected, name) in cases {
         let build_turn = |(id, kind): (i64, &TestTurnKind)| {
