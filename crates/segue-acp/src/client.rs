@@ -120,7 +120,7 @@ struct AgentOutputQueue {
 }
 
 impl AgentOutputQueue {
-    /// Waits for the next arrival. Lines have priority, because a permission request may refer to a call that they
+    /// Waits for the next output. Updates have priority, because a permission request may refer to a call that they
     /// announced. `None` if the connection is closed.
     async fn recv(&mut self) -> Option<AgentOutput> {
         tokio::select! {
@@ -131,7 +131,7 @@ impl AgentOutputQueue {
         }
     }
 
-    /// Returns the next arrival if it is already queued; `None` if the queues are empty.
+    /// Returns the next output if it is already queued; `None` if the queues are empty.
     fn try_recv(&mut self) -> Option<AgentOutput> {
         let update = self.updates.try_recv().ok().map(AgentOutput::Update);
         update.or_else(|| {

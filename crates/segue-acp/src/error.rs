@@ -12,13 +12,13 @@ pub enum AcpError {
     #[error("the agent closed the connection")]
     Closed,
     /// The agent does not have this method, even if it advertised it.
-    #[error("the agent does not offer this: {message}")]
+    #[error("not supported by the agent: {message}")]
     NotOffered {
         /// Message of the agent.
         message: String,
     },
     /// The session does not exist in the agent.
-    #[error("the agent does not know the session: {message}")]
+    #[error("native session not found: {message}")]
     UnknownSession {
         /// Message of the agent.
         message: String,
@@ -32,7 +32,7 @@ pub enum AcpError {
         message: String,
     },
     /// The agent returned a session id that is not safe to use.
-    #[error("the agent gave an unusable session id")]
+    #[error("the agent returned an invalid session id")]
     BadSessionId(#[from] IdError),
 }
 

@@ -164,7 +164,7 @@ pub(crate) fn read_messages(
                 if length as u64 == MAX_LINE_BYTES {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
-                        "a line of the agent is too long",
+                        "the agent sent a line that is too long",
                     ));
                 }
                 match classify_line(&line) {

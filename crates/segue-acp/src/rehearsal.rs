@@ -61,7 +61,11 @@ impl StartFault {
 /// Runs the agent on the standard input and output of this process until the input ends.
 pub async fn run(environment: RehearsalEnvironment, version: &str) -> std::io::Result<()> {
     match environment.start_fault {
-        Some(StartFault::Exit) => return Err(std::io::Error::other("told to exit at once")),
+        Some(StartFault::Exit) => {
+            return Err(std::io::Error::other(
+                "exited because of the start fault `exit`",
+            ));
+        }
         Some(StartFault::Silent) => return std::future::pending().await,
         Some(StartFault::Liar) | None => {}
     }

@@ -291,7 +291,7 @@ fn choose_setter(
 ) -> Result<Option<ChoiceSetter>, AcpError> {
     let not_offered = |message| Err(AcpError::NotOffered { message });
     let Some(choice) = choice else {
-        return not_offered(format!("there is no {setting} to choose"));
+        return not_offered(format!("the agent does not offer a choice of {setting}"));
     };
     if choice.current_value == wanted {
         return Ok(None);
@@ -300,7 +300,7 @@ fn choose_setter(
         return Ok(Some(choice.setter.clone()));
     }
     not_offered(format!(
-        "there is no {setting} {wanted:?}, only {}",
+        "unknown {setting} `{wanted}`; available: {}",
         choice.values.join(", ")
     ))
 }

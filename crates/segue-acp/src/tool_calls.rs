@@ -57,7 +57,7 @@ impl ToolCalls {
             tool_kind_name(kind).clone_into(&mut call.kind);
         }
         if let Some(status) = fields.status {
-            call.status = self::translate_status(status);
+            call.status = translate_status(status);
         }
         if let Some(input) = fields.raw_input {
             call.args = Json::from(input);

@@ -41,7 +41,7 @@ pub struct AcpAgent {
     pub usage_source: Option<CapabilitySource>,
     /// Mode to select once a native session is open, by the agent's own name; `None` selects no mode.
     pub mode: Option<String>,
-    /// Mode to select if the agent does not offer `permitted_mode`.
+    /// Mode to select if the agent does not offer `mode`.
     pub fallback_mode: Option<String>,
     /// Model to select, by the agent's own name; `None` selects no model.
     pub model: Option<String>,
@@ -54,7 +54,7 @@ pub struct AcpAgent {
     pub version: &'static str,
 }
 
-/// Creates the provider `id` (`acp_provider:NAME` in the configuration), which drives any agent that speaks ACP.
+/// Creates the provider `id` (`acp:NAME` in the configuration), which drives any agent that speaks ACP.
 #[must_use]
 pub fn acp_provider(id: &ProviderId, settings: &ProviderSettings, host: &AgentHost) -> Provider {
     let transports = settings.program.iter().map(|program| Transport {
@@ -97,13 +97,13 @@ impl AcpAgent {
         }
     }
 
-    /// Starts the program and completes the handshake. Sends the process identity to `process_sender` as soon as the process
-    /// runs.
+    /// Starts the program and completes the handshake. Sends the process identity to `process_sender` as soon as the
+    /// process runs.
     async fn connect(
         &self,
         cwd: &Path,
         timeout: Duration,
-        started: &watch::Sender<Option<ProcessIdentity>>,
+        process_sender: &watch::Sender<Option<ProcessIdentity>>,
     ) -> Result<AcpProcess, AgentError> {
         if !cwd.is_dir() {
             return Err(AgentError::DirectoryMissing(cwd.to_owned()));
@@ -116,7 +116,7 @@ impl AcpAgent {
         };
         let (mut process, stdin, stdout) = AgentProcess::start(&self.leash, &program)
             .map_err(|source| self.not_started_error(source))?;
-        started.send_replace(process.identity());
+        process_sender.send_replace(process.identity());
         let handshake = Client::connect(stdout, stdin, self.version);
         match await_response(timeout, HANDSHAKE_OPERATION, handshake, &mut process).await {
             Ok(client) => Ok(AcpProcess { client, process }),
@@ -140,7 +140,8 @@ impl AcpAgent {
     }
 }
 
-/// Waits at most `timeout` for `response`. An error contains the output and the exit status of the process, if available.
+/// Waits at most `timeout` for `response`. An error contains the error output and the exit status of the process, if
+/// available.
 async fn await_response<T>(
     timeout: Duration,
     operation: &'static str,
@@ -180,7 +181,7 @@ async fn convert_error(
     }
 }
 
-/// An open native session, and how it was opened.
+/// An open native session, and the method that opened it.
 struct OpenedAcpSession {
     native_id: NativeId,
     open_mode: OpenMode,
@@ -227,7 +228,7 @@ impl AcpProcess {
             },
             None => AgentRefusal::new(
                 FailureClass::SessionUnknown,
-                "the agent can't go on with earlier sessions",
+                "the agent cannot resume earlier sessions",
             ),
         })
     }
@@ -249,7 +250,7 @@ impl AcpProcess {
                     });
                 }
                 Err(refusal) if request.strict => {
-                    return Err(AgentError::from_refusal("the resume", refusal));
+                    return Err(AgentError::from_refusal("the resume request", refusal));
                 }
                 Err(refusal) => fallback_reason = Some(refusal.message),
             }
@@ -280,11 +281,11 @@ impl AcpProcess {
                     (result, _) => result,
                 }
             };
-            await_response(timeout, "the choice of a mode", selection, process).await?;
+            await_response(timeout, "the mode selection", selection, process).await?;
         }
         if let Some(model) = model {
             let selection = client.set_model(model);
-            await_response(timeout, "the choice of a model", selection, process).await?;
+            await_response(timeout, "the model selection", selection, process).await?;
         }
         Ok(())
     }
@@ -393,7 +394,8 @@ struct AcpConnection {
     native_id: NativeId,
     canceller: Option<Canceller>,
     can_fail_silently: bool,
-    /// Text since the last tool call or thought, which may be an error message. Always empty unless `can_fail_silently`.
+    /// Text since the last tool call or thought, which may be an error message. Always empty unless
+    /// `can_fail_silently`.
     last_text: String,
 }
 

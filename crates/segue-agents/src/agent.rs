@@ -117,8 +117,8 @@ pub struct OpenRequest {
     /// Native session to resume; `None` starts a new one.
     pub native_id: Option<NativeId>,
     /// Point at which the new native session branches off from an earlier one, for agents that support branches. An
-    /// agent that does not starts an empty native session and reports it in [`OpenedConnection::open_mode`]. Never set together
-    /// with `native_id`.
+    /// agent that does not starts an empty native session and reports it in [`OpenedConnection::open_mode`]. Never set
+    /// together with `native_id`.
     pub branch_point: Option<BranchPoint>,
     /// Whether a native session that cannot be resumed is an error. If not, the agent starts a new one.
     pub strict: bool,
@@ -126,7 +126,7 @@ pub struct OpenRequest {
     pub permissions: PermissionPolicy,
     /// Role of the agent, which may forbid some of the agent's own tools.
     pub role: Option<RoleDescription>,
-    /// The model to use instead of the configured one.
+    /// Model to use instead of the configured one.
     pub model: Option<String>,
     /// MCP servers for the agent, if it accepts any.
     pub mcp: Vec<McpServer>,
@@ -182,7 +182,7 @@ pub struct OpenedConnection {
 }
 
 impl OpenedConnection {
-    /// Creates an opening without fallbacks or protective actions.
+    /// Creates an opened connection without fallbacks or protective actions.
     #[must_use]
     pub fn new(connection: impl AgentConnection + 'static, open_mode: OpenMode) -> Self {
         Self {

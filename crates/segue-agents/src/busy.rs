@@ -226,14 +226,14 @@ fn find_registered_process(
     })
 }
 
-/// Returns `true` if the process that wrote this still runs. Compares the start time, because another process may have
+/// Returns `true` if the process that wrote the registration is still running. Compares the start time, because another process may have
 /// reused the process id.
 fn is_running(registration: &ClaudeRegistration) -> bool {
     let pid = i32::try_from(registration.pid).ok().and_then(Pid::from_raw);
-    let started = read_stat_field(registration.pid, 22).map(|start| start.to_string());
-    let has_reused_pid = started.is_some()
+    let start_time = read_stat_field(registration.pid, 22).map(|start| start.to_string());
+    let has_reused_pid = start_time.is_some()
         && registration.proc_start.is_some()
-        && started != registration.proc_start;
+        && start_time != registration.proc_start;
     pid.is_some_and(|pid| test_kill_process(pid).is_ok()) && !has_reused_pid
 }
 
@@ -247,8 +247,8 @@ mod tests {
 
     const SESSION_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-    /// Polls until `observe` returns `expected`. A program's arguments are not visible for a moment after its start, and a
-    /// program that another test starts has all files of this process open for a moment before its start.
+    /// Polls until `observe` returns `expected`. A program's arguments are not visible for a moment after its start, and
+    /// a program that another test starts has all files of this process open for a moment before its start.
     fn assert_eventually(observe: impl Fn() -> Option<u32>, expected: Option<u32>) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while observe() != expected && Instant::now() < deadline {
@@ -304,17 +304,17 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "read x", "sh", &format!("--resume={SESSION_ID}")]);
         command
-            .env("HOME", "/somewhere")
-            .env("CODEX_HOME", "/apart");
+            .env("HOME", "/home-dir")
+            .env("CODEX_HOME", "/codex-home");
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let find_pid_in_home = |home: &str| {
             let process = find_process_using_session(&id, &[], Path::new(home), ProcessFilter::All);
             process.map(|process| process.pid)
         };
-        for home in ["/somewhere/.claude", "/apart"] {
+        for home in ["/home-dir/.claude", "/codex-home"] {
             assert_eventually(|| find_pid_in_home(home), Some(child.id()));
         }
-        assert_eventually(|| find_pid_in_home("/elsewhere/.claude"), None);
+        assert_eventually(|| find_pid_in_home("/other-home/.claude"), None);
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1,5 +1,4 @@
-//! Classification of agents' errors. Agents agree on neither codes nor wording, but their errors have few distinct
-//! causes.
+//! Classification of agents' errors. Agents use different codes and texts, but their errors have few distinct causes.
 
 use std::time::Duration;
 
@@ -263,8 +262,8 @@ fn parse_delay(text: &str) -> Option<Duration> {
     })
 }
 
-/// Parses the duration at the beginning of a text: numbers with units, or one number that counts units of `default_unit_seconds`
-/// seconds.
+/// Parses the duration at the beginning of a text: numbers with units, or one number without a unit, which counts units
+/// of `default_unit_seconds`.
 fn parse_duration(text: &str, default_unit_seconds: f64) -> Option<Duration> {
     let mut remainder = text;
     let mut total = 0.0;

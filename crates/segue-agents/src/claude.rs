@@ -245,7 +245,7 @@ impl ClaudeAgent {
     ) -> Result<JsonLineProcess, AgentError> {
         // Claude Code takes any other text for a title.
         if !uuid::is_uuid(id.as_str()) {
-            let text = format!("{id} is not an id of Claude Code");
+            let text = format!("{id} is not a Claude Code session id");
             return Err(AgentError::from_refusal(
                 "--resume",
                 AgentRefusal::new(FailureClass::SessionUnknown, text),
@@ -280,7 +280,7 @@ impl ClaudeAgent {
         let (true, Some(record)) = (ids.into_iter().all(uuid::is_uuid), &point.last_record_id)
         else {
             return refuse(format!(
-                "Claude Code has no such place in {}",
+                "the branch point does not exist in Claude Code session {}",
                 point.native_id
             ));
         };
@@ -403,7 +403,7 @@ impl Agent for ClaudeAgent {
         let version_output = known::query_version(&self.program, &self.leash, timeout).await;
         let version_output = version_output.ok_or_else(|| AgentError::NotStarted {
             program: self.program.display().to_string(),
-            source: std::io::Error::other("it did not tell its version"),
+            source: std::io::Error::other("the program did not report its version"),
         })?;
         Ok(Probe {
             // `2.1.325 (Claude Code)`

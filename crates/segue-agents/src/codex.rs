@@ -104,7 +104,7 @@ impl CodexProgram {
         let Some(version_output) = version_output else {
             return Err(AgentError::NotStarted {
                 program: self.program.display().to_string(),
-                source: std::io::Error::other("it did not say which version it is"),
+                source: std::io::Error::other("the program did not report its version"),
             });
         };
         let version = CodexVersion::find(&version_output)
@@ -164,7 +164,7 @@ async fn load_resumable_rollout(
 ) -> Result<Option<Rollout>, String> {
     // `exec resume` silently starts a new thread for any other text.
     if !uuid::is_uuid(id.as_str()) {
-        return Err(format!("{id} is not the id of a Codex thread"));
+        return Err(format!("{id} is not a Codex thread id"));
     }
     let Some(rollout) = Rollout::load(home, id).await else {
         return Ok(None);

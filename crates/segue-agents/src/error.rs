@@ -11,7 +11,7 @@ use segue_core::session::{Failure, FailureClass};
 use crate::Exit;
 use crate::classify::{self, AgentRefusal};
 
-/// Name of the handshake in errors. Until it ends, segue does not know whether the program speaks the protocol.
+/// Name of the handshake in errors. Until it ends, segue cannot tell whether the program speaks the protocol.
 pub(crate) const HANDSHAKE_OPERATION: &str = "initialize";
 
 /// Failure of an agent to do what segue requested.
@@ -27,10 +27,10 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// The working directory does not exist.
-    #[error("the directory {} is not there", .0.display())]
+    #[error("directory {} does not exist", .0.display())]
     DirectoryMissing(PathBuf),
     /// The program exited unexpectedly.
-    #[error("the agent went away before it was done with {operation} ({exit})")]
+    #[error("the agent stopped before it completed {operation} ({exit})")]
     Crashed {
         /// Request that the agent did not finish.
         operation: &'static str,
@@ -40,7 +40,7 @@ pub enum AgentError {
         stderr: String,
     },
     /// The program did not answer in time.
-    #[error("the agent gave no answer to {operation} within {} s", .after.as_secs_f32())]
+    #[error("the agent did not respond to {operation} within {} s", .after.as_secs_f32())]
     TimedOut {
         /// Request that the agent did not answer.
         operation: &'static str,
@@ -50,7 +50,7 @@ pub enum AgentError {
         stderr: String,
     },
     /// No native session exists that the agent could resume.
-    #[error("no native session can go on: {0}")]
+    #[error("no native session can be resumed: {0}")]
     NoResumableSession(String),
     /// The program answered with an error.
     #[error("the agent answered {operation} with an error: {}", .refusal.message)]
@@ -142,7 +142,7 @@ impl AgentError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::DirectoryMissing(_) => Some(
-                "make it again, or branch off into the directory you are in with `segue session fork`".into(),
+                "recreate the directory, or run `segue session fork` to fork the session into the current directory".into(),
             ),
             Self::NotStarted { .. }
             | Self::Crashed { .. }
@@ -177,7 +177,11 @@ impl From<AcpError> for AgentRefusal {
             AcpError::NotOffered { message } => {
                 (Some(FailureClass::UnparsableOutput), None, message)
             }
-            AcpError::Closed => (Some(FailureClass::Crashed), None, "it went away".to_owned()),
+            AcpError::Closed => (
+                Some(FailureClass::Crashed),
+                None,
+                "the agent closed the connection".to_owned(),
+            ),
             AcpError::Refused { code, message } => (None, Some(code), message),
         };
         match class {

@@ -46,9 +46,9 @@ pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
 #[must_use]
 pub fn login_instruction(provider: &str) -> String {
     match provider {
-        "claude" => "start `claude` and log in with /login".to_owned(),
+        "claude" => "run `claude` and log in with `/login`".to_owned(),
         "codex" => "run `codex login`".to_owned(),
-        "gemini" => "start `gemini` and log in with /auth".to_owned(),
+        "gemini" => "run `gemini` and log in with `/auth`".to_owned(),
         name => format!("log in with the program of {name}"),
     }
 }
@@ -57,10 +57,10 @@ pub fn login_instruction(provider: &str) -> String {
 #[must_use]
 pub fn trust_instruction(provider: &str) -> String {
     match provider {
-        "codex" => "start `codex` in this folder once and trust it (or make it a git repository)"
+        "codex" => "run `codex` in this directory once and trust the directory, or run `git init`"
             .to_owned(),
-        "gemini" => "start `gemini` in this folder once and trust it".to_owned(),
-        name => format!("start the program of {name} in this folder once and trust it"),
+        "gemini" => "run `gemini` in this directory once and trust the directory".to_owned(),
+        name => format!("run the program of {name} in this directory once and trust the directory"),
     }
 }
 

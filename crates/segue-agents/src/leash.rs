@@ -51,7 +51,7 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
         .stderr(Stdio::inherit());
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the leash that everybody else is to spawn through"
+        reason = "the leash itself starts the program"
     )]
     let mut agent = command.spawn()?;
 
@@ -77,10 +77,9 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
 }
 
 /// Runs a program on the leash as the command line requests, for a program that is its own leash. `args` are the
-/// arguments that follow the [`LeashCommand::args`](crate::Leash::args) with which it is started.
+/// arguments that follow the [`LeashCommand::args`](crate::LeashCommand::args) with which it is started.
 pub async fn run_from_args(args: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
-    let invalid_args =
-        || io::Error::new(io::ErrorKind::InvalidInput, "not the arguments of a leash");
+    let invalid_args = || io::Error::new(io::ErrorKind::InvalidInput, "invalid leash arguments");
     let (lifeline, program, args) = parse_args(args).ok_or_else(invalid_args)?;
     run(lifeline, program, args).await
 }

@@ -1,9 +1,9 @@
 //! Agents that segue drives.
 //!
-//! An [`Agent`] can start a program; a [`AgentConnection`] is a running one. Every agent is a process group on a
+//! An [`Agent`] can start a program; an [`AgentConnection`] is a running one. Every agent is a process group on a
 //! [`leash`], so that no process of it outlives segue. A [`Provider`] is a program with its transports, each in a file
-//! of its own: [`claude_provider()`], [`codex_provider()`], [`gemini_provider()`], [`acp_provider()`] for any other program that speaks the Agent Client
-//! Protocol, and [`rehearsal_agent()`], the built-in offline agent.
+//! of its own: [`claude_provider()`], [`codex_provider()`], [`gemini_provider()`], [`acp_provider()`] for any other
+//! program that speaks the Agent Client Protocol, and [`rehearsal_agent()`], the built-in offline agent.
 
 mod acp;
 mod agent;

@@ -28,7 +28,7 @@ pub fn identify_process(pid: u32) -> Option<ProcessIdentity> {
     })
 }
 
-/// Returns the status of the process that a mark identifies.
+/// Returns the status of the process with this identity.
 #[must_use]
 pub fn process_status(identity: &ProcessIdentity) -> ProcessStatus {
     let Some((recorded_boot, remainder)) = identity.start_time.split_once('/') else {
@@ -46,7 +46,7 @@ pub fn process_status(identity: &ProcessIdentity) -> ProcessStatus {
     match remainder.split_once('/') {
         Some((recorded_namespace, recorded_start)) if recorded_namespace == namespace => {
             match read_start_time(identity.pid) {
-                Some(started) if started == recorded_start => ProcessStatus::Alive,
+                Some(start_time) if start_time == recorded_start => ProcessStatus::Alive,
                 Some(_) | None => ProcessStatus::Dead,
             }
         }
@@ -56,7 +56,7 @@ pub fn process_status(identity: &ProcessIdentity) -> ProcessStatus {
 
 /// Ends an agent that another process left running, and waits until it has ended.
 ///
-/// The mark is that of the agent's leash. The leash receives SIGTERM, because only the leash can find processes that
+/// `identity` is that of the agent's leash. The leash receives SIGTERM, because only the leash can find processes that
 /// have left the process group. If the leash does not end in time, the group is killed.
 pub async fn end_agent(identity: &ProcessIdentity) {
     let Some(pid) = i32::try_from(identity.pid).ok().and_then(Pid::from_raw) else {
@@ -108,14 +108,14 @@ fn read_start_time(pid: u32) -> Option<String> {
 
 /// Returns a constant scope, because a reboot cannot be detected without `/proc`.
 #[cfg(not(target_os = "linux"))]
-fn place() -> Option<String> {
+fn pid_scope() -> Option<String> {
     Some("unknown/unknown".to_owned())
 }
 
 /// Returns a constant if a process with this id is running. Without `/proc`, a process that reuses the id cannot be
 /// distinguished from the old one.
 #[cfg(not(target_os = "linux"))]
-fn started(pid: u32) -> Option<String> {
+fn read_start_time(pid: u32) -> Option<String> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
     rustix::process::test_kill_process(pid)
         .ok()
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn a_process_is_recognised_while_it_runs() {
         let identity = identify_process(std::process::id()).unwrap();
-        let with_start = |started: &str| ProcessIdentity {
-            start_time: started.into(),
+        let with_start = |start_time: &str| ProcessIdentity {
+            start_time: start_time.into(),
             ..identity.clone()
         };
         let scope = pid_scope().unwrap();
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(
             process_status(&with_start(&format!("{scope}/1"))),
             ProcessStatus::Dead,
-            "a reused number"
+            "a reused process id"
         );
         assert_eq!(
             process_status(&with_start("another boot/pid:[1]/1")),

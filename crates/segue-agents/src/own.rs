@@ -187,7 +187,7 @@ fn last_output_line(stderr: &str, stdout: &[u8]) -> String {
     let stdout = String::from_utf8_lossy(stdout);
     let mut lines = stdout.lines().chain(stderr.lines()).map(str::trim);
     let last_line = lines.rfind(|line| !line.is_empty());
-    last_line.unwrap_or("it did not say why").to_owned()
+    last_line.unwrap_or("no reason given").to_owned()
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn only_agents_with_session_commands_are_supported() {
         let leash = LeashCommand {
-            program: "/nowhere".into(),
+            program: "/nonexistent".into(),
             args: Vec::new(),
         };
         let id = NativeId::parse("an-id").unwrap();
@@ -222,7 +222,7 @@ mod tests {
         let cases = [
             ("a\nError: b\n\n", "c\n", "Error: b"),
             ("", "c\n", "c"),
-            (" \n", "", "it did not say why"),
+            (" \n", "", "no reason given"),
         ];
         for (stderr, stdout, expected) in cases {
             assert_eq!(last_output_line(stderr, stdout.as_bytes()), expected);

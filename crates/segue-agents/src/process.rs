@@ -44,7 +44,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
-            Self::StillRunning => f.write_str("it closed its output"),
+            Self::StillRunning => f.write_str("closed its output"),
         }
     }
 }
@@ -99,12 +99,9 @@ impl AgentProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this is where the leash itself is started"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "this starts the leash itself")]
         let mut leash = command.spawn()?;
-        let leash_ended = || io::Error::other("the leash ended at once");
+        let leash_ended = || io::Error::other("the leash exited immediately");
         let pid = leash.id().ok_or_else(leash_ended)?;
         let (stdin, stdout) = leash
             .stdin

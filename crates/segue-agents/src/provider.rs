@@ -115,7 +115,8 @@ impl Provider {
     }
 }
 
-/// Returns the transports in `available` that `requested` names, in the order of `requested`; all of them if it names none.
+/// Returns the transports in `available` that `requested` names, in the order of `requested`; all of them if it is
+/// empty.
 pub(crate) fn select_transports(available: Vec<Transport>, requested: &[String]) -> Vec<Transport> {
     if requested.is_empty() {
         return available;
@@ -149,7 +150,7 @@ impl Agent for Provider {
                 Ok(opened) => {
                     let transport_fallback = first_error.map(|(name, error)| {
                         format!(
-                            "talking to {} by {}, since {name} does not work: {error}",
+                            "connected to {} over {} instead of {name}: {error}",
                             self.id, transport.name
                         )
                     });
@@ -212,7 +213,7 @@ impl Provider {
     fn not_found_error(&self) -> AgentError {
         AgentError::NotStarted {
             program: self.id.to_string(),
-            source: std::io::Error::other("it was not found on this machine"),
+            source: std::io::Error::other("program not found"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `rehearsal_agent`, the built-in offline agent: segue's own program, started with a hidden subcommand.
+//! The rehearsal agent, which is built in and works offline: segue's own program, started with a hidden subcommand.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use segue_core::id::ProviderId;
 
 use crate::{AcpAgent, LeashCommand};
 
-/// Creates the rehearsal agent of `program`, with its sessions in `sessions_dir`.
+/// Creates the rehearsal agent that runs `program` and stores its sessions in `sessions_dir`.
 #[must_use]
 pub fn rehearsal_agent(
     program: PathBuf,

@@ -41,7 +41,8 @@ pub(crate) struct JsonLineProcess {
     output_ended: bool,
 }
 
-/// Sender to a program's input that outlives a borrow of the [`JsonLineProcess`]. It does not prevent the input from closing.
+/// Sender to a program's input that outlives a borrow of the [`JsonLineProcess`]. It does not prevent the input from
+/// closing.
 #[derive(Clone)]
 pub(crate) struct JsonLineSender(mpsc::WeakUnboundedSender<Vec<u8>>);
 
@@ -55,7 +56,8 @@ impl JsonLineSender {
 }
 
 impl JsonLineProcess {
-    /// Starts a program. Sends the process identity to `request.started` as soon as the process runs.
+    /// Starts a program. Sends the process identity to `request.process_sender` as soon as the process
+    /// runs.
     pub(crate) fn start(
         leash: &LeashCommand,
         program: &ProgramSpec<'_>,

@@ -19,17 +19,17 @@ use crate::{LazyToolContext, tools};
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The handshake failed.
-    #[error("the handshake failed: {0}")]
+    #[error("MCP handshake failed: {0}")]
     Handshake(String),
     /// A task of the server failed.
-    #[error("the server broke off")]
+    #[error("the MCP server failed")]
     TaskFailed(#[source] tokio::task::JoinError),
 }
 
 /// Description of the server that a client passes to its model.
-const SERVER_INSTRUCTIONS: &str = "segue keeps the record of this conversation and of earlier ones in this project, \
-also those with other agents. Use session_history and session_search to recall what was said, and \
-session_describe to give this session a short title.";
+const SERVER_INSTRUCTIONS: &str = "segue records this conversation and the earlier conversations of this \
+project, including those with other agents. Use session_history and session_search to look up earlier messages, and \
+session_describe to set a short title for this session.";
 
 struct McpToolServer {
     version: &'static str,
@@ -72,7 +72,7 @@ impl ServerHandler for McpToolServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = tools::McpTool::from_name(&call.name) else {
             let names = tools::McpTool::ALL.map(tools::McpTool::name).join(", ");
-            let message = format!("there is no tool {:?}; there are: {names}", call.name);
+            let message = format!("unknown tool {:?}; available tools: {names}", call.name);
             return Err(ErrorData::invalid_params(message, None));
         };
         let result = match self.run_tool(tool, call).await {
@@ -91,11 +91,11 @@ impl ServerHandler for McpToolServer {
         let method = request.method;
         Err(match method.as_str() {
             "tools/call" | "tools/list" => {
-                let message = format!("the parameters of {method} make no sense");
+                let message = format!("invalid parameters for {method}");
                 ErrorData::invalid_params(message, None)
             }
             _ => {
-                let message = format!("there is no method {method:?}");
+                let message = format!("unknown method {method:?}");
                 ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
             }
         })

@@ -31,14 +31,14 @@ enum ToolContextState {
 type ToolContextOpener = Box<dyn Fn() -> Result<ToolContext, String> + Send + Sync>;
 
 impl LazyToolContext {
-    /// Wraps a desk that exists.
+    /// Wraps an existing context.
     #[must_use]
     pub fn from_context(context: ToolContext) -> Self {
         Self(ToolContextState::Ready(context))
     }
 
-    /// Creates the desk at the first call of a tool, because agents wait for the handshake and may never call a tool.
-    /// If `opener` fails, the call returns its error text, and the next call tries again.
+    /// Creates the context at the first call of a tool, because agents wait for the handshake and may never call a tool.
+    /// If `opener` fails, the call returns its error text, and the next call retries.
     #[must_use]
     pub fn from_opener(
         opener: impl Fn() -> Result<ToolContext, String> + Send + Sync + 'static,

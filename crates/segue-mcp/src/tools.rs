@@ -71,17 +71,16 @@ impl McpTool {
     fn description(self) -> &'static str {
         match self {
             Self::Describe => {
-                "Give the current session a title that a person will recognise in a list: three to eight words \
-                 about its main topic. A title that a person chose stays."
+                "Set the title of the current session: three to eight words about its main topic, by which the user \
+                 recognises it in a list. Does not replace a title that the user set."
             }
             Self::History => {
-                "Read what was said in the current session, or in another one, turn by turn: the newest turns that \
-                 fit, or those between two numbers. Says what was left out and how to ask for it."
+                "Read the transcript of the current session or of another session, turn by turn: the newest turns \
+                 that fit, or a range of turns. The answer lists what it omits and how to request it."
             }
             Self::Search => {
-                "Find where something was said in the sessions of this project, whichever agent they were with. All \
-                 words must occur in one turn; case does not matter. Each hit tells the session and the turn, \
-                 for session_history."
+                "Search the transcripts of this project's sessions, with any agent. A turn matches if it contains all \
+                 words; case is ignored. Each match names its session and turn, for session_history."
             }
         }
     }
@@ -91,8 +90,8 @@ impl McpTool {
     fn input_schema(self) -> Value {
         let session = json!({
             "type": "string",
-            "description": "Another session: its id, a unique beginning of it, an agent's own id such as \
-                            claude:ID, or latest. The current one if not given."
+            "description": "Another session: its ID, a unique ID prefix, a native ID such as claude:ID, or \
+                            latest. Default: the current session."
         });
         let number = |description: &str| json!({"type": "integer", "minimum": 1, "description": description});
         match self {
@@ -101,7 +100,7 @@ impl McpTool {
                 "properties": {
                     "description": {
                         "type": "string",
-                        "description": "The title: one line of at most 200 characters."
+                        "description": "Title: one line of at most 200 characters."
                     }
                 },
                 "required": ["description"]
@@ -110,33 +109,33 @@ impl McpTool {
                 "type": "object",
                 "properties": {
                     "session": session,
-                    "last": number("Only the last so many turns."),
-                    "from": number("The number of the first turn."),
-                    "to": number("The number of the last turn."),
+                    "last": number("Maximum number of turns, counted from the last one."),
+                    "from": number("Number of the first turn."),
+                    "to": number("Number of the last turn."),
                     "skip": {
                         "type": "integer",
                         "minimum": 0,
-                        "description": "How many characters of the first turn to pass over; needs from."
+                        "description": "Number of characters to skip in the first turn; requires from."
                     },
                     "full": {
                         "type": "boolean",
-                        "description": "All of long texts and of what tools said, and thoughts."
+                        "description": "Include thoughts, and show long texts and tool output in full."
                     }
                 }
             }),
             Self::Search => json!({
                 "type": "object",
                 "properties": {
-                    "query": {"type": "string", "description": "The words. \"A phrase\" occurs as it is, a word* may go on, a -word must not occur; role:user, role:assistant, role:tool, provider:NAME, after:7d and before:2025-12-07 narrow it down."},
+                    "query": {"type": "string", "description": "Words to search for. \"PHRASE\" matches consecutive words, WORD* matches a prefix, -WORD excludes turns with a word. Filters: role:user, role:assistant, role:tool, provider:NAME, after:7d, before:2025-12-07."},
                     "limit": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": MAX_HITS,
-                        "description": format!("How many hits at most; {DEFAULT_HITS} if not given.")
+                        "description": format!("Maximum number of matches. Default: {DEFAULT_HITS}.")
                     },
                     "all_projects": {
                         "type": "boolean",
-                        "description": "In the sessions of every project on this machine."
+                        "description": "Search the sessions of all projects on this machine."
                     }
                 },
                 "required": ["query"]
@@ -211,7 +210,7 @@ impl ToolRequest {
                 let parsed: SearchArguments = parse_arguments(arguments)?;
                 let limit = parsed.limit.unwrap_or(DEFAULT_HITS);
                 if !(1..=MAX_HITS).contains(&limit) {
-                    return Err(format!("limit must be between 1 and {MAX_HITS}"));
+                    return Err(format!("`limit` must be between 1 and {MAX_HITS}"));
                 }
                 Ok(Self::Search {
                     query: parsed.query,
@@ -270,20 +269,19 @@ impl ToolRequest {
 }
 
 fn parse_arguments<T: serde::de::DeserializeOwned>(arguments: Value) -> Result<T, String> {
-    serde_json::from_value(arguments)
-        .map_err(|error| format!("the arguments make no sense: {error}"))
+    serde_json::from_value(arguments).map_err(|error| format!("invalid arguments: {error}"))
 }
 
 fn select_turns(arguments: &HistoryArguments) -> Result<HistorySelection, String> {
     let reject = |reason: &str| Err(reason.to_owned());
     match (arguments.last, arguments.from, arguments.to, arguments.skip) {
         (Some(_), Some(_), _, _) | (Some(_), _, Some(_), _) => {
-            reject("give either last, or from and to")
+            reject("`last` cannot be combined with `from` or `to`")
         }
-        (Some(0), ..) => reject("last must be at least 1"),
+        (Some(0), ..) => reject("`last` must be at least 1"),
         (_, Some(0), ..) | (_, _, Some(0), _) => reject("turns are numbered from 1"),
-        (_, None, _, Some(_)) => reject("skip needs from: the turn to pass some of over"),
-        (_, Some(from), Some(to), _) if from > to => reject("from is larger than to"),
+        (_, None, _, Some(_)) => reject("`skip` requires `from`"),
+        (_, Some(from), Some(to), _) if from > to => reject("`from` is greater than `to`"),
         (Some(last), None, None, None) => Ok(HistorySelection::Newest(last)),
         (None, None, None, None) => Ok(HistorySelection::Newest(u32::MAX)),
         (None, from, to, skip) => Ok(HistorySelection::Range {
@@ -295,15 +293,14 @@ fn select_turns(arguments: &HistoryArguments) -> Result<HistorySelection, String
 }
 
 async fn describe_session(context: &ToolContext, description: &str) -> Result<String, String> {
-    let id = bound_session(context).ok_or(
-        "this server was started without --session, so it does not know which session to describe",
-    )?;
+    let id = bound_session(context)
+        .ok_or("cannot set a title: this server was started without --session")?;
     match context.engine.describe_session(id, description).await {
         Ok(DescribeOutcome::Accepted(title)) => {
-            Ok(format!("The session is now called {:?}.", title.as_str()))
+            Ok(format!("The session title is now {:?}.", title.as_str()))
         }
         Ok(DescribeOutcome::Retained(title)) => Ok(format!(
-            "The session keeps the title that a person gave it: {:?}.",
+            "The title was not changed, because the user set it: {:?}.",
             title.as_str()
         )),
         Err(error) => Err(format_error_chain(&error)),
@@ -320,7 +317,7 @@ async fn find_conversation(
 ) -> Result<Conversation, String> {
     let bound_reference = || bound_session(context).map(|id| SessionRef::Text(id.to_string()));
     let reference = requested.or_else(bound_reference).ok_or(
-        "this server was started without --session: name one with session, for example latest",
+        "no session given: this server was started without --session; set `session`, for example to `latest`",
     )?;
     let ref_context = (context.ref_context)();
     let conversation = context
@@ -352,7 +349,7 @@ async fn find_conversation(
 
 /// Error text for an agent that reads outside the project in which it works. The user did not permit that.
 const OUTSIDE_PROJECT_ERROR: &str =
-    "an agent at work in a session may look only into the sessions of its project";
+    "an agent in a session can read only the sessions of its project";
 
 /// Formats an error with its causes.
 fn format_error_chain(error: &dyn Error) -> String {
@@ -390,25 +387,25 @@ mod tests {
                 json!({"from": null, "full": true}),
                 Ok(HistorySelection::Newest(u32::MAX)),
             ),
-            (json!({"last": 0}), Err("last must be at least 1")),
+            (json!({"last": 0}), Err("`last` must be at least 1")),
             (json!({"from": 0}), Err("turns are numbered from 1")),
             (
                 json!({"from": 1, "to": 0}),
                 Err("turns are numbered from 1"),
             ),
-            (json!({"from": 3, "to": 2}), Err("from is larger than to")),
+            (
+                json!({"from": 3, "to": 2}),
+                Err("`from` is greater than `to`"),
+            ),
             (
                 json!({"last": 1, "from": 2}),
-                Err("give either last, or from and to"),
+                Err("`last` cannot be combined with `from` or `to`"),
             ),
             (
                 json!({"last": 1, "to": 2}),
-                Err("give either last, or from and to"),
+                Err("`last` cannot be combined with `from` or `to`"),
             ),
-            (
-                json!({"skip": 1}),
-                Err("skip needs from: the turn to pass some of over"),
-            ),
+            (json!({"skip": 1}), Err("`skip` requires `from`")),
         ];
         for (arguments, expected) in cases {
             let expected = expected.map_err(str::to_owned);
@@ -455,7 +452,7 @@ mod tests {
                 let invalid = json!({ "description": "x", "query": "x", name: ["wrong"] });
                 assert!(
                     ToolRequest::parse(tool, invalid).is_err(),
-                    "{name} is not read"
+                    "{name} is not parsed"
                 );
             }
             let result = ToolRequest::parse(tool, json!({}));

@@ -177,7 +177,7 @@ impl<'a> TurnPlayer<'a> {
             None => (false, TaggedPrompt::strip_tags(prompt)),
         };
         let history_sentence = match self.session.prompts().next_back() {
-            None if has_history => "I was told what was said before.".to_owned(),
+            None if has_history => "I received a brief of our conversation.".to_owned(),
             None => "This is where our conversation begins.".to_owned(),
             Some(previous_prompt) => {
                 let previous_prompt = prompt_after_brief(previous_prompt)

@@ -47,7 +47,7 @@ pub enum ScriptStep {
 
 /// An unknown step, or a step whose argument is missing or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rehearsal does not know the step {0:?}")]
+#[error("unknown rehearsal step {0:?}")]
 pub struct ScriptError(String);
 
 /// Parses the script in a prompt; `None` if the prompt has none.

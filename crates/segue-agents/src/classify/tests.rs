@@ -185,7 +185,7 @@ fn the_message_of_a_json_error_is_extracted() {
         (&outer, "Request had invalid credentials."),
         (r#"{"message":"no"}"#, "no"),
         (r#"{"code":1}"#, r#"{"code":1}"#),
-        ("plain words", "plain words"),
+        ("plain text", "plain text"),
     ];
     for (text, expected) in cases {
         assert_eq!(classify_error(None, text).message, expected);

@@ -52,7 +52,7 @@ impl ClaudePermissionRequest {
         }
         options.push(option(
             REJECT_OPTION_ID,
-            "Refuse".to_owned(),
+            "Deny".to_owned(),
             PermissionKind::RejectOnce,
         ));
         Self {
@@ -83,10 +83,10 @@ impl ClaudeAnswerContext {
                 "behavior": "allow", "updatedInput": self.tool_input, "updatedPermissions": self.permission_updates,
             }),
             REJECT_OPTION_ID => {
-                json!({"behavior": "deny", "message": "Permission to do this was refused."})
+                json!({"behavior": "deny", "message": "Permission for this tool call was denied."})
             }
             _ => json!({
-                "behavior": "deny", "message": "The turn is being stopped.", "interrupt": true,
+                "behavior": "deny", "message": "The turn was cancelled.", "interrupt": true,
             }),
         };
         build_control_response(&self.request_id, "response", &response)
@@ -98,7 +98,7 @@ pub(super) fn build_unsupported_response(id: &str, subtype: &str) -> Value {
     build_control_response(
         id,
         "error",
-        &json!(format!("segue does not offer {subtype}")),
+        &json!(format!("segue does not support `{subtype}`")),
     )
 }
 
@@ -148,12 +148,12 @@ fn format_suggestions(suggestions: &[Value]) -> String {
         }
         match suggestion["mode"].as_str() {
             Some("acceptEdits") => descriptions.push("edits".to_owned()),
-            Some(mode) => descriptions.push(format!("anything in mode {mode}")),
+            Some(mode) => descriptions.push(format!("anything in {mode} mode")),
             None => {}
         }
     }
     if descriptions.is_empty() {
-        return "the same".to_owned();
+        return "the same request".to_owned();
     }
     descriptions.join(", ")
 }
@@ -212,7 +212,7 @@ mod tests {
         let rule = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch x *"}], "behavior": "allow", "destination": "session"});
         let choose = |id: &str| PermissionAnswer::Selected(id.to_owned());
         let interrupt_response =
-            json!({"behavior": "deny", "message": "The turn is being stopped.", "interrupt": true});
+            json!({"behavior": "deny", "message": "The turn was cancelled.", "interrupt": true});
         let cases = [
             (
                 choose("allow"),
@@ -224,7 +224,7 @@ mod tests {
             ),
             (
                 choose("reject"),
-                json!({"behavior": "deny", "message": "Permission to do this was refused."}),
+                json!({"behavior": "deny", "message": "Permission for this tool call was denied."}),
             ),
             (PermissionAnswer::Cancelled, interrupt_response.clone()),
             (choose("nonsense"), interrupt_response),

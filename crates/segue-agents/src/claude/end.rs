@@ -19,7 +19,7 @@ pub(super) struct ClaudeTokenCounts {
 }
 
 impl ClaudeTokenCounts {
-    /// Sets every count that a `turn_usage` object of the API contains.
+    /// Sets every count that a `usage` object of the API contains.
     pub(super) fn update(&mut self, usage: &Value) {
         let set_count =
             |count: &mut u64, name: &str| *count = usage[name].as_u64().unwrap_or(*count);
@@ -107,7 +107,10 @@ pub(super) fn result_text(result: &Value) -> String {
     let errors = result["errors"].as_array().into_iter().flatten();
     let errors: Vec<&str> = errors.filter_map(Value::as_str).collect();
     if errors.is_empty() {
-        return result["subtype"].as_str().unwrap_or("an error").to_owned();
+        return result["subtype"]
+            .as_str()
+            .unwrap_or("unknown error")
+            .to_owned();
     }
     errors.join("; ")
 }

@@ -143,11 +143,11 @@ fn mcp_servers_are_written_to_a_file_and_only_segues_own_is_allowed_and_always_l
         assert_eq!(args.contains(&own_tools_arg), allowed);
     }
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("kept/tools.json");
+    let path = directory.path().join("agents/tools.json");
     let config_file = McpConfigFile::create(path.clone(), "secret").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    assert!(McpConfigFile::create(path.clone(), "again").is_err());
+    assert!(McpConfigFile::create(path.clone(), "secret").is_err());
     drop(config_file);
     assert!(!path.exists());
 }

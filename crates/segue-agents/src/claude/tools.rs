@@ -153,7 +153,7 @@ fn render_new_file_hunk(content: &str) -> String {
     let line_count = content.lines().count();
     let mut text = String::new();
     if line_count > 0 {
-        // Writing to a String can't fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "@@ -0,0 +1,{line_count} @@");
     }
     for line in content.lines() {
@@ -235,7 +235,11 @@ mod tests {
         assert_eq!(call.status, ToolStatus::Failed);
         assert_eq!(call.args.as_str(), r#"{"command":"ls"}"#);
         assert_eq!(call.output, Some(Json::string("no")));
-        assert_eq!(calls.mark_running("t1"), None, "what is over does not run");
+        assert_eq!(
+            calls.mark_running("t1"),
+            None,
+            "an ended call is not running"
+        );
         assert_eq!(calls.mark_running("t2"), None);
     }
 
@@ -244,7 +248,7 @@ mod tests {
         let todos = json!({"todos": [
             {"content": "look", "status": "completed", "activeForm": "looking"},
             {"content": "do", "status": "in_progress", "activeForm": "doing"},
-            {"content": "tell", "status": "pending"},
+            {"content": "report", "status": "pending"},
             {"nonsense": 1},
         ]});
         let step = |text: &str, status| PlanStep {
@@ -254,7 +258,7 @@ mod tests {
         let expected = vec![
             step("look", PlanStatus::Completed),
             step("do", PlanStatus::InProgress),
-            step("tell", PlanStatus::Pending),
+            step("report", PlanStatus::Pending),
         ];
         assert_eq!(parse_plan("TodoWrite", &todos), Some(expected));
         assert_eq!(parse_plan("Other", &todos), None);

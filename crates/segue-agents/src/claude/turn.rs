@@ -100,8 +100,8 @@ impl ClaudeTextStream {
 }
 
 impl ClaudeTurn {
-    /// Creates the turn of a prompt. `reports_acceptance` is `true` if Claude Code reports when it accepts the prompt; until it
-    /// does, all lines belong to other turns.
+    /// Creates the turn of a prompt. `reports_acceptance` is `true` if Claude Code reports when it accepts the prompt;
+    /// until it does, all lines belong to other turns.
     pub(super) fn new(prompt_id: String, reports_acceptance: bool) -> Self {
         Self {
             prompt_id,

@@ -109,8 +109,8 @@ fn can_fail_silently(version: Option<&str>) -> bool {
 fn automatic_trust_refusal(config: &str, cwd: &Path, trust_decided: bool) -> Option<AgentRefusal> {
     let sandbox = trust::configured_sandbox(config).filter(|sandbox| sandbox != READ_ONLY_MODE)?;
     let message = format!(
-        "your configuration of Codex says sandbox_mode = {sandbox:?}, with which its ACP adapter would note down that \
-         you trust {}: decide about the folder first, or let segue talk to Codex by `app-server`",
+        "the Codex configuration sets sandbox_mode = {sandbox:?}, so the ACP adapter would record {} as trusted \
+         without asking: decide in Codex whether to trust the directory, or use the `app-server` transport",
         cwd.display()
     );
     (!trust_decided).then(|| AgentRefusal::new(FailureClass::UntrustedFolder, message))
@@ -185,7 +185,7 @@ mod tests {
             search_path: OsString::new(),
             system: crate::provider::TEST_SYSTEM_FNS,
         };
-        CodexAcpAgent::new(Path::new("/nowhere/codex-acp"), &settings, &host)
+        CodexAcpAgent::new(Path::new("/nonexistent/codex-acp"), &settings, &host)
     }
 
     #[test]

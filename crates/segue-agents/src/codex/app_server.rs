@@ -88,7 +88,7 @@ impl AppServerAgent {
         let Some(thread_id) = started["thread"]["id"].as_str() else {
             return Err(unknown_thread_error(
                 "thread/start",
-                "Codex did not name the thread",
+                "Codex did not report the thread id",
             ));
         };
         let turn = CodexTurn::new(thread_id.to_owned(), CodexUsageMeter::for_new_thread());
@@ -123,7 +123,7 @@ impl AppServerAgent {
                 ))
             }
             Ok(_) => Err(unknown_thread_refusal(format!(
-                "Codex opened another thread than {id}"
+                "Codex opened a different thread instead of {id}"
             ))),
             Err(refusal) => Err(unknown_thread_refusal(refusal.message)),
         })

@@ -57,7 +57,7 @@ impl ExecAgent {
     async fn load_rollout(&self, id: &NativeId, timeout: Duration) -> Result<Rollout, String> {
         let rollout =
             load_resumable_rollout(&self.codex.home, id, self.query_version(timeout)).await?;
-        rollout.ok_or_else(|| format!("Codex has no thread {id}"))
+        rollout.ok_or_else(|| format!("Codex thread {id} not found"))
     }
 }
 
@@ -71,7 +71,7 @@ impl Agent for ExecAgent {
         if !self.codex.program.is_file() {
             return Err(AgentError::NotStarted {
                 program: self.codex.program.display().to_string(),
-                source: std::io::Error::other("there is no such program"),
+                source: std::io::Error::other("program not found"),
             });
         }
         if !request.cwd.is_dir() {
@@ -149,7 +149,7 @@ fn build_args(
     let mut args = codex.args.clone();
     let mut push = |values: &[&str]| args.extend(values.iter().map(OsString::from));
     let sandbox = request.permitted_mode(codex.mode.as_deref());
-    let sandbox = sandbox.unwrap_or_else(|| self::sandbox_for_policy(request.permissions));
+    let sandbox = sandbox.unwrap_or_else(|| sandbox_for_policy(request.permissions));
     push(&["exec", "--json", "--sandbox", sandbox]);
     push(&["-c", "approval_policy=\"never\""]);
     if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
@@ -222,8 +222,7 @@ impl ExecConnection {
             }
             Some(thread_id) if *thread_id == id => None,
             Some(thread_id) => {
-                let reason =
-                    format!("Codex began thread {id} instead of going on with {thread_id}");
+                let reason = format!("Codex started thread {id} instead of resuming {thread_id}");
                 self.cancel();
                 fail(reason)
             }
@@ -265,14 +264,14 @@ impl ExecConnection {
     /// Returns the error for a program that exited without reporting the end of the turn.
     async fn exit_error(&mut self) -> AgentError {
         let Some(wire) = &mut self.wire else {
-            return unknown_thread_error(PROMPT_OPERATION, "nothing was sent");
+            return unknown_thread_error(PROMPT_OPERATION, "no prompt was sent");
         };
         let error = wire.exit_error(PROMPT_OPERATION).await;
         match (error.class(), error) {
             (FailureClass::UntrustedFolder, AgentError::Crashed { stderr, .. }) => {
                 let message = format!(
-                    "{stderr} (`codex exec` works only in a git repository: run `git init` there, or let segue \
-                     talk to Codex by `app-server`)"
+                    "{stderr} (`codex exec` requires a git repository: run `git init`, or use the `app-server` \
+                     transport)"
                 );
                 let refusal = AgentRefusal::new(FailureClass::UntrustedFolder, message);
                 AgentError::from_refusal(PROMPT_OPERATION, refusal)

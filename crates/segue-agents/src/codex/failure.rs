@@ -15,7 +15,7 @@ pub(crate) fn parse_refusal(error: &Value) -> AgentRefusal {
         message = format!("{message}: {details}");
     }
     if message.is_empty() {
-        "it did not say why".clone_into(&mut message);
+        "no reason given".clone_into(&mut message);
     }
     let info = &error["codexErrorInfo"];
     let mut refusal = match info.as_str().and_then(classify_error_name) {
@@ -25,7 +25,7 @@ pub(crate) fn parse_refusal(error: &Value) -> AgentRefusal {
     // Codex retries several times on its own, and then reports only that it did.
     if refusal.class == FailureClass::RateLimited && refusal.message.starts_with("exceeded retry") {
         refusal.message = format!(
-            "too many requests for now, also after several tries ({})",
+            "too many requests, even after several retries ({})",
             refusal.message
         );
     }
@@ -104,7 +104,7 @@ mod tests {
                 FailureClass::Quota,
             ),
             (
-                json!({"message": "no room", "codexErrorInfo": "contextWindowExceeded"}),
+                json!({"message": "too long", "codexErrorInfo": "contextWindowExceeded"}),
                 FailureClass::ContextTooLong,
             ),
             (
@@ -123,7 +123,7 @@ mod tests {
         let retry_limit_message = "exceeded retry limit, last status: 429 Too Many Requests";
         assert_eq!(
             parse_refusal(&json!({ "message": retry_limit_message })).message,
-            format!("too many requests for now, also after several tries ({retry_limit_message})")
+            format!("too many requests, even after several retries ({retry_limit_message})")
         );
         let details = json!({"message": "a", "additionalDetails": "b"});
         assert_eq!(parse_refusal(&details).message, "a: b");

@@ -6,11 +6,11 @@ use segue_core::json::Json;
 use segue_core::session::{Diff, ToolCall, ToolStatus};
 use serde_json::{Value, json};
 
-/// Converts an item to a tool call; `None` if the item is not one. `is_completed` is needed because not every item contains its
-/// status.
+/// Converts an item to a tool call; `None` if the item is not one. `is_completed` is needed because not every item
+/// contains its status.
 pub(crate) fn parse_tool_call(item: &Value, is_completed: bool) -> Option<ToolCall> {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-    let (name, kind, args, output) = match self::item_type(item) {
+    let (name, kind, args, output) = match item_type(item) {
         "commandExecution" | "command_execution" => (
             strip_shell(&text("command")),
             "execute",

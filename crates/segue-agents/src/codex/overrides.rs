@@ -71,7 +71,7 @@ pub(crate) fn build_mcp_overrides(servers: &[McpServer]) -> McpOverrides {
                     .find(|name| !is_variable_name(name))
                 {
                     overrides.omitted.push(format!(
-                        "left the MCP server {} out: `codex exec` can't give it the variable {invalid_name:?}",
+                        "omitted the MCP server {}: `codex exec` cannot pass the variable {invalid_name:?} to it",
                         server.name
                     ));
                     continue;
@@ -182,25 +182,27 @@ mod tests {
     #[test]
     fn secrets_are_neither_on_the_command_line_nor_read_by_codex() {
         let http_server = McpServer {
-            name: "far".into(),
+            name: "http".into(),
             endpoint: McpEndpoint::Http {
                 url: "http://localhost/mcp".into(),
                 headers: vec![("Authorization".into(), "s3cret".into())],
             },
         };
-        let first_server =
-            server_with_env("near", &[("OPENAI_API_KEY", "s3cret"), ("HOME", "s3cret2")]);
+        let first_server = server_with_env(
+            "first",
+            &[("OPENAI_API_KEY", "s3cret"), ("HOME", "s3cret2")],
+        );
         let second_server = server_with_env("other", &[("HOME", "s3cret3")]);
         let overrides = build_mcp_overrides(&[
             first_server,
             http_server,
             second_server,
-            server_with_env("bare", &[]),
+            server_with_env("empty", &[]),
         ]);
         let config = Value::Object(overrides.config);
         assert!(!config.to_string().contains("s3cret"), "{config}");
         assert_eq!(
-            config["near"],
+            config["first"],
             json!({
                 "command": "/bin/sh",
                 "args": [
@@ -215,11 +217,11 @@ mod tests {
             })
         );
         assert_eq!(
-            config["far"]["env_http_headers"]["Authorization"],
+            config["http"]["env_http_headers"]["Authorization"],
             "SEGUE_MCP_1_0"
         );
         assert_eq!(config["other"]["env_vars"], json!(["SEGUE_MCP_2_0"]));
-        assert_eq!(config["bare"]["command"], "/bin/tool");
+        assert_eq!(config["empty"]["command"], "/bin/tool");
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             overrides.env,
@@ -237,16 +239,16 @@ mod tests {
     fn a_server_with_an_invalid_variable_name_is_omitted_and_reported() {
         for name in ["a.b", "1A", "", "A;touch x", "A=$(x)", "Ä"] {
             let overrides = build_mcp_overrides(&[
-                server_with_env("odd", &[(name, "s3cret")]),
-                server_with_env("fine", &[]),
+                server_with_env("invalid", &[(name, "s3cret")]),
+                server_with_env("valid", &[]),
             ]);
             assert_eq!(
                 overrides.config.keys().collect::<Vec<_>>(),
-                ["fine"],
+                ["valid"],
                 "{name}"
             );
             assert_eq!(overrides.env, [], "{name}");
-            assert!(overrides.omitted[0].starts_with("left the MCP server odd out"));
+            assert!(overrides.omitted[0].starts_with("omitted the MCP server invalid: "));
         }
     }
 
@@ -264,13 +266,13 @@ mod tests {
     #[test]
     fn an_http_server_has_headers() {
         let server = McpServer {
-            name: "far".into(),
+            name: "http".into(),
             endpoint: McpEndpoint::Http {
                 url: "http://localhost/mcp".into(),
                 headers: vec![("X".into(), "1".into())],
             },
         };
-        let expected = json!({"far": {"url": "http://localhost/mcp", "http_headers": {"X": "1"}}});
+        let expected = json!({"http": {"url": "http://localhost/mcp", "http_headers": {"X": "1"}}});
         assert_eq!(build_mcp_config(&[server]), Some(expected));
     }
 

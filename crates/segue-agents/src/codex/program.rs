@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_launcher_stays_unchanged() {
-        for program in ["/bin/sh", "/nowhere/codex"] {
+        for program in ["/bin/sh", "/nonexistent/codex"] {
             assert_eq!(resolve_program(Path::new(program)), Path::new(program));
         }
     }

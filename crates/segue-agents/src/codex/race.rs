@@ -1,4 +1,5 @@
-//! Retries for several Codex processes that start at the same time in an unused home: all but one of them exit at once.
+//! Retries for several Codex processes that start at the same time in an unused home: all but one of them exit
+//! immediately.
 
 use std::time::Duration;
 

@@ -136,15 +136,15 @@ impl Rollout {
         self.has_ordinals |= record.get("ordinal").is_some();
     }
 
-    /// Checks whether a Codex of version `version` (`None` if unknown) can resume the thread without damage. Returns the
-    /// reason if it cannot.
+    /// Checks whether a Codex of version `version` (`None` if unknown) can resume the thread without damage. Returns
+    /// the reason if it cannot.
     pub(crate) fn check_resumable_by(&self, version: Option<CodexVersion>) -> Result<(), String> {
         match (self.newest_writer, version) {
             (Some(writer), Some(version)) if version < writer => Err(format!(
-                "it was written by Codex {writer}, this one is {version}, which would ruin it"
+                "Codex {writer} wrote the native session; the older Codex {version} would damage it"
             )),
             (Some(writer), None) if self.has_ordinals => Err(format!(
-                "it was written by Codex {writer}, and the version of this one is unknown: an older one would ruin it"
+                "Codex {writer} wrote the native session; this Codex reports no version, and an older one would damage it"
             )),
             (Some(_) | None, Some(_) | None) => Ok(()),
         }
@@ -220,7 +220,8 @@ mod tests {
             .check_resumable_by(parse_version("0.137.0"))
             .unwrap_err();
         assert!(
-            reason.contains("written by Codex 0.166.0, this one is 0.137.0"),
+            reason
+                .contains("Codex 0.166.0 wrote the native session; the older Codex 0.137.0 would"),
             "{reason}"
         );
     }
@@ -278,7 +279,11 @@ mod tests {
                     .unwrap()
             })
         };
-        assert_eq!(has_second_count("t0"), None, "nothing was counted yet");
+        assert_eq!(
+            has_second_count("t0"),
+            None,
+            "no count before the end of t0"
+        );
         assert_eq!(
             (
                 has_second_count("t1"),

@@ -89,7 +89,7 @@ impl Agent for GeminiAcpAgent {
         let home = self.probe_home.clone().into_os_string();
         agent.env.push(("GEMINI_CLI_HOME".into(), home));
         let probe = agent.probe(timeout).await;
-        // The files of the probe are not needed any more.
+        // The files of the probe are no longer needed.
         let _ = fs::remove_dir_all(&self.probe_home);
         let mut probe = probe?;
         let capabilities = &mut probe.capabilities;

@@ -35,7 +35,7 @@ pub(super) fn parse_answer(stdout: &[u8], id: &NativeId) -> GeminiAnswer {
             output if output.is_empty() => GeminiAnswer::Empty,
             output => GeminiAnswer::Unparsable(AgentRefusal {
                 class: FailureClass::UnparsableOutput,
-                message: format!("no answer could be found in what it wrote: {output:?}"),
+                message: format!("no answer found in the output: {output:?}"),
                 retry_after: None,
             }),
         };

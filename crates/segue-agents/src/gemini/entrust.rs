@@ -13,7 +13,8 @@ use crate::SystemFns;
 pub struct UnattendedGuard(SessionGuard);
 
 impl UnattendedGuard {
-    /// Creates the guard for a home of Gemini CLI, with its copies under [`AgentHost::agent_files_dir`](crate::Host::kept).
+    /// Creates the guard for a home of Gemini CLI, with its copies under
+    /// [`AgentHost::agent_files_dir`](crate::AgentHost::agent_files_dir).
     #[must_use]
     pub fn new(home: PathBuf, agent_files_dir: &Path, system: SystemFns) -> Self {
         Self(SessionGuard::new(

@@ -58,7 +58,7 @@ impl GuardedAgent {
         Some(AgentRefusal {
             class: FailureClass::Agent,
             message: format!(
-                "Gemini CLI ruins a session that is loaded in the minute it was made; try again in {seconds} s"
+                "Gemini CLI damages a session that is loaded in the minute of its creation; try again in {seconds} s"
             ),
             retry_after: u64::try_from(seconds).ok().map(Duration::from_secs),
         })
@@ -157,7 +157,8 @@ impl Agent for GuardedAgent {
 
 /// A connection whose session is guarded.
 struct GuardedConnection {
-    /// Declared before the vigil, which waits for the connection's process, because fields are dropped in this order.
+    /// Declared before the process guard, which waits for the connection's process, because fields are dropped in this
+    /// order.
     connection: Box<dyn AgentConnection>,
     /// Guard of the current process; `None` between turns if each process lives for one turn.
     process_guard: Option<ProcessGuard>,

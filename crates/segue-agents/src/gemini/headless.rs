@@ -137,8 +137,8 @@ fn encode_prompt(prompt: &str) -> Result<Vec<u8>, AgentRefusal> {
     let input = escape_prompt(prompt).into_owned().into_bytes();
     if input.len() > MAX_PROMPT_BYTES {
         let message = format!(
-            "the prompt has {} bytes, and Gemini CLI reads no more than {MAX_PROMPT_BYTES}; nothing was sent: put the \
-             text into a file and name the file in the prompt",
+            "the prompt has {} bytes, but Gemini CLI reads at most {MAX_PROMPT_BYTES}; put the text into a file and \
+             name the file in the prompt",
             input.len()
         );
         // Not `ContextTooLong`: the prompt does not affect the session, which can still be used.
@@ -163,7 +163,7 @@ impl Agent for HeadlessAgent {
         let (id, open_mode, fallback_reason) = match &request.native_id {
             Some(id) if can_resume(&id) => (id.clone(), OpenMode::Resumed, None),
             Some(id) => {
-                let reason = format!("Gemini CLI has no session {id} in this directory");
+                let reason = format!("Gemini CLI session {id} not found in this directory");
                 if request.strict {
                     let refusal = AgentRefusal::new(FailureClass::SessionUnknown, reason);
                     return Err(AgentError::from_refusal("resume", refusal));
@@ -197,7 +197,7 @@ impl Agent for HeadlessAgent {
         let version = known::query_version(&self.program, &self.leash, timeout).await;
         let version = version.ok_or_else(|| AgentError::NotStarted {
             program: self.program.display().to_string(),
-            source: std::io::Error::other("it did not tell its version"),
+            source: std::io::Error::other("the program did not report its version"),
         })?;
         Ok(Probe {
             version: Some(version),
@@ -239,7 +239,7 @@ impl PerTurnConnection {
             (Some(SessionTarget::Existing), _) => Ok(SessionTarget::Existing),
             (Some(SessionTarget::New) | None, true) => {
                 let message = format!(
-                    "Gemini CLI has no session {} in this directory any more",
+                    "Gemini CLI session {} no longer exists in this directory",
                     self.native_id
                 );
                 Err(AgentRefusal::new(FailureClass::SessionUnknown, message))

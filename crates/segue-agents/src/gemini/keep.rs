@@ -83,7 +83,7 @@ impl SessionGuard {
             links::create_links(&chats, id, &copies_dir);
             if !list_chat_file_names(&copies_dir).is_empty() {
                 actions.push(format!(
-                    "kept a copy of Gemini session {}; if Gemini CLI deletes it, the next segue puts it back",
+                    "saved a copy of Gemini session {}; if Gemini CLI deletes the session, the next segue command restores it",
                     short_id(id)
                 ));
             }
@@ -300,17 +300,14 @@ fn copy_twinned_sessions(
         if has_twin && let Err(error) = at_risk.copy_session_file(&chats.project, name, &file.bytes)
         {
             actions.push(format!(
-                "could not keep a copy of Gemini session {file_short_id}, which Gemini CLI may delete: {error}"
+                "could not copy Gemini session {file_short_id}, which Gemini CLI may delete: {error}"
             ));
         }
     }
 }
 
 fn format_copy_error(id: &NativeId, error: &io::Error) -> String {
-    format!(
-        "could not keep a copy of Gemini session {}: {error}",
-        short_id(id)
-    )
+    format!("could not copy Gemini session {}: {error}", short_id(id))
 }
 
 fn short_id(id: &NativeId) -> &str {
@@ -355,30 +352,26 @@ fn restore_session(
                 );
                 match restore_file(&bytes, &path) {
                     // The program that deleted the file is unknown.
-                    Ok(FileRestoreOutcome::Restored) => (Ok(()), "which had been deleted"),
+                    Ok(FileRestoreOutcome::Restored) => (Ok(()), "it had been deleted"),
                     Ok(FileRestoreOutcome::NotNeeded) => continue,
                     Err(error) => (Err(error), ""),
                 }
             }
-            ChatFileRepair::Restoration(bytes) => (
-                write_atomically(&bytes, &path),
-                "which Gemini CLI had emptied",
-            ),
+            ChatFileRepair::Restoration(bytes) => {
+                (write_atomically(&bytes, &path), "Gemini CLI had emptied it")
+            }
             ChatFileRepair::Rollback(bytes) => (
                 write_atomically(&bytes, &path),
-                "which Gemini CLI had begun anew",
+                "Gemini CLI had restarted it",
             ),
             ChatFileRepair::Concatenation(bytes) => (
                 write_atomically(&bytes, &path),
-                "which Gemini CLI had deleted while it was in use",
+                "Gemini CLI had deleted it while it was in use",
             ),
         };
         actions.push(match result {
-            Ok(()) => format!("put back Gemini session {}, {cause}", short_id(id)),
-            Err(error) => format!(
-                "could not put back Gemini session {}: {error}",
-                short_id(id)
-            ),
+            Ok(()) => format!("restored Gemini session {}: {cause}", short_id(id)),
+            Err(error) => format!("could not restore Gemini session {}: {error}", short_id(id)),
         });
     }
 }
@@ -394,12 +387,12 @@ fn remove_twin_files(files: &[ChatFile], id: &NativeId, actions: &mut Vec<String
     {
         match fs::remove_file(&twin.path) {
             Ok(()) => actions.push(format!(
-                "removed an empty twin of Gemini session {0}, for which Gemini CLI would have deleted {0}",
+                "removed an empty duplicate of Gemini session {}: Gemini CLI would have deleted both",
                 short_id(id)
             )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => actions.push(format!(
-                "could not remove an empty twin of Gemini session {}: {error}",
+                "could not remove an empty duplicate of Gemini session {}: {error}",
                 short_id(id)
             )),
         }

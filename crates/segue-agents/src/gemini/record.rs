@@ -63,7 +63,7 @@ pub(super) struct ChatFileState {
 }
 
 impl ChatFileState {
-    /// Returns `true` if this is an empty file of session `session_id`, which is harmful as soon as another file of the session
+    /// Returns `true` if this is an empty file of session `id`, which is harmful as soon as another file of the session
     /// exists.
     pub(super) fn is_empty_file_of(&self, id: &str) -> bool {
         !self.has_messages && self.reset_at.is_none() && self.session_id.as_deref() == Some(id)

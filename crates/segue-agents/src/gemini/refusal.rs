@@ -98,7 +98,7 @@ fn extract_informative_lines(text: &str) -> String {
     let message = lines.collect::<Vec<_>>().join("\n");
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     if message.is_empty() {
-        "it gave no reason".to_owned()
+        "no reason given".to_owned()
     } else {
         message
     }

@@ -121,7 +121,7 @@ impl GeminiStream {
             .get("error")
             .and_then(|error| error.get("message"))
             .and_then(Value::as_str);
-        GeminiEvent::Failed(message.unwrap_or("it gave no reason").to_owned())
+        GeminiEvent::Failed(message.unwrap_or("no reason given").to_owned())
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn check_session_id(
 ) -> Option<AgentRefusal> {
     let reported = reported.filter(|reported| *reported != requested.as_str())?;
     let message =
-        format!("Gemini CLI was asked for session {requested} and answered as {reported}");
+        format!("requested Gemini CLI session {requested}, but session {reported} answered");
     Some(AgentRefusal::new(FailureClass::SessionUnknown, message))
 }
 

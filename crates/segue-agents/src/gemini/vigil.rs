@@ -13,12 +13,12 @@ use super::keep::{AtRiskSessions, SessionGuard};
 use crate::leash::SIGTERM_GRACE;
 use crate::{ProcessStatus, process_status};
 
-/// Interval in which the end of a process is polled. Short, because a segue process that dropped the vigil may be about
+/// Interval in which the end of a process is polled. Short, because a segue process that dropped the guard may be about
 /// to exit.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Message for the user if the guard itself panics.
-const GUARD_FAILED_MESSAGE: &str = "could not guard the Gemini sessions of this directory";
+const GUARD_FAILED_MESSAGE: &str = "could not protect the Gemini sessions of this directory";
 
 /// Guard of the sessions that a process may touch. Dropping it does the remaining work in the background.
 pub(super) struct ProcessGuard {

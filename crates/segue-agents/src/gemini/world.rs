@@ -32,7 +32,7 @@ impl GuardTestHome {
         let home = temp_dir.path().join("home");
         fs::create_dir_all(home.join("tmp/project/chats")).unwrap();
         fs::create_dir_all(temp_dir.path().join("project")).unwrap();
-        let copies_root = temp_dir.path().join("kept");
+        let copies_root = temp_dir.path().join("copies");
         let test_home = Self {
             guard: Arc::new(SessionGuard::new(home, copies_root, system)),
             temp_dir,
@@ -52,14 +52,14 @@ impl GuardTestHome {
     }
 
     pub(super) fn copies_root(&self) -> PathBuf {
-        self.temp_dir.path().join("kept")
+        self.temp_dir.path().join("copies")
     }
 
     pub(super) fn cwd(&self) -> PathBuf {
         self.temp_dir.path().join("project")
     }
 
-    /// Returns a request to resume the session [`ID`].
+    /// Returns a request to resume the session [`SESSION_ID`].
     pub(super) fn open_request(&self) -> OpenRequest {
         OpenRequest {
             cwd: self.cwd(),

@@ -14,7 +14,7 @@ pub(crate) use linux::ProcStat;
 #[cfg(target_os = "linux")]
 pub(super) use linux::{adopt_orphans, has_running_descendants, reap_orphans, send_signal};
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{adopt_orphans, any_left, reap_orphans, send};
+pub(super) use portable::{adopt_orphans, has_running_descendants, reap_orphans, send_signal};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -144,8 +144,8 @@ mod portable {
 
     pub(in super::super) fn adopt_orphans() {}
 
-    pub(in super::super) fn send(order: EndSignal) {
-        let signal = match order {
+    pub(in super::super) fn send_signal(end_signal: EndSignal) {
+        let signal = match end_signal {
             EndSignal::Term => Signal::TERM,
             // The signal also ends the leash, which has no work left.
             EndSignal::Kill => Signal::KILL,
@@ -154,9 +154,9 @@ mod portable {
     }
 
     /// Returns `false`, because the remaining processes are unknown. They received SIGTERM when the agent ended.
-    pub(in super::super) fn any_left() -> bool {
+    pub(in super::super) fn has_running_descendants() -> bool {
         false
     }
 
-    pub(in super::super) fn reap_orphans(_agent: Option<u32>) {}
+    pub(in super::super) fn reap_orphans(_agent_pid: Option<u32>) {}
 }

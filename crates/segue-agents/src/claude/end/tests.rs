@@ -11,7 +11,7 @@ fn now() -> Timestamp {
 fn expect_refusal(result: &Value, observations: &ClaudeTurnObservations) -> AgentRefusal {
     match parse_turn_end(result, observations, now()) {
         Err(AgentError::Refused { refusal, .. }) => refusal,
-        other => panic!("{result} gave {other:?}"),
+        other => panic!("{result}: {other:?}"),
     }
 }
 
@@ -24,7 +24,7 @@ fn a_failure_is_classified_by_its_status_and_its_message() {
             api_error(json!(401), "Invalid API key · Fix external API key"),
             NotLoggedIn,
         ),
-        (api_error(json!(401), "words that say nothing"), NotLoggedIn),
+        (api_error(json!(401), "unknown text"), NotLoggedIn),
         (
             api_error(
                 json!(429),

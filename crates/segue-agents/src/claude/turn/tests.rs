@@ -44,11 +44,11 @@ fn format_event(claude_event: &ClaudeEvent) -> String {
         ClaudeEvent::Event(AgentEvent::Unknown(json)) => format!("unknown {}", json.as_str()),
         ClaudeEvent::Event(other) => format!("{other:?}"),
         ClaudeEvent::PermissionRequest(permission) => {
-            format!("asked about {}", permission.request.call.id)
+            format!("permission for {}", permission.request.call.id)
         }
-        ClaudeEvent::UnsupportedRequest { id, subtype } => format!("{id} wants {subtype}"),
-        ClaudeEvent::NativeId(native_id) => format!("named {native_id}"),
-        ClaudeEvent::TurnEnded(Ok(end)) => format!("over: {:?}", end.reason),
+        ClaudeEvent::UnsupportedRequest { id, subtype } => format!("unsupported {subtype} {id}"),
+        ClaudeEvent::NativeId(native_id) => format!("native id {native_id}"),
+        ClaudeEvent::TurnEnded(Ok(end)) => format!("ended: {:?}", end.reason),
         ClaudeEvent::TurnEnded(Err(error)) => format!("failed: {error}"),
     }
 }
@@ -117,7 +117,7 @@ fn streamed_text_is_emitted_once() {
             "text You ",
             "text said",
             "context Some(139)",
-            "over: EndTurn"
+            "ended: EndTurn"
         ]
     );
 }
@@ -132,7 +132,12 @@ fn text_that_was_not_streamed_is_emitted_in_full() {
     ];
     assert_eq!(
         collect_events(&lines),
-        ["thought hmm", "text You said", "text more", "over: EndTurn"]
+        [
+            "thought hmm",
+            "text You said",
+            "text more",
+            "ended: EndTurn"
+        ]
     );
 }
 
@@ -185,11 +190,11 @@ fn a_restarted_answer_is_emitted_once() {
     let mut lines = broken.to_vec();
     lines.push(complete_block(
         "m3",
-        text_block("some words that are whole"),
+        text_block("some words that are complete"),
     ));
     assert_eq!(
         collect_events(&lines),
-        ["text some words ", "text that are ", "text whole"]
+        ["text some words ", "text that are ", "text complete"]
     );
     // Text that repeats an earlier, complete answer is not omitted.
     let lines = [
@@ -256,8 +261,8 @@ fn tool_calls_of_subagents_are_emitted_but_not_their_text() {
         from_subagent(
             json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t2", "content": "x"}]}}),
         ),
-        text_delta(" again"),
-        complete_block("m1", text_block("main again")),
+        text_delta(" more"),
+        complete_block("m1", text_block("main more")),
         message_delta(),
     ];
     assert_eq!(
@@ -266,7 +271,7 @@ fn tool_calls_of_subagents_are_emitted_but_not_their_text() {
             "text main",
             "Read pending {}",
             "Read completed {}",
-            "text  again",
+            "text  more",
             "context Some(139)"
         ]
     );
@@ -324,7 +329,7 @@ fn lines_are_converted_by_their_type() {
     let cases = [
         (
             json!({"type": "system", "subtype": "init", "session_id": "s2"}),
-            vec!["named s2"],
+            vec!["native id s2"],
         ),
         (
             json!({"type": "system", "subtype": "status", "status": "requesting"}),
@@ -365,11 +370,11 @@ fn lines_are_converted_by_their_type() {
         ),
         (
             json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t1"}}),
-            vec!["asked about t1"],
+            vec!["permission for t1"],
         ),
         (
             json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "elicitation"}}),
-            vec!["r1 wants elicitation"],
+            vec!["unsupported elicitation r1"],
         ),
     ];
     for (line, expected) in cases {
@@ -417,7 +422,11 @@ fn a_turn_that_claude_code_starts_is_not_part_of_the_prompts_turn() {
             Vec::<String>::new()
         );
         let events = collect_turn_events(&mut turn, std::slice::from_ref(&permission_request));
-        assert_eq!(events, ["asked about t1"], "whoever asks, Claude waits");
+        assert_eq!(
+            events,
+            ["permission for t1"],
+            "a request in a background turn needs an answer too"
+        );
         let prompt_turn = [
             acceptance_line,
             message_start("m2"),
@@ -426,7 +435,7 @@ fn a_turn_that_claude_code_starts_is_not_part_of_the_prompts_turn() {
         ];
         assert_eq!(
             collect_turn_events(&mut turn, &prompt_turn),
-            ["text answer", "over: EndTurn"]
+            ["text answer", "ended: EndTurn"]
         );
     }
     let mut turn = ClaudeTurn::new("u1".to_owned(), true);
@@ -472,7 +481,7 @@ fn a_cancel_before_the_prompt_was_accepted_must_be_repeated() {
         assert_eq!(
             turn.check_acceptance(&acceptance_line),
             PromptAcceptance::Accepted,
-            "once"
+            "a later report"
         );
     }
 }
@@ -482,14 +491,14 @@ fn a_refusal_includes_its_reason() {
     let result = json!({"type": "result", "subtype": "success", "is_error": true, "stop_reason": "refusal", "result": "API Error: flagged"});
     assert_eq!(
         collect_events(std::slice::from_ref(&result)),
-        ["text API Error: flagged", "over: Refusal"]
+        ["text API Error: flagged", "ended: Refusal"]
     );
     assert_eq!(
         collect_events(&[message_start("m1"), text_delta("partial"), result]),
         [
             "text partial",
             "text \n\nAPI Error: flagged",
-            "over: Refusal"
+            "ended: Refusal"
         ]
     );
 }

@@ -51,7 +51,7 @@ pub(super) fn classify_request<'a>(
             CodexRequest::Permission(build_permission_request(call), CodexAnswerFormat::Decision)
         }
         "item/permissions/requestApproval" => {
-            let call = build_pending_call(id, "more permissions", "other", params);
+            let call = build_pending_call(id, "additional permissions", "other", params);
             let format = CodexAnswerFormat::Grant(params["permissions"].clone());
             CodexRequest::Permission(build_permission_request(call), format)
         }
@@ -103,7 +103,7 @@ fn build_command_call(params: &Value, open_call: Option<ToolCall>) -> ToolCall {
     // Codex requests network access for, or input to, a running command with the item of that command.
     let host = params["networkApprovalContext"]["host"].as_str();
     if let Some(host) = host {
-        call.name = format!("reach {host}");
+        call.name = format!("connect to {host}");
         "fetch".clone_into(&mut call.kind);
     } else if text.is_some_and(|text| is_read_only_command(text, &params["commandActions"])) {
         "read".clone_into(&mut call.kind);
@@ -298,7 +298,7 @@ mod tests {
             &params,
             &[],
         ));
-        assert_eq!(request.call.name, "reach example.org");
+        assert_eq!(request.call.name, "connect to example.org");
         assert_eq!(request.call.kind, "fetch");
     }
 

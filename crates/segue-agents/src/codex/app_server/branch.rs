@@ -35,7 +35,7 @@ impl AppServerAgent {
             };
         let Some(last_turn) = find_last_turn(&turns, point) else {
             let reason = format!(
-                "Codex counts the turns of {} in another way",
+                "the turns of Codex thread {} do not match the recorded turns",
                 point.native_id
             );
             return Ok(Err(unknown_thread_refusal(reason)));
@@ -52,11 +52,11 @@ impl AppServerAgent {
         let branch_id = forked["thread"]["id"].as_str().unwrap_or_default();
         if branch_id.is_empty() || branch_id == point.native_id.as_str() {
             return Ok(Err(unknown_thread_refusal(
-                "Codex did not make another thread".to_owned(),
+                "Codex did not create a new thread".to_owned(),
             )));
         }
         let branch_turn_count =
-            match self::list_turns(client, branch_id, point.turn_count + 1, request).await? {
+            match list_turns(client, branch_id, point.turn_count + 1, request).await? {
                 Ok(turns) => turns.len(),
                 Err(refusal) => {
                     let cleanup = archive_thread(client, branch_id, request).await?;
@@ -69,8 +69,10 @@ impl AppServerAgent {
         if branch_turn_count != point.turn_count {
             let cleanup = archive_thread(client, branch_id, request).await?;
             let reason = format!(
-                "Codex kept {branch_turn_count} turns of {}, not {}; {cleanup}",
-                point.native_id, point.turn_count
+                "Codex copied {} of {} instead of {}; {cleanup}",
+                format_turns(branch_turn_count),
+                point.native_id,
+                point.turn_count
             );
             return Ok(Err(unknown_thread_refusal(reason)));
         }
@@ -88,6 +90,13 @@ impl AppServerAgent {
     }
 }
 
+fn format_turns(count: usize) -> String {
+    match count {
+        1 => "1 turn".to_owned(),
+        count => format!("{count} turns"),
+    }
+}
+
 /// Archives a thread that is not needed, if Codex can. Returns a description of the result.
 async fn archive_thread(
     client: &mut RpcClient,
@@ -97,9 +106,9 @@ async fn archive_thread(
     let params = json!({"threadId": thread_id});
     let archived = client.call("thread/archive", &params, request.timeout);
     Ok(match archived.await? {
-        Ok(_) => format!("that thread ({thread_id}) is archived"),
+        Ok(_) => format!("archived the new thread {thread_id}"),
         Err(refusal) => format!(
-            "that thread ({thread_id}) is left behind: {}",
+            "cannot archive the new thread {thread_id}: {}",
             refusal.message
         ),
     })

@@ -70,7 +70,7 @@ impl RpcClient {
 
     /// Rejects a request of the program that segue does not support.
     pub(super) fn reject_request(&self, id: &Value, method: &str) {
-        let error = json!({"code": -32601, "message": format!("segue does not know {method}")});
+        let error = json!({"code": -32601, "message": format!("segue does not support {method}")});
         self.wire.send(&json!({"id": id, "error": error}));
     }
 

@@ -38,8 +38,7 @@ impl ExecStream {
             )))),
             "turn.failed" => {
                 let message = line["error"]["message"].as_str();
-                let refusal =
-                    classify::classify_error(None, message.unwrap_or("it did not say why"));
+                let refusal = classify::classify_error(None, message.unwrap_or("no reason given"));
                 Some(ExecEvent::TurnEnded(Err(refusal)))
             }
             // Codex also sends `error` before every retry; it repeats a final error as `turn.failed`.

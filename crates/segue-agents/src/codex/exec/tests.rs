@@ -72,12 +72,12 @@ fn the_policy_determines_the_sandbox() {
 fn the_requested_options_are_passed_to_codex() {
     let settings = ProviderSettings {
         args: vec!["--search".into()],
-        model: Some("usual".into()),
+        model: Some("configured".into()),
         mode: Some("workspace-write".into()),
         ..ProviderSettings::default()
     };
     let mut request = request(PermissionPolicy::Ask);
-    request.model = Some("special".into());
+    request.model = Some("requested".into());
     request.mcp = vec![McpServer {
         name: "segue".into(),
         endpoint: McpEndpoint::Program {
@@ -91,7 +91,7 @@ fn the_requested_options_are_passed_to_codex() {
     let text = join_args(&args);
     for part in [
         "--search exec --json --sandbox workspace-write ",
-        " --model special ",
+        " --model requested ",
         " -c mcp_servers.segue={",
         r#""command" = "/bin/segue""#,
         r#""default_tools_approval_mode" = "approve""#,

@@ -6,7 +6,7 @@ use segue_core::session::StopReason;
 const SESSION_ID: &str = "11111111-1";
 
 fn parse(text: &str) -> GeminiAnswer {
-    super::parse_answer(text.as_bytes(), &NativeId::parse(SESSION_ID).unwrap())
+    parse_answer(text.as_bytes(), &NativeId::parse(SESSION_ID).unwrap())
 }
 
 fn answer_text(answer: &GeminiAnswer) -> Option<&str> {
@@ -52,7 +52,7 @@ fn output_without_an_answer_is_quoted_in_the_error() {
         "{\"stats\":{}}",
     ] {
         let GeminiAnswer::Unparsable(refusal) = parse(text) else {
-            panic!("{text} was understood");
+            panic!("{text} was parsed");
         };
         assert_eq!(refusal.class, FailureClass::UnparsableOutput);
         let start: String = format!("{text:?}").chars().take(20).collect();
@@ -68,7 +68,7 @@ fn error_objects_become_failures() {
             r#"{"session_id":"11111111-1","error":{"type":"Error","message":"no","code":400}}"#,
             "no",
         ),
-        (r#"{"error":"just words"}"#, "just words"),
+        (r#"{"error":"plain text"}"#, "plain text"),
         (r#"{"response":"half","error":{"message":"cut"}}"#, "cut"),
     ];
     for (text, message) in cases {
@@ -84,7 +84,7 @@ fn error_objects_become_failures() {
 fn an_answer_of_another_session_is_an_error_that_names_both() {
     let GeminiAnswer::Mismatched(refusal) = parse(r#"{"session_id":"22222222-2","response":"hi"}"#)
     else {
-        panic!("taken");
+        panic!("the answer was accepted");
     };
     assert_eq!(refusal.class, FailureClass::SessionUnknown);
     assert!(refusal.message.contains(SESSION_ID) && refusal.message.contains("22222222-2"));

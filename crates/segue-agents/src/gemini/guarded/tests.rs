@@ -143,10 +143,10 @@ fn wait_until(condition: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("it never did");
+    panic!("the condition was not met in time");
 }
 
-/// Returns the number of vigils on disk.
+/// Returns the number of guard records on disk.
 fn count_guard_records(test_home: &GuardTestHome) -> usize {
     fs::read_dir(test_home.copies_root().join(".endangered")).map_or(0, Iterator::count)
 }
@@ -163,7 +163,7 @@ fn an_abandoned_open_leaves_no_twin() {
         let open_future = agent.open(&request);
         let mut process_receiver = request.process_sender.subscribe();
         tokio::select! {
-            _ = open_future => panic!("it opened"),
+            _ = open_future => panic!("the connection opened"),
             _ = process_receiver.changed() => {}
         }
     });
@@ -234,7 +234,7 @@ fn every_turn_is_copied_when_it_ends() {
                 connection.send_prompt("fourth").await.unwrap();
             }
             let actions = connection.close().await;
-            let restored_line = "put back Gemini session 11111111, which had been deleted";
+            let restored_line = "restored Gemini session 11111111: it had been deleted";
             assert!(
                 actions.iter().any(|line| line == restored_line),
                 "{lifetime:?}: {actions:?}"

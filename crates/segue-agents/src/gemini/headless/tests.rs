@@ -92,7 +92,7 @@ fn a_session_deleted_before_the_prompt_is_not_restarted() {
                 Some(text) => test_home.write_session(SESSION_FILE, &text),
                 None => test_home.remove_sessions(&[SESSION_FILE]),
             }
-            let error = connection.send_prompt("go on").await.unwrap_err();
+            let error = connection.send_prompt("continue").await.unwrap_err();
             assert_eq!(error.class(), FailureClass::SessionUnknown, "{error}");
         }
     });

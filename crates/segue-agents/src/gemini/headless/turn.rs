@@ -275,7 +275,10 @@ impl GeminiTurn {
                 operation: PROMPT_OPERATION,
                 refusal: AgentRefusal {
                     class: FailureClass::UnparsableOutput,
-                    message: format!("it ended without an answer: {}", stderr_refusal.message),
+                    message: format!(
+                        "Gemini CLI ended without an answer: {}",
+                        stderr_refusal.message
+                    ),
                     retry_after: None,
                 },
                 stderr,

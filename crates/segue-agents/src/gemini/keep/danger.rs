@@ -28,7 +28,7 @@ pub(in crate::gemini) struct AtRiskSessions {
     directory: PathBuf,
     /// Home of Gemini CLI.
     home: PathBuf,
-    /// Whether the owner becomes Gemini CLI itself, so that no segue process settles the record when the owner ends.
+    /// Whether the owner becomes Gemini CLI itself, so that no segue process repairs the damage when the owner ends.
     unattended: bool,
 }
 
@@ -103,7 +103,7 @@ impl AtRiskSessions {
             return Ok(());
         }
         let identity = identify_process(std::process::id())
-            .ok_or_else(|| io::Error::other("this process can't be named"))?;
+            .ok_or_else(|| io::Error::other("cannot identify the current process"))?;
         let owner = RecordOwner {
             host: identity.host,
             pid: identity.pid,
@@ -179,19 +179,19 @@ impl AtRiskSessions {
                 match result {
                     Ok(FileRestoreOutcome::NotNeeded) => {}
                     Ok(FileRestoreOutcome::Restored) => actions.push(format!(
-                        "put back Gemini session {short_id}, which Gemini CLI had deleted"
+                        "restored Gemini session {short_id}: Gemini CLI had deleted it"
                     )),
                     Err(error) => {
                         has_failures = true;
                         actions.push(format!(
-                            "could not put back Gemini session {short_id}: {error}"
+                            "could not restore Gemini session {short_id}: {error}"
                         ));
                     }
                 }
             }
         }
         if !has_failures {
-            // A record that cannot be removed is settled a second time at the next start, without effect.
+            // A record that cannot be removed is processed a second time at the next start, without effect.
             let _ = fs::remove_dir_all(&self.directory);
         }
     }

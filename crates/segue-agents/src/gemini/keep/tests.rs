@@ -17,9 +17,10 @@ const TEST_SYSTEM_FNS: SystemFns = SystemFns {
     random: || 7,
 };
 
-const TWIN_REMOVED_LINE: &str = "removed an empty twin of Gemini session 11111111, for which Gemini CLI would have deleted 11111111";
-const RESTORED_LINE: &str = "put back Gemini session 11111111, which had been deleted";
-const OTHER_RESTORED_LINE: &str = "put back Gemini session 22222222, which Gemini CLI had deleted";
+const TWIN_REMOVED_LINE: &str =
+    "removed an empty duplicate of Gemini session 11111111: Gemini CLI would have deleted both";
+const RESTORED_LINE: &str = "restored Gemini session 11111111: it had been deleted";
+const OTHER_RESTORED_LINE: &str = "restored Gemini session 22222222: Gemini CLI had deleted it";
 
 fn new_test_home() -> GuardTestHome {
     GuardTestHome::new(TEST_SYSTEM_FNS)
@@ -140,7 +141,7 @@ fn a_restarted_session_gets_its_turns_back() {
     let actions = test_home.repair_after_exit(&at_risk);
     assert_eq!(
         actions,
-        ["put back Gemini session 11111111, which Gemini CLI had begun anew"]
+        ["restored Gemini session 11111111: Gemini CLI had restarted it"]
     );
     assert_eq!(
         test_home.read_session(SESSION_FILE),
@@ -164,7 +165,7 @@ fn a_session_deleted_during_a_turn_is_joined_with_its_later_messages() {
     let actions = test_home.repair_after_exit(&at_risk);
     assert_eq!(
         actions,
-        ["put back Gemini session 11111111, which Gemini CLI had deleted while it was in use"]
+        ["restored Gemini session 11111111: Gemini CLI had deleted it while it was in use"]
     );
     assert_eq!(
         test_home.read_session(SESSION_FILE),
@@ -262,7 +263,7 @@ fn a_deleted_session_is_restored_only_on_request() {
         .prepare_for_start(&test_home.cwd(), other_ids.first());
     assert_eq!(
         actions,
-        ["put back Gemini session 22222222, which had been deleted"]
+        ["restored Gemini session 22222222: it had been deleted"]
     );
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
@@ -318,7 +319,7 @@ fn the_next_segue_repairs_the_damage_after_a_killed_one() {
             .prepare_for_start(&test_home.cwd(), None)
             .1
             .is_empty(),
-        "alive"
+        "the owner is alive"
     );
     test_home.mark_owners_dead();
     // In any directory, and with any session.
@@ -382,10 +383,10 @@ fn a_failed_copy_is_reported_and_does_not_stop_the_start() {
     let test_home = new_test_home();
     test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
     test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
-    fs::write(test_home.copies_root(), "a file in the way").unwrap();
+    fs::write(test_home.copies_root(), "a file instead of a directory").unwrap();
     let (_, actions) = test_home.prepare_for_start();
     assert_eq!(actions[0], TWIN_REMOVED_LINE);
-    let failure_prefix = "could not keep a copy of Gemini session 11111111: ";
+    let failure_prefix = "could not copy Gemini session 11111111: ";
     assert!(
         actions.len() > 1
             && actions[1..]
@@ -410,13 +411,13 @@ fn copies_of_unused_sessions_are_removed() {
     for (digit, days) in [("1", 31), ("2", 29), ("3", 31), ("4", 400)] {
         let directory = test_home.copies_root().join(digit.repeat(8));
         fs::create_dir_all(directory.join("project")).unwrap();
-        fs::write(directory.join("project/file"), "words").unwrap();
+        fs::write(directory.join("project/file"), "text").unwrap();
         for path in ["project/file", "project", ""] {
             ages.push((directory.join(path), days));
         }
     }
     // A copy with a newer file is still in use.
-    fs::write(test_home.copies_root().join("44444444/new"), "words").unwrap();
+    fs::write(test_home.copies_root().join("44444444/new"), "text").unwrap();
     ages.push((test_home.copies_root().join("44444444/new"), 1));
     fs::create_dir_all(test_home.copies_root().join(AT_RISK_DIR).join("1-0-0")).unwrap();
     ages.push((test_home.copies_root().join(AT_RISK_DIR).join("1-0-0"), 31));
@@ -524,8 +525,7 @@ fn a_session_of_the_current_minute_must_wait() {
     assert_eq!(seconds, Some(60 - NOW_SECONDS % 60));
 }
 
-const COPY_SAVED_LINE: &str =
-    "kept a copy of Gemini session 11111111; if Gemini CLI deletes it, the next segue puts it back";
+const COPY_SAVED_LINE: &str = "saved a copy of Gemini session 11111111; if Gemini CLI deletes the session, the next segue command restores it";
 
 /// Appends another turn to an existing file.
 fn append_to_session(test_home: &GuardTestHome, text: &str) {
@@ -544,7 +544,7 @@ type GeminiAction = fn(&GuardTestHome);
 fn a_handed_over_session_is_restored_with_its_later_messages() {
     let longer = session_text(SESSION_ID) + &turn_text("second");
     let joined_line =
-        "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
+        "restored Gemini session 11111111: Gemini CLI had deleted it while it was in use";
     // (name, action of Gemini CLI while it has the terminal, reported lines, content of the file afterwards)
     let cases: [(&str, GeminiAction, &[&str], String); 4] = [
         ("nothing", |_| {}, &[], session_text(SESSION_ID)),
@@ -558,7 +558,7 @@ fn a_handed_over_session_is_restored_with_its_later_messages() {
             longer.clone(),
         ),
         (
-            "it is deleted with its twin",
+            "deleted with its twin",
             |test_home| {
                 append_to_session(test_home, &turn_text("second"));
                 test_home.remove_sessions(&[SESSION_FILE]);
@@ -567,7 +567,7 @@ fn a_handed_over_session_is_restored_with_its_later_messages() {
             longer.clone(),
         ),
         (
-            "it is deleted while it is in use",
+            "deleted while it is in use",
             |test_home| {
                 append_to_session(test_home, &turn_text("second"));
                 test_home.remove_sessions(&[SESSION_FILE]);
@@ -590,7 +590,7 @@ fn a_handed_over_session_is_restored_with_its_later_messages() {
         action(&test_home);
         assert!(
             test_home.guard.repair_handed_over().is_empty(),
-            "{name}: it runs"
+            "{name}: Gemini CLI is running"
         );
         test_home.mark_owners_dead();
         assert_eq!(

@@ -57,7 +57,7 @@ fn file_names_contain_the_minute_and_the_short_id() {
         ("session-2026-11-16T03-3ü-58be647e.jsonl", None),
     ];
     for (file, expected) in cases {
-        assert_eq!(super::parse_file_name(file), expected, "{file}");
+        assert_eq!(parse_file_name(file), expected, "{file}");
     }
 }
 
@@ -222,28 +222,33 @@ fn lost_content_is_restored() {
     let empty = render_file(&[HEADER_LINE, CONTEXT_LINE]);
     let rewritten = render_file(&[HEADER_LINE, LATER_ANSWER_LINE]);
     let cases: &[RepairCase<'_>] = &[
-        ("nothing anywhere", None, None, ChatFileRepair::NotNeeded),
+        (
+            "neither a file nor a copy",
+            None,
+            None,
+            ChatFileRepair::NotNeeded,
+        ),
         ("no copy", Some(&complete), None, ChatFileRepair::NotNeeded),
         (
-            "the same",
+            "unchanged",
             Some(&complete),
             Some(&complete),
             ChatFileRepair::NotNeeded,
         ),
         (
-            "it went on",
+            "continued",
             Some(&longer),
             Some(&complete),
             ChatFileRepair::NotNeeded,
         ),
         (
-            "gone",
+            "deleted",
             None,
             Some(&complete),
             ChatFileRepair::Restoration(complete.clone()),
         ),
         (
-            "gone, and empty anyway",
+            "deleted, with an empty copy",
             None,
             Some(&empty),
             ChatFileRepair::NotNeeded,
@@ -267,19 +272,19 @@ fn lost_content_is_restored() {
             ChatFileRepair::Rollback(complete.clone()),
         ),
         (
-            "reset after it was put back short",
+            "reset after the restoration of a shorter copy",
             Some(&reset),
             Some(&longer),
             ChatFileRepair::Rollback(longer.clone()),
         ),
         (
-            "deleted in mid-turn",
+            "deleted during a turn",
             Some(&tail),
             Some(&complete),
             ChatFileRepair::Concatenation([complete.clone(), tail.clone()].concat()),
         ),
         (
-            "rewritten by the program",
+            "rewritten by Gemini CLI",
             Some(&rewritten),
             Some(&complete),
             ChatFileRepair::NotNeeded,

@@ -18,8 +18,8 @@ fn failures_are_classified_by_message_and_exit_code() {
         (api_error(400, "The input token count (2) exceeds the maximum number of tokens allowed (1).", "INVALID_ARGUMENT"), Exit::Signal(16), ContextTooLong, "The input token count (2) exceeds the maximum number of tokens allowed (1). (INVALID_ARGUMENT)"),
         ("[API Error: Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s.]".into(), Exit::Signal(45), RateLimited, "Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s."),
         (api_error(500, "An internal error has occurred.", "INTERNAL"), Exit::Signal(116), Agent, "An internal error has occurred. (INTERNAL)"),
-        ("no words that we know".into(), Exit::Signal(45), RateLimited, "no words that we know"),
-        ("no words that we know".into(), Exit::Code(41), NotLoggedIn, "no words that we know"),
+        ("unknown text".into(), Exit::Signal(45), RateLimited, "unknown text"),
+        ("unknown text".into(), Exit::Code(41), NotLoggedIn, "unknown text"),
         ("[API Error: terminated]".into(), Exit::Code(1), Agent, "terminated"),
         ("[API Error: {not json}]".into(), Exit::Code(1), Agent, "{not json}"),
     ];
@@ -61,7 +61,7 @@ fn failures_are_classified_by_error_output() {
             RateLimited,
             "Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s.",
         ),
-        ("", Exit::Code(1), Agent, "it gave no reason"),
+        ("", Exit::Code(1), Agent, "no reason given"),
     ];
     for (stderr, exit, class, expected) in cases {
         let refusal = classify_stderr(&format!("{warnings}{stderr}\r\n"), exit);

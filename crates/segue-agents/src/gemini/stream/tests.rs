@@ -13,7 +13,7 @@ fn convert(stream: &mut GeminiStream, value: Value) -> GeminiEvent {
 
 #[test]
 fn lines_become_events() {
-    let unknown = json!({"type": "news", "x": 1});
+    let unknown = json!({"type": "unknown", "x": 1});
     let cases = [
         (
             json!({"type":"init","session_id":"11111111-1","model":"auto"}),
@@ -37,11 +37,11 @@ fn lines_become_events() {
         ),
         (
             json!({"type":"result","status":"error"}),
-            GeminiEvent::Failed("it gave no reason".into()),
+            GeminiEvent::Failed("no reason given".into()),
         ),
         (
             json!({"type":"result"}),
-            GeminiEvent::Failed("it gave no reason".into()),
+            GeminiEvent::Failed("no reason given".into()),
         ),
     ];
     for (line, expected) in cases {
@@ -127,7 +127,7 @@ fn an_answer_of_another_session_is_an_error_that_names_both() {
     let line = json!({"type":"init","session_id":"22222222-2"});
     let GeminiEvent::Mismatched(refusal) = convert(&mut GeminiStream::new(session_id()), line)
     else {
-        panic!("taken");
+        panic!("the answer was accepted");
     };
     assert_eq!(refusal.class, FailureClass::SessionUnknown);
     assert!(refusal.message.contains("11111111-1") && refusal.message.contains("22222222-2"));
