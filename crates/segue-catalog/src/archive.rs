@@ -199,8 +199,8 @@ impl Archive {
         locations
     }
 
-    /// Returns the copies of sessions whose ids begin with `id_prefix`, of one agent or, if `provider` is `None`, of all
-    /// agents.
+    /// Returns the copies of sessions whose ids begin with `id_prefix`, of one agent or, if `provider` is `None`, of
+    /// all agents.
     pub(crate) fn lookup_id_prefix(
         &self,
         provider: Option<&ProviderId>,
@@ -350,7 +350,7 @@ pub(crate) fn create_private_dir(path: &Path) -> Result<(), ArchiveError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
     let created = builder.create(path);
-    created.map_err(|error| ArchiveError::io("make", path, error))
+    created.map_err(|error| ArchiveError::io("create", path, error))
 }
 
 /// Waits for the lock that permits one writer at a time, and acquires it. Dropping the returned file releases the lock.

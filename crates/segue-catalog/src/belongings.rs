@@ -35,13 +35,16 @@ pub trait SessionStorage: Send + Sync {
     ) -> Result<(), ArchiveError> {
         Err(ArchiveError::damaged(
             &location.path,
-            format!("{id} is no row"),
+            format!("session {id} is not stored in a database"),
         ))
     }
 
     /// Writes an exported session into `home`, in a layout that the agent's reader can read. Fails by default.
     fn unpack_export(&self, export: &Path, _home: &Path) -> Result<(), ArchiveError> {
-        Err(ArchiveError::damaged(export, "nobody can read it"))
+        Err(ArchiveError::damaged(
+            export,
+            "reading exports of this agent is not supported",
+        ))
     }
 
     /// Returns a reader for this agent with another home directory.
@@ -130,7 +133,7 @@ pub(crate) struct ArtifactCollector {
 
 impl ArtifactCollector {
     pub(crate) fn new(home: &Path) -> Result<Self, ArchiveError> {
-        let failed = |error| ArchiveError::io("look into", home, error);
+        let failed = |error| ArchiveError::io("access", home, error);
         Ok(Self {
             real_home: home.canonicalize().map_err(failed)?,
             home: home.to_owned(),

@@ -274,7 +274,7 @@ impl Catalog {
             Some((_, reader)) => Ok(reader),
             None => Err(ReadError::not_a_session(
                 &session.location.path,
-                format!("nobody here reads sessions of {}", session.provider),
+                format!("reading `{}` sessions is not supported", session.provider),
             )),
         }
     }

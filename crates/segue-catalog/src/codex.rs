@@ -158,7 +158,7 @@ fn read_head(home: &CodexHome, location: &SessionLocation) -> Result<SessionHead
     let failed = |error| ReadError::io(&location.path, error);
     let reject = |reason: &str| ReadError::not_a_session(&location.path, reason);
     let IdHint::Complete(id) = &location.id_hint else {
-        return Err(reject("its name is no id"));
+        return Err(reject("its name is not a session id"));
     };
     let id = NativeId::parse(id).map_err(|error| reject(&error.to_string()))?;
     let mut head = SessionHead::new(id, location.modified);
@@ -290,7 +290,8 @@ fn search_beginning(beginning: &mut TextBeginning, head: &mut SessionHead) -> bo
     false
 }
 
-/// Continues after a `TextBeginning` up to the first prompt, with one line in memory at a time. Returns `true` if it found one.
+/// Continues after a `TextBeginning` up to the first prompt, with one line in memory at a time. Returns `true` if it
+/// found one.
 fn search_lines(
     beginning: &TextBeginning,
     text: &mut dyn Read,

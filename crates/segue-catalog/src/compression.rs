@@ -42,8 +42,8 @@ impl<W: Write> Write for Compressor<W> {
         if self.frame.len() >= MAX_FRAME_BYTES {
             self.write_frame()?;
         }
-        let room = MAX_FRAME_BYTES - self.frame.len();
-        let accepted = bytes.get(..room).unwrap_or(bytes);
+        let free_bytes = MAX_FRAME_BYTES - self.frame.len();
+        let accepted = bytes.get(..free_bytes).unwrap_or(bytes);
         self.frame.extend_from_slice(accepted);
         Ok(accepted.len())
     }
@@ -107,7 +107,7 @@ impl<R: BufRead> Decompressor<R> {
         self.is_open = false;
         let expected = self.decoder.get_checksum_from_data();
         if expected.is_some() && expected != self.decoder.get_calculated_checksum() {
-            let error = "the checksum of the content differs";
+            let error = "the content does not match its checksum";
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(())
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_source_keeps_its_os_error_number() {
+    fn an_error_of_the_source_retains_its_os_error_number() {
         struct BrokenDisk;
         impl Read for BrokenDisk {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

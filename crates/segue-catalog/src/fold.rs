@@ -90,8 +90,8 @@ pub struct TurnBuilder {
     record_count: u64,
     /// Record before the one that is being applied.
     previous_mark: Option<Mark>,
-    /// Positions by the hash of the key. `key_order` has the hashes in the order of the records. Keys themselves are not
-    /// stored, because a session may have a million of them.
+    /// Positions by the hash of the key. `key_order` has the hashes in the order of the records. Keys themselves are
+    /// not stored, because a session may have a million of them.
     positions: HashMap<u64, KeyedPosition>,
     key_order: Vec<u64>,
     title: Option<Title>,

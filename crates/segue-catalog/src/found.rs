@@ -83,13 +83,13 @@ impl SessionScan {
         entries.filter_map(Result::ok).collect()
     }
 
-    /// Adds an entry if it is a file. A directory or a pipe with a matching name is no session.
+    /// Adds an entry if it is a file. A directory or a pipe with a matching name is not a session.
     pub(crate) fn add_file(&mut self, entry: &std::fs::DirEntry, id: IdHint, archived: bool) {
         let path = entry.path();
         let data = match entry.metadata() {
             // Links are followed, because users move their agents' homes to other directories.
             Ok(data) if data.is_symlink() => std::fs::metadata(&path),
-            // The metadata of the entry is faster than a lookup of its full path, and sufficient if the entry is no
+            // The metadata of the entry is faster than a lookup of its full path, and sufficient if the entry is not a
             // link.
             other => other,
         };
@@ -104,7 +104,7 @@ impl SessionScan {
                     archived,
                 });
             }
-            // A file that was deleted since the directory was read is no error.
+            // A file that was deleted since the directory was read is not an error.
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => self.unreadable.push(ReadError::io(&path, error)),

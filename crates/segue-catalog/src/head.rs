@@ -64,8 +64,8 @@ pub(crate) fn read_session_head(
 /// Returns the error for a file without messages.
 pub(crate) fn no_conversation_error(location: &SessionLocation) -> ReadError {
     let reason = match location.size {
-        0 => "it is empty",
-        _ => "there is no conversation in it",
+        0 => "the file is empty",
+        _ => "it contains no conversation",
     };
     ReadError::not_a_session(&location.path, reason)
 }

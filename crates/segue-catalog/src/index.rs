@@ -49,13 +49,13 @@ pub struct Index {
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The index does not exist yet.
-    #[error("there is no index yet")]
+    #[error("the session index does not exist yet")]
     Missing,
     /// A newer version of segue wrote the index.
-    #[error("the index is of a newer segue")]
+    #[error("a newer version of segue wrote the session index")]
     Newer,
     /// The file of the index can't be used.
-    #[error("cannot use the index {}", path.display())]
+    #[error("cannot use the session index {}", path.display())]
     Io {
         /// Path of the file.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum IndexError {
         source: std::io::Error,
     },
     /// SQLite reported an error.
-    #[error("cannot use the index of sessions")]
+    #[error("cannot use the session index")]
     Sqlite(#[from] rusqlite::Error),
 }
 

@@ -112,7 +112,7 @@ impl<'de: 'a, 'a, B: Deserialize<'de>> Deserialize<'de> for TextOrBlocks<'a, B> 
             type Value = TextOrBlocks<'a, B>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list")
+                f.write_str("a string or a list of blocks")
             }
 
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {

@@ -1,15 +1,15 @@
 //! Native sessions of the agents on this machine, read into segue's own types.
 //!
 //! Each agent stores its conversations in its own home, in its own format. A [`Reader`] implements one format: it finds
-//! the sessions ([`SessionLocation`]), reads the [`SessionHead`] of a session without reading the complete session, and reads its
-//! [`Records`] after any [`Mark`]. The remaining code is shared by all agents: [`TurnBuilder`] converts records to
-//! [`NativeTurn`]s. Only it implements the effect of a rewind or a replaced record on a conversation.
+//! the sessions ([`SessionLocation`]), reads the [`SessionHead`] of a session without reading the complete session, and
+//! reads its [`Records`] after any [`Mark`]. The remaining code is shared by all agents: [`TurnBuilder`] converts
+//! records to [`NativeTurn`]s. Only it implements the effect of a rewind or a replaced record on a conversation.
 //!
 //! [`Index`] lists and searches the sessions of all agents. It writes only its own file. [`SessionStorage`] returns the
 //! artifacts of a session on disk; an [`Archive`] and a [`Trash`] contain copies of them.
 //!
-//! Readers never write. A line that can't be read is counted in [`SkippedContent`] and does not end the read. A file is never
-//! in memory completely.
+//! Readers never write. A line that can't be read is counted in [`SkippedContent`] and does not end the read. A file is
+//! never in memory completely.
 
 mod archive;
 mod belongings;

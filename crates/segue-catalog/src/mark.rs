@@ -19,7 +19,7 @@ pub enum Mark {
 
 /// Error for a text that is not a mark.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a mark in a native session")]
+#[error("invalid mark of a native session: {0:?}")]
 pub struct MarkError(String);
 
 impl Mark {

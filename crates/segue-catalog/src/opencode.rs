@@ -411,7 +411,7 @@ fn parse_session_id(location: &SessionLocation) -> Result<NativeId, ReadError> {
     let IdHint::Complete(id) = &location.id_hint else {
         return Err(ReadError::not_a_session(
             &location.path,
-            "its name is no id",
+            "its name is not a session id",
         ));
     };
     NativeId::parse(id).map_err(|error| ReadError::not_a_session(&location.path, error.to_string()))
@@ -419,7 +419,7 @@ fn parse_session_id(location: &SessionLocation) -> Result<NativeId, ReadError> {
 
 fn read_session(store: &OpencodeStore, location: &SessionLocation) -> Result<Vec<u8>, ReadError> {
     let bytes = store.read_session(parse_session_id(location)?.as_str())?;
-    bytes.ok_or_else(|| ReadError::not_a_session(&location.path, "it was deleted"))
+    bytes.ok_or_else(|| ReadError::not_a_session(&location.path, "the session no longer exists"))
 }
 
 fn parse_session<'a>(

@@ -39,10 +39,10 @@ pub fn work_tree_root(cwd: &Path) -> Option<&Path> {
         .find(|directory| is_work_tree_root(directory))
 }
 
-/// Returns whether a directory is the top of a git work tree.
+/// Returns `true` if a directory is the top of a git work tree.
 ///
-/// Git ignores a `.git` directory without `HEAD`, and so does segue. Codex's sandbox creates an empty one in `/tmp` while
-/// a command runs.
+/// Git ignores a `.git` directory without `HEAD`, and so does segue. Codex's sandbox creates an empty one in `/tmp`
+/// while a command runs.
 #[must_use]
 pub fn is_work_tree_root(directory: &Path) -> bool {
     let dot_git = directory.join(".git");

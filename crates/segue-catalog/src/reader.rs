@@ -29,7 +29,7 @@ pub enum ReadError {
         reason: String,
     },
     /// The record after which reading should start no longer exists, because the session was truncated or rewritten.
-    #[error("{} has changed: the record at {mark} is not there any more", path.display())]
+    #[error("{} has changed: the record at {mark} no longer exists", path.display())]
     MarkNotFound {
         /// Path of the session.
         path: PathBuf,
@@ -138,9 +138,9 @@ fn build_turns(
     Ok(builder)
 }
 
-/// Reads the turns of an outline a second time, from the index `first_index` on, with their messages. Passes each turn to
-/// `emit` as soon as no later record affects it, so that only unfinished turns are in memory. Stops if `emit` returns a
-/// break.
+/// Reads the turns of an outline a second time, from the index `first_index` on, with their messages. Passes each turn
+/// to `emit` as soon as no later record affects it, so that only unfinished turns are in memory. Stops if `emit`
+/// returns a break.
 pub fn read_turns_from(
     records: &mut dyn Records,
     outline: &[NativeTurn],

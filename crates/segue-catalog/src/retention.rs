@@ -71,8 +71,8 @@ pub fn provider_retention(provider: &str, dirs: &SettingsDirs) -> Option<Retenti
 }
 
 impl RetentionLimits {
-    /// Returns the sessions that the agent will have deleted at the time `deadline` if they are not used, each with the time
-    /// at which its retention period ends.
+    /// Returns the sessions that the agent will have deleted at the time `deadline` if they are not used, each with the
+    /// time at which its retention period ends.
     #[must_use]
     pub fn list_due_sessions<'a>(
         &self,

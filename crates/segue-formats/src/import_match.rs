@@ -89,8 +89,8 @@ fn feature_and_task(purpose: Option<&Purpose>) -> (Option<&FeatureId>, Option<&T
     )
 }
 
-/// Returns the number of imported messages that already exist; each existing message counts once. `existing_keys` yields the
-/// role, the time and the checksum of the text of each existing message.
+/// Returns the number of imported messages that already exist; each existing message counts once. `existing_keys`
+/// yields the role, the time and the checksum of the text of each existing message.
 fn count_shared_messages<'a>(
     incoming: &[&PortableMessage],
     existing_keys: impl Iterator<Item = (&'a str, String, String)>,

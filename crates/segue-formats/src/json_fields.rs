@@ -15,8 +15,11 @@ pub(crate) fn strip_byte_order_mark(text: &str) -> &str {
 pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str::<Value>(strip_byte_order_mark(text)) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(value) => Err(format!("it holds {}, not an object", describe_type(&value))),
-        Err(error) => Err(format!("it is not JSON: {error}")),
+        Ok(value) => Err(format!(
+            "expected an object, found {}",
+            describe_type(&value)
+        )),
+        Err(error) => Err(format!("not valid JSON: {error}")),
     }
 }
 
@@ -24,9 +27,9 @@ pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
 pub(crate) fn describe_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "true or false",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -95,8 +98,9 @@ fn time_from_epoch(number: i64) -> Option<Timestamp> {
 pub(crate) fn message_time(message: &Map<String, Value>) -> Result<Timestamp, String> {
     match message.get("timestamp") {
         None | Some(Value::Null) => Err("has no time".to_owned()),
-        Some(value) => parse_time(Some(value))
-            .ok_or_else(|| format!("has {value} for a time, which can't be read")),
+        Some(value) => {
+            parse_time(Some(value)).ok_or_else(|| format!("has the invalid time {value}"))
+        }
     }
 }
 

@@ -107,7 +107,12 @@ fn parse_session(
     let entries = match object.get(field) {
         None | Some(Value::Null) => &no_entries,
         Some(Value::Array(entries)) => entries,
-        Some(value) => return Err(format!("{field} is {}, not a list", describe_type(value))),
+        Some(value) => {
+            return Err(format!(
+                "field `{field}` is {}, not a list",
+                describe_type(value)
+            ));
+        }
     };
     let started = parse_time(object.get("startedAt"));
     let mut last_time = started.unwrap_or(modified_at);
@@ -115,16 +120,16 @@ fn parse_session(
     for (n, entry) in (1..).zip(entries) {
         let entry = entry
             .as_object()
-            .ok_or_else(|| format!("is {}", describe_type(entry)));
+            .ok_or_else(|| format!("it is {}, not an object", describe_type(entry)));
         match entry.and_then(|entry| file.parse_entry(entry, last_time)) {
             Ok((message, time_error)) => {
                 remarks.extend(time_error.map(|reason| {
-                    format!("entry {n} {reason}; it is given that of the one before")
+                    format!("entry {n} {reason}; used the time of the previous entry")
                 }));
                 last_time = message.at;
                 messages.push(message);
             }
-            Err(reason) => remarks.push(format!("entry {n} {reason}, and was left out")),
+            Err(reason) => remarks.push(format!("entry {n} was omitted: {reason}")),
         }
     }
     let times = || messages.iter().map(|message| message.at);
@@ -161,8 +166,11 @@ fn parse_content(content: &str, remarks: &mut Vec<String>) -> Result<Map<String,
     match serde_json::from_str(content) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(Value::Null) => Ok(Map::new()),
-        Ok(value) => Err(format!("it holds {}, not an object", describe_type(&value))),
-        Err(error) => Err(format!("it is not JSON: {error}")),
+        Ok(value) => Err(format!(
+            "expected an object, found {}",
+            describe_type(&value)
+        )),
+        Err(error) => Err(format!("not valid JSON: {error}")),
     }
 }
 
@@ -171,9 +179,9 @@ fn parse_chat_entry(
     entry: &Map<String, Value>,
     previous_time: Timestamp,
 ) -> Result<(PortableMessage, Option<String>), String> {
-    let role = string_field(entry, &["role", "type"]).ok_or("does not say who speaks")?;
-    let role = parse_role(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
-    let content = content_text(entry, &["content", "text"]).ok_or("has no text")?;
+    let role = string_field(entry, &["role", "type"]).ok_or("it has no role")?;
+    let role = parse_role(role).ok_or_else(|| format!("unknown role {role:?}"))?;
+    let content = content_text(entry, &["content", "text"]).ok_or("it has no text")?;
     let extra_fields = without_fields(
         entry,
         &["id", "role", "type", "content", "text", "timestamp"],
@@ -192,12 +200,12 @@ fn parse_session_entry(
     entry: &Map<String, Value>,
     previous_time: Timestamp,
 ) -> Result<(PortableMessage, Option<String>), String> {
-    let role = match string_field(entry, &["direction"]).ok_or("does not say who speaks")? {
+    let role = match string_field(entry, &["direction"]).ok_or("it has no direction")? {
         "task_to_harness" => Role::Assistant,
         "harness_to_task" => Role::User,
-        direction => return Err(format!("goes {direction:?}, which nobody knows")),
+        direction => return Err(format!("unknown direction {direction:?}")),
     };
-    let content = content_text(entry, &["content"]).ok_or("has no text")?;
+    let content = content_text(entry, &["content"]).ok_or("it has no text")?;
     let mut extra_fields = without_fields(entry, &["id", "content", "timestamp"]);
     // The user took no part in this exchange.
     extra_fields.insert("internal".to_owned(), true.into());

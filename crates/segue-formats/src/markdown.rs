@@ -15,7 +15,7 @@ pub fn render_session<'a>(
     let _ = writeln!(text, "- session: {}", session.id);
     let _ = writeln!(text, "- agent: {}", session.provider);
     if let Some(purpose) = &session.purpose {
-        let _ = writeln!(text, "- for: {purpose}");
+        let _ = writeln!(text, "- purpose: {purpose}");
     }
     let _ = writeln!(text, "- created: {}", session.created_at);
     let _ = writeln!(text, "- updated: {}", session.updated_at);

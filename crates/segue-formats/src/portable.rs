@@ -62,7 +62,7 @@ impl PortableSession {
         self.updated_at = self.updated_at.min(now);
         let latest = format_iso_time(latest);
         Some(format!(
-            "it is dated ahead, up to {latest}; messages keep their times, and the session counts as touched now"
+            "some times are in the future, up to {latest}; limited the session's times to now; message times are unchanged"
         ))
     }
 }

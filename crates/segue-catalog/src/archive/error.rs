@@ -22,13 +22,13 @@ pub enum ArchiveError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The session changed during the copy, because another process was writing to it.
-    #[error("{} is being written to", .0.display())]
+    #[error("{} was changed by another process", .0.display())]
     Changing(PathBuf),
     /// The path is a link, or leads out of the agent's home through one.
-    #[error("{} is a link, and links are not followed", .0.display())]
+    #[error("{} is a link or is outside the agent's home", .0.display())]
     OutsideHome(PathBuf),
     /// A different file exists at the path of a file to restore.
-    #[error("{} is there already, and differs", .0.display())]
+    #[error("{} already exists with different content", .0.display())]
     FileConflict(PathBuf),
     /// The copy is damaged.
     #[error("{} is damaged: {reason}", path.display())]
@@ -39,7 +39,7 @@ pub enum ArchiveError {
         reason: String,
     },
     /// The session has no artifacts that segue can copy, or the archive has no copy of it.
-    #[error("nothing is there of {0}")]
+    #[error("files of session {0} not found")]
     NotFound(String),
 }
 

@@ -287,11 +287,11 @@ impl ManifestFile {
     fn into_manifest(self) -> Result<Manifest, String> {
         if self.version != MANIFEST_VERSION {
             return Err(format!(
-                "it has the form {}, which this segue does not know",
+                "manifest version {} is not supported",
                 self.version
             ));
         }
-        let parse_time = |text: &str| text.parse().map_err(|_| format!("{text:?} is no time"));
+        let parse_time = |text: &str| text.parse().map_err(|_| format!("invalid time {text:?}"));
         let id = NativeId::parse(&self.id).map_err(|error| error.to_string())?;
         let provider = ProviderId::parse(&self.provider).map_err(|error| error.to_string())?;
         let session = self.session;
@@ -334,12 +334,12 @@ impl ManifestEntry {
     fn into_packed_file(self) -> Result<PackedFile, String> {
         if !is_contained_path(&self.path) {
             return Err(format!(
-                "{} leads out of the agent's home",
+                "path {} leads out of the agent's home",
                 self.path.display()
             ));
         }
         if self.sha256.len() != 64 || !self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(format!("{:?} is no hash", self.sha256));
+            return Err(format!("invalid hash {:?}", self.sha256));
         }
         let role = match (self.role.as_str(), self.role.strip_prefix("rows:")) {
             ("main", _) => ArtifactRole::Main,
@@ -348,7 +348,7 @@ impl ManifestEntry {
             (_, Some(session)) if NativeId::parse(session).is_ok() => {
                 ArtifactRole::Rows(session.to_owned())
             }
-            (other, _) => return Err(format!("{other:?} is no role")),
+            (other, _) => return Err(format!("unknown role {other:?}")),
         };
         let modified = self.modified_at.parse();
         Ok(PackedFile {
@@ -356,7 +356,7 @@ impl ManifestEntry {
                 relative_path: self.path,
                 role,
                 size: self.size,
-                modified: modified.map_err(|_| format!("{:?} is no time", self.modified_at))?,
+                modified: modified.map_err(|_| format!("invalid time {:?}", self.modified_at))?,
                 mode: self.mode & 0o777,
             },
             sha256: self.sha256,

@@ -199,7 +199,10 @@ pub(super) fn unpack_file<W: Write>(
     copied.map_err(failed)?;
     let (size, sha256) = writer.size_and_hash();
     if size != file.artifact.size || sha256 != file.sha256 {
-        return Err(ArchiveError::damaged(&path, "it is not what was put in"));
+        return Err(ArchiveError::damaged(
+            &path,
+            "its content does not match the manifest",
+        ));
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ fn plan_restore_target<'a>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(RestoreTarget::Missing(file, path))
         }
-        Err(error) => Err(ArchiveError::io("look at", &path, error)),
+        Err(error) => Err(ArchiveError::io("access", &path, error)),
         Ok(data) if !data.is_file() => Err(ArchiveError::FileConflict(path)),
         Ok(_) => match hash_file(&path) {
             Ok((size, hash)) if size == file.artifact.size && hash == file.sha256 => {

@@ -43,7 +43,7 @@ impl ArchiveTestHome {
             directory,
         };
         home.write(MAIN_FILE, SAMPLE_TRANSCRIPT);
-        home.write(SIDE_FILE, "what a tool said");
+        home.write(SIDE_FILE, "output of a tool");
         home
     }
 
@@ -132,7 +132,7 @@ fn a_copy_outlives_the_session_and_restores_it_unchanged() {
     let restored = home.restore(&entry).unwrap();
     assert_eq!(restored.files, [home.path(MAIN_FILE), home.path(SIDE_FILE)]);
     assert_eq!(home.text(MAIN_FILE).unwrap(), SAMPLE_TRANSCRIPT);
-    assert_eq!(home.text(SIDE_FILE).unwrap(), "what a tool said");
+    assert_eq!(home.text(SIDE_FILE).unwrap(), "output of a tool");
     let after = fs::metadata(home.path(MAIN_FILE)).unwrap();
     assert_eq!(after.modified().unwrap(), before.modified().unwrap());
     assert_eq!(after.permissions(), before.permissions());
@@ -205,14 +205,18 @@ fn a_file_that_differs_is_never_overwritten() {
     let home = ArchiveTestHome::new();
     let entry = home.save_entry();
     fs::remove_file(home.path(SIDE_FILE)).unwrap();
-    home.write(MAIN_FILE, "somebody went on with it");
+    home.write(MAIN_FILE, "the conversation continued");
     let error = home.restore(&entry).unwrap_err();
     assert!(
         matches!(&error, ArchiveError::FileConflict(path) if *path == home.path(MAIN_FILE)),
         "{error}"
     );
-    assert_eq!(home.text(MAIN_FILE).unwrap(), "somebody went on with it");
-    assert_eq!(home.text(SIDE_FILE), None, "nothing is done by halves");
+    assert_eq!(home.text(MAIN_FILE).unwrap(), "the conversation continued");
+    assert_eq!(
+        home.text(SIDE_FILE),
+        None,
+        "a failed restore writes no file"
+    );
     fs::remove_file(home.path(MAIN_FILE)).unwrap();
     fs::create_dir(home.path(MAIN_FILE)).unwrap();
     assert!(matches!(
@@ -239,7 +243,7 @@ fn links_are_not_followed_out_of_the_home() {
 
     // A conversation that is a link, or behind one, is neither restored nor copied.
     let entry = home.archive.list().0.remove(0);
-    for (from, to) in [("projects/-w", "elsewhere"), ("projects/-w", "..")] {
+    for (from, to) in [("projects/-w", "outside"), ("projects/-w", "..")] {
         let _ = fs::remove_dir_all(home.path("projects/-w"));
         let _ = fs::remove_file(home.path("projects/-w"));
         let target = home.directory.path().join(to);
@@ -375,7 +379,7 @@ fn a_session_that_changes_during_every_attempt_is_not_copied() {
     assert_eq!(
         list_files(&home.directory.path().join("segue/trash")).len(),
         1,
-        "the lock"
+        "only the lock file remains"
     );
     assert_eq!(
         list_files(&home.directory.path().join("segue/archive")).len(),
@@ -409,7 +413,7 @@ fn a_session_that_changes_before_its_removal_is_not_removed() {
         .unwrap();
     assert_ne!(
         second_copy.path, first_copy.path,
-        "the first copy is still there"
+        "the first copy still exists"
     );
     home.catalog
         .remove_session(&session, Some(&second_copy))

@@ -78,7 +78,7 @@ fn locate_session(
     matches.sort_by_key(|location| location.size);
     let largest = matches.pop();
     let largest =
-        largest.ok_or_else(|| ArchiveError::damaged(&entry.path, "there is no session in it"))?;
+        largest.ok_or_else(|| ArchiveError::damaged(&entry.path, "it contains no session"))?;
     Ok((
         reader,
         SessionLocation {

@@ -46,10 +46,14 @@ fn collect_and_remove(
     let all = all.collect();
     remove_own_files(&artifacts).unwrap();
     for (name, _) in files {
-        let stays = !artifacts
+        let should_exist = !artifacts
             .own_files()
             .any(|path| path == home.path().join(with_ids(name)));
-        assert_eq!(home.path().join(with_ids(name)).exists(), stays, "{name}");
+        assert_eq!(
+            home.path().join(with_ids(name)).exists(),
+            should_exist,
+            "{name}"
+        );
     }
     assert!(
         artifacts

@@ -29,7 +29,7 @@ pub(super) fn read_head(location: &SessionLocation) -> Result<SessionHead, ReadE
     let IdHint::Complete(id) = &location.id_hint else {
         return Err(ReadError::not_a_session(
             &location.path,
-            "its name is no id",
+            "its name is not a session id",
         ));
     };
     let id = NativeId::parse(id)

@@ -394,7 +394,7 @@ impl CodexLineFormat {
     }
 
     fn end_task(&mut self, state: TurnState, events: &mut Vec<RecordEvent>) {
-        // A task without messages was no turn, so the last turn retains its state.
+        // A task without messages was not a turn, so the last turn retains its state.
         let state = match self.task.previous_state {
             Some(previous_state) if self.task.start_recorded && self.task.message_count == 0 => {
                 previous_state

@@ -71,7 +71,7 @@ pub(super) struct CodexHistoryBase {
 }
 
 impl<'a> CodexFileMeta<'a> {
-    /// Parses a line, best [`strip_instructions`].
+    /// Parses a first line. The parse is faster if [`strip_instructions`] was applied to the line before.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let meta: Self = serde_json::from_slice(line).ok()?;
         (meta.payload.is_some() || meta.id.is_some()).then_some(meta)

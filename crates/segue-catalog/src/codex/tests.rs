@@ -404,7 +404,7 @@ fn a_session_may_begin_without_tasks_and_continue_with_them() {
 }
 
 #[test]
-fn a_shell_command_of_the_user_is_a_note_and_keeps_the_turn_state() {
+fn a_shell_command_of_the_user_is_a_note_and_does_not_change_the_turn_state() {
     let shell_command = "<user_shell_command>\n<command>\nls\n</command>\n</user_shell_command>";
     let log = CodexLogBuilder::with_ordinals(0)
         .task_start()
@@ -421,7 +421,7 @@ fn a_shell_command_of_the_user_is_a_note_and_keeps_the_turn_state() {
 
 #[test]
 fn a_summary_for_the_agent_itself_is_not_a_message() {
-    let compacted = json!({"message": "It was told:\nall about it", "replacement_history": []});
+    let compacted = json!({"message": "Summary:\nall about it", "replacement_history": []});
     let log = CodexLogBuilder::with_ordinals(0)
         .task_start()
         .user("one")
@@ -931,7 +931,7 @@ fn a_long_first_line_does_not_hide_the_last_write_time() {
 }
 
 #[test]
-fn a_pipe_is_no_session() {
+fn a_pipe_is_not_a_session() {
     let test_home = CodexTestHome::new();
     let base = json!({"history_base": {"thread_id": PARENT, "end_ordinal_exclusive": 9}});
     test_home.write(
@@ -954,7 +954,7 @@ fn create_pipe(path: &Path) {
 }
 
 #[test]
-fn sessions_that_agents_start_are_no_conversations() {
+fn sessions_that_agents_start_are_not_conversations() {
     let kinds = [
         (
             json!({"source": {"subagent": "review"}}),

@@ -134,19 +134,19 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let mut cwds = GeminiCwdResolver::new(home.to_owned());
-        cwds.add_known_paths(["/w/told".to_owned()]);
+        cwds.add_known_paths(["/w/added".to_owned()]);
         let cases = [
             ("one".to_owned(), None, Some("/w/one")),
             ("two".to_owned(), None, Some("/w/two")),
             (sha256_hex(b"/w/two"), None, Some("/w/two")),
             (sha256_hex(b"/w/gone"), None, Some("/w/gone")),
-            (sha256_hex(b"/w/told"), None, Some("/w/told")),
+            (sha256_hex(b"/w/added"), None, Some("/w/added")),
             (
                 "four".to_owned(),
                 Some(sha256_hex(b"/w/one")),
                 Some("/w/one"),
             ),
-            (sha256_hex(b"/w/nobody knows"), None, None),
+            (sha256_hex(b"/w/unknown"), None, None),
         ];
         for (name, hash, cwd) in cases {
             for _ in 0..2 {

@@ -48,7 +48,7 @@ pub(super) struct DocumentSplitter<R> {
     /// Number of messages that were too long.
     pub(super) oversized: u64,
     /// Whether the input ends in the middle of the document.
-    pub(super) torn: bool,
+    pub(super) truncated: bool,
 }
 
 /// Result of the scan of a value.
@@ -58,7 +58,7 @@ enum ScanResult {
     /// A value that was too long and was skipped.
     TooLong,
     /// A value in whose middle the input ends.
-    Torn,
+    Truncated,
 }
 
 /// State of the scan of a value.
@@ -98,7 +98,7 @@ impl<R: Read> DocumentSplitter<R> {
             position: DocumentPosition::BeforeObject,
             max_length,
             oversized: 0,
-            torn: false,
+            truncated: false,
         }
     }
 
@@ -106,7 +106,7 @@ impl<R: Read> DocumentSplitter<R> {
     pub(super) fn next(&mut self) -> io::Result<Option<DocumentElement<'_>>> {
         loop {
             let Some(byte) = self.peek()? else {
-                self.torn |= matches!(
+                self.truncated |= matches!(
                     self.position,
                     DocumentPosition::InFields | DocumentPosition::InMessages
                 );
@@ -133,7 +133,7 @@ impl<R: Read> DocumentSplitter<R> {
                         return Ok(Some(DocumentElement::Message(self.slice(message))));
                     }
                     ScanResult::TooLong => self.oversized += 1,
-                    ScanResult::Torn => self.torn = true,
+                    ScanResult::Truncated => self.truncated = true,
                 },
                 _ => self.from += 1,
             }
@@ -143,7 +143,7 @@ impl<R: Read> DocumentSplitter<R> {
     /// Returns the name and the value of a field. `None` if the list of messages begins, or if the field can't be read.
     fn scan_field(&mut self) -> io::Result<Option<(Range<usize>, Range<usize>)>> {
         let ScanResult::Complete(name) = self.scan_value(0)? else {
-            self.torn |= self.at_end;
+            self.truncated |= self.at_end;
             return Ok(None);
         };
         // The bytes between a name and its value stay in the buffer, together with the name.
@@ -153,7 +153,7 @@ impl<R: Read> DocumentSplitter<R> {
                 Some(byte) if byte.is_ascii_whitespace() || byte == b':' => gap += 1,
                 Some(byte) => break byte,
                 None => {
-                    self.torn = true;
+                    self.truncated = true;
                     self.consume(gap);
                     return Ok(None);
                 }
@@ -185,8 +185,8 @@ impl<R: Read> DocumentSplitter<R> {
                 )))
             }
             ScanResult::TooLong => Ok(None),
-            ScanResult::Torn => {
-                self.torn = true;
+            ScanResult::Truncated => {
+                self.truncated = true;
                 Ok(None)
             }
         }
@@ -200,8 +200,8 @@ impl<R: Read> DocumentSplitter<R> {
         };
         let mut too_long = false;
         loop {
-            let fresh = self.buffer.get(self.from + scan.length..self.to);
-            if scan.advance(fresh.unwrap_or_default()) {
+            let unscanned = self.buffer.get(self.from + scan.length..self.to);
+            if scan.advance(unscanned.unwrap_or_default()) {
                 if too_long {
                     self.consume(scan.length);
                     return Ok(ScanResult::TooLong);
@@ -218,7 +218,7 @@ impl<R: Read> DocumentSplitter<R> {
             if !self.fill()? {
                 let remaining = self.to - self.from;
                 self.consume(remaining);
-                return Ok(ScanResult::Torn);
+                return Ok(ScanResult::Truncated);
             }
         }
     }
@@ -292,7 +292,7 @@ impl ValueScan {
                             return true;
                         }
                     }
-                    // An escaped character is no quote. It may be in the next block.
+                    // An escaped character is not a quote. It may be in the next block.
                     Some(escape) if remainder.len() > escape + 1 => at += escape + 2,
                     Some(escape) => {
                         self.length = begin + at + escape;
@@ -459,7 +459,7 @@ impl Records for DocumentRecords {
     fn skipped(&self) -> SkippedContent {
         SkippedContent {
             oversized: self.elements.oversized,
-            truncated: self.elements.torn,
+            truncated: self.elements.truncated,
             ..self.skipped
         }
     }

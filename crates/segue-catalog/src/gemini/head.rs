@@ -104,7 +104,10 @@ impl PartialHead {
             (Some(id), _) => id,
             (None, IdHint::Complete(id)) => id.clone(),
             (None, IdHint::Prefix(_)) => {
-                return Err(ReadError::not_a_session(&location.path, "it has no id"));
+                return Err(ReadError::not_a_session(
+                    &location.path,
+                    "it contains no session id",
+                ));
             }
         };
         let id = NativeId::parse(&id)

@@ -160,7 +160,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for GeminiFileContent<'a> {
             type Value = GeminiFileContent<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, a piece or a list of them")
+                f.write_str("a string, a part or a list of both")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(
@@ -315,7 +315,7 @@ impl<'de> Visitor<'de> for GeminiFilePartVisitor {
     type Value = GeminiFilePart<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a piece")
+        f.write_str("a string or a part")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<GeminiFilePart<'de>, A::Error> {

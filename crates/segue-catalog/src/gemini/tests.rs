@@ -23,8 +23,8 @@ fn format_messages(messages: &[Message]) -> String {
         let _ = write!(text, " | {role}");
         for part in &message.parts {
             let _ = match part {
-                Part::Text(words) => write!(text, " {words}"),
-                Part::Thought(words) => write!(text, " thinks {words}"),
+                Part::Text(content) => write!(text, " {content}"),
+                Part::Thought(content) => write!(text, " thinks {content}"),
                 Part::FunctionCall { id, name, args } => {
                     write!(text, " {id}={name}{}", args.as_str())
                 }
@@ -138,7 +138,7 @@ impl GeminiTestHome {
             for line in later {
                 assert!(
                     !line.contains(&format_messages(&full_turn.messages)),
-                    "{line} is told again"
+                    "{line} is read twice"
                 );
             }
         }
@@ -550,10 +550,10 @@ fn a_document_title_is_read_from_the_fields_after_its_messages() {
 }
 
 #[test]
-fn a_missing_mark_is_reported_as_lost() {
+fn a_missing_mark_is_an_error() {
     let test_home = GeminiTestHome::new();
     let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", DOCUMENT);
-    for mark in [Mark::Id("nobody".into()), Mark::for_line(3, b"x")] {
+    for mark in [Mark::Id("missing".into()), Mark::for_line(3, b"x")] {
         let error = test_home
             .reader
             .open_records(&location, &ReadStart::After(mark))
@@ -563,10 +563,10 @@ fn a_missing_mark_is_reported_as_lost() {
 }
 
 #[test]
-fn a_torn_document_is_read_up_to_its_end() {
+fn a_truncated_document_is_read_up_to_its_end() {
     let test_home = GeminiTestHome::new();
-    let (torn, _) = DOCUMENT.split_at(DOCUMENT.find("second").unwrap());
-    let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", torn);
+    let (truncated, _) = DOCUMENT.split_at(DOCUMENT.find("second").unwrap());
+    let location = test_home.write_session("session-2025-11-16T00-00-5e55-2.json", truncated);
     let mut records = test_home
         .reader
         .open_records(&location, &ReadStart::Beginning)
@@ -775,7 +775,7 @@ proptest! {
         lines.extend([
             HEADER_LINE,
             r"{'$rewindTo':'u1'}",
-            r"{'$rewindTo':'nobody'}",
+            r"{'$rewindTo':'missing'}",
             r"{'$set':{'messages':[{'id':'u2',@3,'type':'user','content':'second'},{'id':'g2',@4,'type':'gemini','content':'Two.'}]}}",
         ]);
         let mut format = GeminiLineFormat::default();

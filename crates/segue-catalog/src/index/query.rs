@@ -12,7 +12,7 @@ pub enum QueryError {
     #[error("a search needs at least one word or filter")]
     Empty,
     /// The query is too long.
-    #[error("a search takes at most {limit} characters, not {length}")]
+    #[error("a query can have at most {limit} characters; this one has {length}")]
     TooLong {
         /// Length of the query in characters.
         length: usize,
@@ -20,7 +20,7 @@ pub enum QueryError {
         limit: usize,
     },
     /// The role does not exist.
-    #[error("{0:?} says nothing in a session; role: takes user, assistant or tool")]
+    #[error("unknown role {0:?}: expected user, assistant or tool")]
     UnknownRole(String),
     /// A time can't be parsed.
     #[error("{filter}: {reason}")]
@@ -31,10 +31,10 @@ pub enum QueryError {
         reason: String,
     },
     /// A filter has no value.
-    #[error("{0}: needs a value, as in {0}:NAME")]
+    #[error("`{0}:` needs a value, for example `{0}:NAME`")]
     MissingValue(String),
     /// The agent does not exist.
-    #[error("nobody here is called {name}; there are: {available}")]
+    #[error("unknown agent `{name}`; available agents: {available}")]
     UnknownProvider {
         /// Name in the query.
         name: String,
@@ -42,10 +42,10 @@ pub enum QueryError {
         available: String,
     },
     /// A filter is negated.
-    #[error("-{0}: a filter can't be turned round; only words can be unwanted")]
+    #[error("`-{0}:` is not supported: only words can be excluded")]
     NegatedFilter(String),
     /// All words are negated.
-    #[error("a search needs a word that is there, not only words that are not")]
+    #[error("a search needs at least one word that is not excluded")]
     OnlyExcludedWords,
 }
 
@@ -389,7 +389,9 @@ mod tests {
     use super::*;
 
     fn parse_query(text: &str) -> Result<SearchQuery, QueryError> {
-        SearchQuery::parse(text, &|text| text.parse().map_err(|_| "no time".to_owned()))
+        SearchQuery::parse(text, &|text| {
+            text.parse().map_err(|_| "invalid time".to_owned())
+        })
     }
 
     #[test]
@@ -456,27 +458,30 @@ mod tests {
             ("  -  ", "a search needs at least one word or filter"),
             (
                 "-a",
-                "a search needs a word that is there, not only words that are not",
+                "a search needs at least one word that is not excluded",
             ),
             (
                 "role:king a",
-                "\"king\" says nothing in a session; role: takes user, assistant or tool",
+                "unknown role \"king\": expected user, assistant or tool",
             ),
             (
                 "role:user,king a",
-                "\"king\" says nothing in a session; role: takes user, assistant or tool",
+                "unknown role \"king\": expected user, assistant or tool",
             ),
             (
                 "role:, a",
-                "\",\" says nothing in a session; role: takes user, assistant or tool",
+                "unknown role \",\": expected user, assistant or tool",
             ),
-            ("after:soon a", "after: no time"),
-            ("a tag:", "tag: needs a value, as in tag:NAME"),
+            ("after:soon a", "after: invalid time"),
+            ("a tag:", "`tag:` needs a value, for example `tag:NAME`"),
             (
                 "-provider:codex a",
-                "-provider: a filter can't be turned round; only words can be unwanted",
+                "`-provider:` is not supported: only words can be excluded",
             ),
-            (&long, "a search takes at most 500 characters, not 501"),
+            (
+                &long,
+                "a query can have at most 500 characters; this one has 501",
+            ),
         ] {
             let error = parse_query(typed).map_err(|error| error.to_string());
             assert_eq!(error, Err(expected.to_owned()), "{typed:?}");
@@ -486,7 +491,7 @@ mod tests {
     #[test]
     fn the_last_word_of_a_partial_query_is_a_prefix() {
         let expression = |text: &str| {
-            let query = SearchQuery::parse_partial(text, &|_| Err("no".into()));
+            let query = SearchQuery::parse_partial(text, &|_| Err("invalid".into()));
             query.words.to_fts_expression()
         };
         assert_eq!(expression("fix log"), r#""fix" AND "log"*"#);
@@ -502,14 +507,14 @@ mod tests {
             ("fix role:", None),
             (
                 "fix role:king ",
-                Some("\"king\" says nothing in a session; role: takes user, assistant or tool"),
+                Some("unknown role \"king\": expected user, assistant or tool"),
             ),
-            ("after:soon x", Some("after: no")),
+            ("after:soon x", Some("after: invalid")),
             ("after: soon", None),
-            ("after: soon ", Some("after: no")),
+            ("after: soon ", Some("after: invalid")),
             ("fix -x", None),
         ] {
-            let partial_error = SearchQuery::find_partial_error(typed, &|_| Err("no".into()));
+            let partial_error = SearchQuery::find_partial_error(typed, &|_| Err("invalid".into()));
             assert_eq!(
                 partial_error.map(|error| error.to_string()).as_deref(),
                 expected,

@@ -68,7 +68,7 @@ pub(super) enum SourceUpdate {
         first_turn: u32,
         turns: Vec<IndexedTurn>,
     },
-    /// A source that is no conversation.
+    /// A source that is not a conversation.
     NotAConversation,
     /// A source that can't be read now.
     Failed(ReadError),
@@ -140,7 +140,7 @@ pub(super) fn read_source(
         })?;
         // A file that ends in the middle, and has fewer turns than before, is being rewritten.
         if skipped.truncated && previous.is_some_and(|previous| turn_count < previous.turns) {
-            let reason = "it ends in the middle, and has less than it had";
+            let reason = "it is truncated and has fewer turns than before";
             return Err(ReadError::not_a_session(&location.path, reason));
         }
         source_head.bytes_read = location.size;
@@ -148,7 +148,7 @@ pub(super) fn read_source(
     });
     emit(match outcome {
         Ok(update) => update,
-        // A file that never was a session is no error.
+        // A file that never was a session is not an error.
         Err(ReadError::NotASession { .. }) if previous.is_none() => SourceUpdate::NotAConversation,
         Err(error) => SourceUpdate::Failed(error),
     });

@@ -22,7 +22,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the index is no store: it has pragmas of its own, and this is where they are set"
+    reason = "the index is not the store; this function sets its pragmas"
 )]
 fn open_connection(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
     let db = Connection::open_with_flags(path, flags)?;

@@ -69,20 +69,20 @@ impl SessionStorage for OpencodeReader {
         &self,
         location: &SessionLocation,
         id: &str,
-        to: &mut dyn Write,
+        writer: &mut dyn Write,
     ) -> Result<(), ArchiveError> {
         let database = OpencodeDatabase::open(&location.path)?;
         if database.idle_state.is_none() {
             // A transaction reads one state, even if opencode writes concurrently.
             database.query(|connection| connection.execute_batch("BEGIN"))?;
         }
-        export::write_export(&database, id, to)
+        export::write_export(&database, id, writer)
     }
 
     fn unpack_export(&self, export: &Path, home: &Path) -> Result<(), ArchiveError> {
         let file = File::open(export).map_err(|error| ArchiveError::io("read", export, error))?;
         layout::write_layout(BufReader::new(file), &home.join("storage"))
-            .map_err(|error| ArchiveError::io("lay out", export, error))
+            .map_err(|error| ArchiveError::io("unpack", export, error))
     }
 
     fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {

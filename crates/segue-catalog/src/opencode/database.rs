@@ -49,7 +49,7 @@ impl OpencodeDatabase {
     pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
         if !path.is_file() {
             // Opening a pipe would block.
-            return Err(ReadError::not_a_session(path, "it is no file"));
+            return Err(ReadError::not_a_session(path, "it is not a file"));
         }
         let idle_state = read_idle_state(path);
         let has_idle_wal = idle_state.is_some_and(|state| state.wal.is_some());
@@ -75,7 +75,10 @@ impl OpencodeDatabase {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        #[expect(clippy::disallowed_methods, reason = "this database is not ours")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the database belongs to another program"
+        )]
         let connection = Connection::open_with_flags(uri, flags);
         let connection = connection.and_then(|connection| {
             connection.busy_timeout(Duration::from_secs(1))?;
@@ -200,7 +203,7 @@ impl OpencodeDatabase {
     pub(super) fn for_each_part(
         &self,
         message: &str,
-        each: &mut dyn FnMut(&str, &[u8]),
+        visit: &mut dyn FnMut(&str, &[u8]),
     ) -> Result<(), ReadError> {
         self.query(|connection| {
             let mut statement = connection.prepare_cached(
@@ -210,7 +213,7 @@ impl OpencodeDatabase {
             let mut rows = statement.query((message, MAX_LINE_BYTES, OVERSIZED_PLACEHOLDER))?;
             while let Some(row) = rows.next()? {
                 let id = row.get_ref(0)?.as_str().unwrap_or_default();
-                each(id, value_bytes(row.get_ref(1)?));
+                visit(id, value_bytes(row.get_ref(1)?));
             }
             Ok(())
         })
@@ -251,7 +254,7 @@ pub(super) fn file_version(path: &Path) -> Option<FileVersion> {
     Some((data.len(), data.modified().ok()?))
 }
 
-/// Returns the bytes of a text. Empty if the value is no text.
+/// Returns the bytes of a text. Empty if the value is not a text.
 pub(super) fn value_bytes(value: ValueRef<'_>) -> &[u8] {
     value.as_bytes().unwrap_or_default()
 }

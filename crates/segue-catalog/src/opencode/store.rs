@@ -131,19 +131,19 @@ impl OpencodeStore {
         }
     }
 
-    /// Passes the parts of a message to `each`, in order, with their ids.
+    /// Passes the parts of a message to `visit`, in order, with their ids.
     pub(super) fn for_each_part(
         &self,
         message: &str,
-        each: &mut dyn FnMut(&str, &[u8]),
+        visit: &mut dyn FnMut(&str, &[u8]),
     ) -> Result<(), ReadError> {
         match self {
-            Self::Database(database) => database.for_each_part(message, each),
+            Self::Database(database) => database.for_each_part(message, visit),
             Self::Files(storage, _) => {
                 let directory = storage.join("part").join(message);
                 for id in list_object_names(&directory)? {
                     if let Some(part) = read_object(&directory.join(format!("{id}.json")))? {
-                        each(&id, &part);
+                        visit(&id, &part);
                     }
                 }
                 Ok(())

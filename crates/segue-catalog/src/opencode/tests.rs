@@ -31,7 +31,7 @@ struct OpencodeTestHome {
 impl OpencodeTestHome {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        #[expect(clippy::disallowed_methods, reason = "this is the other program")]
+        #[expect(clippy::disallowed_methods, reason = "the test acts as opencode")]
         let db = Connection::open(directory.path().join("opencode.db")).unwrap();
         db.pragma_update(None, "journal_mode", "WAL").unwrap();
         db.execute_batch(SCHEMA).unwrap();
@@ -200,8 +200,8 @@ fn a_cost_of_zero_is_not_reported() {
         .open_records(&location, &ReadStart::Beginning)
         .unwrap();
     let turns = read_turns(records.as_mut()).unwrap().into_turns();
-    let spent = |turn: &NativeTurn| (turn.model.clone(), turn.cost.map(Cost::micros));
-    let costs: Vec<_> = turns.iter().map(spent).collect();
+    let model_and_cost = |turn: &NativeTurn| (turn.model.clone(), turn.cost.map(Cost::micros));
+    let costs: Vec<_> = turns.iter().map(model_and_cost).collect();
     let (opus, gpt) = (Some("claude-opus-5".to_owned()), Some("gpt-5.5".to_owned()));
     assert_eq!(
         costs,
@@ -292,7 +292,7 @@ fn a_turn_ends_like_its_last_answer() {
 }
 
 #[test]
-fn text_that_the_user_did_not_write_is_no_prompt() {
+fn text_that_the_user_did_not_write_is_not_a_prompt() {
     let note = r#"{"type":"text","synthetic":true,"text":"Called the Read tool"}"#;
     let image =
         r#"{"type":"file","mime":"image/png","url":"data:image/png;base64,AAA=","synthetic":true}"#;
@@ -581,7 +581,7 @@ fn reads_change_no_files_in_any_state_of_the_database() {
 fn an_unfinished_change_is_not_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("opencode.db");
-    #[expect(clippy::disallowed_methods, reason = "this is the other program")]
+    #[expect(clippy::disallowed_methods, reason = "the test acts as opencode")]
     let db = Connection::open(&path).unwrap();
     db.execute_batch(SCHEMA).unwrap();
     let test_home = OpencodeTestHome { directory, db };
@@ -694,7 +694,7 @@ fn a_later_writer_is_noticed_and_not_blocked() {
         .open_records(&location, &ReadStart::Beginning)
         .unwrap();
     records.next().unwrap();
-    #[expect(clippy::disallowed_methods, reason = "this is the other program")]
+    #[expect(clippy::disallowed_methods, reason = "the test acts as opencode")]
     let db = Connection::open(&location.path).unwrap();
     db.busy_timeout(Duration::ZERO).unwrap();
     let test_home = OpencodeTestHome { directory, db };
@@ -762,7 +762,7 @@ fn unreadable_objects_are_counted_and_skipped() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_reported() {
+fn a_file_that_is_not_a_database_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("opencode.db"), "x".repeat(5000)).unwrap();
     fs::create_dir(home.path().join("opencode-dev.db")).unwrap();

@@ -154,7 +154,7 @@ fn other_agents_delete_no_sessions() {
         project: "/".into(),
         root: "/".into(),
     };
-    assert_eq!(provider_retention("somebody", &dirs), None);
+    assert_eq!(provider_retention("unknown", &dirs), None);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn old_and_surplus_sessions_are_due() {
         path: None,
         age_source,
     };
-    for (limits, by, expected) in [
+    for (limits, deadline, expected) in [
         (limits(Some(30), None, AgeSource::File), 100, "bc"),
         (limits(Some(30), None, AgeSource::File), 101, "dbc"),
         (limits(Some(30), None, AgeSource::File), 98, ""),
@@ -192,11 +192,11 @@ fn old_and_surplus_sessions_are_due() {
         (limits(None, Some(3), AgeSource::Record), 100, "a"),
         (limits(None, Some(1), AgeSource::Record), 100, "cdba"),
     ] {
-        let due = limits.list_due_sessions(&sessions, at(by));
+        let due = limits.list_due_sessions(&sessions, at(deadline));
         let due: Vec<&str> = due
             .iter()
             .map(|(session, _)| session.head.id.as_str())
             .collect();
-        assert_eq!(due.concat(), expected, "{limits:?} by {by}");
+        assert_eq!(due.concat(), expected, "{limits:?} at {deadline}");
     }
 }

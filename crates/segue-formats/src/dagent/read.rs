@@ -118,7 +118,7 @@ fn parse_file(folder: &DagentFolder, path: &str, remarks: &mut Vec<String>) -> O
     content
         .and_then(|text| parse_object(text))
         .unwrap_or_else(|reason| {
-            remarks.push(format!("{path} can't be used: {reason}"));
+            remarks.push(format!("{path} cannot be read: {reason}"));
             Object::new()
         })
 }
@@ -158,7 +158,7 @@ fn check_linked_sessions(
                 format!("{}task.json", session_dir.path)
             };
             remarks.push(format!(
-                "{linking_file} names session {id}, of which there is no file"
+                "{linking_file} refers to session {id}, which has no file"
             ));
         }
     }
@@ -207,10 +207,7 @@ fn parse_portable_session(
 ) -> Result<PortableSession, String> {
     let chat = match files.get(&DagentFileKind::Chat) {
         None => {
-            remarks.push(format!(
-                "there is no {}",
-                DagentFileKind::Chat.file_name(id)
-            ));
+            remarks.push(format!("{} not found", DagentFileKind::Chat.file_name(id)));
             Object::new()
         }
         Some(path) => match folder.files.get(*path) {
@@ -302,7 +299,12 @@ fn parse_messages(
     let values = match chat.get("messages") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(values)) => values,
-        Some(value) => return Err(format!("messages is {}, not a list", describe_type(value))),
+        Some(value) => {
+            return Err(format!(
+                "field `messages` is {}, not a list",
+                describe_type(value)
+            ));
+        }
     };
     let mut last_time = start_time;
     let mut messages = Vec::with_capacity(values.len());
@@ -313,7 +315,7 @@ fn parse_messages(
                 last_time = message.at;
                 messages.push(message);
             }
-            Err(reason) => remarks.push(format!("message {n} {reason}, and was left out")),
+            Err(reason) => remarks.push(format!("message {n} was omitted: {reason}")),
         }
     }
     Ok(messages)
@@ -331,7 +333,7 @@ fn read_archive(
         Some(Ok(text)) => parse_archive(text, start_time, remarks),
         Some(Err(reason)) => {
             remarks.push(format!(
-                "what was said before the checkpoint is left out: {reason}"
+                "the messages before the checkpoint were omitted: {reason}"
             ));
             Vec::new()
         }
@@ -348,15 +350,15 @@ fn parse_archive(
     let mut last_time = start_time;
     let mut messages = Vec::new();
     for (n, text) in (1..).zip(strip_byte_order_mark(text).lines()) {
-        let entry = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"));
+        let entry = serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"));
         match entry.and_then(|entry| parse_message(&entry, last_time)) {
             Ok((message, _)) => {
                 last_time = message.at;
                 messages.push(message);
             }
-            Err(reason) => remarks.push(format!(
-                "message {n} of the archive {reason}, and was left out"
-            )),
+            Err(reason) => {
+                remarks.push(format!("message {n} of the archive was omitted: {reason}"))
+            }
         }
     }
     messages
@@ -368,14 +370,14 @@ fn parse_message(
     previous_time: Timestamp,
 ) -> Result<(PortableMessage, Option<String>), String> {
     let Some(object) = value.as_object() else {
-        return Err(format!("is {}, not an object", describe_type(value)));
+        return Err(format!("it is {}, not an object", describe_type(value)));
     };
-    let role = string_field(object, &["role"]).ok_or("does not say who speaks")?;
-    let role = parse_role(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
+    let role = string_field(object, &["role"]).ok_or("it has no role")?;
+    let role = parse_role(role).ok_or_else(|| format!("unknown role {role:?}"))?;
     // A prompt that segue exported may consist of images only. It is a prompt although it has no text.
     let is_textless = object.get(TEXTLESS_FIELD) == Some(&Value::Bool(true));
     let content = content_text(object, &["content"]).or_else(|| is_textless.then(String::new));
-    let content = content.ok_or("has no text")?;
+    let content = content.ok_or("it has no text")?;
     let at = message_time(object);
     let mut extra_fields =
         without_fields(object, &["id", "timestamp", "role", "content", "tokens"]);
@@ -393,7 +395,7 @@ fn parse_message(
     let time_error = at.err();
     Ok((
         portable_message,
-        time_error.map(|reason| format!("{reason}; it is given that of the one before")),
+        time_error.map(|reason| format!("{reason}; used the time of the previous message")),
     ))
 }
 

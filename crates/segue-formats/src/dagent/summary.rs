@@ -193,7 +193,7 @@ fn collect_entries(
         let Some(texts) = value.as_array() else {
             if !value.is_null() {
                 remarks.push(format!(
-                    "{} is {}, not a list",
+                    "field `{}` is {}, not a list",
                     list.name,
                     describe_type(value)
                 ));
@@ -205,7 +205,7 @@ fn collect_entries(
                 Some(text) if text.is_empty() => {}
                 Some(text) => entries.push((list, text)),
                 None => remarks.push(format!(
-                    "item {n} of {} is {}, not a text, and was left out",
+                    "item {n} of `{}` was omitted: it is {}, not a string",
                     list.name,
                     describe_type(value)
                 )),

@@ -105,7 +105,7 @@ fn full_checkpoint() -> PortableCheckpoint {
                 id,
                 kind,
                 has_subject.then_some("src/a.rs"),
-                &format!("what {id} says"),
+                &format!("text of {id}"),
             )
         })
         .collect();
@@ -315,7 +315,7 @@ fn exported_files_stay_the_same_after_an_import_and_another_export() {
 }
 
 #[test]
-fn a_session_type_stands_for_a_role_and_a_scope() {
+fn a_session_type_combines_a_role_and_a_scope() {
     let cases = [
         (
             "pm-feature",
@@ -463,10 +463,10 @@ fn every_form_of_a_summary_is_parsed() {
         parse_items(&json!({ "completed": ["a", 3, "", null, ["b"]], "pending": "all" }));
     assert_eq!(items, [(Done, "a".to_owned(), false)]);
     insta::assert_snapshot!(remarks.join("\n"), @r"
-    item 2 of completed is a number, not a text, and was left out
-    item 4 of completed is null, not a text, and was left out
-    item 5 of completed is a list, not a text, and was left out
-    pending is a text, not a list
+    item 2 of `completed` was omitted: it is a number, not a string
+    item 4 of `completed` was omitted: it is null, not a string
+    item 5 of `completed` was omitted: it is a list, not a string
+    field `pending` is a string, not a list
     ");
 }
 
@@ -549,27 +549,27 @@ fn invalid_values_add_remarks_and_never_prevent_reading_the_others() {
         .collect();
     insta::assert_snapshot!(descriptions.join("\n"), @r#"
     a (sessions/chat_a.json): 3 lines, Some("feature pay")
-      sessions/context_a.json can't be used: it is not JSON: EOF while parsing a value at line 1 column 0
-      message 2 is of "robot", whom nobody knows, and was left out
-      message 3 is a number, not an object, and was left out
-      message 4 is null, not an object, and was left out
-      message 5 is a list, not an object, and was left out
-      message 6 has no text, and was left out
-      message 7 has no text, and was left out
-      message 8 has no time; it is given that of the one before
-      message 9 has "yesterday" for a time, which can't be read; it is given that of the one before
-    b (sessions/chat_b.json): failed: it is not JSON: key must be a string at line 1 column 3
+      sessions/context_a.json cannot be read: not valid JSON: EOF while parsing a value at line 1 column 0
+      message 2 was omitted: unknown role "robot"
+      message 3 was omitted: it is a number, not an object
+      message 4 was omitted: it is null, not an object
+      message 5 was omitted: it is a list, not an object
+      message 6 was omitted: it has no text
+      message 7 was omitted: it has no text
+      message 8 has no time; used the time of the previous message
+      message 9 has the invalid time "yesterday"; used the time of the previous message
+    b (sessions/chat_b.json): failed: not valid JSON: key must be a string at line 1 column 3
     d (sessions/checkpoint_d.json): 0 lines, Some("feature pay")
-      there is no chat_d.json
-      sessions/context_d.json says that it is of session "a"; the name of the file is what counts
-      sessions/context_d.json has "chat" for a type, which nobody knows; what it is for is told by the rest
-    e (sessions/chat_e.json): failed: messages is a text, not a list
+      chat_d.json not found
+      sessions/context_d.json names session "a"; used the session id in the file name
+      sessions/context_d.json has the unknown type "chat"; used the other fields to determine the purpose
+    e (sessions/chat_e.json): failed: field `messages` is a string, not a list
     c (nodes/t/sessions/chat_c.json): 0 lines, Some("task t in state in_dev of feature pay")
-    feature.json names session gone, of which there is no file
-    nodes/t/task.json has a number for one of the sessionIds of in_dev, not a text
-    nodes/t/task.json has a number for state in_qa, not an object
-    nodes/t/task.json has a text for sessionIds of planning, not a list
-    nodes/t/task.json names session lost, of which there is no file
+    feature.json refers to session gone, which has no file
+    nodes/t/task.json: an entry of `sessionIds` of state `in_dev` is a number, not a string
+    nodes/t/task.json: state `in_qa` is a number, not an object
+    nodes/t/task.json: `sessionIds` of state `planning` is a string, not a list
+    nodes/t/task.json refers to session lost, which has no file
     "#);
 }
 
@@ -672,7 +672,7 @@ fn text_parts_become_the_text_and_other_parts_become_extra_fields() {
         .collect();
     assert_eq!(texts, [("one\ntwo", true), ("", true)]);
     assert_eq!(messages[0].extra_fields["parts"], json!([call]));
-    assert_eq!(remarks, ["message 2 has no text, and was left out"]);
+    assert_eq!(remarks, ["message 2 was omitted: it has no text"]);
 }
 
 #[test]

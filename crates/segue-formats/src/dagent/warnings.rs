@@ -19,24 +19,24 @@ pub(super) fn check_links(path: &str, feature: &Object, task: &Object, remarks: 
                 json_fields::describe_type(value),
                 json_fields::describe_type(wanted),
             );
-            format!("{file} has {actual} for {field}, not {wanted}")
+            format!("{file}: {field} is {actual}, not {wanted}")
         }));
     };
     if path.is_empty() {
         let session_id = feature.get("sessionId");
-        check_type("feature.json", "sessionId", session_id, &"".into());
+        check_type("feature.json", "`sessionId`", session_id, &"".into());
         return;
     }
     let file = format!("{path}task.json");
     let object = Object::new().into();
-    check_type(&file, "states", task.get("states"), &object);
+    check_type(&file, "`states`", task.get("states"), &object);
     for (state, value) in object_field(task, "states").into_iter().flatten() {
-        check_type(&file, &format!("state {state}"), Some(value), &object);
-        let ids = format!("sessionIds of {state}");
+        check_type(&file, &format!("state `{state}`"), Some(value), &object);
+        let ids = format!("`sessionIds` of state `{state}`");
         let list = value.get("sessionIds");
         check_type(&file, &ids, list, &Vec::<Value>::new().into());
         for id in list.and_then(Value::as_array).into_iter().flatten() {
-            check_type(&file, &format!("one of the {ids}"), Some(id), &"".into());
+            check_type(&file, &format!("an entry of {ids}"), Some(id), &"".into());
         }
     }
 }
@@ -46,9 +46,7 @@ pub(super) fn check_session_ids(id: &str, files: &[(&str, &Object)], remarks: &m
     for (path, file) in files {
         let stated_id = string_field(file, &["sessionId"]).filter(|stated_id| *stated_id != id);
         remarks.extend(stated_id.map(|stated_id| {
-            format!(
-                "{path} says that it is of session {stated_id:?}; the name of the file is what counts"
-            )
+            format!("{path} names session {stated_id:?}; used the session id in the file name")
         }));
     }
 }
@@ -64,7 +62,7 @@ pub(super) fn check_session_type(path: &str, context: &Object, remarks: &mut Vec
     };
     if let Some(unknown) = stated.filter(|value| !is_known(value)) {
         remarks.push(format!(
-            "{path} has {unknown} for a type, which nobody knows; what it is for is told by the rest"
+            "{path} has the unknown type {unknown}; used the other fields to determine the purpose"
         ));
     }
 }

@@ -44,7 +44,7 @@ fn both_forms_of_chat_entries_are_parsed_with_their_times() {
     2025-01-15T10:00:00Z user "older"
     2025-01-15T10:30:00Z system "note"
     2025-01-15T10:30:00Z assistant "no time"
-    - entry 5 has no time; it is given that of the one before
+    - entry 5 has no time; used the time of the previous entry
     2025-01-15T10:00:00Z to 2025-01-15T10:30:00Z
     "#);
     let session = parse_legacy_file(LegacyFile::Chat, "x", content, None, modified_at())
@@ -64,8 +64,8 @@ fn messages_between_agent_and_harness_are_marked_internal() {
     insta::assert_snapshot!(describe_parsed(LegacyFile::Session, content), @r#"
     2025-01-15T10:00:00Z assistant "I will"
     2025-01-15T10:00:01Z user "go on"
-    - entry 3 goes "sideways", which nobody knows, and was left out
-    - entry 4 has no text, and was left out
+    - entry 3 was omitted: unknown direction "sideways"
+    - entry 4 was omitted: it has no text
     2025-01-15T09:59:00Z to 2025-01-15T12:00:00Z
     "#);
     let session = parse_legacy_file(LegacyFile::Session, "x", content, None, modified_at())
@@ -127,33 +127,33 @@ fn invalid_files_fail_and_invalid_entries_are_omitted() {
     2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
 
     "{ not json"
-    failed: it is not JSON: key must be a string at line 1 column 3
+    failed: not valid JSON: key must be a string at line 1 column 3
 
     "[]"
-    failed: it holds a list, not an object
+    failed: expected an object, found a list
 
     "7"
-    failed: it holds a number, not an object
+    failed: expected an object, found a number
 
     "{\"entries\":\"all of it\"}"
-    failed: entries is a text, not a list
+    failed: field `entries` is a string, not a list
 
     "{\"entries\":{\"0\":1}}"
-    failed: entries is an object, not a list
+    failed: field `entries` is an object, not a list
 
     "{\"entries\":[null,7,\"x\",[\"y\"],{},{\"role\":\"user\"},{\"content\":\"x\"},{\"role\":\"tool\",\"content\":\"x\"},{\"role\":\"user\",\"content\":3},{\"role\":\"user\",\"content\":\"\"},{\"role\":\"user\",\"content\":\" \\n\"},{\"role\":\"user\",\"content\":[]}]}"
-    - entry 1 is null, and was left out
-    - entry 2 is a number, and was left out
-    - entry 3 is a text, and was left out
-    - entry 4 is a list, and was left out
-    - entry 5 does not say who speaks, and was left out
-    - entry 6 has no text, and was left out
-    - entry 7 does not say who speaks, and was left out
-    - entry 8 is of "tool", whom nobody knows, and was left out
-    - entry 9 has no text, and was left out
-    - entry 10 has no text, and was left out
-    - entry 11 has no text, and was left out
-    - entry 12 has no text, and was left out
+    - entry 1 was omitted: it is null, not an object
+    - entry 2 was omitted: it is a number, not an object
+    - entry 3 was omitted: it is a string, not an object
+    - entry 4 was omitted: it is a list, not an object
+    - entry 5 was omitted: it has no role
+    - entry 6 was omitted: it has no text
+    - entry 7 was omitted: it has no role
+    - entry 8 was omitted: unknown role "tool"
+    - entry 9 was omitted: it has no text
+    - entry 10 was omitted: it has no text
+    - entry 11 was omitted: it has no text
+    - entry 12 was omitted: it has no text
     2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
     "#);
 }
@@ -174,8 +174,8 @@ fn times_and_texts_are_parsed_in_every_form() {
     2025-01-05T10:00:00Z user "d"
     2025-01-05T10:00:00Z user "e"
     2025-01-05T10:00:00Z user "f"
-    - entry 4 has "yesterday" for a time, which can't be read; it is given that of the one before
-    - entry 5 has no time; it is given that of the one before
+    - entry 4 has the invalid time "yesterday"; used the time of the previous entry
+    - entry 5 has no time; used the time of the previous entry
     2025-01-05T00:00:00Z to 2025-01-05T12:00:00Z
     "#);
 }

@@ -14,7 +14,7 @@ use crate::SessionLocation;
 pub(in crate::index) enum SourceVerdict {
     /// A conversation.
     Session = 0,
-    /// Content that is no conversation.
+    /// Content that is not a conversation.
     NotAConversation = 1,
     /// A conversation of which another source contains more.
     Duplicate = 2,

@@ -12,7 +12,7 @@ use crate::ArchiveError;
 pub(super) fn write_export(
     database: &OpencodeDatabase,
     id: &str,
-    to: &mut dyn Write,
+    writer: &mut dyn Write,
 ) -> Result<(), ArchiveError> {
     let path = &database.path;
     let failed = |error| ArchiveError::io("copy", path, error);
@@ -20,10 +20,10 @@ pub(super) fn write_export(
     let Some(info) = info else {
         return Err(ArchiveError::NotFound(id.to_owned()));
     };
-    write!(to, "{{\"info\":{info},\"messages\":[").map_err(failed)?;
-    let result = database.query(|connection| write_messages(connection, id, to))?;
+    write!(writer, "{{\"info\":{info},\"messages\":[").map_err(failed)?;
+    let result = database.query(|connection| write_messages(connection, id, writer))?;
     result.map_err(failed)?;
-    writeln!(to, "]}}").map_err(failed)
+    writeln!(writer, "]}}").map_err(failed)
 }
 
 /// Returns the session itself. Omits columns that this version does not have, and values that are not set.
@@ -102,7 +102,7 @@ fn remove_unset_values(value: &mut Value) {
 fn write_messages(
     connection: &Connection,
     session: &str,
-    to: &mut dyn Write,
+    writer: &mut dyn Write,
 ) -> rusqlite::Result<io::Result<()>> {
     let mut messages = connection
         .prepare("SELECT id, data FROM message WHERE session_id = ?1 ORDER BY time_created, id")?;
@@ -114,7 +114,7 @@ fn write_messages(
         let id = text_column(row, 0)?;
         let info = row_object(row, &[("id", &id), ("sessionID", session)])?;
         let comma = if std::mem::take(&mut first) { "" } else { "," };
-        if let Err(error) = write!(to, "{comma}{{\"info\":{info},\"parts\":[") {
+        if let Err(error) = write!(writer, "{comma}{{\"info\":{info},\"parts\":[") {
             return Ok(Err(error));
         }
         let mut part_rows = parts.query([&id])?;
@@ -127,12 +127,12 @@ fn write_messages(
                 ("messageID", &id),
             ];
             let part = row_object(row, &ids)?;
-            if let Err(error) = write!(to, "{comma}{part}") {
+            if let Err(error) = write!(writer, "{comma}{part}") {
                 return Ok(Err(error));
             }
             comma = ",";
         }
-        if let Err(error) = write!(to, "]}}") {
+        if let Err(error) = write!(writer, "]}}") {
             return Ok(Err(error));
         }
     }

@@ -100,7 +100,7 @@ fn valid_id<'a>(object: &'a JsonObject, field: &str) -> Option<&'a str> {
     id.filter(|id| NativeId::parse(id).is_ok())
 }
 
-/// Returns the path `storage/<kind>/<whose>/<id>.json`.
+/// Returns the path `storage/<kind>/<parent id>/<id>.json`.
 fn object_path(
     storage: &Path,
     kind: &str,
@@ -112,7 +112,7 @@ fn object_path(
 }
 
 fn write_object(path: Option<PathBuf>, object: &JsonObject) -> io::Result<()> {
-    let path = path.ok_or_else(|| io::Error::other("it has an object without an id"))?;
+    let path = path.ok_or_else(|| io::Error::other("it contains an object without an id"))?;
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
