@@ -58,8 +58,8 @@ impl Engine {
         })
     }
 
-    /// Returns the prompt for a resumed native session, preceded by the messages that were added to `earlier_turns` and that
-    /// the native session has not received. `None` if no messages were added.
+    /// Returns the prompt for a resumed native session, preceded by the added messages in `earlier_turns` that the
+    /// native session has not received. `None` if there are no such messages.
     pub(crate) async fn prompt_with_added(
         &self,
         earlier_turns: &[Turn],

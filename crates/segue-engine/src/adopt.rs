@@ -13,10 +13,11 @@ use segue_core::session::{
 use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
 
 use crate::native::storage_provider;
+use crate::plural::format_plural;
 use crate::{Engine, EngineError, NativeEntry, counted};
 
 /// Title of an adopted session that has neither a title nor a prompt.
-const UNTITLED_SESSION_TITLE: &str = "a session without a name";
+const UNTITLED_SESSION_TITLE: &str = "untitled session";
 
 /// Information about a native session that its own files do not contain.
 #[derive(Clone, Copy)]
@@ -76,7 +77,7 @@ impl Engine {
         let (hinted_purpose, purpose_note, deleted_session) = match hint {
             AdoptionHint::Empty => (None, String::new(), None),
             AdoptionHint::Purpose(purpose, evidence) => {
-                let note = format!(", for {purpose}, since {evidence}");
+                let note = format!(", for {purpose}: {evidence}");
                 (Some(purpose), note, None)
             }
             AdoptionHint::DeletedSession(session, title) => {
@@ -112,9 +113,9 @@ impl Engine {
             }
             Err(error) => Err(error.into()),
             Ok(lease) => {
-                let s = if count == 1 { "" } else { "s" };
+                let turns = format_plural(count, "turn");
                 let text = format!(
-                    "took {qualified_id} over as session {session}, with its {count} turn{s}{purpose_note}"
+                    "adopted {qualified_id} as session {session}, with {turns}{purpose_note}"
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
                 let at = (self.environment.now)();

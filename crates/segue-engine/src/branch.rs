@@ -79,7 +79,7 @@ impl Engine {
         };
         let id = native_id.map_or("", NativeId::as_str);
         let text = format!(
-            "asking {provider} to go on with its own session {id}, which knows all turns of {}",
+            "reopened native session {provider}:{id}, which contains all turns of {}",
             session.id
         );
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
@@ -108,15 +108,15 @@ impl Engine {
         }
     }
 
-    /// Finds the point from which a native session can branch off that contains exactly the turns `before`. `None` if
-    /// the agent cannot branch, or if the point is in doubt.
+    /// Finds the point from which a native session can branch off that contains exactly `earlier_turns`. `None` if the
+    /// agent cannot branch, or if the point is in doubt.
     pub(crate) async fn find_branch_source(
         &self,
         session: &Session,
         provider: &ProviderId,
-        before: &[Turn],
+        earlier_turns: &[Turn],
     ) -> Result<Option<BranchSource>, EngineError> {
-        let sent: Vec<&Turn> = before.iter().filter(|turn| turn.sent).collect();
+        let sent: Vec<&Turn> = earlier_turns.iter().filter(|turn| turn.sent).collect();
         let Some(last) = sent.last().filter(|turn| turn.state == TurnState::Finished) else {
             return Ok(None);
         };
@@ -222,9 +222,9 @@ impl Engine {
         let leg = self.store.open_leg(&guard.lease, new_leg).await?;
         let (provider, turn) = (leg_request.provider, source.turn_number);
         let reason = if source.is_fork {
-            format!("{provider} branched off from its own session after turn {turn}")
+            format!("{provider} branched off from its native session after turn {turn}")
         } else {
-            format!("{provider} rewound its own session to turn {turn}")
+            format!("{provider} rewound its native session to turn {turn}")
         };
         Ok(OpenLeg {
             leg,

@@ -74,7 +74,7 @@ pub enum CheckpointError {
     #[error("session {0} has no checkpoint yet")]
     NoCheckpoint(SessionId),
     /// The session has checkpoints, but none on the path to the head.
-    #[error("session {0} has no checkpoint where it is now")]
+    #[error("session {0} has no checkpoint at its current head")]
     NoneOnPath(SessionId),
     /// The session has no version with this number.
     #[error("session {session} has no checkpoint {n}")]
@@ -85,7 +85,7 @@ pub enum CheckpointError {
         n: u32,
     },
     /// The version covers turns that do not lead to the head.
-    #[error("checkpoint {n} sums up turns that do not lead to where session {session} is now")]
+    #[error("checkpoint {n} covers turns that are no longer part of session {session}")]
     OffPath {
         /// Id of the session.
         session: SessionId,
@@ -103,7 +103,7 @@ pub enum CheckpointError {
         item: u32,
     },
     /// The change is out of date: a different version became active after the user began it.
-    #[error("checkpoint {active} was made meanwhile, and the change is one of checkpoint {base}")]
+    #[error("checkpoint {base} is out of date: checkpoint {active} replaced it")]
     Outdated {
         /// Number of the version that the user changed.
         base: u32,
@@ -111,7 +111,10 @@ pub enum CheckpointError {
         active: u32,
     },
     /// The checkpoint exceeds the maximum size.
-    #[error("a checkpoint of {} tokens leaves too little of the budget: it may have {}", format_count(*tokens), format_count(*max_tokens))]
+    #[error(
+        "the checkpoint has {} tokens; the budget allows at most {}",
+        format_count(*tokens), format_count(*max_tokens)
+    )]
     TooLarge {
         /// Tokens in the checkpoint.
         tokens: u64,

@@ -14,6 +14,7 @@ use segue_store::NewCheckpoint;
 use crate::hold::LeaseGuard;
 use crate::open::OpenLegRequest;
 use crate::outside::ReconcileMode;
+use crate::plural::format_plural;
 use crate::tell::{ActiveCheckpoint, estimate_brief_tokens};
 use crate::{Engine, EngineError};
 
@@ -47,10 +48,11 @@ impl CompactionPlan {
     #[must_use]
     pub fn format_replaced_turns(&self) -> String {
         let (turns, tokens) = (self.turns, format_count(self.replaced));
+        let counted_turns = format_plural(turns, "turn");
         if self.covers > turns {
-            format!("{turns} turn(s) and the checkpoint before, {tokens} tokens in all,")
+            format!("{counted_turns} and the previous checkpoint ({tokens} tokens)")
         } else {
-            format!("{turns} turn(s) of {tokens} tokens")
+            format!("{counted_turns} ({tokens} tokens)")
         }
     }
 }
@@ -241,7 +243,7 @@ impl Engine {
         let at = (self.environment.now)();
         let end = LegEnd::Compacted;
         self.store.end_leg(&guard.lease, leg.id, end, at).await?;
-        Ok(Some("what was said before was summed up".to_owned()))
+        Ok(Some("earlier turns were compacted".to_owned()))
     }
 
     /// Compacts the turns that do not fit in the brief of a new native session; `None` if no turn follows the last
@@ -357,12 +359,12 @@ pub(crate) fn format_compaction_decision(
     compaction: &CompactionPlan,
 ) -> String {
     let summary = format_compaction(version, compaction);
-    format!("{summary}; the next prompt opens a native session that is told it")
+    format!("{summary}; the next prompt starts a new native session")
 }
 
 fn format_compaction(version: &CheckpointVersion, compaction: &CompactionPlan) -> String {
     format!(
-        "{} were summed up in checkpoint {} of {} tokens",
+        "compacted {} into checkpoint {} ({} tokens)",
         compaction.format_replaced_turns(),
         version.n,
         format_count(compaction.tokens)

@@ -108,8 +108,8 @@ impl Engine {
             })
     }
 
-    /// Returns the current project context of a session: the cached one, unless its sources have changed or `force_rebuild`
-    /// requests a rebuild. Stores nothing.
+    /// Returns the current project context of a session: the cached one, unless its sources have changed or
+    /// `force_rebuild` requests a rebuild. Stores nothing.
     pub async fn current_context(
         &self,
         session: &Session,
@@ -196,8 +196,8 @@ impl Engine {
         Ok(preamble.estimate_tokens())
     }
 
-    /// Composes the preamble for a new native session, and stores a rebuilt context if `should_store` is `true`. `None` if the
-    /// session has no role.
+    /// Composes the preamble for a new native session, and stores a rebuilt context if `should_store` is `true`. `None`
+    /// if the session has no role.
     pub(crate) async fn brief_preamble(
         &self,
         session: &Session,
@@ -229,28 +229,28 @@ fn format_context_changes(gathered: &GatheredContext) -> Option<String> {
         .feature
         .as_ref()
         .and_then(|feature| feature.spec.as_ref());
-    let cut = context.documents.iter().chain(spec);
-    let cut = cut.filter(|document| document.is_truncated());
-    let cut = cut.map(|document| {
+    let truncated = context.documents.iter().chain(spec);
+    let truncated = truncated.filter(|document| document.is_truncated());
+    let truncated = truncated.map(|document| {
         format!(
-            "{} is told up to {} of {} bytes",
+            "{} is truncated to {} of {} bytes",
             document.name,
             document.text.len(),
             document.size
         )
     });
-    let gaps: Vec<String> = cut.chain(context.notes.iter().cloned()).collect();
+    let gaps: Vec<String> = truncated.chain(context.notes.iter().cloned()).collect();
     let gaps = (!gaps.is_empty()).then(|| gaps.join("; "));
     match (&gathered.rebuild, gaps) {
         (ContextRebuild::NotNeeded, _)
         | (ContextRebuild::First | ContextRebuild::Requested, None) => None,
         (ContextRebuild::First | ContextRebuild::Requested, Some(gaps)) => {
-            Some(format!("the context lacks something: {gaps}"))
+            Some(format!("the project context is incomplete: {gaps}"))
         }
         (ContextRebuild::SourcesChanged(names), gaps) => {
             let gaps = gaps.map_or(String::new(), |gaps| format!("; {gaps}"));
             Some(format!(
-                "the context was gathered anew, since it changed: {}{gaps}",
+                "rebuilt the project context after changes in {}{gaps}",
                 names.join(", ")
             ))
         }
@@ -301,7 +301,7 @@ fn build_context(inputs: &ContextInputs) -> ProjectContext {
     let mut notes = Vec::new();
     let (structure, is_complete) = structure::read_structure(&inputs.root);
     if !is_complete {
-        notes.push("the project has more files than were looked at".to_owned());
+        notes.push("the project has more files than segue reads".to_owned());
     }
     let commits = inputs.commits.clone().unwrap_or_else(|reason| {
         notes.push(reason);

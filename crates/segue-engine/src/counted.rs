@@ -6,7 +6,7 @@ use segue_core::session::{Message, Part};
 use crate::pieces::MAX_CHUNK_BYTES;
 
 /// Counts the tokens of a message that has no count, if that is fast: the vocabulary is loaded, and the message is at
-/// most `2 * PIECE` bytes long. Other messages are counted when a caller needs the count.
+/// most `2 * MAX_CHUNK_BYTES` long. Other messages are counted when a caller needs the count.
 pub(crate) fn count_message_tokens_if_ready(message: &mut Message) {
     if message.tokens.is_none() && message_bytes(message) <= 2 * MAX_CHUNK_BYTES {
         message.tokens = segue_tokens::count_if_ready(&message_text(message));

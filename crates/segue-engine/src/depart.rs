@@ -63,26 +63,29 @@ pub enum NativeResumeError {
 impl fmt::Display for NativeResumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Leased { pid, host } => write!(f, "process {pid} on {host} is at work in it"),
+            Self::Leased { pid, host } => write!(f, "process {pid} on {host} is using it"),
             Self::InUse { pid, program } => {
-                write!(f, "process {pid} ({program}) is at work in it")
+                write!(f, "process {pid} ({program}) is using it")
             }
-            Self::NoNative => f.write_str("no agent has a session of its own for it yet"),
-            Self::Behind(provider) => write!(f, "its last turn is not in {provider}'s own session"),
-            Self::Missing(provider) => write!(f, "{provider} does not have it any more"),
+            Self::NoNative => f.write_str("it has no native session yet"),
+            Self::Behind(provider) => write!(
+                f,
+                "its last turn is missing from the native session of {provider}"
+            ),
+            Self::Missing(provider) => write!(f, "{provider} no longer has it"),
             Self::Archived(provider, _) => write!(f, "{provider} has archived it"),
             Self::OnlyArchiveCopy(provider, _) => {
                 write!(
                     f,
-                    "{provider} does not have it any more, only segue's archive does"
+                    "{provider} no longer has it; only segue's archive has a copy"
                 )
             }
-            Self::DirectoryUnknown => f.write_str("nothing tells which directory it belongs to"),
+            Self::DirectoryUnknown => f.write_str("its working directory is unknown"),
             Self::DirectoryMissing(path) => {
-                write!(f, "its directory {} is not there", path.display())
+                write!(f, "its working directory {} does not exist", path.display())
             }
             Self::Unsupported(provider) => {
-                write!(f, "{provider} has no program that can go on with it")
+                write!(f, "{provider} has no command that resumes a session")
             }
         }
     }
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn only_an_unused_session_with_a_complete_native_session_resumes_natively() {
-        let nameless = Leg {
+        let without_native_id = Leg {
             native_id: None,
             ..leg(2)
         };
@@ -279,9 +282,9 @@ mod tests {
         };
         let holder = LeaseHolder {
             owner: ProcessIdentity {
-                host: "here".into(),
+                host: "localhost".into(),
                 pid: 7,
-                start_time: "then".into(),
+                start_time: "1".into(),
             },
             epoch: 1,
             agent: None,
@@ -291,21 +294,26 @@ mod tests {
         };
         let leased = NativeResumeError::Leased {
             pid: 7,
-            host: "here".into(),
+            host: "localhost".into(),
         };
         let behind = || NativeResumeError::Behind(ProviderId::claude());
         let cases = [
-            ("it knows all", Some(leg(2)), None, Ok(native_id())),
             (
-                "somebody is at work",
+                "all turns in the native session",
                 Some(leg(2)),
-                Some(&holder),
-                Err(leased),
+                None,
+                Ok(native_id()),
             ),
-            ("a fork", None, None, Err(NativeResumeError::NoNative)),
+            ("leased", Some(leg(2)), Some(&holder), Err(leased)),
             (
-                "not named yet",
-                Some(nameless),
+                "no leg yet, as in a fork",
+                None,
+                None,
+                Err(NativeResumeError::NoNative),
+            ),
+            (
+                "no native id yet",
+                Some(without_native_id),
                 None,
                 Err(NativeResumeError::NoNative),
             ),

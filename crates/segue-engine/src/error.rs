@@ -10,6 +10,7 @@ use segue_core::scope::RoleName;
 use segue_core::session::TurnNumberError;
 use segue_store::StoreError;
 
+use crate::plural::format_plural;
 use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};
 
 /// Reason why a call failed before or outside a turn. A failed turn is not an error of this type, but a report.
@@ -22,7 +23,7 @@ pub enum EngineError {
     #[error("no session matches {0:?}")]
     NoMatch(String),
     /// The last list has no entry with this number.
-    #[error("there is no number {number} in the last list of this project")]
+    #[error("list number {number} not found in the last list of this project")]
     NoListEntry {
         /// Number that was requested.
         number: usize,
@@ -30,10 +31,10 @@ pub enum EngineError {
         list_len: usize,
     },
     /// An entry of the last list no longer exists.
-    #[error("{0} was in the last list, and is not there any more")]
+    #[error("session {0} from the last list no longer exists")]
     ListEntryMissing(String),
     /// The index contains a native session that its agent has deleted and that no archive contains.
-    #[error("{0} is not there any more: its agent deleted it, and there is no copy of it")]
+    #[error("session {0} no longer exists: its agent deleted it, and segue has no copy of it")]
     Deleted(String),
     /// Several sessions match the reference.
     #[error("{text:?} matches {} sessions", .candidates.len())]
@@ -44,10 +45,10 @@ pub enum EngineError {
         candidates: Vec<SessionMatch>,
     },
     /// The reference matches only a native session, which segue has not adopted.
-    #[error("{0} is a session of {provider} itself, and none of segue's yet", provider = .0.provider())]
+    #[error("{0} is a native session of {provider} that segue has not adopted", provider = .0.provider())]
     NotAdopted(ConversationId),
     /// The agent's own program cannot resume the conversation.
-    #[error("{id} can't go on in the agent's own program: {reason}")]
+    #[error("cannot resume {id} in the agent's own program: {reason}")]
     NotResumable {
         /// Id of the conversation.
         id: ConversationId,
@@ -61,10 +62,10 @@ pub enum EngineError {
     #[error(transparent)]
     Index(segue_catalog::index::IndexError),
     /// The engine has no index to search.
-    #[error("this engine has no index, and without one nothing can be searched")]
+    #[error("cannot search: no session index is configured")]
     NoIndex,
     /// The engine has no agent for the provider.
-    #[error("provider {provider} can't be driven by this segue")]
+    #[error("unknown agent `{provider}`")]
     UnknownProvider {
         /// Provider that was requested.
         provider: ProviderId,
@@ -72,7 +73,7 @@ pub enum EngineError {
         available: Vec<ProviderId>,
     },
     /// The role has no description.
-    #[error("there is no role {:?}", .role.as_str())]
+    #[error("unknown role `{}`", .role.as_str())]
     UnknownRole {
         /// Role that was requested, or that of the session.
         role: RoleName,
@@ -80,11 +81,12 @@ pub enum EngineError {
         available: Vec<RoleName>,
     },
     /// The engine has no agent.
-    #[error("there is no agent")]
+    #[error("no agent found")]
     NoAgents,
     /// The agent failed in one leg after another, so segue opens no further leg automatically.
     #[error(
-        "{provider} failed {limit} times in a row in session {session}, and as often again in a new native session"
+        "{provider} failed too often in session {session}: {} in a row, and {limit} more in a new native session",
+        format_plural(*limit, "failure")
     )]
     RetriesExhausted {
         /// Session in which the agent failed.
@@ -97,7 +99,7 @@ pub enum EngineError {
         fallbacks: Vec<ProviderId>,
     },
     /// The agent accepts no prompts yet, because of a backoff or a cooldown.
-    #[error("{provider} is not asked before {}: {}", format_utc(*.until), .reason.description())]
+    #[error("{provider} is in cooldown until {}: {}", format_utc(*.until), .reason.description())]
     ProviderUnavailable {
         /// Session of the prompt; `None` if it does not exist yet.
         session: Option<SessionId>,
@@ -111,10 +113,10 @@ pub enum EngineError {
         fallbacks: Vec<ProviderId>,
     },
     /// The session has no messages to hand off.
-    #[error("nothing was said in session {0} that another agent could be told")]
+    #[error("session {0} has no messages to hand off")]
     NoMessages(SessionId),
     /// The provider's program is not installed at its configured path.
-    #[error("the program of {0} is not where it is configured to be")]
+    #[error("program of {0} not found at its configured path")]
     NotInstalled(ProviderId),
     /// The number does not name a turn to revert to.
     #[error(transparent)]
@@ -126,7 +128,7 @@ pub enum EngineError {
     #[error(transparent)]
     Brief(#[from] BriefError),
     /// The number does not name a revert or an undo.
-    #[error("there is no move {requested}; the session was reverted or undone {moves} time(s)")]
+    #[error("head move {requested} not found: the session has {}", format_plural(*moves, "head move"))]
     NoHeadMove {
         /// Number that was requested.
         requested: i64,
@@ -150,33 +152,31 @@ pub enum EngineError {
         program: String,
     },
     /// The agent reported a session as deleted, but the session still exists.
-    #[error("{0} is still there, though its agent was told to delete it")]
+    #[error("{0} still exists after its agent reported it deleted")]
     NotDeleted(ConversationId),
     /// The session to restore still exists in its agent's database.
-    #[error("{0} is there already")]
+    #[error("{0} already exists")]
     AlreadyExists(ConversationId),
     /// A restored session cannot be read at its original location.
-    #[error("{0} was put back, and can't be read where it was")]
+    #[error("{0} was restored, but cannot be read at its original location")]
     NotRestored(ConversationId),
     /// Only the agent's own program can do the operation, and it is not on this machine.
-    #[error(
-        "only the program of {0} can do that with its sessions, and it was not found on this machine"
-    )]
+    #[error("program of {0} not found: only this program can delete or restore its sessions")]
     NoProgram(ProviderId),
     /// segue cannot read the sessions of this provider.
-    #[error("nobody here reads sessions of {0}")]
+    #[error("reading `{0}` sessions is not supported")]
     ProviderUnreadable(ProviderId),
     /// The working directory of a session to restore does not exist.
-    #[error("the directory {0:?} is not there")]
+    #[error("directory {0:?} does not exist")]
     DirectoryMissing(String),
     /// The working directory of the session of a scope does not exist.
-    #[error("session {0} works in {1}, which is not there")]
+    #[error("session {0} works in {1}, which no longer exists")]
     SessionDirectoryMissing(SessionId, String),
     /// Neither the archive nor the trash contains a copy of the session.
-    #[error("there is no copy of a session {0:?}, neither in the archive nor in the trash")]
+    #[error("no copy of session {0:?} found in the archive or the trash")]
     NoCopy(String),
     /// The engine has no storage for copies of sessions.
-    #[error("there is no place for copies of sessions")]
+    #[error("no archive directory is configured")]
     NoArchive,
 }
 

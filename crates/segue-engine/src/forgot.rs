@@ -13,11 +13,11 @@ impl Engine {
     pub(crate) async fn prompt_with_rules(
         &self,
         session: &Session,
-        before: &[Turn],
+        earlier_turns: &[Turn],
         added: Option<&str>,
         prompt: &str,
     ) -> Result<Option<String>, EngineError> {
-        let Some(head) = before.last() else {
+        let Some(head) = earlier_turns.last() else {
             return Ok(None);
         };
         let current_checkpoint = match self.plan_compaction(session, head.id).await? {

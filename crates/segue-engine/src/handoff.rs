@@ -45,7 +45,7 @@ impl Engine {
             }
             let at = (self.environment.now)();
             let session = self.store.change_provider(&guard.lease, to, at).await?;
-            let text = format!("handed over from {from} to {to}, as was asked for");
+            let text = format!("handed off from {from} to {to}, as requested");
             let decision = Decision::new(DecisionKind::HandedOff, text);
             self.store.log_decision(&guard.lease, &decision, at).await?;
             Ok((session, from))
@@ -99,7 +99,7 @@ impl Engine {
         if old.permissions != new.permissions && !permissions_requested {
             let (old, new) = (old.permissions.as_str(), new.permissions.as_str());
             lines.push(format!(
-                "permissions are {new}, as configured for {to}; for {from} they are {old}"
+                "the permission policy is {new}, as configured for {to}; for {from} it is {old}"
             ));
         }
         let model = request.and_then(|request| request.model.clone());
@@ -109,9 +109,10 @@ impl Engine {
         ];
         for (setting, old, new) in settings {
             if let Some(old) = old {
-                let new_value = new.map_or_else(|| "its own".to_owned(), |new| format!("{new:?}"));
+                let new_value =
+                    new.map_or_else(|| "its default".to_owned(), |new| format!("{new:?}"));
                 lines.push(format!(
-                    "the {setting} {old:?} is one of {from}'s; {to} uses {new_value}"
+                    "the {setting} {old:?} belongs to {from}; {to} uses {new_value}"
                 ));
             }
         }

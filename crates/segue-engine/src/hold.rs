@@ -126,11 +126,11 @@ pub(crate) fn leased_error(id: &SessionId, mut holder: LeaseHolder) -> EngineErr
 
 fn takeover_decision(from: &LeaseHolder) -> Decision {
     let reason = match process_status(&from.owner) {
-        ProcessStatus::Dead => "which ended without giving it back",
-        ProcessStatus::Alive | ProcessStatus::Unknown => "which has been silent for too long",
+        ProcessStatus::Dead => "it ended without releasing the lease",
+        ProcessStatus::Alive | ProcessStatus::Unknown => "it sent no heartbeat for too long",
     };
     let text = format!(
-        "took the session over from process {}, {reason}",
+        "took over the session from process {}: {reason}",
         from.owner.pid
     );
     Decision::new(DecisionKind::LeaseTakenOver, text)

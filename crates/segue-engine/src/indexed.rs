@@ -66,8 +66,8 @@ impl Engine {
         self.index.as_deref()
     }
 
-    /// Updates the index with everything that was written since the last update, and passes the progress to `on_progress`.
-    /// `None` if the engine has no index.
+    /// Updates the index with everything that was written since the last update, and passes the progress to
+    /// `on_progress`. `None` if the engine has no index.
     pub async fn refresh_index(
         &self,
         on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
@@ -102,16 +102,17 @@ impl Engine {
         let Some(index) = self.index.clone() else {
             return Ok(());
         };
-        let indexed_marks = index.own_session_stamps()?.into_iter();
-        let mut indexed: HashMap<String, OwnSessionStamp> =
-            indexed_marks.map(|mark| (mark.id.clone(), mark)).collect();
+        let indexed_stamps = index.own_session_stamps()?.into_iter();
+        let mut indexed: HashMap<String, OwnSessionStamp> = indexed_stamps
+            .map(|stamp| (stamp.id.clone(), stamp))
+            .collect();
         let mut changed = Vec::new();
         for stamp in self.store.session_stamps().await? {
-            let indexed_mark = indexed.remove(stamp.id.as_str());
-            let is_unchanged = indexed_mark.is_some_and(|own_mark| {
-                own_mark.updated_at == stamp.updated_at.as_millisecond()
-                    && own_mark.head == stamp.head.map(|head| head.0)
-                    && own_mark.title.as_ref() == Some(&stamp.title)
+            let indexed_stamp = indexed.remove(stamp.id.as_str());
+            let is_unchanged = indexed_stamp.is_some_and(|indexed_stamp| {
+                indexed_stamp.updated_at == stamp.updated_at.as_millisecond()
+                    && indexed_stamp.head == stamp.head.map(|head| head.0)
+                    && indexed_stamp.title.as_ref() == Some(&stamp.title)
             });
             if is_unchanged {
                 continue;

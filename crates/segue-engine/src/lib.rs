@@ -14,40 +14,49 @@
 //!
 //! ```no_run
 //! use std::{ffi::OsString, path::Path, sync::Arc};
-//! use segue_agents::{Agent, Host, Leash, Outside, Settings, claude, known};
-//! use segue_catalog::{Catalog, Claude, project_at};
-//! use segue_engine::{ChatRequest, Engine, Target, TurnEvent, World};
+//! use segue_agents::{
+//!     Agent, AgentHost, LeashCommand, ProviderSettings, SystemFns, claude_provider, known,
+//! };
+//! use segue_catalog::{Catalog, ClaudeReader, project_at};
+//! use segue_engine::{ChatRequest, Engine, Environment, Target, TurnEvent};
 //!
-//! /// `path` is where programs are looked for, `home` is ours, and `user` that of the person.
-//! async fn ask(world: World, path: OsString, home: &Path, user: &Path) -> anyhow::Result<()> {
-//!     let settings = Settings {
-//!         program: known::find("claude", &path),
-//!         home: user.join(".claude"),
-//!         ..Settings::default()
+//! /// Runs one turn. `search_path` is the value of `PATH`, `home` the directory for segue's own data, and `user_home`
+//! /// the home directory of the user.
+//! async fn run_turn(
+//!     environment: Environment,
+//!     search_path: OsString,
+//!     home: &Path,
+//!     user_home: &Path,
+//! ) -> anyhow::Result<()> {
+//!     let claude_home = user_home.join(".claude");
+//!     let settings = ProviderSettings {
+//!         program: known::find_program("claude", &search_path),
+//!         home: claude_home.clone(),
+//!         ..ProviderSettings::default()
 //!     };
-//!     let host = Host {
-//!         leash: Leash { program: std::env::current_exe()?, args: vec!["leash".into()] },
+//!     let host = AgentHost {
+//!         leash: LeashCommand { program: std::env::current_exe()?, args: vec!["leash".into()] },
 //!         version: "1.0",
-//!         kept: home.join("kept"),
-//!         path,
-//!         outside: Outside { now: world.now, random: world.random },
+//!         agent_files_dir: home.join("agent-files"),
+//!         search_path,
+//!         system: SystemFns { now: environment.now, random: environment.random },
 //!     };
-//!     let agents: Vec<Arc<dyn Agent>> = vec![Arc::new(claude(&settings, &host))];
-//!     let catalog = Catalog::new(vec![Arc::new(Claude::new(user.join(".claude")))]);
+//!     let agents: Vec<Arc<dyn Agent>> = vec![Arc::new(claude_provider(&settings, &host))];
+//!     let catalog = Catalog::new(vec![Arc::new(ClaudeReader::new(claude_home))]);
 //!     let store = Arc::new(segue_sqlite::SqliteStore::open(home)?);
-//!     let engine = Engine::new(store, agents, catalog, world);
+//!     let engine = Engine::new(store, agents, catalog, environment);
 //!
 //!     let project = project_at(Path::new("/src/app")).ok_or_else(|| anyhow::anyhow!("not UTF-8"))?;
 //!     let request = ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) };
 //!     let (sender, mut events) = tokio::sync::mpsc::channel(32);
-//!     let listening = async {
+//!     let printing = async {
 //!         while let Some(event) = events.recv().await {
-//!             if let TurnEvent::Text { words, .. } = event {
-//!                 print!("{words}");
+//!             if let TurnEvent::Text { text, .. } = event {
+//!                 print!("{text}");
 //!             }
 //!         }
 //!     };
-//!     let (report, ()) = tokio::join!(engine.chat(request, sender), listening);
+//!     let (report, ()) = tokio::join!(engine.chat(request, sender), printing);
 //!     println!("{}", report?.state.as_str());
 //!     Ok(())
 //! }
@@ -59,24 +68,24 @@
 //!
 //! **The leash.** segue starts agents through a small helper process, which ends all processes that they started,
 //! however the caller's process ends. The helper is the caller's own program: if its first argument is the one in
-//! [`Leash::args`](segue_agents::Leash::args), the program passes the remaining arguments to
-//! [`leash::run_as`](segue_agents::leash::run_as) and exits with the code that it returns.
+//! [`LeashCommand::args`](segue_agents::LeashCommand::args), the program passes the remaining arguments to
+//! [`leash::run_from_args`](segue_agents::leash::run_from_args) and exits with the code that it returns.
 //!
 //! **State** is stored by the [`Store`]: with `segue-sqlite`, in one file in a directory. Several processes may use the
 //! same store, including the `segue` command. segue reads the files of agents, and changes them in two cases only: to
 //! delete a session on request, and to prevent an agent from damaging its own sessions.
 //!
 //! **One turn at a time.** A call on a session that is in use fails with
-//! [`StoreError::Leased`](segue_store::StoreError::Held), whether this process or another one uses it; different sessions
-//! run concurrently. An agent that stays running ([`ChatRequest::keep_agent`]) retains the lease on its session for this
-//! engine until the engine ends the agent.
+//! [`StoreError::Leased`](segue_store::StoreError::Leased), whether this process or another one uses it; different
+//! sessions run concurrently. An agent that stays running ([`ChatRequest::keep_agent`]) retains the lease on its
+//! session for this engine until the engine ends the agent.
 //!
 //! **Events** arrive through the caller's bounded channel. A slow receiver slows the agent down, but loses nothing,
 //! because segue writes messages to disk as they arrive. A caller that wants no events drops the receiver *before* the
 //! call: a receiver that exists but is not read blocks the turn.
 //!
-//! **Permission requests** that the policy does not answer are events ([`TurnEvent::Ask`]) with a channel for the
-//! answer; dropping that channel refuses the request.
+//! **Permission requests** that the policy does not answer are events ([`TurnEvent::PermissionRequested`]) with a
+//! channel for the answer; dropping that channel refuses the request.
 //!
 //! **Stopping.** [`ChatRequest::stop`] asks the agent to stop, or ends it; in both cases the turn is settled and
 //! reported as cancelled. Dropping the future of a call is safe, too: segue ends the agent, and releases the session
@@ -84,8 +93,8 @@
 //! arrived.
 //!
 //! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`EngineError`] means that no turn ran,
-//! or that its record could not be written. An automatic choice of segue is a [`Decision`](segue_core::session::Decision): one
-//! line for the user.
+//! or that its record could not be written. An automatic choice of segue is a
+//! [`Decision`](segue_core::session::Decision): one line for the user.
 //!
 //! **Runtime.** The engine needs a tokio runtime with time and I/O enabled; one thread is enough. [`Engine`] is `Send`
 //! and `Sync`, so that it can be shared in an [`Arc`]; its futures can be spawned. Agents that stay running
@@ -109,6 +118,7 @@ mod native;
 mod open;
 mod outside;
 mod pieces;
+mod plural;
 mod policy;
 mod portable;
 mod purpose;
@@ -272,7 +282,8 @@ impl Engine {
     }
 
     /// Returns the agent of a provider, for example to query its capabilities ([`Agent::probe`]) and its configuration
-    /// ([`Agent::defaults`]). [`Engine::drivable`] lists all providers. Fails if the engine has no such agent.
+    /// ([`Agent::defaults`]). [`Engine::drivable_providers`] lists all providers. Fails if the engine has no such
+    /// agent.
     pub fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
         self.agents
             .iter()

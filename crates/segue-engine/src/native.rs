@@ -295,7 +295,8 @@ impl Engine {
             .any(|name| name == native_provider.as_str())
     }
 
-    /// Returns the provider that can resume the native sessions of `native_provider`; `None` if the engine has no such agent.
+    /// Returns the provider that can resume the native sessions of `native_provider`; `None` if the engine has no such
+    /// agent.
     pub(crate) fn find_driver(&self, native_provider: &ProviderId) -> Option<ProviderId> {
         let candidates = [Some(native_provider.clone()), acp_provider(native_provider)];
         let mut drivers = candidates.into_iter().flatten();
@@ -426,8 +427,8 @@ impl Engine {
         })
     }
 
-    /// Passes the turns of a survey with their messages to `on_turn`, starting at index `from`. Reads one turn at a time,
-    /// so that even a huge session is never completely in memory.
+    /// Passes the turns of an outline with their messages to `on_turn`, starting at index `from`. Reads one turn at a
+    /// time, so that even a huge session is never completely in memory.
     pub fn read_turns_from(
         &self,
         native: &NativeSession,

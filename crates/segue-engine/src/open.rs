@@ -44,7 +44,7 @@ impl OpenLeg {
         let reason = if opening.open_mode == OpenMode::Live {
             "the agent is still running"
         } else {
-            "the agent still knows the conversation"
+            "the native session contains all earlier turns"
         };
         Self {
             leg: leg.clone(),
@@ -82,6 +82,33 @@ pub(crate) struct OpenLegRequest<'a> {
     pub(crate) refused_text: Option<&'a str>,
 }
 
+/// Reason for starting a new native session.
+struct NewNativeReason {
+    /// Text for the user.
+    text: String,
+    /// Whether the text states that earlier turns were compacted. If it does not, a checkpoint in the brief is reported
+    /// in addition.
+    mentions_compaction: bool,
+}
+
+impl NewNativeReason {
+    /// Creates a reason whose text states that earlier turns were compacted.
+    fn with_compaction(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            mentions_compaction: true,
+        }
+    }
+
+    /// Creates a reason whose text does not mention a compaction.
+    fn without_compaction(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            mentions_compaction: false,
+        }
+    }
+}
+
 /// Reason why no leg could be opened.
 pub(crate) enum OpenLegError {
     Agent(AgentError),
@@ -101,25 +128,32 @@ impl Engine {
         leg_request: &OpenLegRequest<'_>,
         session: &Session,
         guard: &LeaseGuard,
-        before: &[Turn],
+        earlier_turns: &[Turn],
     ) -> Result<OpenLeg, OpenLegError> {
         let provider = leg_request.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
         let newest = legs.into_iter().next_back();
-        let compaction_reason =
-            self.compact_before_prompt(leg_request, session, guard, (newest.as_ref(), before));
+        let compaction_reason = self.compact_before_prompt(
+            leg_request,
+            session,
+            guard,
+            (newest.as_ref(), earlier_turns),
+        );
         let compaction_reason = compaction_reason.await?;
         let newest = newest.filter(|_| compaction_reason.is_none());
         let ended_reason = newest
             .as_ref()
             .and_then(|leg| ended_leg_reason(leg, provider));
-        let ended_reason = compaction_reason.or(ended_reason);
+        let ended_reason = compaction_reason
+            .map(NewNativeReason::with_compaction)
+            .or(ended_reason);
         let last = newest.filter(|leg| leg.ended.is_none());
         let has_refused_prompt =
             |leg: &Leg| leg_request.refused_text.is_some() && leg.tip == Some(leg_request.turn);
         let usable = last.as_ref().filter(|leg| {
-            leg.provider == *provider && (can_resume_leg(leg, before) || has_refused_prompt(leg))
+            leg.provider == *provider
+                && (can_resume_leg(leg, earlier_turns) || has_refused_prompt(leg))
         });
         let live = self.agent_pool.take(
             &session.id,
@@ -144,11 +178,14 @@ impl Engine {
         }
         let native_id = usable.and_then(|leg| leg.native_id.clone());
         let branch_source = match (usable, leg_request.new_leg_reason) {
-            (None, None) => self.find_branch_source(session, provider, before).await?,
+            (None, None) => {
+                self.find_branch_source(session, provider, earlier_turns)
+                    .await?
+            }
             (Some(_), _) | (None, Some(_)) => None,
         };
         let has_no_native = native_id.is_none() && branch_source.is_none();
-        if leg_request.chat.strict && has_no_native && !before.is_empty() {
+        if leg_request.chat.strict && has_no_native && !earlier_turns.is_empty() {
             return Err(OpenLegError::Agent(no_native_error(
                 last.as_ref(),
                 ended_reason,
@@ -160,10 +197,12 @@ impl Engine {
         // instead.
         open_request.strict |= native_id.is_some()
             && leg_request.refused_text.is_none()
-            && !before.iter().any(|turn| turn.sent);
+            && !earlier_turns.iter().any(|turn| turn.sent);
         open_request.native_id = native_id;
         open_request.branch_point = branch_source.as_ref().map(|source| source.point.clone());
-        if open_request.native_id.is_none() && (!before.is_empty() || open_request.role.is_some()) {
+        if open_request.native_id.is_none()
+            && (!earlier_turns.is_empty() || open_request.role.is_some())
+        {
             // The vocabulary loads while the agent starts, so that the tokens of the brief can be counted then.
             segue_tokens::warm_up();
         }
@@ -196,16 +235,16 @@ impl Engine {
                 .await?);
         }
         let reason = match (leg_request.new_leg_reason, leg_end) {
-            (Some(reason), _) => reason.to_owned(),
-            (None, Some((_, reason))) => reason,
-            (None, None) => new_native_reason(ended_reason, before),
+            (Some(reason), _) => NewNativeReason::without_compaction(reason),
+            (None, Some((_, reason))) => NewNativeReason::without_compaction(reason),
+            (None, None) => new_native_reason(ended_reason, earlier_turns),
         };
         self.start_briefed_leg(
             opening,
             leg_request,
             session,
             guard,
-            before,
+            earlier_turns,
             (ended_leg, reason),
         )
         .await
@@ -254,14 +293,14 @@ impl Engine {
         leg_request: &OpenLegRequest<'_>,
         session: &Session,
         guard: &LeaseGuard,
-        before: &[Turn],
-        (ended_leg, mut reason): (Option<(LegId, LegEnd)>, String),
+        earlier_turns: &[Turn],
+        (ended_leg, reason): (Option<(LegId, LegEnd)>, NewNativeReason),
     ) -> Result<OpenLeg, OpenLegError> {
         let brief_request = BriefRequest {
             session,
             provider: leg_request.provider,
             prompt: &leg_request.chat.prompt,
-            earlier_turns: before,
+            earlier_turns: earlier_turns,
             has_tools: opening.connection.accepts_mcp_servers(),
             guard,
         };
@@ -274,20 +313,24 @@ impl Engine {
             at: (self.environment.now)(),
         };
         let leg = self.store.open_leg(&guard.lease, new_leg).await?;
+        let NewNativeReason {
+            text: mut reason,
+            mentions_compaction,
+        } = reason;
         if let Some(fallback_reason) = opening.fallback_reason {
             reason = format!("{reason} ({fallback_reason})");
         }
-        if brief.has_section(BriefSection::Checkpoint) && !reason.contains("summed up") {
-            reason.push_str("; what came before is summed up");
+        if brief.has_section(BriefSection::Checkpoint) && !mentions_compaction {
+            reason.push_str("; the brief contains a checkpoint of earlier turns");
         }
         match brief.omitted_turns {
             0 => {}
-            1 => reason.push_str("; turn 1 was too much to tell"),
+            1 => reason.push_str("; turn 1 did not fit into the brief"),
             n => {
-                let _ = write!(reason, "; turns 1 to {n} were too much to tell");
+                let _ = write!(reason, "; turns 1 to {n} did not fit into the brief");
             }
         }
-        let open_mode = if before.is_empty() {
+        let open_mode = if earlier_turns.is_empty() {
             OpenMode::Fresh
         } else {
             OpenMode::Briefed
@@ -309,51 +352,61 @@ impl Engine {
 /// Creates the error for a strict request if no native session can be resumed.
 fn no_native_error(
     last: Option<&Leg>,
-    ended_reason: Option<String>,
+    ended_reason: Option<NewNativeReason>,
     provider: &ProviderId,
 ) -> AgentError {
     AgentError::NoResumableSession(match last {
         Some(leg) if leg.provider != *provider => {
-            format!(
-                "the conversation is with {}, not with {provider}",
-                leg.provider
-            )
+            format!("the session runs on {}, not on {provider}", leg.provider)
         }
-        Some(_) => "it is not where the session is".to_owned(),
-        None => ended_reason.unwrap_or_else(|| "the session has none yet".to_owned()),
+        Some(_) => "the last native session does not match the head of the session".to_owned(),
+        None => ended_reason.map_or_else(
+            || "the session has none yet".to_owned(),
+            |reason| reason.text,
+        ),
     })
 }
 
 /// Returns the reason why a leg that has ended is not resumed; `None` if the leg has not ended.
-fn ended_leg_reason(leg: &Leg, provider: &ProviderId) -> Option<String> {
+fn ended_leg_reason(leg: &Leg, provider: &ProviderId) -> Option<NewNativeReason> {
     let (_, end) = leg.ended?;
-    match end {
-        _ if leg.provider != *provider => {
-            Some(format!("{provider} takes over from {}", leg.provider))
+    Some(match end {
+        _ if leg.provider != *provider => NewNativeReason::without_compaction(format!(
+            "{provider} took over from {}",
+            leg.provider
+        )),
+        LegEnd::Handoff => NewNativeReason::without_compaction(format!(
+            "the session was handed back to {provider}"
+        )),
+        LegEnd::Full => NewNativeReason::without_compaction("the last native session was full"),
+        LegEnd::Compacted => NewNativeReason::with_compaction("earlier turns were compacted"),
+        LegEnd::Errors => {
+            NewNativeReason::without_compaction("the last native session failed too often in a row")
         }
-        LegEnd::Handoff => Some(format!("{provider} takes the session back")),
-        LegEnd::Full => Some("the last native session was full".to_owned()),
-        LegEnd::Compacted => Some("what was said before was summed up".to_owned()),
-        LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
-        LegEnd::Lost => Some("the last native session is lost".to_owned()),
-        LegEnd::Unavailable => Some("the last native session could not go on just then".to_owned()),
-        LegEnd::HeadMoved => {
-            Some("the last native session is where this session is not any more".to_owned())
-        }
-    }
+        LegEnd::Lost => NewNativeReason::without_compaction("the last native session is lost"),
+        LegEnd::Unavailable => NewNativeReason::without_compaction(
+            "the last native session could not be resumed at that time",
+        ),
+        LegEnd::HeadMoved => NewNativeReason::without_compaction(
+            "the last native session no longer matches the head of the session",
+        ),
+    })
 }
 
 /// Returns the reason for a new native session if no open leg ends for it.
-fn new_native_reason(ended_reason: Option<String>, before: &[Turn]) -> String {
+fn new_native_reason(
+    ended_reason: Option<NewNativeReason>,
+    earlier_turns: &[Turn],
+) -> NewNativeReason {
     match ended_reason {
-        _ if before.is_empty() => "a new session".to_owned(),
+        _ if earlier_turns.is_empty() => NewNativeReason::without_compaction("a new session"),
         Some(reason) => reason,
-        None => "the session has no native session yet".to_owned(),
+        None => NewNativeReason::without_compaction("the session has no native session yet"),
     }
 }
 
-/// Returns why the last leg ends, given that another one is opened. `is_unavailable` is `None` if the leg was not usable, and
-/// `true` if its agent reported that it cannot resume the native session now.
+/// Returns why the last leg ends, given that another one is opened. `is_unavailable` is `None` if the leg was not
+/// usable, and `true` if its agent reported that it cannot resume the native session now.
 fn replaced_leg_end(
     leg: &Leg,
     is_unavailable: Option<bool>,
@@ -361,16 +414,16 @@ fn replaced_leg_end(
 ) -> (LegEnd, String) {
     if let Some(is_unavailable) = is_unavailable {
         let (end, suffix) = if is_unavailable {
-            (LegEnd::Unavailable, " yet")
+            (LegEnd::Unavailable, " at this time")
         } else {
             (LegEnd::Lost, "")
         };
-        let reason = format!("the agent could not go on with its own session{suffix}");
+        let reason = format!("the agent could not resume its native session{suffix}");
         (end, reason)
     } else if leg.provider != *provider {
         (
             LegEnd::Handoff,
-            format!("{provider} takes over from {}", leg.provider),
+            format!("{provider} took over from {}", leg.provider),
         )
     } else if leg.tip.is_none() {
         (
@@ -380,7 +433,7 @@ fn replaced_leg_end(
     } else {
         (
             LegEnd::HeadMoved,
-            "the session was moved to another turn".to_owned(),
+            "the head of the session moved to another turn".to_owned(),
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Messages that are too long to hold in memory.
 //!
-//! A streamed message that grows beyond [`MAX_CHUNK_BYTES`] is stored as several messages, each marked as incomplete. [`merge_chunks`]
-//! merges them into one message when they are read.
+//! A streamed message that grows beyond [`MAX_CHUNK_BYTES`] is stored as several messages, each marked as incomplete.
+//! [`merge_chunks`] merges them into one message when they are read.
 
 use segue_core::session::{Message, Part, Role};
 
@@ -98,8 +98,20 @@ mod tests {
         let text = |content: &str| Part::Text(content.to_owned());
         let thought = |content: &str| Part::Thought(content.to_owned());
         let cases = [
-            ("a piece and its end", text(&long()), false, text("end"), 1),
-            ("thoughts, too", thought(&long()), false, thought("end"), 1),
+            (
+                "a chunk and the end of its text",
+                text(&long()),
+                false,
+                text("end"),
+                1,
+            ),
+            (
+                "a chunk and the end of its thought",
+                thought(&long()),
+                false,
+                thought("end"),
+                1,
+            ),
             (
                 "a thought and a text",
                 thought(&long()),
@@ -108,13 +120,19 @@ mod tests {
                 2,
             ),
             (
-                "a whole one and another",
+                "a complete message and another",
                 text(&long()),
                 true,
                 text("end"),
                 2,
             ),
-            ("one that was cut off", text("short"), false, text("end"), 2),
+            (
+                "an interrupted message and another",
+                text("short"),
+                false,
+                text("end"),
+                2,
+            ),
         ];
         for (name, first, complete, second, expected) in cases {
             let merged = merge_chunks(vec![message(first, complete), message(second, true)]);

@@ -36,8 +36,8 @@ pub(crate) struct AgentOptions {
 }
 
 impl AdmittedPrompt {
-    /// Moves the prompt to a fallback agent. `Engine::agent_options` limits its permissions, because the user did not choose
-    /// it.
+    /// Moves the prompt to a fallback agent. `Engine::agent_options` limits its permissions, because the user did not
+    /// choose it.
     fn move_to_fallback(&mut self, fallback: ProviderId) {
         let from = std::mem::replace(&mut self.provider, fallback);
         self.replaced_provider = Some(from);
@@ -48,8 +48,8 @@ impl AdmittedPrompt {
 impl Engine {
     /// Returns the options for an agent: those of the request, completed by the agent's configuration.
     ///
-    /// Unless the request sets permissions, a fallback agent gets no more than the agent `replaced_provider` that it replaces,
-    /// because the user did not choose it. Fails if the agent is unknown.
+    /// Unless the request sets permissions, a fallback agent gets no more than the agent `replaced_provider` that it
+    /// replaces, because the user did not choose it. Fails if the agent is unknown.
     pub(crate) fn agent_options(
         &self,
         request: &ChatRequest,
@@ -81,7 +81,8 @@ impl Engine {
 
     /// Decides whether a prompt may be sent to `provider`, has to wait, or is sent to a fallback agent.
     ///
-    /// Fails with [`EngineError::ProviderUnavailable`] or [`EngineError::RetriesExhausted`] if the prompt must not be sent.
+    /// Fails with [`EngineError::ProviderUnavailable`] or [`EngineError::RetriesExhausted`] if the prompt must not be
+    /// sent.
     pub(crate) async fn admit_prompt(
         &self,
         request: &ChatRequest,
@@ -121,7 +122,7 @@ impl Engine {
             Admission::Wait(until, reason) => admitted.wait = Some((until, reason)),
             Admission::HandOff(fallback, until, reason) => {
                 let mut text = format!(
-                    "{fallback} goes on, since {} rests until {}: {}",
+                    "{fallback} took over: {} is in cooldown until {} ({})",
                     admitted.provider,
                     format_utc(until),
                     reason.description()
@@ -132,10 +133,10 @@ impl Engine {
                     .agent_options(request, &fallback, Some(from))?
                     .permissions;
                 if permissions != original_permissions {
-                    let _ = write!(text, "; permissions are {}", permissions.as_str());
+                    let _ = write!(text, "; the permission policy is {}", permissions.as_str());
                 }
                 if let Some(model) = &request.model {
-                    let _ = write!(text, "; the model {model} is one of {from}'s");
+                    let _ = write!(text, "; ignored the model {model}, which belongs to {from}");
                 }
                 admitted.health = self.provider_health(session, &fallback).await?;
                 admitted.move_to_fallback(fallback);

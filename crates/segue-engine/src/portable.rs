@@ -22,6 +22,7 @@ use segue_store::{
 
 use crate::checkpoints::versions_on_path;
 use crate::pieces::merge_chunks;
+use crate::plural::format_plural;
 use crate::{Engine, EngineError, counted};
 
 /// Result of importing a session.
@@ -79,8 +80,8 @@ impl Engine {
         Ok(ImportMatch::Conflicting(conflicts))
     }
 
-    /// Returns the session with the id `export_name`, in any project, and the sessions of the project that were imported as
-    /// `export_name`.
+    /// Returns the session with the id `name`, in any project, and the sessions of the project that were imported as
+    /// `name`.
     async fn list_sessions_named(
         &self,
         project: &Project,
@@ -135,8 +136,8 @@ impl Engine {
     /// If stored sessions have the same name but not all of the content, the import creates another session, so that no
     /// content is lost. The log names `format` as the source.
     ///
-    /// The provider of the session is `requested_provider` if given, else the provider named in the files if it is configured,
-    /// else the agent last used in the project, else the first configured agent.
+    /// The provider of the session is `requested_provider` if given, else the provider named in the files if it is
+    /// configured, else the agent last used in the project, else the first configured agent.
     pub async fn import_session(
         &self,
         session: &PortableSession,
@@ -281,7 +282,7 @@ impl Engine {
             }
         }
         let session = transcript.session;
-        let recap = match active {
+        let checkpoint = match active {
             Some((version, checkpoint)) => {
                 let chain = transcript.turns.iter().map(|turn| turn.turn.id).collect();
                 Some(
@@ -305,7 +306,7 @@ impl Engine {
             updated_at: session.updated_at,
             compacted_messages: past,
             messages: lines,
-            checkpoint: recap,
+            checkpoint,
             extra_fields: ExtraFields::default(),
         };
         if let Some(origin) = &origin {
@@ -364,10 +365,10 @@ fn export_name(session: &Session, origin: Option<&SessionOrigin>) -> String {
 ///
 /// `None` for tool messages and for messages without text. The prompt of a turn is converted even if it has no text.
 fn to_portable_message(message: &Message, seq: usize, turn: u32) -> Option<PortableMessage> {
-    let words = message.plain_text();
+    let text = message.plain_text();
     let is_exported = match message.role {
-        Role::User => seq == 0 || !words.is_empty(),
-        Role::Assistant | Role::System => !words.is_empty(),
+        Role::User => seq == 0 || !text.is_empty(),
+        Role::Assistant | Role::System => !text.is_empty(),
         Role::Tool => false,
     };
     is_exported
@@ -377,7 +378,7 @@ fn to_portable_message(message: &Message, seq: usize, turn: u32) -> Option<Porta
             has_stated_time: true,
             role: message.role,
             tokens: None,
-            text: words,
+            text,
             extra_fields: serde_json::Map::new(),
             is_imported: false,
         })
@@ -429,28 +430,28 @@ fn build_turns_and_checkpoint(
         .chain(&later)
         .map(|lines| build_turn(lines))
         .collect();
-    let Some(recap) = &session.checkpoint else {
+    let Some(imported) = &session.checkpoint else {
         return (turns, None);
     };
     let covers = u32::try_from(past.len()).unwrap_or(u32::MAX);
     let (attached_turn, covers) = match (covers, turns.is_empty()) {
         // No messages are left, and a checkpoint has to be attached to a turn.
         (_, true) => {
-            turns.push(placeholder_turn(recap));
+            turns.push(placeholder_turn(imported));
             (1, 1)
         }
         (0, false) => (1, 0),
         (past, false) => (past, past),
     };
-    let tokens = segue_tokens::count(&render_checkpoint(&recap.content));
+    let tokens = segue_tokens::count(&render_checkpoint(&imported.content));
     let checkpoint = ImportedCheckpoint {
         turn: attached_turn,
         covers,
         tokens,
-        checkpoint: recap.content.clone(),
+        checkpoint: imported.content.clone(),
         // The checkpoint replaces all earlier messages, not only those that the last compaction read.
-        replaced: recap.saved_tokens.saturating_add(tokens),
-        at: recap.updated_at,
+        replaced: imported.saved_tokens.saturating_add(tokens),
+        at: imported.updated_at,
     };
     (turns, Some(checkpoint))
 }
@@ -471,9 +472,10 @@ fn build_turn(lines: &[PortableMessage]) -> AdoptedTurn {
 }
 
 /// Builds a turn that replaces the missing messages with a note.
-fn placeholder_turn(recap: &PortableCheckpoint) -> AdoptedTurn {
-    let at = recap.updated_at;
-    let note = "All that was said before is in the checkpoint that the session came with.";
+fn placeholder_turn(checkpoint: &PortableCheckpoint) -> AdoptedTurn {
+    let at = checkpoint.updated_at;
+    let note =
+        "The earlier messages were not imported; the checkpoint of the session summarises them.";
     let message = Message::new(Role::System, vec![Part::Text(note.to_owned())], at);
     AdoptedTurn {
         state: TurnState::Finished,
@@ -492,20 +494,20 @@ fn derive_title(session: &PortableSession) -> Title {
     match (prompt.or_else(|| lines().next()), &session.purpose) {
         (Some(line), _) => Title::from_prompt(&line.text),
         (None, Some(purpose)) => Title::from_prompt(&purpose.to_string()),
-        (None, None) => Title::from_prompt("a session without a name"),
+        (None, None) => Title::from_prompt("untitled session"),
     }
 }
 
 /// Formats the import as one line for the log.
 fn format_import_decision(session: &PortableSession, format: &str) -> String {
     let count = session.compacted_messages.len() + session.messages.len();
-    let s = if count == 1 { "" } else { "s" };
-    let recap = session.checkpoint.as_ref();
-    let recap = recap.map_or(String::new(), |recap| {
-        format!(" and checkpoint {}", recap.version)
+    let messages = format_plural(count, "message");
+    let checkpoint = session.checkpoint.as_ref();
+    let checkpoint = checkpoint.map_or(String::new(), |checkpoint| {
+        format!(" and checkpoint {}", checkpoint.version)
     });
     format!(
-        "came from {format}, where it was called {}, with {count} message{s}{recap}",
+        "imported from {format} session {}, with {messages}{checkpoint}",
         session.name
     )
 }

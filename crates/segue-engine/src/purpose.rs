@@ -40,9 +40,9 @@ impl Engine {
                 Resolved::Existing(session, _) => break (*session, false),
                 Resolved::New(new_provider, _) => new_provider,
             };
-            let unless = purpose_filter(purpose, project, provider);
+            let conflict_filter = purpose_filter(purpose, project, provider);
             match self
-                .create_purpose_session(purpose, &new_provider, project, &unless)
+                .create_purpose_session(purpose, &new_provider, project, &conflict_filter)
                 .await
             {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
@@ -95,12 +95,12 @@ impl Engine {
         purpose: &Purpose,
         provider: &ProviderId,
         project: &Project,
-        unless: &SessionFilter,
+        conflict_filter: &SessionFilter,
     ) -> Result<Session, StoreError> {
         let title = Title::from_prompt(&purpose.to_string());
         loop {
             let new = NewSession {
-                conflict_filter: Some(unless.clone()),
+                conflict_filter: Some(conflict_filter.clone()),
                 ..self.new_session(project, &title, Some(purpose), provider)
             };
             match self.store.create_session(new).await {

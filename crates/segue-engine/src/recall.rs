@@ -24,7 +24,7 @@ pub enum DescribeError {
     #[error(transparent)]
     Title(#[from] segue_core::session::TitleError),
     /// The text contains control characters, such as line breaks.
-    #[error("a description is one line, without control characters")]
+    #[error("a description must be one line without control characters")]
     ControlCharacters,
     /// The store could not save the title.
     #[error(transparent)]
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_is_a_clean_line_or_refused() {
+    fn an_invalid_description_is_rejected() {
         let long = "x".repeat(201);
         let cases = [
             (" Fix the login ", Ok("Fix the login")),
@@ -86,15 +86,15 @@ mod tests {
             ),
             (
                 "two\nlines",
-                Err("a description is one line, without control characters"),
+                Err("a description must be one line without control characters"),
             ),
             (
                 "\u{1b}[31mred",
-                Err("a description is one line, without control characters"),
+                Err("a description must be one line without control characters"),
             ),
             (
                 "a\u{202e}b",
-                Err("a description is one line, without control characters"),
+                Err("a description must be one line without control characters"),
             ),
         ];
         for (description, expected) in cases {

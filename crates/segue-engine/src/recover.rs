@@ -60,10 +60,7 @@ impl Engine {
 
 /// Returns the failure that is recorded for an interrupted turn.
 pub(crate) fn interruption_failure() -> Failure {
-    Failure::new(
-        FailureClass::Crashed,
-        "segue went away before the turn was over",
-    )
+    Failure::new(FailureClass::Crashed, "segue exited before the turn ended")
 }
 
 /// Returns the decision that reports an interrupted turn, based on segue's record alone.

@@ -94,7 +94,10 @@ impl Engine {
         if let Some(session) = &session
             && session.project.cwd != request.project.cwd
         {
-            let text = format!("working in {}, where the session is", session.project.cwd);
+            let text = format!(
+                "working in {}, the directory of the session",
+                session.project.cwd
+            );
             trace.add_decision(DecisionKind::Session, text);
         }
         if session.is_none() {
@@ -103,7 +106,7 @@ impl Engine {
         if let Some(requested) = &request.provider {
             trace.add_step(
                 ResolutionStepKind::Provider,
-                format!("{requested}, as asked for"),
+                format!("{requested}, as requested"),
             );
         }
         let Some(session) = session else {
@@ -115,7 +118,7 @@ impl Engine {
             return Ok(Resolved::New(provider, target));
         };
         if chosen_provider.is_none() {
-            let text = format!("{}, who carries the session", session.provider);
+            let text = format!("{}, the agent of the session", session.provider);
             trace.add_step(ResolutionStepKind::Provider, text);
         }
         self.agent(chosen_provider.as_ref().unwrap_or(&session.provider))?;
@@ -231,7 +234,7 @@ impl Engine {
             (Some(last), _) => (last, "the agent last used in this project"),
             (None, Some(first)) if first == ProviderId::rehearsal() => (
                 first,
-                "the built-in offline agent: no other was found on this machine",
+                "the built-in offline agent: no other agent was found",
             ),
             (None, Some(first)) => (first, "the first agent found on this machine"),
             (None, None) => return Err(EngineError::NoAgents),
@@ -257,14 +260,14 @@ fn format_session(session: &Session) -> String {
 fn describe_configured_target(provider: &ProviderId, target: &Target) -> String {
     match target {
         Target::NewestInDirectory => {
-            format!("{provider} goes on with the newest session of the directory")
+            format!("{provider} resumes the newest session in the directory")
         }
-        Target::Session(id) => format!("{provider} goes on with session {id}"),
+        Target::Session(id) => format!("{provider} resumes session {id}"),
         Target::Native(native_provider, id) => {
-            format!("{provider} goes on with {native_provider}:{id}")
+            format!("{provider} resumes {native_provider}:{id}")
         }
         Target::Default | Target::New | Target::NewWithPurpose(_) | Target::Scope(_) => {
-            format!("nothing for {provider} to go on with")
+            format!("{provider} starts a new session")
         }
     }
 }

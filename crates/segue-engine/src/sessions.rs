@@ -351,8 +351,8 @@ impl Engine {
         self.fork_before_move(session, at, None, project).await
     }
 
-    /// Forks a session like [`Engine::fork_session`]. With `before_move`, the turns are those that led to the head before that
-    /// move.
+    /// Forks a session like [`Engine::fork_session`]. With `before_move`, the turns are those that led to the head
+    /// before that move.
     pub async fn fork_before_move(
         &self,
         session: &Session,

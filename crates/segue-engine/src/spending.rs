@@ -23,11 +23,11 @@ const SESSION_PAGE_SIZE: u32 = 200;
 /// Filters of a spending report.
 #[derive(Debug, Clone)]
 pub struct SpendingRequest {
-    /// Earliest time that counts. `None` for no limit.
+    /// Start of the reported time. `None` for no limit.
     pub since: Option<Timestamp>,
-    /// Agent that counts. `None` for all.
+    /// Agent to report. `None` for all.
     pub provider: Option<ProviderId>,
-    /// Key of the project that counts. `None` for all.
+    /// Key of the project to report. `None` for all.
     pub project: Option<String>,
     /// Time zone that determines the days.
     pub zone: TimeZone,
@@ -145,7 +145,7 @@ struct LedgerKey {
     has_cost: bool,
 }
 
-/// Totals of an account.
+/// Totals of a [`LedgerKey`].
 #[derive(Debug, Default)]
 struct LedgerTotals {
     turns: u64,

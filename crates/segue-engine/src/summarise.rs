@@ -1,7 +1,8 @@
 //! Summarisers: a model adds statements to a checkpoint, as far as the record supports them.
 //!
-//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose_summary`]). A short
-//! second operation applies its answer to the checkpoint that is active by then ([`Engine::apply_summary_proposal`]).
+//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose_summary`]). A
+//! short second operation applies its answer to the checkpoint that is active by then
+//! ([`Engine::apply_summary_proposal`]).
 
 mod asking;
 
@@ -21,6 +22,7 @@ use segue_store::NewCheckpoint;
 
 use crate::error::format_utc;
 use crate::hold::LeaseGuard;
+use crate::plural::format_plural;
 use crate::{Engine, EngineError};
 
 /// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
@@ -117,7 +119,7 @@ impl Engine {
             provider,
             base,
             base_checkpoint,
-            summary: Err("there is nothing to sum up".to_owned()),
+            summary: Err("no turns to summarise".to_owned()),
             last_read_turn,
             omitted_chunks,
             guard_actions: Vec::new(),
@@ -189,7 +191,7 @@ impl Engine {
             .filter(|cooldown| cooldown.provider == *provider && cooldown.until > now);
         Ok(active_cooldowns
             .next()
-            .map(|cooldown| format!("it rests until {}", format_utc(cooldown.until))))
+            .map(|cooldown| format!("it is in cooldown until {}", format_utc(cooldown.until))))
     }
 
     /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
@@ -275,7 +277,8 @@ impl Engine {
         proposal: &SummaryProposal,
         summary: &Summary,
     ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, String), EngineError> {
-        let off_path = || format_unused_summary(proposal, "the session went back to before it");
+        let off_path =
+            || format_unused_summary(proposal, "the session was reverted to a turn before it");
         let Some(head) = session.head else {
             return Ok((None, off_path()));
         };
@@ -296,7 +299,7 @@ impl Engine {
         );
         let after = assign_item_ids(&before, after, self.last_item_id(&session.id).await?);
         if CheckpointDelta::between(&before, &after).is_empty() {
-            let reason = "it had nothing to add that there is room for";
+            let reason = "it had nothing new that fits the budget";
             return Ok((None, format_unused_summary(proposal, reason)));
         }
         let new = NewCheckpoint {
@@ -325,16 +328,16 @@ fn format_summary_decision(
 ) -> String {
     let settled = match summary.settled_ids.len() {
         0 => String::new(),
-        n => format!(" and settled {n}"),
+        n => format!(" and settled {}", format_plural(n, "item")),
     };
     let caveat = match proposal.omitted_chunks {
         0 => "",
-        _ => "; the beginning was too much to read",
+        _ => "; the beginning was too long to send",
     };
     format!(
-        "{} added {} statement(s) to checkpoint {}{settled}: checkpoint {} has {} tokens{caveat}",
+        "{} added {} to checkpoint {}{settled}: checkpoint {} has {} tokens{caveat}",
         proposal.provider,
-        summary.statements.len(),
+        format_plural(summary.statements.len(), "statement"),
         proposal.base.n,
         version.n,
         format_count(version.tokens)
@@ -343,7 +346,7 @@ fn format_summary_decision(
 
 fn format_unused_summary(proposal: &SummaryProposal, reason: &str) -> String {
     format!(
-        "{} added nothing to checkpoint {}: {reason}; what was found without a model serves",
+        "{} added nothing to checkpoint {}: {reason}; the extracted checkpoint stays active",
         proposal.provider, proposal.base.n
     )
 }

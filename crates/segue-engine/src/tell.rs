@@ -16,14 +16,17 @@ use segue_store::{StoredTurn, TokenCount};
 use crate::adopt::split_brief_from_prompt;
 use crate::hold::LeaseGuard;
 use crate::pieces::merge_chunks;
+use crate::plural::format_plural;
 use crate::{Conversation, Engine, EngineError, NativeEntry, counted};
 
 /// Number of an agent's newest turns that serve as samples for its calibration.
 const CALIBRATION_SAMPLE_TURNS: u32 = 60;
 
-/// Percentage of the budget without role and context that a brief with a checkpoint uses, unless it needs more. `MAX_BRIEF_BUDGET_PERCENT`
-/// is the maximum percentage of the complete budget, with role and context.
+/// Percent of the budget without role and context that a brief with a checkpoint uses, unless it needs more.
 const BRIEF_BUDGET_PERCENT: u64 = 65;
+
+/// Maximum percent of the complete budget, with role and context, that a brief with a checkpoint uses, unless it needs
+/// more.
 const MAX_BRIEF_BUDGET_PERCENT: u64 = 75;
 
 /// The brief that a new native session would receive now.
@@ -74,7 +77,8 @@ impl ActiveCheckpoint {
         match self.dropped_items {
             0 => text,
             dropped => {
-                format!("{text}({dropped} more items are not told here: there is no room)\n")
+                let omitted = format_plural(dropped, "more item");
+                format!("{text}({omitted} omitted: not enough room)\n")
             }
         }
     }
@@ -83,8 +87,8 @@ impl ActiveCheckpoint {
     fn dropped_items_decision(&self) -> Option<Decision> {
         let included = self.checkpoint.items.len();
         let text = format!(
-            "of the {} items of the checkpoint {included} are told: there is no room for more (`budget`)",
-            included + self.dropped_items
+            "the brief contains {included} of {} of the checkpoint: `budget` has no room for more",
+            format_plural(included + self.dropped_items, "item")
         );
         (self.dropped_items > 0).then(|| Decision::new(DecisionKind::Context, text))
     }
@@ -428,7 +432,8 @@ fn estimate_conversation_tokens(turns: &[BriefTurn], checkpoint: Option<&ActiveC
     tokens + tokens / 8 + later_tokens + later_tokens / 8 + 2_000
 }
 
-/// Returns how many tokens of `conversation_budget` a brief uses. `conversation_budget` is the budget without role and context.
+/// Returns how many tokens of `conversation_budget` a brief uses. `conversation_budget` is the budget without role and
+/// context.
 ///
 /// With a checkpoint, the brief uses only a percentage of it, so that the conversation can continue, but always enough
 /// for the complete checkpoint.
@@ -469,7 +474,7 @@ fn unfinished_turn_note(state: TurnState) -> Option<&'static str> {
         TurnState::Finished | TurnState::Running => None,
         TurnState::Cancelled => Some("The user stopped this turn."),
         TurnState::Failed => Some("This turn failed."),
-        TurnState::Interrupted => Some("This turn was cut off."),
+        TurnState::Interrupted => Some("This turn was interrupted."),
     }
 }
 

@@ -224,7 +224,7 @@ impl Engine {
         trace.decisions.append(&mut admitted.decisions);
         let prompt = self.prompt_message(request);
         let provider = &admitted.provider;
-        let unless = match &target {
+        let conflict_filter = match &target {
             Target::Scope(purpose) => {
                 // The filter is that of the lookup: with an agent if one was requested or if it is a fallback.
                 let is_provider_fixed =
@@ -237,7 +237,7 @@ impl Engine {
             }
             _ => None,
         };
-        let started = self.start_session(request, provider, &prompt, unless.as_ref());
+        let started = self.start_session(request, provider, &prompt, conflict_filter.as_ref());
         let started = started.await?;
         Ok(StartedTurn {
             session: started.session,
@@ -271,7 +271,7 @@ impl Engine {
             let session = self.require_session(&session.id).await?;
             let from = session.provider.clone();
             if chosen_provider.is_none() && from != *resolved_provider {
-                let text = format!("{from}, who carries the session by now");
+                let text = format!("{from}, now the agent of the session");
                 trace.add_step(ResolutionStepKind::Provider, text);
                 self.agent(&from)?;
             }
@@ -408,7 +408,9 @@ impl TurnRun<'_> {
                 }
                 // An immediate stop does not wait for the receiver either.
                 () = wait_for_stop(self.stop.clone(), StopLevel::Immediate) => return Ok(()),
-                () = sleep_until_deadline(self.recorder.draft_deadline()) => self.recorder.save_draft(self.now()).await?,
+                () = sleep_until_deadline(self.recorder.draft_deadline()) => {
+                    self.recorder.save_draft(self.now()).await?;
+                }
             }
         }
     }
@@ -457,8 +459,7 @@ impl TurnRun<'_> {
         let outcome = match self.run_attempts().await {
             // The brief exceeds the budget. No agent received the prompt, and none can until the user fixes this.
             Err(error @ EngineError::Brief(_)) if !self.report.sent => {
-                self.withdraw_turn("nobody could be told the prompt")
-                    .await?;
+                self.withdraw_turn("the prompt could not be sent").await?;
                 return Err(error);
             }
             outcome => outcome?,

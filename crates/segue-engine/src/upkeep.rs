@@ -118,8 +118,8 @@ pub struct DeletePlan {
 }
 
 impl DeletePlan {
-    /// Returns `true` if the deletion cannot be undone although the mode is [`DeleteMode::Trash`], because no native session
-    /// is copied.
+    /// Returns `true` if the deletion cannot be undone although the mode is [`DeleteMode::Trash`], because no native
+    /// session is copied.
     #[must_use]
     pub fn has_no_copies(&self) -> bool {
         self.mode == DeleteMode::Trash && self.natives.is_empty()

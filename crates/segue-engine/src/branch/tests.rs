@@ -84,7 +84,7 @@ fn a_recorded_turn_is_found_in_the_native_session() {
 fn a_native_session_with_unreadable_lines_has_no_branch_point() {
     assert_eq!(find_point(&SESSION_LINES, "{\"torn", &["one"]), None);
     assert_eq!(
-        find_point(&SESSION_LINES, "no line of theirs\n", &["one"]),
+        find_point(&SESSION_LINES, "not a session record\n", &["one"]),
         None
     );
     assert_eq!(find_point(&SESSION_LINES[1..], "", &["one"]), None);

@@ -31,7 +31,7 @@ pub(super) async fn list_newest_commits(
         return Ok(Vec::new());
     }
     let Some(git) = git else {
-        return Err("git is not on this machine, so that no commits are told".to_owned());
+        return Err("cannot list commits: git not found".to_owned());
     };
     let mut command = tokio::process::Command::new(git);
     command
@@ -51,8 +51,8 @@ pub(super) async fn list_newest_commits(
     }
     let output = match tokio::time::timeout(GIT_TIMEOUT, command.output()).await {
         Ok(Ok(output)) => output,
-        Ok(Err(error)) => return Err(format!("git can't be run: {error}")),
-        Err(_) => return Err("git did not answer, so that no commits are told".to_owned()),
+        Ok(Err(error)) => return Err(format!("cannot run git: {error}")),
+        Err(_) => return Err("cannot list commits: git did not answer in time".to_owned()),
     };
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -60,9 +60,9 @@ pub(super) async fn list_newest_commits(
         if stderr.contains("does not have any commits yet") {
             return Ok(Vec::new());
         }
-        let first_line = stderr.lines().next().unwrap_or("it did not say why");
+        let first_line = stderr.lines().next().unwrap_or("no error message");
         return Err(format!(
-            "git tells no commits: {}",
+            "cannot list commits: git failed: {}",
             excerpt(first_line, 200)
         ));
     }

@@ -13,15 +13,19 @@ use serde_json::Value;
 use super::ContextInputs;
 use super::documents::DocumentBudget;
 
-/// Maximum number of tasks in a context; `MAX_READ_ENTRIES` limits how many are read.
+/// Maximum number of tasks in a context.
 const MAX_CONTEXT_TASKS: usize = 60;
+
+/// Maximum number of tasks, and of names in a directory, that are read.
 const MAX_READ_ENTRIES: usize = 1_000;
 
 /// Maximum size of a JSON file, in bytes.
 const MAX_JSON_BYTES: u64 = 4 << 20;
 
-/// Maximum length of a description in the list of tasks, in bytes; `MAX_DESCRIPTION_BYTES` limits that of the session's own task.
+/// Maximum length of a description in the list of tasks, in bytes.
 const MAX_SUMMARY_DESCRIPTION_BYTES: usize = 1_000;
+
+/// Maximum length of the description of the session's own task, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 8_000;
 
 const SPEC_FILE_NAMES: [&str; 2] = ["feature-spec.md", "spec.md"];
@@ -282,12 +286,12 @@ fn read_json(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let read = || -> Result<Value, String> {
         if !metadata.is_file() || metadata.len() > MAX_JSON_BYTES {
-            return Err("it is no file, or too large".to_owned());
+            return Err("not a regular file, or too large".to_owned());
         }
         let bytes = fs::read(path).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     };
     read()
-        .map_err(|reason| notes.push(format!("{name} can't be read: {reason}")))
+        .map_err(|reason| notes.push(format!("cannot read {name}: {reason}")))
         .ok()
 }

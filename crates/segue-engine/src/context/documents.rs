@@ -45,15 +45,15 @@ impl DocumentBudget {
                 })
             }
             Err(reason) => {
-                notes.push(format!("{name} can't be read: {reason}"));
+                notes.push(format!("cannot read {name}: {reason}"));
                 None
             }
         }
     }
 }
 
-/// Reads at most `max_bytes` bytes from the beginning of a file, and returns them with the size of the complete file. `None`
-/// if the file does not exist or is blank.
+/// Reads at most `max_bytes` bytes from the beginning of a file, and returns them with the size of the complete file.
+/// `None` if the file does not exist or is blank.
 fn read_beginning(path: &Path, max_bytes: usize) -> Result<Option<(String, u64)>, String> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
@@ -61,7 +61,7 @@ fn read_beginning(path: &Path, max_bytes: usize) -> Result<Option<(String, u64)>
         Err(error) => return Err(error.to_string()),
     };
     if !metadata.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     let mut bytes = Vec::new();
     let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX);
@@ -70,7 +70,7 @@ fn read_beginning(path: &Path, max_bytes: usize) -> Result<Option<(String, u64)>
     let read = file.take(limit.saturating_add(8)).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     if bytes.contains(&0) {
-        return Err("it is no text in UTF-8".to_owned());
+        return Err("not UTF-8 text".to_owned());
     }
     let is_complete = bytes.len() <= max_bytes;
     let text = String::from_utf8_lossy(&bytes);

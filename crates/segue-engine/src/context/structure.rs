@@ -109,7 +109,8 @@ pub(super) fn read_structure(root: &Path) -> (ProjectStructure, bool) {
     (structure, is_complete)
 }
 
-/// Returns the names of the files and of the directories in a directory, sorted. `None` once `remaining_names` names were read.
+/// Returns the names of the files and of the directories in a directory, sorted. `None` once `remaining_names` names
+/// were read.
 fn list_names(directory: &Path, remaining_names: &mut usize) -> Option<(Vec<String>, Vec<String>)> {
     let (mut files, mut subdirectories) = (Vec::new(), Vec::new());
     // A directory that cannot be read counts as empty.

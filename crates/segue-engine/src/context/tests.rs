@@ -77,7 +77,7 @@ fn the_structure_of_a_project_is_read() {
         )
     );
     assert_eq!(
-        structure::read_structure(&root.join("nowhere")),
+        structure::read_structure(&root.join("missing")),
         (segue_core::brief::ProjectStructure::default(), true)
     );
     for n in 0..6_000 {
@@ -85,7 +85,7 @@ fn the_structure_of_a_project_is_read() {
     }
     assert!(
         !structure::read_structure(root).1,
-        "nobody looks at all of it"
+        "the number of names that are read is limited"
     );
 }
 
@@ -135,8 +135,8 @@ fn documents_are_cut_to_the_budget() {
     assert_eq!(
         notes,
         [
-            "GEMINI.md can't be read: it is no file",
-            "sub/CLAUDE.md can't be read: it is no text in UTF-8"
+            "cannot read GEMINI.md: not a regular file",
+            "cannot read sub/CLAUDE.md: not UTF-8 text"
         ]
     );
 }
@@ -167,12 +167,12 @@ fn a_feature_is_read_from_every_supported_directory() {
         let inputs = context_inputs(root, task_scope(Some("auth"), "form"));
         let context = build_context(&inputs);
         let text = context.render();
-        let (_, feature_text) = text.split_once("# The feature").unwrap();
+        let (_, feature_text) = text.split_once("# Feature").unwrap();
         assert_eq!(
             feature_text,
-            " Log in\nPeople log in.\nIts tasks:\n- db [completed] The tables\n- form [in_dev] The form: Two fields.\n\
-             - ship Ship it\n\n# The task The form\nTwo fields.\nIt depends on:\n- db [completed] The tables\n\
-             What waits for it:\n- ship Ship it\n",
+            " Log in\nPeople log in.\nTasks:\n- db [completed] The tables\n- form [in_dev] The form: Two fields.\n\
+             - ship Ship it\n\n# Task The form\nTwo fields.\nDepends on:\n- db [completed] The tables\n\
+             Required by:\n- ship Ship it\n",
             "{home}"
         );
     }
@@ -184,7 +184,7 @@ fn a_context_survives_missing_and_broken_files() {
     let root = directory.path();
     let without_files =
         build_context(&context_inputs(root, task_scope(Some("auth"), "form"))).render();
-    assert_eq!(without_files, "# The feature auth\n\n# The task form\n");
+    assert_eq!(without_files, "# Feature auth\n\n# Task form\n");
     write_files(
         root,
         &[
@@ -198,13 +198,13 @@ fn a_context_survives_missing_and_broken_files() {
     let context = build_context(&context_inputs(root, task_scope(None, "form")));
     assert_eq!(context.feature, None);
     assert!(
-        context.notes[0].starts_with("dag.json can't be read: "),
+        context.notes[0].starts_with("cannot read dag.json: "),
         "{:?}",
         context.notes
     );
     let text = context.render();
     assert!(
-        text.starts_with("# The task The form\nIt depends on:\n- gone\n"),
+        text.starts_with("# Task The form\nDepends on:\n- gone\n"),
         "{text}"
     );
     // A feature's name must not lead out of the directory.
@@ -238,7 +238,7 @@ fn sources_change_with_their_files() {
     fs::write(root.join("CLAUDE.md"), "Be kind.").unwrap();
     let changes = changed(&inputs);
     assert!(changes.contains(&"CLAUDE.md".to_owned()), "{changes:?}");
-    inputs.commits = Err("git can't be run".to_owned());
+    inputs.commits = Err("cannot run git".to_owned());
     let changes = changed(&inputs);
     assert!(changes.contains(&"HEAD".to_owned()), "{changes:?}");
 }

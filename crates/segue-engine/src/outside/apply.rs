@@ -3,7 +3,7 @@
 use segue_catalog::NativeTurn;
 use segue_core::reconcile::merge_interrupted_turn;
 use segue_core::session::{
-    Decision, DecisionKind, LegEnd, Session, Turn, TurnState, close_open_calls,
+    Decision, DecisionKind, Leg, LegEnd, Session, Turn, TurnState, close_open_calls,
 };
 use segue_store::{AdoptedTurn, ContextLossState, Lease, NativeUpdate, StoreError, TurnEnding};
 
@@ -12,10 +12,12 @@ use crate::adopt::adopt_outside_turn;
 use crate::hold::LeaseGuard;
 use crate::native::storage_provider;
 use crate::pieces::merge_chunks;
+use crate::plural::format_plural;
 use crate::recover::{interruption_decision, interruption_failure};
 use crate::{Engine, EngineError};
 
 impl Engine {
+    /// Applies the changes in a native session, as far as `mode` allows. Returns the session with the decisions.
     pub(super) async fn apply_divergence(
         &self,
         session: Session,
@@ -52,9 +54,9 @@ impl Engine {
         match &divergence.alignment {
             NativeAlignment::Aligned => {
                 if !new_turns.is_empty() {
-                    let turns = format_turns_that_were(new_turns.len());
+                    let turns = format_plural(new_turns.len(), "turn");
                     decisions.push(outside_decision(format!(
-                        "took in {turns} made in {provider} itself"
+                        "added {turns} made in {provider} outside segue"
                     )));
                 }
                 update.turns = std::mem::take(&mut new_turns);
@@ -77,7 +79,7 @@ impl Engine {
                 .set_context_loss(&guard.lease, divergence.leg.id, context_loss)
                 .await?;
             let text = format!(
-                "{provider} made its own context smaller; the next prompt tells it again what must not be forgotten"
+                "{provider} compacted its own context; the next prompt repeats the goal, the rules and the pinned items"
             );
             decisions.push(Decision::new(DecisionKind::Compacted, text));
         }
@@ -123,8 +125,8 @@ impl Engine {
             NativeAlignment::Diverged(from) => from,
         };
         let text = format!(
-            "{} made in {} itself after turn {}, where this session is not any more; go on there with",
-            format_turns_were(new_turns.len()),
+            "moved {} made in {} outside segue after turn {} to another session: the head of this session has moved",
+            format_plural(new_turns.len(), "turn"),
             storage_provider(&divergence.leg.provider),
             from.number
         );
@@ -139,7 +141,7 @@ impl Engine {
             .fork_diverged_turns(session, &guard.lease, update)
             .await?;
         Ok(Some(outside_decision(format!(
-            "{text}: segue session resume {}",
+            "{text}; run `segue session resume {}` to continue there",
             fork.id
         ))))
     }
@@ -148,7 +150,7 @@ impl Engine {
     async fn end_lost_leg(
         &self,
         lease: &Lease,
-        leg: &segue_core::session::Leg,
+        leg: &Leg,
         alignment: &NativeAlignment,
         mode: ReconcileMode,
     ) -> Result<Option<Decision>, EngineError> {
@@ -159,13 +161,13 @@ impl Engine {
             // A strict prompt accepts no other native session, so the agent itself reports that it cannot resume this
             // one.
             (NativeAlignment::Missing, ReconcileMode::Prompt { strict: true }) => return Ok(None),
-            (NativeAlignment::Missing, _) => "does not have its own session any more",
-            (_, _) => "does not have all of its own session any more",
+            (NativeAlignment::Missing, _) => "no longer has its native session",
+            (_, _) => "no longer has all turns of its native session",
         };
         let at = (self.environment.now)();
         self.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
         let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
-        let text = format!("{provider} {problem} ({id}); a new one is told what segue has of it");
+        let text = format!("{provider} {problem} ({id}); segue starts a new one with a brief");
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
     }
 
@@ -214,7 +216,7 @@ impl Engine {
         lease: &Lease,
         update: NativeUpdate,
     ) -> Result<Session, EngineError> {
-        let title = session.title.with_suffix("elsewhere");
+        let title = session.title.with_suffix("outside segue");
         loop {
             // The new session has no purpose, so that a request by purpose finds the original session.
             let new = self.new_session(&session.project, &title, None, &session.provider);
@@ -235,20 +237,6 @@ fn outside_decision(text: String) -> Decision {
     Decision::new(DecisionKind::OutsideTurns, text)
 }
 
-fn format_turns_that_were(count: usize) -> String {
-    match count {
-        1 => "a turn that was".to_owned(),
-        _ => format!("{count} turns that were"),
-    }
-}
-
-fn format_turns_were(count: usize) -> String {
-    match count {
-        1 => "a turn was".to_owned(),
-        _ => format!("{count} turns were"),
-    }
-}
-
 fn recovery_decision(
     turn: &Turn,
     native: Option<&NativeTurn>,
@@ -257,10 +245,10 @@ fn recovery_decision(
 ) -> Decision {
     let explanation = match native {
         Some(native) if native.state == TurnState::Finished => {
-            format!("its answer is taken from {provider}'s own record")
+            format!("its answer was taken from the native session of {provider}")
         }
         Some(_) => format!(
-            "the prompt is not sent again, and what there is of an answer is taken from {provider}'s own record"
+            "the prompt is not sent again, and the partial answer was taken from the native session of {provider}"
         ),
         None if turn.sent
             && !matches!(
@@ -283,15 +271,15 @@ fn format_rewind(
     new_turns: usize,
     provider: &str,
 ) -> String {
-    let continuation = match new_turns {
+    let added = match new_turns {
         0 => String::new(),
-        1 => ", and a turn made there".to_owned(),
-        _ => format!(", and {new_turns} turns made there"),
+        count => format!(", added {} made there", format_plural(count, "turn")),
     };
     format!(
-        "{provider} itself went back to turn {}: this session follows{continuation}; {} dropped by that, and `segue session undo {}` brings back what was",
+        "{provider} rewound to turn {}: moved the head with it{added} and dropped {}; \
+         `segue session undo {}` restores them",
         to.number,
-        format_turns_were(dropped),
+        format_plural(dropped, "turn"),
         session.id
     )
 }

@@ -15,8 +15,8 @@ pub(super) enum NativeLocation {
 }
 
 impl Engine {
-    /// Locates a native session. If `use_cache` is `true`, a cached location is returned without a search, which suffices
-    /// if an agent of this engine uses the native session.
+    /// Locates a native session. If `use_cache` is `true`, a cached location is returned without a search, which
+    /// suffices if an agent of this engine uses the native session.
     pub(super) async fn locate_native(
         &self,
         provider: &ProviderId,

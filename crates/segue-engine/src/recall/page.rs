@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::{ControlFlow, RangeInclusive};
 
+use crate::plural::format_plural;
+
 /// Number and text of a turn.
 type TurnText = (u32, String);
 
@@ -73,8 +75,8 @@ impl HistoryPage {
         }
     }
 
-    /// Returns the page as text, with notes on how to request the turns of `requested` that are missing. Each note repeats
-    /// the arguments in `repeated_arguments`.
+    /// Returns the page as text, with notes on how to request the turns of `requested` that are missing. Each note
+    /// repeats the arguments in `repeated_arguments`.
     pub(super) fn into_text(
         self,
         requested: &RangeInclusive<u32>,
@@ -93,7 +95,7 @@ impl HistoryPage {
                 };
                 let _ = writeln!(
                     notes,
-                    "{subject} {verb} left out: ask with from: {from}, to: {to}{repeated_arguments}."
+                    "{subject} {verb} omitted: call again with from: {from}, to: {to}{repeated_arguments}."
                 );
             }
         };
@@ -103,17 +105,18 @@ impl HistoryPage {
         if self.size > self.limit {
             page = page.chars().take(self.limit).collect();
             let next_skip = self.skipped + self.limit;
-            let remaining = self.size - self.limit;
+            let remaining = format_plural(self.size - self.limit, "more character");
             let _ = writeln!(
                 notes,
-                "Turn {first} goes on for {remaining} more characters: ask with from: {first}, to: {first}, skip: {next_skip}{repeated_arguments}."
+                "Turn {first} continues for {remaining}: call again with from: {first}, to: {first}, \
+                 skip: {next_skip}{repeated_arguments}."
             );
         }
         if page.is_empty() {
             let _ = writeln!(
                 notes,
-                "Turn {first} has no more than {} characters.",
-                self.skipped
+                "Turn {first} has no more than {}.",
+                format_plural(self.skipped, "character")
             );
         }
         if notes.is_empty() {
@@ -151,21 +154,21 @@ mod tests {
             ((0, &[5, 5]), "1111122222"),
             (
                 (0, &[8, 8]),
-                "11111111\n\nTurn 2 is left out: ask with from: 2, to: 2.\n",
+                "11111111\n\nTurn 2 is omitted: call again with from: 2, to: 2.\n",
             ),
             (
                 (0, &[8, 8, 1]),
-                "11111111\n\nTurns 2 to 3 are left out: ask with from: 2, to: 3.\n",
+                "11111111\n\nTurns 2 to 3 are omitted: call again with from: 2, to: 3.\n",
             ),
             (
                 (0, &[12]),
-                "1111111111\n\nTurn 1 goes on for 2 more characters: ask with from: 1, to: 1, skip: 10.\n",
+                "1111111111\n\nTurn 1 continues for 2 more characters: call again with from: 1, to: 1, skip: 10.\n",
             ),
             ((10, &[12]), "11"),
             (
                 (10, &[32, 1]),
-                "1111111111\n\nTurn 2 is left out: ask with from: 2, to: 2.\n\
-                 Turn 1 goes on for 12 more characters: ask with from: 1, to: 1, skip: 20.\n",
+                "1111111111\n\nTurn 2 is omitted: call again with from: 2, to: 2.\n\
+                 Turn 1 continues for 12 more characters: call again with from: 1, to: 1, skip: 20.\n",
             ),
             ((20, &[12]), "\n\nTurn 1 has no more than 20 characters.\n"),
         ];
@@ -174,8 +177,8 @@ mod tests {
         }
     }
 
-    /// Fills a page with the newest turns twice: with `append_and_trim` from the first turn on, and with `prepend` from the
-    /// last.
+    /// Fills a page with the newest turns twice: with `append_and_trim` from the first turn on, and with `prepend` from
+    /// the last.
     fn fill_backward(lengths: &[usize]) -> [String; 2] {
         let turns = || {
             (1..)
@@ -183,8 +186,8 @@ mod tests {
                 .map(|(n, length)| (n, turn_text(n, *length)))
         };
         let requested = 1..=u32::try_from(lengths.len()).unwrap();
-        let mut rolled = HistoryPage::new(10, 0);
-        turns().for_each(|(n, text)| rolled.append_and_trim(n, text));
+        let mut trimmed = HistoryPage::new(10, 0);
+        turns().for_each(|(n, text)| trimmed.append_and_trim(n, text));
         let mut page = HistoryPage::new(10, 0);
         for (n, text) in turns().collect::<Vec<_>>().into_iter().rev() {
             if page.prepend(n, text).is_break() {
@@ -192,7 +195,7 @@ mod tests {
             }
         }
         [
-            rolled.into_text(&requested, ", x"),
+            trimmed.into_text(&requested, ", x"),
             page.into_text(&requested, ", x"),
         ]
     }
@@ -203,16 +206,16 @@ mod tests {
             (&[2, 2][..], "1122"),
             (
                 &[8, 4, 4],
-                "22223333\n\nTurn 1 is left out: ask with from: 1, to: 1, x.\n",
+                "22223333\n\nTurn 1 is omitted: call again with from: 1, to: 1, x.\n",
             ),
             (
                 &[1, 12],
-                "2222222222\n\nTurn 1 is left out: ask with from: 1, to: 1, x.\n\
-                 Turn 2 goes on for 2 more characters: ask with from: 2, to: 2, skip: 10, x.\n",
+                "2222222222\n\nTurn 1 is omitted: call again with from: 1, to: 1, x.\n\
+                 Turn 2 continues for 2 more characters: call again with from: 2, to: 2, skip: 10, x.\n",
             ),
             (
                 &[12, 4],
-                "2222\n\nTurn 1 is left out: ask with from: 1, to: 1, x.\n",
+                "2222\n\nTurn 1 is omitted: call again with from: 1, to: 1, x.\n",
             ),
         ];
         for (lengths, expected) in cases {

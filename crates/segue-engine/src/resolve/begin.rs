@@ -8,20 +8,20 @@ use segue_store::{NewSession, SessionFilter, StartedSession, StoreError};
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
-    /// Creates a session with its first prompt and acquires its lease. Fails with [`StoreError::Fits`] if a session
-    /// that matches `conflict_filter` exists by then.
+    /// Creates a session with its first prompt and acquires its lease. Fails with [`StoreError::PurposeTaken`] if a
+    /// session that matches `conflict_filter` exists by then.
     pub(crate) async fn start_session(
         &self,
         request: &ChatRequest,
         provider: &ProviderId,
         prompt: &Message,
-        unless: Option<&SessionFilter>,
+        conflict_filter: Option<&SessionFilter>,
     ) -> Result<StartedSession, EngineError> {
         let title = Title::from_prompt(&request.prompt);
         loop {
             let purpose = request.target.purpose();
             let new = NewSession {
-                conflict_filter: unless.cloned(),
+                conflict_filter: conflict_filter.cloned(),
                 ..self.new_session(&request.project, &title, purpose, provider)
             };
             match self

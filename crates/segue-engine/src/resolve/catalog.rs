@@ -11,6 +11,7 @@ use segue_store::SessionFilter;
 
 use super::ResolutionTrace;
 use crate::adopt::AdoptionHint;
+use crate::plural::format_plural;
 use crate::{ChatRequest, Engine, EngineError, Freshness, NativeEntry};
 
 /// A native session that had the purpose, and the agent that can resume it.
@@ -34,12 +35,13 @@ impl Engine {
             return Ok(None);
         }
         let natives = self.recent_natives(&request.project.key, provider).await?;
-        let candidate_count = natives.len();
+        let candidates = format!(
+            "{} of the last 7 days that no segue session uses",
+            format_plural(natives.len(), "native session")
+        );
         let matched = self.newest_purpose_match(purpose, natives, provider);
         let Some(matched) = matched else {
-            let text = format!(
-                "{candidate_count} native sessions of the last 7 days that carry none of segue's, none of them for {purpose}"
-            );
+            let text = format!("found {candidates}, none for {purpose}");
             trace.add_step(ResolutionStepKind::Catalog, text);
             return Ok(None);
         };
@@ -53,13 +55,11 @@ impl Engine {
                 format!("its first prompt begins with {heading}")
             }
             (PurposeEvidence::Tag, None) | (PurposeEvidence::Title, _) => {
-                "it is called so".to_owned()
+                "its title matches".to_owned()
             }
         };
-        let text = format!(
-            "{candidate_count} native sessions of the last 7 days that carry none of segue's; the newest for {purpose} is \
-             {provider}:{id}, since {reason}"
-        );
+        let text =
+            format!("found {candidates}; the newest for {purpose} is {provider}:{id}: {reason}");
         trace.add_step(ResolutionStepKind::Catalog, text);
         self.ensure_no_foreign_process(&provider, &id).await?;
         let hint = AdoptionHint::Purpose(purpose, &reason);

@@ -52,13 +52,19 @@ impl Engine {
             newest = Some(session);
         }
         if let Some(session) = &newest {
-            let step = format!("the newest one here is {}", format_session(session));
+            let step = format!(
+                "the newest session in this directory is {}",
+                format_session(session)
+            );
             trace.add_step(ResolutionStepKind::Directory, step);
             let text = format!("continuing session {}", format_session(session));
             trace.add_decision(DecisionKind::Continued, text);
         } else {
-            trace.add_step(ResolutionStepKind::Directory, "there is none here");
-            let text = "there is nothing to continue in this directory; starting a new session";
+            trace.add_step(
+                ResolutionStepKind::Directory,
+                "no session in this directory",
+            );
+            let text = "no session to continue in this directory; starting a new one";
             trace.add_decision(DecisionKind::Session, text);
         }
         Ok(newest)

@@ -26,10 +26,10 @@ impl Engine {
     ) -> Result<Option<Session>, EngineError> {
         let kind = add_skipped_steps(&purpose.scope, trace);
         let filter = purpose_filter(purpose, &request.project, provider);
-        let with = provider.map_or(String::new(), |provider| format!(" with {provider}"));
+        let with_provider = provider.map_or(String::new(), |provider| format!(" with {provider}"));
         if let Some(session) = self.newest_session(filter).await? {
             let text = format!(
-                "the newest session for {purpose}{with} is {}, last used {}",
+                "the newest session for {purpose}{with_provider} is {}, last used {}",
                 format_session(&session),
                 session.updated_at.strftime("%F %T UTC")
             );
@@ -49,7 +49,7 @@ impl Engine {
         }
         trace.add_step(
             kind,
-            format!("the store has no session for {purpose}{with}"),
+            format!("the store has no session for {purpose}{with_provider}"),
         );
         if let Some(session) = self
             .adopt_matching_native(request, purpose, provider, trace)
@@ -57,13 +57,13 @@ impl Engine {
         {
             return Ok(Some(session));
         }
-        let mut text = format!("there is no session for {purpose}{with} yet; starting one");
+        let mut text = format!("no session exists for {purpose}{with_provider} yet; starting one");
         if let Some(provider) = provider {
             let any_provider_filter = purpose_filter(purpose, &request.project, None);
             if let Some(other_session) = self.newest_with_turns(&any_provider_filter).await? {
                 let _ = write!(
                     text,
-                    ". To go on with {}, which {} has for it: segue session handoff {} -p {provider}",
+                    ". To continue {} of {} instead, run `segue session handoff {} -p {provider}`",
                     format_session(&other_session),
                     other_session.provider,
                     other_session.id
@@ -75,7 +75,7 @@ impl Engine {
     }
 }
 
-/// Returns the filter for the sessions with a purpose, of one agent or of any. It serves for the lookup, and for the
+/// Returns the filter for the sessions with a purpose, of one agent or of any. The lookup uses it, and so does the
 /// condition that no session is created while one matches.
 pub(crate) fn purpose_filter(
     purpose: &Purpose,
@@ -101,7 +101,7 @@ fn add_skipped_steps(scope: &Scope, trace: &mut ResolutionTrace) -> ResolutionSt
         if before == kind {
             break;
         }
-        trace.add_step(before, "not asked for");
+        trace.add_step(before, "not requested");
     }
     kind
 }

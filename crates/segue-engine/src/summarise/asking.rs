@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Summariser;
+use crate::plural::format_plural;
 
 /// Maximum number of retries after an unusable answer.
 const MAX_SUMMARY_RETRIES: usize = 2;
@@ -19,7 +20,7 @@ const MAX_SUMMARY_RETRIES: usize = 2;
 /// Maximum size of an answer in bytes. A longer answer is not a summary.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
-/// Sends a question until an answer passes the check. Returns the summary, or the reason why no answer passed, and the
+/// Sends a prompt until an answer passes the check. Returns the summary, or the reason why no answer passed, and the
 /// actions that protected native sessions.
 pub(super) async fn request_summary<F>(
     summariser: &Summariser,
@@ -75,7 +76,8 @@ fn summariser_role() -> Option<RoleDescription> {
 }
 
 fn format_timeout(limit: Duration) -> String {
-    format!("it did not answer within {} seconds", limit.as_secs())
+    let seconds = format_plural(limit.as_secs(), "second");
+    format!("it did not answer within {seconds}")
 }
 
 async fn prompt_until_valid<F>(
@@ -102,7 +104,7 @@ where
         }
     }
     errors.dedup();
-    Err(format!("no answer was taken: {}", errors.join("; then ")))
+    Err(format!("no usable answer: {}", errors.join("; then ")))
 }
 
 /// Reads the answer. Cancels the turn if the agent runs a tool or if the answer is too long.

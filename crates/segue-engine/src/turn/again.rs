@@ -91,7 +91,7 @@ impl TurnRun<'_> {
         }
         self.retry.has_replaced_native = true;
         self.retry.new_leg_reason = Some(format!(
-            "the agent does not know its own session: {}",
+            "the agent did not find its native session: {}",
             failure.message
         ));
         Ok(())
@@ -138,23 +138,23 @@ impl TurnRun<'_> {
     ) -> Result<(), EngineError> {
         self.fail_attempt(failure).await?;
         let reason = match (failure.class, failure.retry_at) {
-            (_, Some(until)) => format!("which rests until {}", format_utc(until)),
-            (FailureClass::Quota, None) => "whose quota is spent".to_owned(),
-            (_, None) => "which takes no more".to_owned(),
+            (_, Some(until)) => format!("is in cooldown until {}", format_utc(until)),
+            (FailureClass::Quota, None) => "has no quota left".to_owned(),
+            (_, None) => "accepts no more prompts".to_owned(),
         };
         let from = std::mem::replace(&mut self.report.provider, fallback.clone());
-        let mut text = format!("{fallback} takes the prompt over from {from}, {reason}");
+        let mut text = format!("{fallback} took over the prompt from {from}, which {reason}");
         let options = self
             .engine
             .agent_options(&self.request, &fallback, Some(&from))?;
         let permissions = self.permissions.restrict_to(options.permissions);
         if permissions != self.permissions {
-            let _ = write!(text, "; permissions are {}", permissions.as_str());
+            let _ = write!(text, "; the permission policy is {}", permissions.as_str());
         }
         self.permissions = permissions;
         self.timeouts = options.timeouts;
         if let Some(model) = self.model.take() {
-            let _ = write!(text, "; the model {model} is one of {from}'s");
+            let _ = write!(text, "; ignored the model {model}, which belongs to {from}");
         }
         // The decision below reports the reason.
         self.retry.new_leg_reason = None;
@@ -194,7 +194,7 @@ impl TurnRun<'_> {
                 .engine
                 .ensure_no_foreign_process(&session.provider, native);
             if let Err(in_use) = exclusive_use.await {
-                let hint = Hint::from("once it is done, ")
+                let hint = Hint::from("wait until it has finished, then ")
                     .with_action(SuggestedAction::Resume(session.id));
                 let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
                 return Ok(Some(TurnOutcome::from_failure(failure.with_hint(hint))));
@@ -256,7 +256,7 @@ impl TurnRun<'_> {
         };
         self.emit(started_event).await?;
         let text = format!(
-            "the prompt waited, and is asked as turn {}, after what was done meanwhile",
+            "queued the prompt again as turn {}: the native session gained turns while it waited",
             turn.number
         );
         let requeue_decision = Decision::new(DecisionKind::OutsideTurns, text);

@@ -11,12 +11,12 @@ impl TurnRun<'_> {
     pub(super) async fn run_attempt(&mut self) -> Result<AttemptResult, EngineError> {
         self.has_output = false;
         let turns = self.engine.store.turns(&self.session.id).await?;
-        let before = turns
+        let earlier_turns = turns
             .split_last()
-            .map_or(turns.as_slice(), |(_, before)| before);
+            .map_or(turns.as_slice(), |(_, earlier_turns)| earlier_turns);
         let prompt_with_added = self
             .engine
-            .prompt_with_added(before, &self.request.prompt)
+            .prompt_with_added(earlier_turns, &self.request.prompt)
             .await?;
         let leg_request = OpenLegRequest {
             chat: &self.request,
@@ -31,7 +31,7 @@ impl TurnRun<'_> {
         };
         let opening = self
             .engine
-            .open_leg(&leg_request, &self.session, self.guard, before);
+            .open_leg(&leg_request, &self.session, self.guard, earlier_turns);
         let opened = tokio::select! {
             opened = opening => Some(opened),
             () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => None,
@@ -55,13 +55,14 @@ impl TurnRun<'_> {
         };
         // The rejected text, which is sent again, contains the added messages already.
         if open_leg.open_mode.is_resumed() && leg_request.refused_text.is_none() {
-            self.add_reminder(&mut open_leg, before, prompt_with_added)
+            self.add_reminder(&mut open_leg, earlier_turns, prompt_with_added)
                 .await?;
         }
         self.leg = Some(open_leg.leg.id);
         self.leg_before_turn = Some(open_leg.leg.clone());
         // If no earlier turn was sent, a replacement would have no history.
-        let is_replaceable = open_leg.open_mode.is_resumed() && before.iter().any(|turn| turn.sent);
+        let is_replaceable =
+            open_leg.open_mode.is_resumed() && earlier_turns.iter().any(|turn| turn.sent);
         let reported = self.report_leg(&mut open_leg).await;
         let mut connection = open_leg.connection;
         let outcome = match reported {
@@ -87,8 +88,8 @@ impl TurnRun<'_> {
         }
     }
 
-    // Takes `&mut OpenLeg` because a conversation is not `Sync`: a shared reference would prevent the turn's future
-    // from being `Send`.
+    // Takes `&mut OpenLeg` because an `AgentConnection` is not `Sync`: a shared reference would prevent the turn's
+    // future from being `Send`.
     async fn report_leg(&mut self, open_leg: &mut OpenLeg) -> Result<(), EngineError> {
         self.report.native_id.clone_from(&open_leg.leg.native_id);
         self.report.leg = Some(open_leg.leg.number);
@@ -120,7 +121,7 @@ impl TurnRun<'_> {
         // Only a new native session with a brief is reported. Other modes are expected.
         if open_leg.open_mode == OpenMode::Briefed {
             let text = format!(
-                "started a new native session and told it the story so far: {}",
+                "started a new native session with a brief of this session: {}",
                 open_leg.reason
             );
             self.record_decision(Decision::new(DecisionKind::Opened, text))

@@ -36,7 +36,7 @@ impl TurnRun<'_> {
             Ok(Some(decision)) => decision,
             Err(error) => {
                 let text = format!(
-                    "what was said could not be summed up: {error}; it is tried again after the next turn"
+                    "could not compact the session: {error}; segue retries after the next turn"
                 );
                 Decision::new(DecisionKind::Compacted, text)
             }

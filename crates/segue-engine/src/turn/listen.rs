@@ -42,9 +42,11 @@ impl fmt::Display for AnswerSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Policy(policy) => write!(f, "by policy {}", policy.as_str()),
-            Self::Role(role) => write!(f, "since the role {role} may not use it"),
+            Self::Role(role) => write!(f, "because the role {role} does not allow it"),
             Self::User => f.write_str("by the user"),
-            Self::Unanswered => f.write_str("since nobody answered and no policy allows it"),
+            Self::Unanswered => {
+                f.write_str("because the user did not answer and no policy allows it")
+            }
         }
     }
 }
@@ -104,7 +106,9 @@ impl TurnRun<'_> {
                     pending_stop = Some(PendingStop::new(Some(watchdog.timeout_failure())));
                     connection.cancel();
                 }
-                () = sleep_until_deadline(self.recorder.draft_deadline()) => self.recorder.save_draft(self.now()).await?,
+                () = sleep_until_deadline(self.recorder.draft_deadline()) => {
+                    self.recorder.save_draft(self.now()).await?;
+                }
                 connection_event = connection.next_event() => match connection_event {
                     ConnectionEvent::NativeIdReported(id) => self.record_native_id(id).await?,
                     ConnectionEvent::Event(event) => {
@@ -140,8 +144,9 @@ impl TurnRun<'_> {
             store.set_leg_native_id(lease, leg, &native_id).await?;
         }
         if let Some(previous_id) = previous_id {
-            let text =
-                format!("the agent goes on in its session {native_id} instead of {previous_id}");
+            let text = format!(
+                "the agent continued in native session {native_id} instead of {previous_id}"
+            );
             self.record_decision(Decision::new(DecisionKind::Oddity, text))
                 .await?;
         }
@@ -168,9 +173,9 @@ impl TurnRun<'_> {
         let note = match end.reason {
             StopReason::EndTurn => None,
             StopReason::Limit => {
-                Some("the agent stopped at a limit of its own and may not be done")
+                Some("the agent stopped at a limit of its own and may not have finished")
             }
-            StopReason::Refusal => Some("the agent refused to go on"),
+            StopReason::Refusal => Some("the agent refused to continue"),
             StopReason::Cancelled if self.has_refused_permission => {
                 self.report.stopped_by_policy = true;
                 return Ok(TurnOutcome::with_state(TurnState::Cancelled));
@@ -178,7 +183,7 @@ impl TurnRun<'_> {
             StopReason::Cancelled => {
                 let failure = Failure::new(
                     FailureClass::Agent,
-                    "the agent cancelled the turn by itself",
+                    "the agent cancelled the turn on its own",
                 );
                 return Ok(TurnOutcome::from_failure(failure));
             }
@@ -277,7 +282,7 @@ impl TurnRun<'_> {
         if self.oddity_count > MAX_REPORTED_ODDITIES {
             return Ok(());
         }
-        let text = format!("the agent printed something that is not the protocol: {line:?}");
+        let text = format!("the agent printed a line that is not part of the protocol: {line:?}");
         Ok(self
             .record_decision(Decision::new(DecisionKind::Oddity, text))
             .await?)
@@ -295,7 +300,7 @@ impl TurnRun<'_> {
             return Ok(());
         }
         let text = format!(
-            "the agent used {:?} without asking, which the role {} may not",
+            "the agent used {:?} without requesting permission; the role {} does not allow it",
             call.name, role.name
         );
         Ok(self
@@ -335,7 +340,7 @@ impl TurnRun<'_> {
         let name = &request.call.name;
         let text = match (&answer, allowed) {
             (PermissionAnswer::Cancelled, _) if !matches!(source, AnswerSource::Role(_)) => {
-                format!("stopped before {name:?} was answered")
+                format!("stopped before the permission request for {name:?} was answered")
             }
             (_, true) => format!("allowed {name:?} {source}"),
             (_, false) => format!("refused {name:?} {source}"),

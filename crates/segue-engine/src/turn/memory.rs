@@ -26,7 +26,7 @@ impl TurnRun<'_> {
     pub(super) async fn add_reminder(
         &mut self,
         open_leg: &mut OpenLeg,
-        before: &[Turn],
+        earlier_turns: &[Turn],
         added: Option<String>,
     ) -> Result<(), EngineError> {
         self.context_change = ContextChange::Unchanged;
@@ -34,7 +34,7 @@ impl TurnRun<'_> {
         let mut reminder_prompt = None;
         if open_leg.leg.lost_context {
             let (engine, session) = (self.engine, &self.session);
-            let rules = engine.prompt_with_rules(session, before, added.as_deref(), prompt);
+            let rules = engine.prompt_with_rules(session, earlier_turns, added.as_deref(), prompt);
             reminder_prompt = rules.await?;
             // If there is nothing to remind the agent of, the reminder counts as sent.
             self.context_change = ContextChange::Reminded;
@@ -59,7 +59,8 @@ impl TurnRun<'_> {
                 .set_context_loss(lease, leg, ContextLossState::Lost)
                 .await?;
         }
-        let text = "the agent made its own context smaller; the next prompt tells it again what must not be forgotten";
+        let text = "the agent compacted its own context; \
+                    the next prompt repeats the goal, the rules and the pinned items";
         Ok(self
             .record_decision(Decision::new(DecisionKind::Compacted, text))
             .await?)

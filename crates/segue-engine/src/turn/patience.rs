@@ -89,11 +89,11 @@ impl Watchdog {
         let text = match (turn_limit, self.silence_limit()) {
             (Some(limit), _) => format!("the turn took longer than {} s", seconds(limit)),
             (None, Some(limit)) if self.has_output => {
-                format!("the agent said nothing for {} s", seconds(limit))
+                format!("the agent sent no output for {} s", seconds(limit))
             }
             (None, Some(limit)) => {
                 format!(
-                    "the agent gave no sign of life within {} s of the prompt",
+                    "the agent sent no output within {} s of the prompt",
                     seconds(limit)
                 )
             }

@@ -11,6 +11,7 @@ use segue_store::{SettleEffects, TurnEnding};
 
 use super::{TurnOutcome, TurnRun};
 use crate::error::format_utc;
+use crate::plural::format_plural;
 use crate::{EngineError, TurnEvent, TurnReport};
 
 /// Maximum number of characters of an unsent prompt in the log.
@@ -149,26 +150,23 @@ impl TurnRun<'_> {
 
     /// Returns why the leg ends with this turn, and the text that reports it. `None` if the leg does not end.
     fn plan_leg_end(&self, failure: Option<&Failure>, ends_leg: bool) -> Option<(LegEnd, String)> {
-        let next_prompt_note = "the next prompt opens a new one, which is told the story so far";
+        let next_prompt_note = "the next prompt starts a new one with a brief of this session";
         if failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong) {
             let text =
-                format!("the native session has no room left and is over; {next_prompt_note}");
+                format!("ended the native session because its context is full; {next_prompt_note}");
             return Some((LegEnd::Full, text));
         }
         let policy = &self.engine.policy;
         if ends_leg {
-            let limit = policy.error_limit;
-            let times = if limit == 1 { "" } else { "s" };
+            let failures = format_plural(policy.error_limit, "failure");
             let health = &self.retry.health;
-            let no_retry_note = "the native session is over, and no other is opened by itself";
+            let no_retry_note = "segue does not start another one automatically";
             let text = if health.is_exhausted() {
-                format!("it failed once more: {no_retry_note}")
+                format!("ended the native session after another failure; {no_retry_note}")
             } else if health.failed_legs == 0 {
-                format!(
-                    "{limit} failure{times} in a row: the native session is over; {next_prompt_note}"
-                )
+                format!("ended the native session after {failures} in a row; {next_prompt_note}")
             } else {
-                format!("{limit} failure{times} in a row once more: {no_retry_note}")
+                format!("ended the native session after {failures} in a row again; {no_retry_note}")
             };
             return Some((LegEnd::Errors, text));
         }
@@ -179,7 +177,7 @@ impl TurnRun<'_> {
         let limit = policy.context.limit_for(provider, model)?;
         let size = context_limit_excess(self.leg_before_turn.as_ref()?, self.report.usage, limit)?;
         let text = format!(
-            "the native session holds {} tokens, more than {}, and is over; {next_prompt_note}",
+            "ended the native session at {} tokens, over the limit of {}; {next_prompt_note}",
             format_count(size),
             format_count(limit)
         );
@@ -247,12 +245,12 @@ fn add_action_hint(failure: Failure, report: &TurnReport, retry_at: Option<Times
     let resume = SuggestedAction::Resume(id.clone());
     let provider = report.provider.as_str();
     let hint = match failure.class {
-        FailureClass::NotStarted => "`segue doctor` shows which agents can be started".into(),
+        FailureClass::NotStarted => "run `segue doctor` to see which agents can be started".into(),
         FailureClass::TimedOut => SuggestedAction::ExtendTimeouts(id.clone()).into(),
         FailureClass::Quota | FailureClass::RateLimited => {
             let limited = failure.class == FailureClass::RateLimited;
             let when = match failure.retry_at.or(retry_at.filter(|_| limited)) {
-                Some(at) => format!("it can be tried again at {}, then ", format_utc(at)),
+                Some(at) => format!("wait until {}, then ", format_utc(at)),
                 None => "wait a while, then ".to_owned(),
             };
             Hint::from(when)
@@ -261,7 +259,7 @@ fn add_action_hint(failure: Failure, report: &TurnReport, retry_at: Option<Times
                 .with_action(SuggestedAction::HandOff(id.clone(), None))
         }
         FailureClass::ContextTooLong => {
-            Hint::from("the next prompt opens a new native session with the newest messages; ")
+            Hint::from("the next prompt starts a new native session with a brief; ")
                 .with_action(resume)
         }
         FailureClass::NotLoggedIn => {
@@ -271,11 +269,11 @@ fn add_action_hint(failure: Failure, report: &TurnReport, retry_at: Option<Times
             Hint::from(format!("{}, then ", known::trust_instruction(provider))).with_action(resume)
         }
         FailureClass::SessionUnknown => {
-            Hint::from("without --strict a new native session is told what was said; ")
+            Hint::from("without `--strict`, segue starts a new native session with a brief; ")
                 .with_action(resume)
         }
         FailureClass::Crashed | FailureClass::Agent | FailureClass::UnparsableOutput => {
-            Hint::from("what was said is kept; ").with_action(resume)
+            Hint::from("all messages so far are saved; ").with_action(resume)
         }
     };
     failure.with_hint(hint)

@@ -83,17 +83,17 @@ impl Engine {
         };
         let is_rehearsal = *provider == ProviderId::rehearsal();
         if !is_rehearsal && !self.can_list_sessions(provider) {
-            skip(format!("only {agent} knows where it is"));
+            skip(format!("segue does not know where {agent} stores it"));
         } else if let Some(other_session) =
             self.find_other_session_using(session, &agent, id).await?
         {
-            skip(format!("session {} runs on it too", other_session.id));
+            skip(format!("session {} also uses it", other_session.id));
         } else if is_rehearsal {
             let path = rehearsal_file(&self.archive_service()?.trash, id);
             plan.rehearsal_files
                 .extend(path.exists().then(|| (id.clone(), path)));
         } else if let Some(fork) = self.find_dependent_fork(session, &agent, id).await? {
-            skip(format!("session {fork} branches off from it"));
+            skip(format!("session {fork} is a branch of it"));
         } else {
             let qualified_id = format!("{agent}:{id}");
             let mut entries = self.lookup_natives(&qualified_id).await?;

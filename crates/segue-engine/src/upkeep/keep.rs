@@ -116,9 +116,9 @@ impl Engine {
 
     /// Returns all copies in the archive and in the trash, and the errors for those that could not be read.
     pub fn list_copies(&self) -> Result<(Vec<ArchivedSession>, Vec<ArchiveError>), EngineError> {
-        let upkeep = self.archive_service()?;
-        let (mut all, mut unreadable) = upkeep.archive.list();
-        let (discarded, trash_errors) = upkeep.trash.list();
+        let service = self.archive_service()?;
+        let (mut all, mut unreadable) = service.archive.list();
+        let (discarded, trash_errors) = service.trash.list();
         all.extend(discarded);
         unreadable.extend(trash_errors);
         Ok((all, unreadable))
