@@ -41,7 +41,7 @@ pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
         return Ok(install_directory);
     }
     fs::create_dir_all(&cli_cache)
-        .with_context(|| format!("cannot make {}", cli_cache.display()))?;
+        .with_context(|| format!("cannot create {}", cli_cache.display()))?;
     remove_stale_drafts(&cli_cache);
     // Process IDs repeat if containers share the cache.
     let time = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
@@ -66,7 +66,7 @@ fn find_cache_directory() -> Result<PathBuf> {
     let home = || read_variable("HOME").map(|home| Path::new(&home).join(".cache"));
     cache
         .or_else(home)
-        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for the real CLIs")
+        .context("cannot install the real CLIs: neither XDG_CACHE_HOME nor HOME is set")
 }
 
 /// Returns a name for this state of the files, which contains their hash.
@@ -85,8 +85,8 @@ fn hash_package_files(texts: &[String]) -> Result<String> {
     for text in texts {
         ensure!(
             !text.contains("\"resolved\""),
-            "the lock file of the real CLIs names the registry it was made with; \
-             remove its `resolved` members, so that it works with any"
+            "the lock file of the real CLIs names a registry: remove its `resolved` members, so that it works with \
+             any registry"
         );
         hash.write(text.as_bytes());
         hash.write(&[0]);
@@ -111,7 +111,7 @@ impl Hasher for FnvHasher {
 }
 
 fn install(package_directory: &Path, draft: &Path) -> Result<()> {
-    fs::create_dir(draft).with_context(|| format!("cannot make {}", draft.display()))?;
+    fs::create_dir(draft).with_context(|| format!("cannot create {}", draft.display()))?;
     for name in PACKAGE_FILES {
         fs::copy(package_directory.join(name), draft.join(name))?;
     }
@@ -119,7 +119,7 @@ fn install(package_directory: &Path, draft: &Path) -> Result<()> {
     for program in INSTALLED_PROGRAMS {
         ensure!(
             can_run(draft, program),
-            "{program} was installed but does not run; try again with `cargo xtask clis`"
+            "`{program}` does not run after its installation: retry with `cargo xtask clis`"
         );
     }
     Ok(())
@@ -134,13 +134,13 @@ fn run_npm_install(draft: &Path) -> Result<()> {
         .current_dir(draft)
         .stdin(Stdio::null());
     let status = processes::run_within(&mut npm, INSTALL_LIMIT).context(
-        "cannot install the real CLIs: install Node.js 20 or later with npm (`apt-get install npm`), or leave \
-         these tests out with `cargo xtask test --quick`",
+        "cannot install the real CLIs: install Node.js 20 or later with npm (`apt-get install npm`), or skip \
+         these tests with `cargo xtask test --quick`",
     )?;
     if !status.success() {
         bail!(
-            "npm install failed ({status}); is there a registry (`npm config get registry`)? \
-             `cargo xtask test --quick` leaves the real CLIs out"
+            "`npm install` failed ({status}): check the registry with `npm config get registry`, or skip the real \
+             CLIs with `cargo xtask test --quick`"
         );
     }
     Ok(())
@@ -182,7 +182,7 @@ fn publish_draft(draft: &Path, destination: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(draft.join("home"));
     match fs::rename(draft, destination) {
         Err(error) if !destination.is_dir() => {
-            Err(error).with_context(|| format!("cannot make {}", destination.display()))
+            Err(error).with_context(|| format!("cannot create {}", destination.display()))
         }
         _ => Ok(()),
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_second_install_does_not_replace_the_first() {
         let directory = env::temp_dir().join(format!("segue-clis-{}", std::process::id()));
-        let (draft, destination) = (directory.join("draft"), directory.join("place"));
+        let (draft, destination) = (directory.join("draft"), directory.join("install"));
         fs::create_dir_all(&draft).unwrap();
         fs::create_dir_all(destination.join("first")).unwrap();
 

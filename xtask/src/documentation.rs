@@ -68,13 +68,13 @@ pub(crate) fn check_documentation(root: &Path, target: &Path) -> Result<()> {
         .env(CALLS_VARIABLE, &calls)
         .current_dir(root);
     let status = processes::run_within(&mut cargo, RUSTDOC_LIMIT)?;
-    ensure!(status.success(), "cargo test --doc failed");
+    ensure!(status.success(), "`cargo test --doc` failed");
     let calls = fs::read(&calls)?;
     let calls = calls
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
     let calls: Vec<_> = calls.map(parse_call).collect();
-    ensure!(!calls.is_empty(), "cargo test --doc did not call rustdoc");
+    ensure!(!calls.is_empty(), "`cargo test --doc` did not call rustdoc");
     let calls = Mutex::new(calls);
     let output = target.join("doc");
     let cores = thread::available_parallelism()?.get();
@@ -136,8 +136,8 @@ pub(crate) fn run_doc_tests(root: &Path, log: &Path) -> Result<RunCounts> {
     if report.end != (TestEnd::Exited { code: 0 }) || !report.leftover_processes.is_empty() {
         counts.failed = counts.failed.max(1);
         println!(
-            "FAILED: documentation tests ({:?}), which left the processes {:?}\n\
-             their last output (all: {}):\n{}",
+            "FAILED: documentation tests ({:?}); processes that they left running, now killed: {:?}\n\
+             last lines of their output (complete output: {}):\n{}",
             report.end,
             report.leftover_processes,
             log.display(),

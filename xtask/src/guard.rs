@@ -115,7 +115,7 @@ pub(crate) fn run(test: &Command, limit: Duration, log: &Path) -> Result<GuardRe
     if status.is_none() {
         guard.kill()?;
         guard.wait()?;
-        bail!("the guard did not end");
+        bail!("the guard did not end in time");
     }
     let mut line = String::new();
     let output = guard.stdout.take().context("the guard has no output")?;
@@ -123,7 +123,7 @@ pub(crate) fn run(test: &Command, limit: Duration, log: &Path) -> Result<GuardRe
     let report = serde_json::from_str(&line).ok();
     report
         .and_then(|report| GuardReport::from_json(&report))
-        .with_context(|| format!("the guard reported {line:?}"))
+        .with_context(|| format!("cannot parse the report {line:?} of the guard"))
 }
 
 /// Reads the end of an output, at most [`TAIL_BYTES`]. Empty if the file cannot be read.
@@ -165,7 +165,7 @@ pub(crate) fn serve(args: &[&str]) -> Result<()> {
         .stderr(output.try_clone()?)
         .process_group(0);
     let report = watch(&mut command, limit, &output)?;
-    writeln!(io::stdout(), "{}", report.to_json()).context("the runner has ended")
+    writeln!(io::stdout(), "{}", report.to_json()).context("cannot report to the runner")
 }
 
 /// Runs a command within a limit, and ends every process that it leaves running.

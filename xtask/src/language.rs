@@ -60,8 +60,8 @@ const PLAIN_CONSTANTS: &[&str] = &["VERSION", "ALL", "SCHEMA"];
 /// Maximum percentage of one-word constants.
 const MAX_ONE_WORD_CONSTANTS_PERCENT: usize = 20;
 
-/// Commit after which every commit subject follows the rule.
-const FIRST_UNCHECKED_COMMIT: &str = "9e0b6ef";
+/// Last commit whose subject is not checked; the subjects of all later commits follow the rule.
+const LAST_UNCHECKED_COMMIT: &str = "9e0b6ef";
 
 /// Returns `true` if a list of words contains a word.
 fn has_word(list: &str, word: &str) -> bool {
@@ -196,27 +196,27 @@ fn comments_open_with_a_verb_or_a_noun() {
     );
 }
 
-/// Returns the identifier after one of the keywords, if a line declares one.
-fn declared<'a>(line: &'a str, keywords: &[&str]) -> Option<&'a str> {
-    let mut rest = line.trim_start();
-    if let Some(visible) = rest.strip_prefix("pub") {
-        let visible = visible.trim_start();
-        rest = match visible.strip_prefix('(') {
+/// Returns the identifier after one of the keywords. `None` if the line declares none.
+fn declared_name<'a>(line: &'a str, keywords: &[&str]) -> Option<&'a str> {
+    let mut remaining = line.trim_start();
+    if let Some(after_pub) = remaining.strip_prefix("pub") {
+        let after_pub = after_pub.trim_start();
+        remaining = match after_pub.strip_prefix('(') {
             Some(scope) => scope.split_once(')')?.1.trim_start(),
-            None => visible,
+            None => after_pub,
         };
     }
     let is_function = keywords == ["fn"];
     for modifier in ["const ", "async ", "unsafe "] {
         if is_function {
-            rest = rest.strip_prefix(modifier).unwrap_or(rest);
+            remaining = remaining.strip_prefix(modifier).unwrap_or(remaining);
         }
     }
-    let rest = keywords
+    let declaration = keywords
         .iter()
-        .find_map(|keyword| rest.strip_prefix(keyword)?.strip_prefix(' '))?;
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-    let name = &rest[..end.unwrap_or(rest.len())];
+        .find_map(|keyword| remaining.strip_prefix(keyword)?.strip_prefix(' '))?;
+    let end = declaration.find(|c: char| !c.is_alphanumeric() && c != '_');
+    let name = &declaration[..end.unwrap_or(declaration.len())];
     (!name.is_empty()).then_some(name)
 }
 
@@ -225,7 +225,7 @@ fn functions_are_named_by_verb_and_object() {
     let mut problems = Vec::new();
     for file in source_files() {
         for (index, line) in file.lines.iter().enumerate() {
-            let Some(name) = declared(line, &["fn"]) else {
+            let Some(name) = declared_name(line, &["fn"]) else {
                 continue;
             };
             if has_word(VAGUE_FUNCTIONS, name) {
@@ -241,19 +241,19 @@ fn functions_are_named_by_verb_and_object() {
 
 #[test]
 fn type_names_are_unique_in_the_workspace() {
-    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut locations: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in source_files() {
         for (index, line) in file.lines.iter().enumerate() {
-            if let Some(name) = declared(line, &["struct", "enum", "trait"]) {
-                let place = format!("{}:{}", file.path, index + 1);
-                places.entry(name.to_owned()).or_default().push(place);
+            if let Some(name) = declared_name(line, &["struct", "enum", "trait"]) {
+                let location = format!("{}:{}", file.path, index + 1);
+                locations.entry(name.to_owned()).or_default().push(location);
             }
         }
     }
-    places.retain(|_, places| places.len() > 1);
-    let problems: Vec<String> = places
+    locations.retain(|_, lines| lines.len() > 1);
+    let problems: Vec<String> = locations
         .iter()
-        .map(|(name, places)| format!("{name}: {}", places.join(", ")))
+        .map(|(name, lines)| format!("{name}: {}", lines.join(", ")))
         .collect();
     assert_none(&problems, "a type name is unique in the workspace");
 }
@@ -264,7 +264,7 @@ fn constants_are_noun_phrases() {
     let mut one_word = Vec::new();
     for file in source_files() {
         for (index, line) in file.lines.iter().enumerate() {
-            let Some(name) = declared(line, &["const", "static"]) else {
+            let Some(name) = declared_name(line, &["const", "static"]) else {
                 continue;
             };
             if name.chars().any(char::is_lowercase) || !name.starts_with(char::is_uppercase) {
@@ -301,7 +301,7 @@ fn modules_are_named_by_their_content() {
 #[test]
 fn commit_subjects_are_imperative() {
     const ARTICLES: [&str; 4] = ["a", "an", "the", "no"];
-    let range = format!("{FIRST_UNCHECKED_COMMIT}..HEAD");
+    let range = format!("{LAST_UNCHECKED_COMMIT}..HEAD");
     let output = Command::new("git")
         .args(["log", "--no-merges", "--format=%s", &range])
         .current_dir(root())

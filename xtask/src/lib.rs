@@ -30,7 +30,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::phases::Phases;
-use crate::runner::{RunCounts, RunOptions};
+use crate::runner::{RunCounts, RunOptions, format_plural};
 use crate::suite::TestBinary;
 use crate::tools::TestVariables;
 
@@ -38,12 +38,12 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--quick] [--jobs N] [--limit SECONDS] [--program PATH] [WORD]…
-            set up what the tests need and run every test, or those whose name contains every WORD;
-            --quick leaves out the real CLIs, --limit replaces the default limit of each test,
+            install the programs that the tests need, and run every test or those whose name contains every WORD;
+            --quick skips tests with the real CLIs, --limit replaces the default time limit of each test,
             --program runs the tests of one test program and builds nothing
   check     check formatting, lints and documentation; any warning is an error
   clis      install the real CLIs and print their directory, the value of SEGUE_CLIS for tests in `real`
-  fixtures  let the real CLIs rewrite the corpus of crates/segue-catalog/fixtures
+  fixtures  run the real CLIs to rewrite the fixtures in crates/segue-catalog/fixtures
   peers     install the programs that `--bench catalog` compares segue with and print their directory (SEGUE_PEERS)";
 
 /// Maximum number of tests with the real CLIs that run at once.
@@ -129,7 +129,7 @@ impl<'a> XtaskCommand<'a> {
             _ => bail!("unknown command `{name}`"),
         };
         if let Some(extra) = command_args.first() {
-            bail!("unexpected argument `{extra}`: `{name}` takes none");
+            bail!("unexpected argument `{extra}`: `{name}` takes no arguments");
         }
         Ok(command)
     }
@@ -187,7 +187,10 @@ fn run_test_command(args: &TestArgs<'_>) -> Result<()> {
     phases.print();
     let (counts, skipped) = outcome?;
     if skipped > 0 {
-        println!("left out (--quick): {skipped} tests with the real CLIs");
+        println!(
+            "skipped {} with the real CLIs (--quick)",
+            format_plural(skipped, "test")
+        );
     }
     println!(
         "\n{} passed, {} failed, {skipped} skipped",
@@ -213,13 +216,13 @@ fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usi
         suite::list_tests(&binaries, &args.words, args.is_quick, &logs)
     })?;
     if suite.cases.is_empty() {
-        let matching = match args.words.join(" ") {
-            words if words.is_empty() => String::new(),
-            words => format!(" that match `{words}`"),
-        };
         match suite.skipped {
-            0 => bail!("found no tests{matching}"),
-            count => bail!("--quick leaves out all {count} tests{matching}"),
+            0 if args.words.is_empty() => bail!("no tests found"),
+            0 => bail!("no tests match `{}`", args.words.join(" ")),
+            count => bail!(
+                "no tests to run: `--quick` skipped {}",
+                format_plural(count, "test")
+            ),
         }
     }
     let cores = std::thread::available_parallelism()?.get();
@@ -256,7 +259,7 @@ fn prepare_tests(is_quick: bool, phases: &mut Phases) -> Result<(Vec<TestBinary>
     Ok((build.binaries, variables))
 }
 
-/// Runs the real CLIs to rewrite the corpus: each test of the readers saves the files that its CLI wrote.
+/// Runs the real CLIs to rewrite the fixtures: each test of the readers saves the files that its CLI wrote.
 fn rewrite_fixtures() -> Result<()> {
     let clis = clis::prepare(&root())?;
     let mut cargo = suite::cargo();
@@ -276,7 +279,7 @@ fn rewrite_fixtures() -> Result<()> {
         .env("SEGUE_FIXTURES", "1");
     run_cargo(&mut cargo)?;
     println!(
-        "now review the changes and accept them: INSTA_UPDATE=always cargo test -p segue-catalog --test it corpus"
+        "review the changes, then accept them with `INSTA_UPDATE=always cargo test -p segue-catalog --test it corpus`"
     );
     Ok(())
 }
@@ -321,7 +324,11 @@ fn run_checks(phases: &mut Phases) -> Result<()> {
         let tests = suite::build_tests(&root(), &[])?;
         let benches = suite::build_tests(&root(), &["--benches"])?;
         let warnings = tests.warnings + benches.warnings;
-        ensure!(warnings == 0, "{warnings} warnings");
+        ensure!(
+            warnings == 0,
+            "the build printed {}",
+            format_plural(warnings, "warning")
+        );
         Ok(())
     })?;
     phases.run("documentation", || {
@@ -339,7 +346,7 @@ fn run_cargo(command: &mut Command) -> Result<()> {
     let status = processes::run_within(command, CARGO_LIMIT)?;
     ensure!(
         status.success(),
-        "cargo {} failed",
+        "`cargo {}` failed",
         args.first().map_or("", String::as_str)
     );
     Ok(())
@@ -378,7 +385,7 @@ mod tests {
             (&["tets"], "unknown command `tets`"),
             (
                 &["check", "--quick"],
-                "unexpected argument `--quick`: `check` takes none",
+                "unexpected argument `--quick`: `check` takes no arguments",
             ),
             (&["test", "--fast"], "unknown option `--fast`"),
             (&["test", "--quick=1"], "unknown option `--quick=1`"),

@@ -49,7 +49,7 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
                 "--disable-pip-version-check",
             ])
             .args(PYTHON_PACKAGES),
-        "is there a package index (`pip config list`)?",
+        "check the package index with `pip config list`",
     )?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run_command(
@@ -64,11 +64,11 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
             ])
             .arg("--root")
             .arg(&install_directory),
-        "is there a registry of crates?",
+        "check the crate registry in the configuration of cargo",
     )?;
     if let Some(missing) = PEER_PROGRAMS.iter().find(|program| !is_installed(program)) {
         bail!(
-            "{missing} was installed but is not in {}",
+            "{missing} is missing from {} after the installation",
             programs.display()
         );
     }
@@ -76,7 +76,7 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Runs a command. If it fails, the error contains `hint`, which names a possible cause.
+/// Runs a command. If it fails, the error contains `hint`, which is the next action for the user.
 fn run_command(command: &mut Command, hint: &str) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command

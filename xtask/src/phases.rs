@@ -40,6 +40,6 @@ impl Phases {
         for (name, time) in &self.times {
             println!("{:>9}  {name}", format_seconds(*time));
         }
-        println!("{:>9}  in all", format_seconds(self.start.elapsed()));
+        println!("{:>9}  total", format_seconds(self.start.elapsed()));
     }
 }

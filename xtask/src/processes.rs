@@ -142,14 +142,22 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<ExitS
     wait_within(&mut child, KILL_GRACE)?;
     let args = command.get_args().map(|arg| arg.display().to_string());
     let mut lines = vec![format!(
-        "`{} {}` did not end within {} s and was killed, with {} processes it had started",
+        "`{} {}` did not end within {} s and was killed with {} that it had started",
         command.get_program().display(),
         args.collect::<Vec<_>>().join(" "),
         limit.as_secs(),
-        running.len(),
+        format_process_count(running.len()),
     )];
     lines.extend(running.iter().map(Process::to_string));
     anyhow::bail!(lines.join("\n"))
+}
+
+fn format_process_count(count: usize) -> String {
+    if count == 1 {
+        "1 process".to_owned()
+    } else {
+        format!("{count} processes")
+    }
 }
 
 /// Returns `true` if a command that prints the version of a program succeeds within a minute. Discards its output.

@@ -18,7 +18,8 @@ use crate::tools::TestVariables;
 /// Time limit of an ordinary test.
 const TEST_LIMIT: Duration = Duration::from_mins(2);
 
-/// Time limit of a test with the real CLIs. Some of these tests wait for the next minute of the clock, up to three times.
+/// Time limit of a test with the real CLIs. Some of these tests wait for the next minute of the clock, up to three
+/// times.
 const REAL_TEST_LIMIT: Duration = Duration::from_mins(6);
 
 /// Number of tests that exceeded their limit after which no further test starts, because they have a common cause.
@@ -253,7 +254,7 @@ impl TestRunner<'_> {
             }
             for name in slow {
                 println!(
-                    "runs for more than {} s: {name}",
+                    "still running after {} s: {name}",
                     SLOW_TEST_THRESHOLD.as_secs()
                 );
             }
@@ -280,7 +281,11 @@ fn find_failure(
     };
     let report = match outcome {
         Ok(report) => report,
-        Err(error) => return Some(failure(format!("could not be guarded ({error:#})"))),
+        Err(error) => {
+            return Some(failure(format!(
+                "ended without a report from its guard ({error:#})"
+            )));
+        }
     };
     let reason = match report.end {
         // A test program also exits with code 0 if it finds no test with this name, or if the code under test exits.
@@ -313,7 +318,7 @@ fn describe_failure(run: &TestRun, failure: &TestFailure, output: &str) -> Strin
         ),
     ];
     if !failure.leftover_processes.is_empty() {
-        lines.push("processes that it left, now ended (ID, state, command):".to_owned());
+        lines.push("processes that it left running, now killed (ID, state, command):".to_owned());
         lines.extend(
             failure
                 .leftover_processes
@@ -321,7 +326,10 @@ fn describe_failure(run: &TestRun, failure: &TestFailure, output: &str) -> Strin
                 .map(|process| format!("    {process}")),
         );
     }
-    lines.push(format!("its last output (all: {}):", run.log.display()));
+    lines.push(format!(
+        "last lines of its output (complete output: {}):",
+        run.log.display()
+    ));
     lines.push(last_lines(output));
     lines.join("\n")
 }
@@ -388,11 +396,17 @@ fn print_summary(queue: &TestQueue) -> RunCounts {
     }
     if counts.not_run > 0 {
         println!(
-            "{MAX_TIMEOUTS} tests exceeded their limit, so {} were not started",
-            counts.not_run
+            "did not start {}: {MAX_TIMEOUTS} tests exceeded their limit",
+            format_plural(counts.not_run, "test")
         );
     }
     counts
+}
+
+/// Formats a count with its noun, in the plural unless the count is 1.
+pub(crate) fn format_plural(count: usize, noun: &str) -> String {
+    let suffix = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{suffix}")
 }
 
 /// Formats a duration as seconds with one decimal.
@@ -454,7 +468,10 @@ mod tests {
     fn a_guard_that_fails_fails_its_test() {
         let outcome = Err(anyhow::anyhow!("no such file"));
         let failure = find_failure(&outcome, "", Duration::ZERO).unwrap();
-        assert_eq!(failure.reason, "could not be guarded (no such file)");
+        assert_eq!(
+            failure.reason,
+            "ended without a report from its guard (no such file)"
+        );
         assert!(!failure.is_timeout);
     }
 

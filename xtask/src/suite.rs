@@ -116,7 +116,7 @@ pub(crate) fn build_tests(root: &Path, targets: &[&str]) -> Result<TestBuild> {
     let build = receiver.recv_timeout(MESSAGE_GRACE);
     ensure!(status.success(), "the build failed");
     build
-        .context("cargo's messages have no end")?
+        .context("cargo's messages did not end after the build")?
         .context("cannot read cargo's messages")
 }
 
@@ -198,8 +198,8 @@ fn parse_test_binary(message: &Value) -> Option<TestBinary> {
 
 /// Lists the tests of `binaries` whose full name contains every word of `filter`.
 ///
-/// Tests with the real CLIs are marked as ignored, so that `cargo test` skips them; `is_quick` skips every ignored test.
-/// The output of the test programs goes to `logs`.
+/// Tests with the real CLIs are marked as ignored, so that `cargo test` skips them; `is_quick` skips every ignored
+/// test. The output of the test programs goes to `logs`.
 pub(crate) fn list_tests(
     binaries: &[TestBinary],
     filter: &[&str],

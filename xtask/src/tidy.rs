@@ -125,7 +125,7 @@ fn crates_depend_in_the_agreed_directions() {
     for (name, dependencies) in workspace_dependencies() {
         let allowed_dependencies = allowed
             .get(name.as_str())
-            .unwrap_or_else(|| panic!("{name} is not in the table of directions"));
+            .unwrap_or_else(|| panic!("{name} is not in ALLOWED_DEPENDENCIES"));
         for dependency in dependencies.iter().filter(|name| name.starts_with("segue")) {
             assert!(
                 allowed_dependencies.contains(&dependency.as_str()),
@@ -211,7 +211,7 @@ fn licences_are_allowed() {
     for (index, licence) in allowed.iter().enumerate() {
         assert!(
             used_licences.contains(&index),
-            "no package has the licence {licence}"
+            "deny.toml allows the licence {licence}, but no package has it"
         );
     }
 }
@@ -243,7 +243,7 @@ fn a_dependency_has_one_version() {
     }
     assert!(
         skipped.is_empty(),
-        "{skipped:?} no longer need to be skipped"
+        "deny.toml skips {skipped:?}, which is no longer necessary"
     );
 }
 
@@ -251,12 +251,12 @@ fn a_dependency_has_one_version() {
 fn restricted_dependencies_are_used_only_by_their_wrappers() {
     let rules = deny_rules();
     for (name, dependencies) in workspace_dependencies() {
-        for fence in rules["bans"]["deny"].as_array().unwrap() {
-            let fenced = fence["crate"].as_str().unwrap();
-            let wrappers = string_items(&fence["wrappers"]);
+        for rule in rules["bans"]["deny"].as_array().unwrap() {
+            let restricted = rule["crate"].as_str().unwrap();
+            let wrappers = string_items(&rule["wrappers"]);
             assert!(
-                !dependencies.contains(fenced) || wrappers.contains(&name.as_str()),
-                "{fenced} is only for {}, not for {name}",
+                !dependencies.contains(restricted) || wrappers.contains(&name.as_str()),
+                "{name} may not depend on {restricted}; only {} may",
                 wrappers.join(" and ")
             );
         }

@@ -59,7 +59,10 @@ pub(crate) fn prepare(target: &Path) -> Result<TestVariables> {
         if run_apt_get(&install_args, Path::new("/")).is_err()
             || !missing_packages(&variables).is_empty()
         {
-            bail!("the tests need these packages: {}", packages.join(" "));
+            bail!(
+                "cannot install the packages that the tests need: {}",
+                packages.join(" ")
+            );
         }
     }
     Ok(variables)

@@ -23,10 +23,10 @@ impl BenchmarkMode {
         }
     }
 
-    /// Prints a warning before the tables of a glance.
+    /// Prints a warning before the tables of a smoke run.
     pub fn print_smoke_warning(self) {
         if self == Self::Smoke {
-            println!("a glance only: these figures mean nothing");
+            println!("smoke run: the numbers are not valid measurements");
         }
     }
 
@@ -39,7 +39,7 @@ impl BenchmarkMode {
     }
 }
 
-/// Side of a comparison, which is measured once per round.
+/// Subject of a comparison, which is measured once per round.
 pub struct Contestant<'a> {
     /// Name in the table.
     pub name: String,
@@ -113,7 +113,7 @@ impl BenchmarkComparison {
     }
 }
 
-/// Returns the value that the given share of the figures does not exceed. `NaN` if there are no figures.
+/// Returns the value that the given fraction of the values does not exceed. `NaN` if there are no values.
 pub fn quantile(values: &[f64], fraction: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -122,13 +122,13 @@ pub fn quantile(values: &[f64], fraction: f64) -> f64 {
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
-        reason = "an index into a few hundred figures"
+        reason = "an index into a few hundred values"
     )]
     let index = (last_index as f64 * fraction).round() as usize;
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// Formats an aim together with its result, `reached` or `missed`.
+/// Formats a target together with its result, `reached` or `missed`.
 pub fn format_verdict(target: &str, reached: bool) -> String {
     format!("{target}: {}", if reached { "reached" } else { "missed" })
 }

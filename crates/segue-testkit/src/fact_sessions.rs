@@ -142,7 +142,8 @@ pub struct PlantedSession {
     pub facts: Vec<Fact>,
 }
 
-/// Creates a session with this number of turns and about `output_bytes` bytes of tool output per turn, in the tuned prose.
+/// Creates a session with this number of turns and about `output_bytes` bytes of tool output per turn, in the tuned
+/// prose.
 pub fn build_tuned_session(turns: usize, output_bytes: usize, seed: u64) -> PlantedSession {
     build_planted_session(Prose::Tuned, turns, output_bytes, seed)
 }

@@ -11,7 +11,7 @@
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
     clippy::print_stdout,
-    reason = "a test kit: a panic is how it speaks"
+    reason = "test support: a failed check panics"
 )]
 
 pub mod benchmark;
@@ -35,7 +35,7 @@ use tempfile::TempDir;
 
 pub use output::ProgramOutput;
 
-/// Programs on the search path of a world. Agents that the developer has installed are not among them.
+/// Programs on the search path of a test home. Agents that the developer has installed are not among them.
 const PATH_PROGRAMS: [&str; 3] = ["sh", "setsid", "sleep"];
 
 /// Returns the path of a program on the developer's machine. If the program is not found, returns its name, so that the
@@ -56,7 +56,7 @@ pub struct TestHome {
 }
 
 impl TestHome {
-    /// Creates a world for the segue binary at `segue_binary`, usually `env!("CARGO_BIN_EXE_segue")`.
+    /// Creates a test home for the segue binary at `segue_binary`, usually `env!("CARGO_BIN_EXE_segue")`.
     #[must_use]
     pub fn new(segue_binary: impl Into<PathBuf>) -> Self {
         let directory = tempfile::Builder::new()
@@ -75,7 +75,7 @@ impl TestHome {
         }
     }
 
-    /// Returns the directory that contains the complete world.
+    /// Returns the directory that contains the complete test home.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
@@ -93,7 +93,7 @@ impl TestHome {
         self.path().join("project")
     }
 
-    /// Returns a command for a program of the developer's machine, with the environment of this world.
+    /// Returns a command for a program of the developer's machine, with the environment of this test home.
     #[must_use]
     pub fn program_command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(find_program(program));
@@ -159,21 +159,18 @@ impl TestHome {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        ChatProcess {
-            child,
-            stdout: lines,
-        }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        ChatProcess { child, stdout }
     }
 
-    /// Returns the running processes of this world, each as "pid: command line".
+    /// Returns the running processes of this test home, each as "pid: command line".
     #[must_use]
     pub fn processes(&self) -> Vec<String> {
         let variable = format!("SEGUE_HOME={}", self.segue_home().display());
         processes::describe_processes(&processes::find_by_environment(&variable))
     }
 
-    /// Waits until no process of this world is running. Panics if one still is after 15 seconds.
+    /// Waits until no process of this test home is running. Panics if one still is after 15 seconds.
     pub fn assert_no_processes(&self) {
         for _ in 0..150 {
             if self.processes().is_empty() {
@@ -181,7 +178,7 @@ impl TestHome {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("processes were left behind: {:?}", self.processes());
+        panic!("processes are still running: {:?}", self.processes());
     }
 }
 

@@ -5,15 +5,15 @@
 //! a real model server does.
 //!
 //! ```
-//! use segue_testkit::model::{Call, Failure, Model, Reply, Script};
+//! use segue_testkit::model::{ModelStub, Reply, Script, ScriptedCall, StubFailure};
 //!
 //! let script = Script::new()
-//!     .on("list", [
-//!         Reply::say("I look.").think("Which files?").call(Call::shell("ls")),
-//!         Reply::say("There they are."),
+//!     .with_rule("list", [
+//!         Reply::from_text("I look.").with_thoughts("Which files?").with_call(ScriptedCall::shell("ls")),
+//!         Reply::from_text("Found two files."),
 //!     ])
-//!     .on("flaky", [Reply::say("At last.").failing_times(Failure::Server, 2)]);
-//! let model = Model::start(script);
+//!     .with_rule("flaky", [Reply::from_text("Done.").with_failures(StubFailure::ServerError, 2)]);
+//! let model = ModelStub::start(script);
 //! assert!(model.url().starts_with("http://127.0.0.1:"));
 //! assert!(model.requests().is_empty());
 //! ```

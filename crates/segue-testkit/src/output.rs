@@ -55,7 +55,7 @@ fn normalise(text: &str, home: &TestHome) -> String {
     if text.len() > 1_000_000 {
         return text.to_owned();
     }
-    let text = text.replace(&*home.path().to_string_lossy(), "[WORLD]");
+    let text = text.replace(&*home.path().to_string_lossy(), "[HOME]");
     let mut out = String::with_capacity(text.len());
     let mut remaining = text.as_str();
     while !remaining.is_empty() {

@@ -1,9 +1,9 @@
 //! Sandbox for the real CLIs: each test has its own home, and a model stub replaces every model.
 //!
-//! A sandbox contains nothing from the developer's environment: only the variables that [`Sandbox::program_command`] sets
-//! exist, API keys are dummies, and every URL is that of the stub. The stub is also the proxy, so it receives every
-//! request to another machine ([`Sandbox::external_requests`]). Retries and idle timeouts are reduced, so that most requested
-//! failures end within seconds.
+//! A sandbox contains nothing from the developer's environment: only the variables that [`Sandbox::program_command`]
+//! sets exist, API keys are dummies, and every URL is that of the stub. The stub is also the proxy, so it receives
+//! every request to another machine ([`Sandbox::external_requests`]). Retries and idle timeouts are reduced, so that
+//! most requested failures end within seconds.
 //!
 //! `SEGUE_CLIS` is the directory of the CLIs; `cargo xtask test` installs them and sets the variable.
 //!
@@ -79,7 +79,7 @@ impl Sandbox {
     /// only absolute paths.
     pub fn with_script_fn(script: impl FnOnce(&Path) -> Script) -> Self {
         let cli_directory = std::env::var_os("SEGUE_CLIS").map(PathBuf::from).expect(
-            "SEGUE_CLIS is not set: run `cargo xtask test`, or set it to what `cargo xtask clis` prints",
+            "SEGUE_CLIS is not set: run `cargo xtask test`, or set it to the path that `cargo xtask clis` prints",
         );
         let directory = tempfile::Builder::new()
             .prefix("segue-real-")

@@ -14,15 +14,15 @@ use segue_testkit::corpus::Corpus;
 const USAGE: &str = "\
 usage: corpus DIRECTORY [--sessions N] [--seed N]
 
-  DIRECTORY    where .claude, .codex and .gemini go; a new or an empty one
-  --sessions   how many; 3000 otherwise, which are about 200 MB
-  --seed       another seed gives other sessions of the same make";
+  DIRECTORY      new or empty directory for .claude, .codex and .gemini
+  --sessions N   number of sessions [default: 3000, about 200 MB]
+  --seed N       seed for the content of the sessions [default: 1]";
 
 fn main() -> ExitCode {
     let (directory, corpus) = match parse_args() {
         Ok(parsed) => parsed,
         Err(message) => {
-            eprintln!("error: {message}\n{USAGE}");
+            eprintln!("error: {message}\n\n{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -49,16 +49,18 @@ fn parse_args() -> Result<(PathBuf, Corpus), String> {
         let setting = match arg.as_str() {
             "--sessions" => &mut corpus.sessions,
             "--seed" => &mut corpus.seed,
-            _ if arg.starts_with('-') => return Err(format!("unknown option {arg}")),
+            _ if arg.starts_with('-') => return Err(format!("unknown option `{arg}`")),
             _ => {
                 directory = Some(PathBuf::from(arg));
                 continue;
             }
         };
-        let value = args.next().ok_or(format!("{arg} needs a number"))?;
-        *setting = value.parse().map_err(|error| format!("{value}: {error}"))?;
+        let value = args.next().ok_or(format!("`{arg}` needs a number"))?;
+        *setting = value
+            .parse()
+            .map_err(|error| format!("`{value}` is not a number: {error}"))?;
     }
-    let directory = directory.ok_or("which directory?")?;
+    let directory = directory.ok_or("no directory given")?;
     let is_empty = directory
         .read_dir()
         .is_ok_and(|mut entries| entries.next().is_none());

@@ -82,8 +82,8 @@ impl CodexCorpusWriter<'_> {
         self.write_record("response_item", &format!("{fields}{extra_fields}"));
     }
 
-    /// Writes the event that repeats an item for the screen. New versions write `item_fields`; old versions write `message`,
-    /// or no event if `message` is empty.
+    /// Writes the event that repeats an item for the screen. New versions write `item_fields`; old versions write
+    /// `message`, or no event if `message` is empty.
     fn write_event(&mut self, item_fields: &str, message: &str) {
         let payload = match self.session.format {
             CorpusFormat::Current => format!(

@@ -51,7 +51,8 @@ struct GeminiCorpusWriter<'a> {
     texts: &'a CorpusTexts,
     /// Number of messages so far.
     record_count: u64,
-    /// Number of messages in the sense of [`CorpusCounts`]. The log stores a thought and the call after it as one message.
+    /// Number of messages in the sense of [`CorpusCounts`]. The log stores a thought and the call after it as one
+    /// message.
     message_count: u64,
 }
 

@@ -15,7 +15,8 @@ const LATEST_START_SECONDS: i64 = 1_794_700_000;
 /// Period of the sessions, in seconds.
 const PERIOD_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
 
-/// Fraction of the year, counted back from [`LATEST_START_SECONDS`], in which sessions have the format of the newest versions.
+/// Fraction of the year, counted back from [`LATEST_START_SECONDS`], in which sessions have the format of the newest
+/// versions.
 const CURRENT_FORMAT_FRACTION: f64 = 0.05;
 
 /// Number of projects. The first projects have most of the sessions.

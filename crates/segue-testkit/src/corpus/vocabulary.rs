@@ -1,7 +1,8 @@
 //! Words of users and tools: a few are very frequent, most are rare.
 //!
 //! An index of a few dozen repeated words would be unrealistic in a benchmark: its lists would be long and its tables
-//! short. So the vocabulary has [`VOCABULARY_SIZE`] words, and the word of rank *n* occurs about 1/*n* as often as the first.
+//! short. So the vocabulary has [`VOCABULARY_SIZE`] words, and the word of rank *n* occurs about 1/*n* as often as the
+//! first.
 
 use std::collections::HashSet;
 

@@ -11,7 +11,7 @@ use super::reply::{ScriptStepIndex, SelectedReply};
 use super::request::ModelRequest;
 use super::script::{Script, StubFailure};
 
-/// State that the server shares with the [`ModelStub`](super::Model).
+/// State that the server shares with the [`ModelStub`](super::ModelStub).
 pub(crate) struct StubState {
     script: Script,
     requests: Mutex<Vec<ModelRequest>>,

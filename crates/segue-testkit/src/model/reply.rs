@@ -22,9 +22,9 @@ pub(crate) fn select_reply(script: &Script, request: &ModelRequest) -> SelectedR
         reply: Reply::from_text(text),
         step: None,
     };
-    if let Some(side) = request.side_request {
+    if let Some(kind) = request.side_request {
         let text =
-            side_requests::answer_side_request(side, request.api_format, &request.body, script);
+            side_requests::answer_side_request(kind, request.api_format, &request.body, script);
         return unscripted(&text);
     }
     let entries = request.transcript();

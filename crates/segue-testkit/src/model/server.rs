@@ -86,7 +86,7 @@ async fn generate_response(state: &StubState, request: ModelRequest) -> Response
     let failure = state.take_failure(&selected);
     let mut reply = selected.reply;
     if matches!(failure, Some(StubFailure::Stall | StubFailure::Cut)) && reply.text.is_none() {
-        reply.text = Some("This is never said to its end.".to_owned());
+        reply.text = Some("This answer never ends.".to_owned());
     }
     let answer = StubAnswer::new(&reply, &request, || state.take_number());
     let (api_format, streaming) = (request.api_format, request.streaming);
@@ -209,7 +209,7 @@ fn stream_response(frames: Vec<SseFrame>, reply: &Reply, end: StreamEnd) -> Resp
             // The events so far must arrive before the connection closes.
             StreamEnd::Cut => tokio::time::sleep(Duration::from_millis(50)).await,
         }
-        let error = io::Error::other("the script cuts the answer here");
+        let error = io::Error::other("the script cut the connection");
         Some((Err(error), (encoded_frames, StreamEnd::Complete)))
     });
     build_response(200, "text/event-stream", Body::from_stream(body))
@@ -231,5 +231,5 @@ fn build_response(status: u16, content_type: &'static str, body: Body) -> Respon
 
 /// Creates the error body for an unknown path.
 pub(crate) fn not_found_body(path: &str) -> Value {
-    json!({"error": {"code": 404, "message": format!("the stub has no {path}"), "status": "NOT_FOUND"}})
+    json!({"error": {"code": 404, "message": format!("unknown path `{path}`"), "status": "NOT_FOUND"}})
 }

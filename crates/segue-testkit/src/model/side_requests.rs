@@ -111,7 +111,7 @@ pub(crate) fn answer_side_request(
         SideRequestKind::Title => script.title.clone().unwrap_or("Stub title".to_owned()),
         SideRequestKind::Summary => render_summary(api_format, script),
         SideRequestKind::Probe => "ok".to_owned(),
-        SideRequestKind::Suggestion => "go on".to_owned(),
+        SideRequestKind::Suggestion => "continue".to_owned(),
     }
 }
 

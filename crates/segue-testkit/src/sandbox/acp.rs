@@ -119,7 +119,8 @@ impl AcpDriver {
         self.prompt_and_cancel(session, text, |_| false)
     }
 
-    /// Sends a prompt, cancels the turn at the first update that `should_cancel` accepts, and waits for the end of the turn.
+    /// Sends a prompt, cancels the turn at the first update that `should_cancel` accepts, and waits for the end of the
+    /// turn.
     pub fn prompt_and_cancel(
         &mut self,
         session: &str,

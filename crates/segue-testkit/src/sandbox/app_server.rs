@@ -20,7 +20,7 @@ pub struct AppServerDriver {
 /// Result of a turn.
 #[derive(Debug)]
 pub struct AppServerTurn {
-    /// `run_turn` member of `turn/completed`.
+    /// `turn` member of `turn/completed`.
     pub turn: Value,
     /// All notifications during the turn: method and parameters, in order.
     pub notifications: Vec<(String, Value)>,
@@ -90,7 +90,8 @@ impl AppServerDriver {
         self.run_and_interrupt_turn(thread, text, |_, _| false)
     }
 
-    /// Sends `turn/start`, interrupts the turn at the first notification that `should_interrupt` accepts, and waits for its end.
+    /// Sends `turn/start`, interrupts the turn at the first notification that `should_interrupt` accepts, and waits for
+    /// the end of the turn.
     pub fn run_and_interrupt_turn(
         &mut self,
         thread: &str,

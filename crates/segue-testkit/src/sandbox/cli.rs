@@ -46,7 +46,7 @@ impl SandboxCli {
             Self::Gemini => &["--acp"],
             Self::Opencode => &["acp"],
             Self::ClaudeAcp | Self::CodexAcp => &[],
-            Self::Claude | Self::Codex => panic!("{} does not speak ACP", self.name()),
+            Self::Claude | Self::Codex => panic!("{} does not support ACP", self.name()),
         }
     }
 

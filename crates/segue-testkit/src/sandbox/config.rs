@@ -119,7 +119,7 @@ check_for_update_on_startup = false
 [analytics]
 enabled = false
 
-# These ask GitHub and chatgpt.com at every start.
+# These features send requests to GitHub and chatgpt.com at every start.
 [features]
 plugins = false
 apps = false

@@ -120,8 +120,8 @@ impl JsonLineConnection {
         }
     }
 
-    /// Waits for the response to request `request_id`. Calls `handle_message` with this connection for each earlier request or
-    /// notification.
+    /// Waits for the response to request `request_id`. Calls `handle_message` with this connection for each earlier
+    /// request or notification.
     pub(crate) fn wait_for_response(
         &mut self,
         request_id: u64,
@@ -160,8 +160,12 @@ impl JsonLineConnection {
         let remaining = deadline.saturating_duration_since(Instant::now());
         match self.messages.recv_timeout(remaining) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => panic!("no answer in time\n{}", self.stderr()),
-            Err(RecvTimeoutError::Disconnected) => panic!("it went away\n{}", self.stderr()),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("no message before the timeout\n{}", self.stderr())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("the program closed its output\n{}", self.stderr())
+            }
         }
     }
 

@@ -1,17 +1,13 @@
 //! Tests of the model stub over plain HTTP.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test suite: a panic is how it speaks"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
-mod conversations;
-mod dialects;
+mod answers;
+mod api_formats;
 mod failures;
 mod http;
 mod real;
-mod sides;
+mod side_requests;
 mod tools;
 
 use serde_json::{Value, json};

@@ -25,7 +25,7 @@ fn script() -> Script {
         .with_rule("break", [Reply::from_failure(StubFailure::ServerError)])
 }
 
-fn runs_cancels_and_fails(cli: SandboxCli) {
+fn assert_cli_runs_cancels_and_fails(cli: SandboxCli) {
     let sandbox = Sandbox::new(script());
     let mut agent = sandbox.start_acp(cli);
     let session = agent.new_session();
@@ -88,7 +88,7 @@ macro_rules! real {
         #[test]
         #[ignore = "runs the real CLIs: cargo xtask test"]
         fn $name() {
-            runs_cancels_and_fails(SandboxCli::$cli);
+            assert_cli_runs_cancels_and_fails(SandboxCli::$cli);
         }
     )*};
 }

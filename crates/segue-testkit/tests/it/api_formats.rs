@@ -58,7 +58,7 @@ fn anthropic_answers_arrive_as_a_stream() {
         r#"{"command":"ls"}"#
     );
     let text_delta_count = response.body.matches("text_delta").count();
-    assert!(text_delta_count > 1, "streamed in one piece");
+    assert!(text_delta_count > 1, "streamed in one chunk");
     assert_eq!(events[0]["type"], "message_start");
     let end = &events[events.len() - 2];
     assert_eq!(end["delta"]["stop_reason"], "tool_use");
@@ -100,7 +100,7 @@ fn responses_answers_arrive_as_a_stream() {
         .filter(|event| event["type"] == "response.output_text.delta")
         .map(|event| event["delta"].as_str().unwrap())
         .collect();
-    assert!(deltas.len() > 1, "streamed in one piece");
+    assert!(deltas.len() > 1, "streamed in one chunk");
     assert_eq!(deltas.concat(), "one two three four five");
     let completed = events.last().unwrap();
     assert_eq!(completed["type"], "response.completed");
@@ -145,7 +145,7 @@ fn gemini_answers_arrive_as_a_stream() {
         .filter_map(|part| part["text"].as_str())
         .collect();
     assert_eq!(texts, "one two three four five");
-    assert!(parts.len() > 4, "streamed in one piece");
+    assert!(parts.len() > 4, "streamed in one chunk");
     let last = events.last().unwrap();
     assert_eq!(last["candidates"][0]["finishReason"], "STOP");
     assert_eq!(last["usageMetadata"]["totalTokenCount"], 1230);
@@ -176,7 +176,7 @@ fn an_unknown_path_is_refused_and_recorded() {
     assert_eq!(response.status, 404);
     assert_eq!(
         response.json()["error"]["message"],
-        "the stub has no /v2/else?x=1"
+        "unknown path `/v2/else?x=1`"
     );
     let requests = model.requests();
     assert_eq!(requests[0].path, "/v2/else?x=1");

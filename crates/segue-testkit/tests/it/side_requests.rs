@@ -55,7 +55,7 @@ fn an_object_fits_its_schema() {
 fn titles_and_summaries_come_from_the_script() {
     let script = Script::new()
         .with_title("My title")
-        .with_summary("All that was.");
+        .with_summary("A short summary.");
     let model = ModelStub::start(script);
     let (path, mut body) = TestApi::Anthropic.build_request("greet me", false);
     body["system"] = json!("You are a title generator. You output only a title.");
@@ -65,7 +65,10 @@ fn titles_and_summaries_come_from_the_script() {
 
     let prompt = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.";
     let answer = send_prompt(&model, TestApi::Responses, prompt, false).json();
-    assert_eq!(answer["output"][0]["content"][0]["text"], "All that was.");
+    assert_eq!(
+        answer["output"][0]["content"][0]["text"],
+        "A short summary."
+    );
 
     let side_requests: Vec<Option<SideRequestKind>> = model
         .requests()
