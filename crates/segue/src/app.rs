@@ -178,7 +178,7 @@ pub(crate) fn home() -> Result<PathBuf, CliError> {
     let base = etcetera::base_strategy::Xdg::new().map_err(|error| {
         CliError::failed("cannot find your home directory")
             .with_cause(&error)
-            .with_hint("set SEGUE_HOME to the directory segue may keep its data in")
+            .with_hint("set SEGUE_HOME to a directory for segue's data")
     })?;
     Ok(base.data_dir().join("segue"))
 }
@@ -257,7 +257,7 @@ pub(crate) fn report_config_problem(loaded: &LoadedConfig) {
         let prefix = Style::stderr().yellow("segue:");
         let problem_line = to_single_line(&problem.to_string());
         eprint_line(&format!(
-            "{prefix} {problem_line} (left out; `segue config check` tells more)"
+            "{prefix} {problem_line} (ignored; run `segue config check` for details)"
         ));
     }
 }
@@ -276,7 +276,7 @@ pub(crate) fn report_withheld_settings(loaded: &LoadedConfig) {
         let prefix = Style::stderr().yellow("segue:");
         let summary = to_single_line(&config::format_key_summary(&loaded.withheld));
         eprint_line(&format!(
-            "{prefix} segue.toml asks for things that need your trust ({summary}); `segue trust` shows them"
+            "{prefix} ignored settings of segue.toml that need your trust ({summary}); run `segue trust` to review them"
         ));
     }
 }
@@ -329,7 +329,7 @@ fn current_process() -> ProcessIdentity {
 }
 
 fn random() -> u32 {
-    // Without a source of randomness the smallest digits of the clock must do: an id that is taken is drawn again.
+    // Without a source of randomness the clock is sufficient, because an id that is in use is drawn again.
     getrandom::u32().unwrap_or_else(|_| Timestamp::now().subsec_nanosecond().unsigned_abs())
 }
 
@@ -346,7 +346,9 @@ pub(crate) fn random_native_id() -> NativeId {
 fn working_directory() -> Result<PathBuf, CliError> {
     std::env::current_dir()
         .and_then(|cwd| cwd.canonicalize())
-        .map_err(|error| CliError::failed("cannot tell the working directory").with_cause(&error))
+        .map_err(|error| {
+            CliError::failed("cannot determine the working directory").with_cause(&error)
+        })
 }
 
 /// Returns the working directory, or `PWD` if that directory was removed, for commands that only read.

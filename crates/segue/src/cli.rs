@@ -141,7 +141,7 @@ pub(crate) struct ChatArgs {
     pub(crate) prompt: Option<String>,
 
     #[command(flatten)]
-    pub(crate) talk: ConversationArgs,
+    pub(crate) conversation: ConversationArgs,
 
     /// Print the result as one JSON object instead of streaming the answer
     #[arg(long, conflicts_with = "events")]
@@ -321,7 +321,7 @@ pub(crate) struct SessionRefArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Show only the last N turns
     #[arg(long, value_name = "N")]
@@ -340,7 +340,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RenameArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// New title
     pub(crate) title: String,

@@ -24,6 +24,7 @@ use std::time::Duration;
 use segue_core::agent::{PermissionPolicy, RoleRegistry};
 
 use crate::error::CliError;
+use crate::terminal::format_quantity;
 use accept::PathBase;
 pub(crate) use files::{ConfigOwner, ConfigSource, PROJECT_FILE_NAME, project_root};
 pub(crate) use key::{ConfigKey, ConfiguredAgent, NO_AGENT};
@@ -227,7 +228,8 @@ impl LoadedConfig {
         Some(match self.problems.len() - 1 {
             0 => error,
             remaining => error.with_hint(format!(
-                "{remaining} more: `segue config check` lists them all"
+                "run `segue config check` to list {}",
+                format_quantity(remaining as u64, "more problem")
             )),
         })
     }

@@ -23,7 +23,9 @@ use segue_store::{LeaseHolder, StoreError};
 use subject::ErrorSubject;
 
 use crate::frontend::Frontend;
-use crate::terminal::{Style, eprint_line, format_age, strip_control_chars, to_single_line};
+use crate::terminal::{
+    Style, eprint_line, format_age, format_quantity, strip_control_chars, to_single_line,
+};
 
 /// Kind of a failure, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +92,7 @@ impl CliError {
             hints,
             ..Self::usage(message)
         }
-        .with_hint("`--help` after the command shows what it takes")
+        .with_hint("add `--help` to the command to show its usage")
     }
 
     /// Adds a cause to the message.
@@ -169,35 +171,39 @@ fn format_matches(candidates: &[SessionMatch]) -> String {
 
 /// Returns the hint for a conversation that cannot be resumed in the agent's own program.
 fn native_resume_hint(id: &ConversationId, reason: &NativeResumeError) -> String {
-    let resume_command = format!("`segue session resume {id} \"…\"`");
+    let resume_command = format!("run `segue session resume {id} \"…\"`");
     match reason {
         NativeResumeError::Leased { .. } => {
-            format!("end it, or wait until it is done; `segue session info {id}` tells more")
-        }
-        NativeResumeError::InUse { .. } => "go on there, or end it first".to_owned(),
-        NativeResumeError::NoNative => format!("{resume_command} makes one with the next prompt"),
-        NativeResumeError::Behind(provider) => {
             format!(
-                "{resume_command} goes on here, and tells {provider} what it lacks; then it can"
+                "wait until that process finishes, or end it; run `segue session info {id}` for details"
             )
         }
+        NativeResumeError::InUse { .. } => "continue in that program, or end it first".to_owned(),
+        NativeResumeError::NoNative => {
+            format!("{resume_command} to start one with the next prompt")
+        }
+        NativeResumeError::Behind(provider) => {
+            format!("{resume_command} first, which sends {provider} the missing turns")
+        }
         NativeResumeError::Missing(_) => {
-            format!("{resume_command} goes on here: a new native session is told what was said")
+            format!("{resume_command} to continue in a new native session with a brief")
         }
         NativeResumeError::Archived(provider, native) => {
             match unarchive_command(provider.as_str(), native) {
-                Some(command) => format!("bring it back first: {command}"),
-                None => format!("bring it back with {provider} first"),
+                Some(command) => format!("run `{command}` first"),
+                None => format!("unarchive it in {provider} first"),
             }
         }
         NativeResumeError::OnlyArchiveCopy(provider, native) => {
-            format!("`segue session restore {provider}:{native}` brings it back")
+            format!("run `segue session restore {provider}:{native}` first")
         }
-        NativeResumeError::DirectoryUnknown => format!("{resume_command} goes on here"),
+        NativeResumeError::DirectoryUnknown => format!("{resume_command} to resume it in segue"),
         NativeResumeError::DirectoryMissing(_) => format!(
-            "make it again, or branch off into the directory you are in with `segue session fork {id}`"
+            "recreate the directory, or run `segue session fork {id}` to fork the session into the current directory"
         ),
-        NativeResumeError::Unsupported(_) => format!("`segue session resume {id}` goes on here"),
+        NativeResumeError::Unsupported(_) => {
+            format!("run `segue session resume {id}` to resume it in segue")
+        }
     }
 }
 
@@ -217,9 +223,9 @@ impl CliError {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::NoMatch(_) => Self::failed(error.to_string())
-                .with_hint(command_hint(SuggestedAction::ListAll, "shows every session there is")),
+                .with_hint(command_hint(SuggestedAction::ListAll, "list all sessions")),
             EngineError::Ambiguous { ref candidates, .. } => {
-                Self::usage(error.to_string()).with_hint(format!("say which:{}", format_matches(candidates)))
+                Self::usage(error.to_string()).with_hint(format!("use one of these IDs:{}", format_matches(candidates)))
             }
             EngineError::UnknownProvider {
                 ref provider,
@@ -228,24 +234,27 @@ impl CliError {
             EngineError::UnknownRole { ref available, .. } => {
                 let available: Vec<&str> = available.iter().map(RoleName::as_str).collect();
                 Self::usage(error.to_string()).with_hint(format!(
-                    "there are {}; `segue role list` shows them, and [roles.NAME] in the configuration adds one",
+                    "available roles: {}; define another one as [roles.NAME] in the configuration",
                     available.join(", ")
                 ))
             }
             EngineError::NoListEntry { list_len, .. } => {
                 Self::usage(error.to_string()).with_hint(match list_len {
-                    0 => command_hint(SuggestedAction::List, "shows one"),
-                    list_len => Hint::from(format!("it had {list_len}; "))
-                        .append(command_hint(SuggestedAction::List, "shows a new one")),
+                    0 => command_hint(SuggestedAction::List, "list sessions"),
+                    list_len => Hint::from(format!(
+                        "the last list had {}; ",
+                        format_quantity(list_len as u64, "session")
+                    ))
+                    .append(command_hint(SuggestedAction::List, "list sessions again")),
                 })
             }
             EngineError::Deleted(_) => Self::failed(error.to_string())
-                .with_hint("`segue session archive` keeps copies of those that are still there"),
+                .with_hint("run `segue session archive` to copy sessions before their agents delete them"),
             EngineError::ListEntryMissing(_) => {
-                Self::failed(error.to_string()).with_hint(command_hint(SuggestedAction::List, "shows what is there"))
+                Self::failed(error.to_string()).with_hint(command_hint(SuggestedAction::List, "list sessions again"))
             }
             EngineError::NotAdopted(ref id) => Self::failed(error.to_string()).with_hint(format!(
-                "`segue session show {id}` reads it; `segue session adopt {id}` makes it one of segue's"
+                "run `segue session adopt {id}` to adopt it, or `segue session show {id}` to read it"
             )),
             EngineError::NotResumable { ref id, ref reason } => {
                 Self::failed(error.to_string()).with_hint(native_resume_hint(id, reason))
@@ -257,22 +266,22 @@ impl CliError {
             EngineError::Checkpoint(ref cause) => checkpoint_error(cause),
             EngineError::Archive(ref cause) => archive_error(cause),
             EngineError::NativeCli(ref cause) => Self::failed(format_error_chain(cause))
-                .with_hint("its agent could not do it; a copy that was made before is in the trash"),
+                .with_hint("run `segue session archive --list` to look for a copy"),
             EngineError::InUse { .. } => {
-                Self::failed(error.to_string()).with_hint("end it first, or go on there; nothing was changed")
+                Self::failed(error.to_string()).with_hint("end that process first; nothing was changed")
             }
             EngineError::NoProgram(ref agent) => Self::failed(error.to_string()).with_hint(format!(
                 "put `{agent}` on PATH, or set its `path` in the configuration"
             )),
             EngineError::DirectoryMissing(_) => Self::failed(error.to_string())
-                .with_hint("make it again: the agent takes a session back in the directory it works in"),
+                .with_hint("recreate the directory, because the agent can restore the session only there"),
             EngineError::SessionDirectoryMissing(..) => Self::failed(error.to_string())
-                .with_hint(Hint::from("make it again; ").with_action(SuggestedAction::StartAnother)),
+                .with_hint(Hint::from("recreate the directory, or ").with_action(SuggestedAction::StartAnother)),
             EngineError::NoCopy(_) => {
-                Self::failed(error.to_string()).with_hint("`segue session archive --list` shows all copies")
+                Self::failed(error.to_string()).with_hint("run `segue session archive --list` to list all copies")
             }
             EngineError::AlreadyExists(ref id) => Self::failed(error.to_string()).with_hint(format!(
-                "nothing was put back; go on with it, or `segue session delete {id}` first"
+                "resume it, or run `segue session delete {id}` first; nothing was restored"
             )),
             EngineError::NotDeleted(_)
             | EngineError::NotRestored(_)
@@ -282,12 +291,13 @@ impl CliError {
             | EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
             EngineError::NoHeadMove { .. } => Self::usage(error.to_string())
-                .with_hint("`segue session info` lists the moves with their numbers"),
+                .with_hint("run `segue session info` to list the reverts and undos with their numbers"),
             EngineError::RetriesExhausted { .. } | EngineError::ProviderUnavailable { .. } => policy_error(&error),
             EngineError::NoMessages(_) => Self::failed(error.to_string())
                 .with_hint(SuggestedAction::StartWithOtherAgent),
             EngineError::NotInstalled(ref agent) => Self::usage(error.to_string()).with_hint(format!(
-                "mend `path` of {agent} in the configuration; nothing was changed"
+                "set `{}.path` in the configuration to the program's location",
+                agent.as_str().replace("acp:", "acp.")
             )),
         }
     }
@@ -296,25 +306,26 @@ impl CliError {
 /// Returns the hint for an index that cannot be used.
 fn index_remedy_hint(remedy: Remedy) -> &'static str {
     match remedy {
-        Remedy::Rebuild => "`segue index rebuild` builds it anew; nothing is lost by that",
+        Remedy::Rebuild => "run `segue index rebuild`; no session is lost",
         Remedy::Permission => HOME_NOT_WRITABLE_HINT,
-        Remedy::Space => "free some space; nothing is lost, and the index goes on from there",
-        Remedy::Path => {
-            "move away what stands in its place, or make it a file that you may write (`segue index path` says where)"
-        }
-        Remedy::Time => "try again; if it stays so, look for a process that hangs",
+        Remedy::Space => "free disk space and retry; no session is lost",
+        Remedy::Path => "move or fix the file at the path that `segue index path` prints",
+        Remedy::Time => HUNG_PROCESS_HINT,
     }
 }
 
 /// Hint for a segue home directory that is not writable.
 const HOME_NOT_WRITABLE_HINT: &str =
-    "make the directory writable, or set SEGUE_HOME to one that is";
+    "make the directory writable, or set SEGUE_HOME to a writable directory";
 
-/// Builds a hint from a command, which the frontend words, and its effect `effect`.
-fn command_hint(action: SuggestedAction, effect: &str) -> Hint {
-    Hint::from("`")
+/// Hint for a file that another process has locked for too long.
+const HUNG_PROCESS_HINT: &str = "retry; if the error persists, look for a segue process that hangs";
+
+/// Builds a hint to run a command, which the frontend words, for a purpose such as `list sessions`.
+fn command_hint(action: SuggestedAction, purpose: &str) -> Hint {
+    Hint::from("run `")
         .with_action(action)
-        .with_text(format!("` {effect}"))
+        .with_text(format!("` to {purpose}"))
 }
 
 /// Converts the error for a brief that exceeds its budget, with a hint on how to shorten it.
@@ -324,10 +335,10 @@ fn brief_too_large_error(cause: &BriefError) -> CliError {
     } = cause;
     CliError::failed(cause.to_string()).with_hint(match largest_section {
         BriefSection::Checkpoint => {
-            "unpin or shorten what you pinned or wrote there (`segue session checkpoint ID edit`), or set a larger \
-             `budget` in the configuration"
+            "shorten the checkpoint with `segue session checkpoint ID edit`, or set a larger `budget` in the \
+             configuration"
         }
-        _ => "make it shorter, or set a larger `budget` in the configuration",
+        _ => "shorten it, or set a larger `budget` in the configuration",
     })
 }
 
@@ -336,28 +347,28 @@ fn checkpoint_error(cause: &CheckpointError) -> CliError {
     let message = cause.to_string();
     match cause {
         CheckpointError::NoCheckpoint(id) => {
-            CliError::failed(message).with_hint(command_hint(SuggestedAction::Compact(id.clone()), "makes one"))
+            CliError::failed(message).with_hint(command_hint(SuggestedAction::Compact(id.clone()), "create one"))
         }
         CheckpointError::NoneOnPath(id) => CliError::failed(message).with_hint(
-            command_hint(SuggestedAction::Compact(id.clone()), "makes one").with_text(format!(
-                "; `segue session checkpoint {id} list` shows those of other turns"
+            command_hint(SuggestedAction::Compact(id.clone()), "create one").with_text(format!(
+                ", or `segue session checkpoint {id} list` to list those of other turns"
             )),
         ),
         CheckpointError::Unknown { session, .. } => CliError::usage(message).with_hint(format!(
-            "`segue session checkpoint {session} list` shows them"
+            "run `segue session checkpoint {session} list` to list all checkpoints"
         )),
         CheckpointError::OffPath { session, .. } => {
-            let undo = command_hint(SuggestedAction::Undo(session.clone()), "takes the last revert back");
-            CliError::failed(message).with_hint(Hint::from("nothing was changed; ").append(undo))
+            let undo = command_hint(SuggestedAction::Undo(session.clone()), "undo the last revert");
+            CliError::failed(message).with_hint(undo.with_text("; nothing was changed"))
         }
         CheckpointError::NoItem { session, .. } => CliError::usage(message).with_hint(format!(
-            "nothing was changed; `segue session checkpoint {session} show --all` lists all items with their numbers"
+            "run `segue session checkpoint {session} show --all` to list the item numbers; nothing was changed"
         )),
         CheckpointError::Outdated { .. } => {
-            CliError::failed(message).with_hint("nothing was changed; edit it once more")
+            CliError::failed(message).with_hint("edit the new checkpoint; nothing was changed")
         }
         CheckpointError::TooLarge { .. } => CliError::usage(message)
-            .with_hint("nothing was changed; remove or shorten some items, or set a larger `budget`"),
+            .with_hint("remove or shorten items, or set a larger `budget`; nothing was changed"),
     }
 }
 
@@ -371,9 +382,9 @@ fn unknown_provider_error(
         .iter()
         .find(|known_agent| known_agent.provider == provider.as_str())
     {
-        return CliError::usage(format!("{provider} was not found on this machine")).with_hint(
+        return CliError::usage(format!("agent `{provider}` not found on this machine")).with_hint(
             format!(
-                "put `{}` on PATH, or set `path` in [{provider}] of the configuration",
+                "put `{}` on PATH, or set `{provider}.path` in the configuration",
                 known_agent.program
             ),
         );
@@ -381,10 +392,10 @@ fn unknown_provider_error(
     let available: Vec<&str> = available.iter().map(ProviderId::as_str).collect();
     let acp_provider = format!("acp:{provider}");
     CliError::usage(error.to_string()).with_hint(if available.contains(&acp_provider.as_str()) {
-        format!("it is called {acp_provider}")
+        format!("use `{acp_provider}`")
     } else {
         format!(
-            "it drives: {}; any other that speaks ACP needs [acp.NAME] in the configuration",
+            "available agents: {}; configure another ACP agent as [acp.NAME]",
             available.join(", ")
         )
     })
@@ -411,7 +422,7 @@ fn policy_error(error: &EngineError) -> CliError {
             session, fallbacks, ..
         } => {
             let retry_hint = Hint::from(SuggestedAction::ForceRetry(session.clone()))
-                .with_text("; ")
+                .with_text(", or ")
                 .with_action(SuggestedAction::StartAnother);
             (Some(session), fallbacks, retry_hint)
         }
@@ -429,13 +440,14 @@ fn policy_error(error: &EngineError) -> CliError {
 fn archive_error(error: &ArchiveError) -> CliError {
     let cli_error = CliError::failed(format_error_chain(error));
     match error {
-        ArchiveError::FileConflict(_) => cli_error
-            .with_hint("nothing was put back; move that away first, or go on with what is there"),
+        ArchiveError::FileConflict(_) => {
+            cli_error.with_hint("move the existing file away and retry; nothing was restored")
+        }
         ArchiveError::Changing(_) => {
-            cli_error.with_hint("wait until its agent is done, and try again; nothing was removed")
+            cli_error.with_hint("wait until the agent finishes and retry; nothing was removed")
         }
         ArchiveError::OutsideHome(_) => {
-            cli_error.with_hint("nothing was changed; see to it by hand")
+            cli_error.with_hint("copy or remove it yourself; nothing was changed")
         }
         ArchiveError::Io { source, .. }
             if matches!(
@@ -443,7 +455,7 @@ fn archive_error(error: &ArchiveError) -> CliError {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
             ) =>
         {
-            cli_error.with_hint("free some space; nothing was removed")
+            cli_error.with_hint("free disk space and retry; nothing was removed")
         }
         // Only files in segue's own home are ever locked.
         ArchiveError::Io {
@@ -470,11 +482,11 @@ fn add_lease_hints(cli_error: CliError, session: &SessionId, holder: &LeaseHolde
     let age = format_age(holder.acquired_at, Timestamp::now());
     let cli_error = cli_error.with_hint(if holder.is_idle() {
         format!(
-            "it has been open there since {since} ({age}), with an agent that waits: go on there, or leave it there \
-             first (/quit in `segue repl`)"
+            "it has been open there since {since} ({age}) with an idle agent: continue there, or close it first \
+             (`/quit` in `segue repl`)"
         )
     } else {
-        format!("it has been at work there since {since} ({age}); wait until it is done, or end it")
+        format!("it has been running there since {since} ({age}): wait until it finishes, or end that process")
     });
     // During the first turn no earlier turn exists to fork from.
     if holder.running_turn == Some(1) {
@@ -482,7 +494,7 @@ fn add_lease_hints(cli_error: CliError, session: &SessionId, holder: &LeaseHolde
     }
     cli_error.with_hint(command_hint(
         SuggestedAction::Fork(session.clone()),
-        "branches off from what was said before",
+        "continue in a fork",
     ))
 }
 
@@ -491,18 +503,20 @@ impl From<StoreError> for CliError {
         let cli_error = Self::failed(format_error_chain(&error));
         match error {
             StoreError::Leased { session, holder } => add_lease_hints(cli_error, &session, &holder),
-            StoreError::NewerFormat { .. } => cli_error.with_hint("update segue, or set SEGUE_HOME to another directory"),
+            StoreError::NewerFormat { .. } => {
+                cli_error.with_hint("update segue, or set SEGUE_HOME to another directory")
+            }
             StoreError::Corrupt { path, .. } => cli_error.with_hint(format!(
-                "nothing was changed; move {} away to start with an empty store, or restore a copy of it",
+                "restore a backup of {}, or move it away to start with an empty store; nothing was changed",
                 path.display()
             )),
             StoreError::DiskFull { .. } => {
-                cli_error.with_hint("free some space; what was acknowledged before is safe, what was not is not there")
+                cli_error.with_hint("free disk space and retry; saved turns are safe")
             }
             StoreError::ReadOnly { .. } => {
-                cli_error.with_hint("make the directory writable, or set SEGUE_HOME to one that is")
+                cli_error.with_hint(HOME_NOT_WRITABLE_HINT)
             }
-            StoreError::Busy { .. } => cli_error.with_hint("try again; if it stays so, look for a process that hangs"),
+            StoreError::Busy { .. } => cli_error.with_hint(HUNG_PROCESS_HINT),
             StoreError::NoRevertToUndo(_) => Self {
                 kind: ExitKind::Usage,
                 ..cli_error

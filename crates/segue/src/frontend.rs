@@ -1,4 +1,4 @@
-//! Frontends that show hints to the user: the shell, and the conversation, in which commands begin with a slash.
+//! Frontends that show hints to the user: the shell and the REPL, in which commands begin with a slash.
 
 use segue_core::hint::SuggestedAction;
 use segue_core::id::{ProviderId, SessionId};
@@ -30,28 +30,29 @@ fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> 
     }
     let format_handoff = |agent: Option<&ProviderId>| {
         let agent = agent.map_or("NAME", ProviderId::as_str);
-        format!("have another agent go on: /handoff {agent}")
+        format!("hand the session off with `/handoff {agent}`")
     };
     // Settings that only a command-line option can change require a restart.
-    let restart_command =
-        |id: &SessionId, options: &str| format!("/quit, then segue repl --resume {id} {options}");
+    let restart_command = |id: &SessionId, options: &str| {
+        format!("`/quit`, then `segue repl --resume {id} {options}`")
+    };
     Some(match action {
-        SuggestedAction::Resume(_) => "ask again".to_owned(),
+        SuggestedAction::Resume(_) => "send the prompt again".to_owned(),
         SuggestedAction::ExtendTimeouts(id) => {
             let command = restart_command(id, "--open-timeout 120 --timeout 3600");
-            format!("give it longer: {command}")
+            format!("retry with longer timeouts: {command}")
         }
         SuggestedAction::ForceRetry(id) => {
-            format!("try it once more: {}", restart_command(id, "--anyway"))
+            format!("retry anyway: {}", restart_command(id, "--anyway"))
         }
-        SuggestedAction::SkipCooldown => "or wait until then".to_owned(),
+        SuggestedAction::SkipCooldown => "wait until then".to_owned(),
         SuggestedAction::HandOff(_, agent) | SuggestedAction::UseOtherAgent(agent) => {
             format_handoff(agent.as_ref())
         }
-        SuggestedAction::Start => "the first prompt starts one".to_owned(),
-        SuggestedAction::StartAnother => "/new begins another session".to_owned(),
+        SuggestedAction::Start => "send a prompt to start a session".to_owned(),
+        SuggestedAction::StartAnother => "use `/new` to start another session".to_owned(),
         SuggestedAction::StartWithOtherAgent => {
-            "start a session with the other agent: /agent NAME, then /new".to_owned()
+            "start a session with the other agent: `/agent NAME`, then `/new`".to_owned()
         }
         SuggestedAction::List => "/sessions".to_owned(),
         SuggestedAction::ListAll => "/sessions all".to_owned(),
@@ -102,28 +103,28 @@ mod tests {
             ),
             (
                 SuggestedAction::Resume(id.clone()),
-                "go on with: segue chat --resume ID \"…\"",
-                "ask again",
+                "resume the session with `segue chat --resume ID \"…\"`",
+                "send the prompt again",
             ),
             (
                 SuggestedAction::HandOff(id.clone(), codex()),
-                "have another agent go on: segue session handoff ID -p codex",
-                "have another agent go on: /handoff codex",
+                "hand the session off with `segue session handoff ID -p codex`",
+                "hand the session off with `/handoff codex`",
             ),
             (
                 SuggestedAction::HandOff(id.clone(), None),
-                "have another agent go on: segue session handoff ID -p NAME",
-                "have another agent go on: /handoff NAME",
+                "hand the session off with `segue session handoff ID -p NAME`",
+                "hand the session off with `/handoff NAME`",
             ),
             (
                 SuggestedAction::ForceRetry(id.clone()),
-                "try it once more: segue chat --resume ID --anyway \"…\"",
-                "try it once more: /quit, then segue repl --resume ID --anyway",
+                "retry anyway with `segue chat --resume ID --anyway \"…\"`",
+                "retry anyway: `/quit`, then `segue repl --resume ID --anyway`",
             ),
             (
                 SuggestedAction::ExtendTimeouts(id.clone()),
-                "give it longer: segue chat --resume ID --open-timeout 120 --timeout 3600 \"…\"",
-                "give it longer: /quit, then segue repl --resume ID --open-timeout 120 --timeout 3600",
+                "retry with longer timeouts: `segue chat --resume ID --open-timeout 120 --timeout 3600 \"…\"`",
+                "retry with longer timeouts: `/quit`, then `segue repl --resume ID --open-timeout 120 --timeout 3600`",
             ),
             (
                 SuggestedAction::Fork(id.clone()),
@@ -138,8 +139,8 @@ mod tests {
             ),
             (
                 SuggestedAction::Resume(other_id.clone()),
-                "go on with: segue chat --resume OTHER \"…\"",
-                "go on with: segue chat --resume OTHER \"…\"",
+                "resume the session with `segue chat --resume OTHER \"…\"`",
+                "resume the session with `segue chat --resume OTHER \"…\"`",
             ),
         ];
         for (action, shell, repl) in cases {
@@ -153,10 +154,10 @@ mod tests {
                 with_ids(repl)
             );
         }
-        let hint = Hint::from("it had 3; `")
+        let hint = Hint::from("run `")
             .with_action(SuggestedAction::List)
-            .with_text("` shows a new one");
+            .with_text("` to list sessions");
         let formatted = hint.format_with(|action| Frontend::Repl(None).format_action(action));
-        assert_eq!(formatted, "it had 3; `/sessions` shows a new one");
+        assert_eq!(formatted, "run `/sessions` to list sessions");
     }
 }

@@ -108,7 +108,7 @@ impl App {
 pub(crate) fn report_index_fallback(reason: &str) {
     let prefix = Style::stderr().yellow("segue:");
     eprint_line(&format!(
-        "{prefix} going on without the index: {}",
+        "{prefix} reading the agents' files without the index: {}",
         to_single_line(reason)
     ));
 }

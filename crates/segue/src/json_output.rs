@@ -199,8 +199,8 @@ pub(crate) fn event_json(event: &TurnEvent) -> Value {
             leg,
             mode,
         } => json!({
-            "event": "opened", "provider": provider.as_str(), "native_session_id": native_id.as_ref().map(ToString::to_string),
-            "leg": leg, "opened": mode.as_str()
+            "event": "opened", "provider": provider.as_str(),
+            "native_session_id": native_id.as_ref().map(ToString::to_string), "leg": leg, "opened": mode.as_str()
         }),
         TurnEvent::Decided(decision) => {
             json!({ "event": "decision", "kind": decision.kind.as_str(), "text": decision.text })

@@ -95,7 +95,7 @@ async fn run(invocation: Invocation) -> Result<ExitCode, CliError> {
             let help = Cli::command().render_help();
             terminal::eprint_line(&help.to_string());
             terminal::eprint_line(
-                "error: without a command, segue lets you choose a session, which needs a terminal",
+                "error: no command given, and the session picker needs a terminal",
             );
             Ok(ExitCode::from(2))
         }

@@ -1,8 +1,8 @@
 //! The picker: all conversations on one screen, with search and preview.
 //!
 //! It consists of a pure model ([`state`]), its pure rendering ([`draw`]), a terminal ([`screen`]), threads that query
-//! the data source ([`work`]), and the loop that connects them. The [`DataSource`] provides the conversations. The caller
-//! acts on the choice.
+//! the data source ([`workers`]), and the loop that connects them. The [`DataSource`] provides the conversations. The
+//! caller acts on the choice.
 
 mod data_source;
 mod draw;
@@ -63,7 +63,7 @@ pub(crate) fn run<S: DataSource>(
             retry_at: None,
             subject: Box::default(),
             kind: ExitKind::Interrupted,
-            message: "interrupted; nothing was chosen".to_owned(),
+            message: "interrupted; no session was chosen".to_owned(),
             hints: Vec::new(),
         }),
     }

@@ -169,7 +169,7 @@ fn build_settings(
     }
 }
 
-/// Resolves the path of a configured program: a name without `/` is looked up in `search_path`. Returns a name that is not
+/// Resolves the path of a configured program: a name without `/` is looked up in `path`. Returns a name that is not
 /// found unchanged, so that its use reports an error.
 fn resolve_program(configured: &str, path: &OsStr) -> PathBuf {
     let found = (!configured.contains('/')).then(|| known::find_program(configured, path));

@@ -28,9 +28,10 @@ pub(crate) fn build_summariser(
     let mut providers = build_agents(home, &toolless_config).into_iter();
     let matching: Option<Arc<Provider>> = providers.find(|agent| agent.provider() == name);
     let agent = matching.ok_or_else(|| {
-        CliError::usage(format!("{name} can't sum up: it is not on this machine")).with_hint(
-            "`segue doctor` shows which agents can be started; `--summariser none` does without",
-        )
+        CliError::usage(format!(
+            "cannot use `{name}` as summariser: agent not found on this machine"
+        ))
+        .with_hint("run `segue doctor` to list available agents, or use `--summariser none`")
     })?;
     Ok(Summariser {
         timeout: agent

@@ -17,7 +17,7 @@ Examples:
   segue session context k3f9 --json | jq .tokens")]
 pub(crate) struct ContextArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Collect the context again, even if its sources have not changed
     #[arg(long)]

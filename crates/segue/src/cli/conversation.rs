@@ -29,7 +29,7 @@ pub(crate) struct ConversationArgs {
     pub(crate) explain: bool,
 
     #[command(flatten)]
-    pub(crate) terms: TurnOptionArgs,
+    pub(crate) options: TurnOptionArgs,
 }
 
 /// Agent and options of a turn.
@@ -82,5 +82,5 @@ Examples:
   printf 'hello\\n/usage\\n' | segue repl -p claude")]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
-    pub(crate) talk: ConversationArgs,
+    pub(crate) conversation: ConversationArgs,
 }

@@ -21,7 +21,7 @@ A list number is accepted only with --dry-run, because it may refer to another s
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Show what would be deleted, without changing anything
     #[arg(long)]
@@ -47,7 +47,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Do not ask for confirmation
     #[arg(short, long)]

@@ -18,7 +18,7 @@ Examples:
   segue session preview k3f9 --json | jq .sections")]
 pub(crate) struct PreviewArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Prompt after the brief, with piped input; `-` reads the prompt from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -38,7 +38,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) print: bool,
 
     #[command(flatten)]
-    pub(crate) terms: TurnOptionArgs,
+    pub(crate) options: TurnOptionArgs,
 
     /// Print the result of the turn as one JSON object; with --print, the command
     #[arg(long, conflicts_with = "events")]

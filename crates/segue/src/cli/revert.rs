@@ -17,7 +17,7 @@ Examples:
   segue session undo k3f9                      undo the revert")]
 pub(crate) struct RevertArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Number of the new last turn (`session show` prints the numbers)
     #[arg(long, value_name = "TURN", allow_negative_numbers = true, value_parser = parse_turn_number)]
@@ -39,7 +39,7 @@ Examples:
   segue session fork k3f9 --moved 2   continue with the turns that the undo dropped")]
 pub(crate) struct UndoArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 }
 
 /// Fork a session at a turn
@@ -54,7 +54,7 @@ Examples:
   segue session fork k3f9 --moved 1    fork from the head before the first revert")]
 pub(crate) struct ForkArgs {
     #[command(flatten)]
-    pub(crate) one: SessionRefArgs,
+    pub(crate) session: SessionRefArgs,
 
     /// Last shared turn [default: the last turn]
     #[arg(long, value_name = "TURN", allow_negative_numbers = true, value_parser = parse_turn_number)]

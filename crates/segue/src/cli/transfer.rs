@@ -55,9 +55,9 @@ pub(crate) struct ExportArgs {
 pub(crate) enum ExportFormatArg {
     /// `feature.json`, `nodes/TASK/task.json` and four files per session
     Dagent,
-    /// One file per session, in the format of `session show --json`
+    /// A file per session, in the format of `session show --json`
     Json,
-    /// One readable file per session
+    /// A readable file per session
     #[value(alias = "md")]
     Markdown,
 }
@@ -78,7 +78,7 @@ pub(crate) struct ImportArgs {
     pub(crate) path: PathBuf,
 
     #[command(flatten)]
-    pub(crate) coming: ImportOptionArgs,
+    pub(crate) import: ImportOptionArgs,
 }
 
 /// Import old `chat.json` and `nodes/TASK/session.json` files
@@ -92,12 +92,12 @@ Examples:
   segue session migrate .dagent-worktrees/auth/.dagent/chat.json
   segue session migrate . --json")]
 pub(crate) struct MigrateArgs {
-    /// One of these files, or the directory of a project, a worktree of a feature, or its `.dagent` directory
+    /// Path of a file, or of the directory of a project, a worktree of a feature, or its `.dagent` directory
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
     #[command(flatten)]
-    pub(crate) coming: ImportOptionArgs,
+    pub(crate) import: ImportOptionArgs,
 }
 
 /// Options of an import.

@@ -57,7 +57,7 @@ impl OutputFormat {
 
 pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
     let prompt = read_prompt(args.prompt.as_deref());
-    run_chat(prompt, &args.talk, OutputFormat::from_args(&args)).await
+    run_chat(prompt, &args.conversation, OutputFormat::from_args(&args)).await
 }
 
 /// Sends the prompt if it is valid, and prints the result.
@@ -97,7 +97,7 @@ async fn run_prompt(
         explain: chat_target.resolution_steps,
         ..build_request(
             &app,
-            &args.terms,
+            &args.options,
             prompt,
             chat_target.target,
             stop_receiver.clone(),
@@ -174,20 +174,20 @@ pub(super) async fn find_resumable(
     ref_context: &RefContext,
 ) -> Result<Conversation, CliError> {
     let conversation = app.engine.find_conversation(reference, ref_context).await?;
-    let recreate_hint = Hint::from("make it again");
+    let recreate_hint = Hint::from("recreate the directory");
     let (cwd, hint) = match &conversation {
         Conversation::Session(session, _) => {
             let hint = recreate_hint
-                .with_text(", or branch off into the directory you are in with `")
+                .with_text(", or run `")
                 .with_action(SuggestedAction::Fork(session.id.clone()))
-                .with_text("`");
+                .with_text("` to fork the session into the current directory");
             (Some(session.project.cwd.as_str()), hint)
         }
         Conversation::Native(native) => (native.session.head.cwd.as_deref(), recreate_hint),
     };
     match cwd {
         Some(cwd) if !Path::new(cwd).is_dir() => Err(CliError::failed(format!(
-            "the session's directory {cwd} is not there"
+            "the session's directory {cwd} no longer exists"
         ))
         .with_hint(hint)),
         Some(_) | None => Ok(conversation),
@@ -227,7 +227,7 @@ fn report_outcome(report: &TurnReport, format: OutputFormat) -> ExitCode {
             None => eprint_line(&format!(
                 "{}; {} with: segue chat --resume {}{} \"…\"",
                 run_turn::cancellation_reason(report),
-                if report.sent { "go on" } else { "run it again" },
+                if report.sent { "continue" } else { "retry" },
                 report.session,
                 // `--now` skips the wait during which the prompt was cancelled.
                 if run_turn::is_cancelled_while_waiting(report) {

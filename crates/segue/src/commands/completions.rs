@@ -12,7 +12,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "segue", &mut script);
     let script = String::from_utf8(script).map_err(|error| {
-        CliError::failed("cannot make the completion script").with_cause(&error)
+        CliError::failed("cannot generate the completion script").with_cause(&error)
     })?;
     print_line(script.trim_end());
     Ok(ExitCode::SUCCESS)

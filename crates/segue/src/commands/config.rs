@@ -107,7 +107,7 @@ fn list_files(args: &ConfigPathArgs) -> Result<ExitCode, CliError> {
         print_json(&files);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(&["WHOSE", "STATE", "FILE"]);
+    let mut table = Table::new(&["OWNER", "STATE", "FILE"]);
     for ConfigFile {
         source,
         status: state,
@@ -196,7 +196,7 @@ fn report_checked_files(sources: &[ConfigSource], problems: &[ConfigProblem]) {
             |problem: &&ConfigProblem| problem.location.file_path() == Some(source.path.as_path());
         if problems.iter().find(is_in_source).is_none() {
             print_line(&strip_control_chars(&format!(
-                "{} is good",
+                "{} is valid",
                 source.path.display()
             )));
         }
@@ -204,7 +204,7 @@ fn report_checked_files(sources: &[ConfigSource], problems: &[ConfigProblem]) {
     if sources.is_empty() && problems.is_empty() {
         eprint_line(
             &Style::stderr().dim(
-                "there is no configuration file; `segue config path` tells where one would be",
+                "no configuration file found; run `segue config path` to show where segue looks for one",
             ),
         );
     }

@@ -21,13 +21,15 @@ use crate::app::{self, VERSION};
 use crate::cli::DoctorArgs;
 use crate::error::CliError;
 use crate::json_output::{self, print_json};
-use crate::terminal::{Style, eprint_line, print_line, strip_control_chars, terminal_width, wrap};
+use crate::terminal::{
+    Style, eprint_line, format_quantity, print_line, strip_control_chars, terminal_width, wrap,
+};
 
 /// Timeout for an agent's answer about its version and capabilities.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Column at which the values of fields begin.
-const INDENT: usize = 11;
+const INDENT: usize = 16;
 
 /// Health of the store.
 struct StoreReport {
@@ -95,7 +97,7 @@ impl AgentReport {
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     let store = check_store().await?;
     if std::io::stderr().is_terminal() && !args.json {
-        eprint_line("asking the agents what they can do …");
+        eprint_line("checking the agents …");
     }
     let agents = probe_agents().await?;
     if args.json {
@@ -139,7 +141,7 @@ async fn check_store() -> Result<StoreReport, CliError> {
         && home_metadata.permissions().mode() & 0o077 != 0
     {
         report.problems.push(format!(
-            "others on this machine can look into {}; `chmod 700` it",
+            "other users on this machine can access {}; run `chmod 700` on it",
             home.display()
         ));
     }
@@ -200,7 +202,7 @@ async fn probe_agents() -> Result<Vec<AgentReport>, CliError> {
     for task in probe_tasks {
         let (name, transport_report) = task
             .await
-            .map_err(|error| CliError::failed("cannot look at an agent").with_cause(&error))?;
+            .map_err(|error| CliError::failed("cannot check an agent").with_cause(&error))?;
         if let Some(report) = reports.iter_mut().find(|report| report.name == name) {
             report.transports.push(transport_report);
         }
@@ -233,7 +235,7 @@ fn build_agent_report(
     let sessions = natives.map(|natives| natives.len());
     let note = match (provider, name.as_str()) {
         (None, _) => Some("not found on PATH".to_owned()),
-        (Some(_), "rehearsal") => Some("built in; works offline".to_owned()),
+        (Some(_), "rehearsal") => Some("built-in, works offline".to_owned()),
         (Some(_), _) => None,
     };
     AgentReport {
@@ -292,11 +294,11 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
     } else {
         "NOT healthy"
     };
-    let sessions = store
-        .sessions
-        .map_or("?".to_owned(), |sessions| sessions.to_string());
+    let sessions = store.sessions.map_or("? sessions".to_owned(), |sessions| {
+        format_quantity(sessions, "session")
+    });
     print_line(&format!(
-        "store    {} ({health}, {sessions} sessions)",
+        "store    {} ({health}, {sessions})",
         store.path.display()
     ));
     for problem in &store.problems {
@@ -336,7 +338,7 @@ fn print_agent(agent: &AgentReport, style: Style) {
         print_field("program", &path.display().to_string());
     }
     if !agent.usable_transports().is_empty() {
-        print_field("by", &agent.usable_transports().join(", then "));
+        print_field("transports", &agent.usable_transports().join(", then "));
     }
     let capabilities: Vec<String> = agent
         .capabilities()
@@ -345,19 +347,19 @@ fn print_agent(agent: &AgentReport, style: Style) {
         .filter_map(|(name, source)| Some(format!("{name} ({})", source?.as_str())))
         .collect();
     if !capabilities.is_empty() {
-        print_field("can", &capabilities.join(", "));
+        print_field("capabilities", &capabilities.join(", "));
     }
     if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
-        let plural = if sessions == 1 { "" } else { "s" };
-        print_field("has", &format!("{sessions} native session{plural}"));
+        let sessions = format_quantity(sessions as u64, "native session");
+        print_field("sessions", &sessions);
         if let Some(report) = &agent.retention {
-            print_field("keeps", &retention::format_report(&agent.name, report));
+            print_field("retention", &retention::format_report(&agent.name, report));
         }
     }
     for transport in &agent.transports {
         if let Err(problem) = &transport.probe_result {
             print_field(
-                "but",
+                "problem",
                 &style.red(&format!(
                     "{}: {}",
                     transport.name,

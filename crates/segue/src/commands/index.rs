@@ -1,10 +1,11 @@
-//! `segue index`: the file that answers lists and searches.
+//! `segue index`: the file that lists and searches read.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use segue_catalog::Index;
 use segue_catalog::index::{IndexError, IndexFilter, RefreshStats};
+use segue_core::number_format::format_count;
 use segue_engine::{EngineError, IndexSync};
 use serde_json::json;
 
@@ -12,7 +13,9 @@ use crate::app::App;
 use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_line, format_bytes, print_line, to_single_line};
+use crate::terminal::{
+    Style, eprint_line, format_bytes, format_quantity, print_line, to_single_line,
+};
 
 /// Maximum wait for another process that writes the index. A command on the index itself waits long enough for the
 /// first complete build.
@@ -21,7 +24,7 @@ const INDEX_COMMAND_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
     let app = App::open_lenient()?;
     let Some(index) = app.engine.index() else {
-        return Err(CliError::failed("there is no index here"));
+        return Err(CliError::failed("no session index is configured"));
     };
     match args.command {
         IndexCommand::Path => print_line(&index.path().display().to_string()),
@@ -41,8 +44,7 @@ pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
 }
 
 fn index_busy_error() -> CliError {
-    CliError::failed("another process is bringing the index up to date")
-        .with_hint("try again in a moment")
+    CliError::failed("another process is updating the index").with_hint("retry in a moment")
 }
 
 fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError> {
@@ -61,7 +63,7 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
             return Ok(());
         }
         Err(IndexError::Missing) => {
-            print_line("there is no index yet; `segue index refresh` builds it");
+            print_line("no index yet; run `segue index refresh` to build it");
             return Ok(());
         }
         Err(error) => return Err(EngineError::from(error).into()),
@@ -82,11 +84,15 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
         format_bytes(index.size())
     ));
     print_line(&format!(
-        "{present} native session(s), {} more that are not there any more",
-        total - present
+        "{}, {} deleted",
+        format_quantity(present, "native session"),
+        format_count(total - present)
     ));
     if unreadable_count > 0 {
-        print_line(&format!("{unreadable_count} file(s) could not be read:"));
+        print_line(&format!(
+            "cannot read {}:",
+            format_quantity(unreadable_count as u64, "file")
+        ));
         for unreadable_source in index.unreadable_sources().map_err(EngineError::from)? {
             print_line(&format!(
                 "  {}: {}",
@@ -129,10 +135,11 @@ async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Re
         return Ok(());
     }
     let seconds = started.elapsed().as_secs_f64();
+    let files = format_quantity(*sources as u64, "session file");
     print_line(&match sources_read {
-        0 if *sources_missing == 0 => format!("nothing has changed in {sources} session file(s)"),
+        0 if *sources_missing == 0 => format!("no changes in {files}"),
         _ => format!(
-            "read {sources_read} of {sources} session file(s), {} in {seconds:.1} s; {sources_missing} gone; the index takes {}",
+            "read {sources_read} of {files} ({}) in {seconds:.1} s, {sources_missing} deleted; index size: {}",
             format_bytes(*size),
             format_bytes(index.size())
         ),

@@ -16,7 +16,7 @@ pub(crate) async fn run_rehearsal_agent(args: RehearsalArgs) -> Result<ExitCode,
         None => None,
         Some(name) => Some(
             StartFault::from_name(&name)
-                .ok_or_else(|| CliError::usage(format!("{name:?} is not a known fault")))?,
+                .ok_or_else(|| CliError::usage(format!("unknown fault {name:?}")))?,
         ),
     };
     let environment = RehearsalEnvironment {
@@ -27,7 +27,7 @@ pub(crate) async fn run_rehearsal_agent(args: RehearsalArgs) -> Result<ExitCode,
     };
     rehearsal::run(environment, VERSION)
         .await
-        .map_err(|error| CliError::failed("rehearsal").with_cause(&error))?;
+        .map_err(|error| CliError::failed("the rehearsal agent failed").with_cause(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -35,12 +35,12 @@ pub(crate) async fn run_leash(args: LeashArgs) -> Result<ExitCode, CliError> {
     let mut command = args.command.into_iter();
     let program = command
         .next()
-        .ok_or_else(|| CliError::usage("no program was given"))?;
-    let name = program.to_string_lossy().into_owned();
+        .ok_or_else(|| CliError::usage("no program given"))?;
     match segue_agents::leash::run(args.lifeline, program, command.collect()).await {
         Ok(code) => Ok(ExitCode::from(code)),
         Err(error) => {
-            eprint_line(&format!("cannot start {name}: {error}"));
+            // The process that started the leash reads this line and adds the name of the program.
+            eprint_line(&error.to_string());
             Ok(ExitCode::from(
                 u8::try_from(CANNOT_START_EXIT_CODE).unwrap_or(1),
             ))

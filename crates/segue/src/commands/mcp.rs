@@ -38,7 +38,7 @@ pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
         tokio::io::stdout(),
     )
     .await
-    .map_err(|error| CliError::failed("cannot go on").with_cause(&error))?;
+    .map_err(|error| CliError::failed("the MCP server failed").with_cause(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 

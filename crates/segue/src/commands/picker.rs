@@ -40,7 +40,7 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
             let reason = session::resume_in_native_program(&id).await?;
             let prefix = Style::stderr().yellow("segue:");
             eprint_line(&format!(
-                "{prefix} going on here: {}",
+                "{prefix} resuming in segue: {}",
                 to_single_line(&reason)
             ));
             Err(exec_repl(&row.id, None))
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
         ChoiceAction::Show => {
             let session_args = SessionRefArgs { id, json: false };
             let show_args = ShowArgs {
-                one: session_args,
+                session: session_args,
                 last: None,
                 turn: None,
                 full: false,

@@ -29,18 +29,19 @@ pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
     } else {
         InterruptScope::Conversation
     })?;
-    let mut state = ReplState::new(app, args.talk, signals.clone()).await?;
+    let mut state = ReplState::new(app, args.conversation, signals.clone()).await?;
     let mut reader = ReplReader::new(state.home(), state.agent_names());
     if interactive {
         eprint_line(
-            &Style::stderr().dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends"),
+            &Style::stderr()
+                .dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends the conversation"),
         );
         state.announce_session().await;
     }
     let last_failure = run_loop(&mut state, &mut reader, &signals).await;
     state.shut_down().await;
     if let Some(session) = state.session_id().filter(|_| interactive) {
-        let hint = format!("go on with: segue repl --resume {session}");
+        let hint = format!("resume with: segue repl --resume {session}");
         eprint_line(&Style::stderr().dim(&hint));
     }
     Ok(match last_failure {
@@ -86,7 +87,7 @@ async fn run_loop(
 /// Reports an error. The conversation continues.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "an error that is told is done with"
+    reason = "a reported error is not used again"
 )]
 fn report_error(error: CliError, frontend: Frontend<'_>) -> ExitKind {
     error.report(frontend);

@@ -33,7 +33,7 @@ fn list_roles(loaded: &LoadedConfig, args: &RoleListArgs) {
         return;
     }
     let mut table =
-        Table::new(&["ROLE", "TOOLS", "WHAT IT IS", "FROM"]).with_droppable_columns(&["FROM"]);
+        Table::new(&["ROLE", "TOOLS", "DESCRIPTION", "ORIGIN"]).with_droppable_columns(&["ORIGIN"]);
     for role in roles {
         table.add_row(&[
             role.name.to_string(),
@@ -61,7 +61,7 @@ fn show_role(loaded: &LoadedConfig, args: &RoleShowArgs) -> Result<(), CliError>
     print_line(strip_control_chars(&role.render()).trim_end());
     print_line("");
     print_line(&format!(
-        "from: {}",
+        "origin: {}",
         role_origins(loaded, &role.name).join(", ")
     ));
     Ok(())

@@ -21,6 +21,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
+use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
 
 use crate::app::App;
@@ -76,6 +77,21 @@ pub(super) async fn run_command(
     }
 }
 
+/// Fails if an agent is unknown.
+fn check_provider(app: &App, provider: &ProviderId) -> Result<(), CliError> {
+    if app.engine.is_supported_provider(provider) {
+        return Ok(());
+    }
+    let supported = app.engine.supported_providers().join(", ");
+    Err(unknown_agent_error(provider.as_str(), &supported))
+}
+
+/// Builds the error for an unknown agent.
+fn unknown_agent_error(name: &str, supported: &str) -> CliError {
+    CliError::usage(format!("unknown agent `{name}`"))
+        .with_hint(format!("available agents: {supported}"))
+}
+
 /// Prints a changed session as JSON or as text.
 async fn print_changed_session(
     app: &App,
@@ -97,22 +113,20 @@ async fn print_changed_session(
 /// Converts the error for an invalid title, with an example or an alternative as hint.
 fn title_error(error: &TitleError) -> CliError {
     CliError::usage(error.to_string()).with_hint(match error {
-        TitleError::Empty => "for example: segue session rename latest \"the login form\"",
-        TitleError::TooLong { .. } => {
-            "a title is for lists; `segue session tag` adds words to find it by"
-        }
+        TitleError::Empty => "give a title: `segue session rename latest \"the login form\"`",
+        TitleError::TooLong { .. } => "shorten the title; use `segue session tag` for keywords",
     })
 }
 
 async fn rename_session(app: &App, args: &RenameArgs) -> Result<(), CliError> {
     let title = Title::new(&args.title, TitleSource::User).map_err(|error| title_error(&error))?;
-    let session = app.find_or_adopt(&args.one.id).await?;
+    let session = app.find_or_adopt(&args.session.id).await?;
     app.engine.rename_session(&session.id, &title).await?;
     let session = app
         .find_session(&SessionRef::Text(session.id.to_string()))
         .await?;
-    let text = format!("{} is now called {:?}", session.id, title.as_str());
-    print_changed_session(app, &session, &args.one, &text).await
+    let text = format!("Renamed session {} to {:?}.", session.id, title.as_str());
+    print_changed_session(app, &session, &args.session, &text).await
 }
 
 /// Adopts a native session. Reports a session that is already adopted.
@@ -124,7 +138,7 @@ async fn adopt_session(app: &App, args: &SessionRefArgs) -> Result<(), CliError>
     let text = match &adoption {
         Some(decision) => decision.text.clone(),
         None => format!(
-            "already segue's: session {} ({})",
+            "already a segue session: {} ({})",
             session.id,
             session.title.as_str()
         ),

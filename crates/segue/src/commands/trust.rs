@@ -50,13 +50,13 @@ fn load_trust_request() -> Result<TrustRequest, CliError> {
         Ok(Some(pair)) => pair,
         Ok(None) => {
             return Err(CliError::failed(format!(
-                "there is no {PROJECT_FILE_NAME} in {}",
+                "{PROJECT_FILE_NAME} not found in {}",
                 project_root(&environment.cwd).display()
             )));
         }
         Err(problems) => {
             let error = problems.first().map(CliError::from);
-            return Err(error.unwrap_or_else(|| CliError::usage("the file is broken")));
+            return Err(error.unwrap_or_else(|| CliError::usage("the file is not valid")));
         }
     };
     let roles = config::user_roles(&environment);
@@ -81,9 +81,9 @@ fn trust_project(args: &TrustArgs) -> Result<(), CliError> {
     let is_trusted = TrustStore::load(&home)?.is_trusted(&request.file.path, &request.content);
     if request.settings.is_empty() || is_trusted {
         let message = if is_trusted {
-            format!("{name} is trusted already.")
+            format!("{name} is already trusted.")
         } else {
-            format!("Nothing in {name} needs your trust.")
+            format!("No setting in {name} needs your trust.")
         };
         print_trust_status(args, &request, is_trusted, &message);
         return Ok(());
@@ -102,8 +102,7 @@ fn trust_project(args: &TrustArgs) -> Result<(), CliError> {
             .retain(|trusted_file| trusted_file.path != file.path);
         trust_list.files.push(file);
     })?;
-    let message =
-        format!("{name} is trusted as it is now. Take it back with: segue trust --revoke");
+    let message = format!("{name} is trusted until it changes. Revoke with: segue trust --revoke");
     print_trust_status(args, &request, true, &message);
     Ok(())
 }
@@ -127,7 +126,7 @@ fn print_trust_status(args: &TrustArgs, request: &TrustRequest, trusted: bool, m
 
 /// Prints the settings that need trust, with the reasons.
 fn print_request(request: &TrustRequest, name: &str) {
-    eprint_line(&format!("{name} asks for:"));
+    eprint_line(&format!("{name} has settings that need your trust:"));
     for (key, entry) in &request.settings {
         let reason = key.trust_reason(&entry.value, &request.roles);
         let reason = reason.unwrap_or_default();
@@ -141,11 +140,11 @@ fn print_request(request: &TrustRequest, name: &str) {
 fn ask_confirmation() -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage(
-            "trusting needs a confirmation, and there is no terminal to ask on",
+            "cannot ask for confirmation: standard input is not a terminal",
         )
-        .with_hint("add --yes"));
+        .with_hint("add `--yes` to skip the confirmation"));
     }
-    let question = "Trust it, until it changes? [y/N] ";
+    let question = "Trust this file until it changes? [y/N] ";
     let _ = write!(std::io::stderr().lock(), "{question}");
     let mut line = String::new();
     std::io::stdin()
@@ -183,7 +182,7 @@ fn list_trusted_files(args: &TrustArgs) -> Result<(), CliError> {
         return Ok(());
     }
     if files.is_empty() {
-        eprint_line("no project is trusted");
+        eprint_line("no trusted files");
         return Ok(());
     }
     let mut table = Table::new(&["STATE", "SINCE", "FILE"]);

@@ -88,7 +88,7 @@ fn validate_role_setting(key: RoleKey, value: UncheckedValue) -> Result<ConfigVa
     match key {
         RoleKey::Role => match expect_text(value)? {
             text if text.trim().is_empty() => Err(ValueError::new(
-                "is empty; leave it out to keep what the role is",
+                "must not be empty; omit it to keep the description",
             )),
             text => Ok(ConfigValue::Text(text)),
         },
@@ -102,8 +102,8 @@ fn validate_role_setting(key: RoleKey, value: UncheckedValue) -> Result<ConfigVa
             };
             match tools.iter().find(|tool| !is_valid(tool)) {
                 Some(tool) => Err(
-                    ValueError::new(format!("{tool:?} can't be the name of a tool")).with_hint(
-                        "like \"Read\", \"Bash\" or \"mcp__server__tool\"; \"*\" is all of them",
+                    ValueError::new(format!("{tool:?} is not a valid tool name")).with_hint(
+                        "use names such as \"Read\", \"Bash\" or \"mcp__server__tool\", or \"*\" for all tools",
                     ),
                 ),
                 None => Ok(ConfigValue::TextList(tools)),
@@ -115,9 +115,9 @@ fn validate_role_setting(key: RoleKey, value: UncheckedValue) -> Result<ConfigVa
 impl UncheckedValue {
     fn type_name(&self) -> &'static str {
         match self {
-            Self::Text(_) => "a text",
-            Self::TextList(_) => "a list",
-            Self::Bool(_) => "true or false",
+            Self::Text(_) => "a string",
+            Self::TextList(_) => "an array",
+            Self::Bool(_) => "a boolean",
             Self::Number(_) => "a number",
             Self::Unsupported(name) => name,
         }
@@ -131,21 +131,21 @@ fn type_error(expected: &str, value: &UncheckedValue) -> ValueError {
 fn expect_text(value: UncheckedValue) -> Result<String, ValueError> {
     match value {
         UncheckedValue::Text(text) if text.contains('\0') => {
-            Err(ValueError::new("may not contain a NUL character"))
+            Err(ValueError::new("must not contain a NUL character"))
         }
         UncheckedValue::Text(text) => Ok(text),
-        value => Err(type_error("a text in quotes", &value)),
+        value => Err(type_error("a string in quotes", &value)),
     }
 }
 
 fn expect_text_list(value: UncheckedValue) -> Result<Vec<String>, ValueError> {
     match value {
         UncheckedValue::TextList(texts) if texts.iter().any(|text| text.contains('\0')) => {
-            Err(ValueError::new("may not contain a NUL character"))
+            Err(ValueError::new("must not contain a NUL character"))
         }
         UncheckedValue::TextList(texts) => Ok(texts),
         value => Err(type_error(
-            "a list of texts, like [\"one\", \"two\"]",
+            "an array of strings, such as [\"one\", \"two\"]",
             &value,
         )),
     }
@@ -166,9 +166,7 @@ fn validate_seconds(
         return Err(type_error("a number of seconds", value));
     };
     if phase == TimeoutPhase::Start && seconds == 0.0 {
-        return Err(ValueError::new(
-            "must be more than 0: a start that never ends can't be told from a slow one",
-        ));
+        return Err(ValueError::new("must be greater than 0"));
     }
     if !(0.0..=MAX_TIMEOUT_SECONDS).contains(&seconds) {
         return Err(ValueError::new(format!(
@@ -193,13 +191,13 @@ fn validate_count(
     };
     if !(min..=max).contains(&number) || number.fract() != 0.0 {
         return Err(ValueError::new(format!(
-            "must be {expected}, a whole one from {min} to {max}, not {number}"
+            "must be {expected}, an integer from {min} to {max}, not {number}"
         )));
     }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "checked to be whole, small and not negative"
+        reason = "checked to be an integer, small and not negative"
     )]
     let number = number as u64;
     Ok(ConfigValue::Count(number))
@@ -210,12 +208,15 @@ fn validate_price(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
     // No model costs more: a larger number is in cents, or a price for a single token.
     const MAX_PRICE_DOLLARS: f64 = 100_000.0;
     let UncheckedValue::Number(dollars) = *value else {
-        return Err(type_error("dollars for a million tokens, like 1.25", value));
+        return Err(type_error(
+            "dollars per million tokens, such as 1.25",
+            value,
+        ));
     };
     let cost = Cost::from_dollars(dollars).filter(|_| dollars <= MAX_PRICE_DOLLARS);
     cost.map(ConfigValue::Money).ok_or_else(|| {
         ValueError::new(format!(
-            "must be dollars for a million tokens, from 0 to {MAX_PRICE_DOLLARS}, not {dollars}"
+            "must be dollars per million tokens, from 0 to {MAX_PRICE_DOLLARS}, not {dollars}"
         ))
     })
 }
@@ -275,7 +276,7 @@ fn validate_transports(
     let supported = agent.transports();
     if names.is_empty() {
         return Err(ValueError::new(format!(
-            "is empty; name one of {}, or leave it out",
+            "must not be empty; name one of {}, or omit it",
             supported.join(", ")
         )));
     }
@@ -292,12 +293,12 @@ fn validate_transports(
 fn validate_argument(argument: String) -> Result<ConfigValue, ValueError> {
     if argument.is_empty() {
         return Err(ValueError::new(
-            "is empty; leave it out to let the agent choose",
+            "must not be empty; omit it to let the agent choose",
         ));
     }
     if argument.starts_with('-') || argument.chars().any(char::is_control) {
         return Err(ValueError::new(format!(
-            "{argument:?} may not start with `-` or contain control characters"
+            "{argument:?} must not start with `-` or contain control characters"
         )));
     }
     Ok(ConfigValue::Text(argument))
@@ -309,9 +310,9 @@ fn validate_session_ref(reference: String) -> Result<ConfigValue, ValueError> {
         match SessionRef::parse(&reference) {
             Ok(SessionRef::Number(_)) => {
                 return Err(ValueError::new(format!(
-                    "{reference:?} is a number from a list, which means another session tomorrow"
+                    "{reference:?} is a list number, which may refer to another session later"
                 ))
-                .with_hint("use the session's id"));
+                .with_hint("use the session ID"));
             }
             Ok(SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_)) => {}
             Err(error) => return Err(ValueError::new(error.to_string())),
@@ -322,7 +323,7 @@ fn validate_session_ref(reference: String) -> Result<ConfigValue, ValueError> {
 
 fn validate_header(header: String) -> Result<ConfigValue, ValueError> {
     if header.chars().any(char::is_control) {
-        return Err(ValueError::new("may not contain control characters"));
+        return Err(ValueError::new("must not contain control characters"));
     }
     Ok(ConfigValue::Text(header))
 }
@@ -340,7 +341,7 @@ fn validate_url(url: String) -> Result<ConfigValue, ValueError> {
         Ok(ConfigValue::Text(url))
     } else {
         Err(ValueError::new(
-            "must be an address that starts with https:// or http://",
+            "must be a URL that starts with https:// or http://",
         ))
     }
 }
@@ -348,13 +349,13 @@ fn validate_url(url: String) -> Result<ConfigValue, ValueError> {
 /// Validates a program: a name that is looked up on `PATH`, or a path, which becomes absolute.
 fn validate_program(program: &str, base: &PathBase) -> Result<ConfigValue, ValueError> {
     if program.is_empty() {
-        return Err(ValueError::new("is empty; leave it out to look on PATH"));
+        return Err(ValueError::new("must not be empty; omit it to search PATH"));
     }
     let path = match (program.strip_prefix("~/"), &base.home) {
         (Some(relative), Some(home)) => home.join(relative),
         (Some(_), None) => {
             return Err(ValueError::new(
-                "your home directory is not known; write it out",
+                "cannot expand `~`: the home directory is unknown",
             ));
         }
         (None, _) if program.contains('/') => normalize_path(&base.directory.join(program)),
@@ -363,7 +364,7 @@ fn validate_program(program: &str, base: &PathBase) -> Result<ConfigValue, Value
     match path.into_os_string().into_string() {
         Ok(text) => Ok(ConfigValue::Text(text)),
         Err(_) => Err(ValueError::new(
-            "is relative to a directory whose name is not valid UTF-8",
+            "cannot use a path relative to a directory whose name is not valid UTF-8",
         )),
     }
 }
@@ -385,7 +386,7 @@ pub(crate) fn check_agent_name(name: &str) -> Result<(), ValueError> {
         Ok(())
     } else {
         Err(ValueError::new(format!(
-            "{name:?} can't be the name of an agent: small letters, digits, `-`, `_` and `.`, at most 60"
+            "{name:?} is not a valid agent name: use at most 60 lowercase letters, digits, `-`, `_` and `.`"
         )))
     }
 }
@@ -397,7 +398,7 @@ pub(crate) fn check_agent_name(name: &str) -> Result<(), ValueError> {
 pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
     if name.eq_ignore_ascii_case("segue") {
         return Err(ValueError::new(
-            "`segue` is the name of segue's own MCP server; choose another",
+            "`segue` is reserved for segue's own MCP server",
         ));
     }
     let is_valid = name.len() <= 60
@@ -408,7 +409,7 @@ pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
         Ok(())
     } else {
         Err(ValueError::new(format!(
-            "{name:?} can't be the name of an MCP server: letters and digits, with single `-` or `_` between them, at most 60"
+            "{name:?} is not a valid MCP server name: use at most 60 letters, digits and single `-` or `_` between them"
         )))
     }
 }
@@ -417,7 +418,7 @@ pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
 pub(crate) fn check_variable_name(name: &str) -> Result<(), ValueError> {
     if name.is_empty() || name.contains(|c: char| c == '=' || c.is_control()) {
         return Err(ValueError::new(format!(
-            "{name:?} can't be the name of a variable"
+            "{name:?} is not a valid variable name"
         )));
     }
     Ok(())
@@ -428,7 +429,7 @@ pub(crate) fn check_header_name(name: &str) -> Result<(), ValueError> {
     let is_valid_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.is_empty() || !name.chars().all(is_valid_char) {
         return Err(ValueError::new(format!(
-            "{name:?} can't be the name of a header"
+            "{name:?} is not a valid header name"
         )));
     }
     Ok(())
@@ -438,7 +439,7 @@ pub(crate) fn check_header_name(name: &str) -> Result<(), ValueError> {
 pub(crate) fn check_model_prefix(prefix: &str) -> Result<(), ValueError> {
     if prefix.is_empty() || prefix.len() > 200 || prefix.contains(char::is_control) {
         return Err(ValueError::new(format!(
-            "{prefix:?} can't be how the name of a model begins"
+            "{prefix:?} is not a valid prefix of a model name"
         )));
     }
     Ok(())

@@ -45,7 +45,7 @@ pub(crate) fn read_variables(
         };
         let value = match value.into_string() {
             Ok(text) => validate_value(&key, to_unchecked_value(&key, text), base),
-            Err(_) => Err(ValueError::new("is not valid UTF-8")),
+            Err(_) => Err(ValueError::new("invalid UTF-8")),
         };
         match value {
             Ok(value) => {

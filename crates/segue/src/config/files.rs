@@ -43,19 +43,19 @@ pub(crate) fn read_bytes(source: &ConfigSource) -> Result<Option<Vec<u8>>, Confi
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if is_absent(&error) && !source.is_required => return Ok(None),
-        Err(error) => return Err(to_problem(format!("cannot read it: {error}"))),
+        Err(error) => return Err(to_problem(format!("cannot read the file: {error}"))),
     };
     // Reading a pipe or a device could block forever.
     if !metadata.is_file() && path != Path::new("/dev/null") {
-        return Err(to_problem("it is not a file".into()));
+        return Err(to_problem("not a regular file".into()));
     }
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| to_problem(format!("cannot read it: {error}")))?;
+        .map_err(|error| to_problem(format!("cannot read the file: {error}")))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(to_problem(format!(
-            "it is larger than {} KiB, which no configuration is",
+            "the file is larger than {} KiB",
             MAX_FILE_BYTES >> 10
         )));
     }
@@ -72,12 +72,10 @@ pub(crate) fn decode_text<'b>(bytes: &'b [u8], path: &Path) -> Result<&'b str, C
         let valid_bytes = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let valid_text = String::from_utf8_lossy(valid_bytes);
         let (line, column) = line_and_column(&valid_text, valid_text.len());
-        ValueError::new("it is not valid UTF-8 from here on").into_problem(
-            ProblemLocation::Position {
-                path: path.to_owned(),
-                line,
-                column,
-            },
-        )
+        ValueError::new("invalid UTF-8").into_problem(ProblemLocation::Position {
+            path: path.to_owned(),
+            line,
+            column,
+        })
     })
 }

@@ -268,7 +268,7 @@ impl ConfigKey {
         match self {
             Self::Role(role, RoleKey::AllowedTools) => match value {
                 ConfigValue::TextList(tools) if roles.is_tool_expansion(role, tools) => {
-                    Some("tools that the role may not use without it")
+                    Some("additional tools for the role")
                 }
                 _ => None,
             },
@@ -284,9 +284,9 @@ impl ConfigKey {
             | Self::ModelLimit(_) => None,
             // No fallback and no summariser can do no harm.
             Self::Fallback if *value == ConfigValue::TextList(Vec::new()) => None,
-            Self::Fallback => Some("who gets the conversation while an agent rests"),
+            Self::Fallback => Some("agents that receive the session during a cooldown"),
             Self::Summariser if *value == ConfigValue::Text(NO_AGENT.to_owned()) => None,
-            Self::Summariser => Some("who gets the conversation to sum it up"),
+            Self::Summariser => Some("an agent that receives the session to summarise it"),
             Self::Permissions | Self::Agent(_, AgentKey::Permissions) if denies_all => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
                 Some("what an agent may do without asking")
@@ -295,7 +295,7 @@ impl ConfigKey {
             Self::Agent(_, AgentKey::Args) => Some("arguments of a program"),
             Self::Agent(_, AgentKey::Env(_)) => Some("the environment of a program"),
             // Some transports cannot ask for permission.
-            Self::Agent(_, AgentKey::Transports) => Some("how an agent is talked to"),
+            Self::Agent(_, AgentKey::Transports) => Some("how segue communicates with the agent"),
             Self::Agent(_, AgentKey::ResumeId) => Some("the session that prompts go to"),
             Self::Agent(
                 agent,
@@ -303,8 +303,8 @@ impl ConfigKey {
                 | AgentKey::Timeout(_)
                 | AgentKey::ContinueLast
                 | AgentKey::ContextLimit,
-            ) => matches!(agent, ConfiguredAgent::Acp(_)).then_some("an agent of its own"),
-            Self::Mcp(..) => Some("an MCP server that agents are handed"),
+            ) => matches!(agent, ConfiguredAgent::Acp(_)).then_some("an additional agent"),
+            Self::Mcp(..) => Some("an MCP server for the agents"),
         }
     }
 

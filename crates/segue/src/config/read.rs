@@ -279,8 +279,8 @@ impl ConfigParser<'_> {
         if has_resume_id && continues_last {
             self.report_conflict(
                 &key(AgentKey::ContinueLast),
-                "a session can't both be that of `resume_id` and the last one",
-                "remove `continue_last` to always go on with the named one, or `resume_id` to go on with the last",
+                "cannot be combined with `resume_id`",
+                "remove `continue_last` to resume the named session, or `resume_id` to resume the newest one",
             );
         }
     }
@@ -333,7 +333,7 @@ impl ConfigParser<'_> {
         let typed = name.get_ref();
         let section_suffix = section.map_or(String::new(), |section| format!(" in [{section}]"));
         let error = ValueError::new(format!(
-            "there is no setting {}{section_suffix}",
+            "unknown setting `{}`{section_suffix}",
             format_toml_key(typed)
         ));
         let is_agent_key = section.is_none()
@@ -342,17 +342,16 @@ impl ConfigParser<'_> {
         let hint = match suggest_name(typed, allowed) {
             Some(suggestion) => format!("did you mean `{suggestion}`?"),
             None if is_agent_key => {
-                "it belongs to one agent: put it under [claude], [codex], [gemini] or [acp.NAME]"
-                    .into()
+                "set it for one agent, under [claude], [codex], [gemini] or [acp.NAME]".into()
             }
             None if section.is_none() && value.get_ref().is_table() => {
                 format!(
-                    "an agent that speaks ACP is configured as [acp.{}]; else there are: {}",
+                    "configure an ACP agent as [acp.{}]; available settings: {}",
                     format_toml_key(typed),
                     allowed.join(", ")
                 )
             }
-            None => format!("there are: {}", allowed.join(", ")),
+            None => format!("available settings: {}", allowed.join(", ")),
         };
         self.report_problem(&name.span(), error.with_hint(hint));
     }
@@ -413,12 +412,12 @@ fn to_unchecked_value(value: &DeValue<'_>) -> UncheckedValue {
             let number =
                 i64::from_str_radix(number.as_str(), number.radix()).map(|number| number as f64);
             number.map_or(
-                UncheckedValue::Unsupported("so large a number"),
+                UncheckedValue::Unsupported("an integer out of range"),
                 UncheckedValue::Number,
             )
         }
         DeValue::Float(number) => number.as_str().parse().map_or(
-            UncheckedValue::Unsupported("such a number"),
+            UncheckedValue::Unsupported("an invalid number"),
             UncheckedValue::Number,
         ),
         DeValue::Array(items) => {
@@ -427,7 +426,7 @@ fn to_unchecked_value(value: &DeValue<'_>) -> UncheckedValue {
                 .map(|item| item.get_ref().as_str().map(str::to_owned));
             let texts: Option<Vec<String>> = texts.collect();
             texts.map_or(
-                UncheckedValue::Unsupported("a list of other things"),
+                UncheckedValue::Unsupported("an array of other values"),
                 UncheckedValue::TextList,
             )
         }
@@ -437,11 +436,11 @@ fn to_unchecked_value(value: &DeValue<'_>) -> UncheckedValue {
 
 fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a text",
+        DeValue::String(_) => "a string",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",
-        DeValue::Boolean(_) => "true or false",
+        DeValue::Boolean(_) => "a boolean",
         DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
+        DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
     }
 }

@@ -135,9 +135,7 @@ pub(crate) fn find_incomplete_settings(settings: &ConfigLayer) -> Vec<ConfigProb
             && last_reported != Some(name)
         {
             last_reported = Some(name);
-            let error = ValueError::new(format!(
-                "acp.{name} has no `path`: nobody says which program it is"
-            ));
+            let error = ValueError::new(format!("acp.{name} needs a `path` to its program"));
             problems.extend(locate_problem(entry, error));
         }
         let names = match (key, &entry.value) {
@@ -149,7 +147,7 @@ pub(crate) fn find_incomplete_settings(settings: &ConfigLayer) -> Vec<ConfigProb
         };
         let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
         for name in acp.filter(|name| !has_path(name)) {
-            let error = ValueError::new(format!("{key}: there is no agent acp:{name}"));
+            let error = ValueError::new(format!("{key}: unknown agent `acp:{name}`"));
             let hint = format!("configure it as [acp.{name}], with a `path`");
             problems.extend(locate_problem(entry, error.with_hint(hint)));
         }

@@ -92,7 +92,10 @@ impl ConfigValue {
 
 /// Converts an amount to a number of dollars. The result equals the configured number, because every amount was parsed
 /// from one.
-#[expect(clippy::cast_precision_loss, reason = "it came from a float")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the amount was parsed from a float"
+)]
 fn to_dollars(cost: Cost) -> f64 {
     cost.micros() as f64 / 1e6
 }

@@ -16,7 +16,7 @@ use segue_core::number_format::format_count;
 use super::data_source::{ProjectFilter, RowOrder, RowTotal};
 use super::layout::PickerLayout;
 use super::state::{PickerMessage, PickerMode, PickerState};
-use crate::terminal::text;
+use crate::terminal::{format_quantity, text};
 
 pub(super) use preview::max_scroll;
 
@@ -101,12 +101,12 @@ fn draw_search(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
 fn info_line(state: &PickerState, width: usize) -> Line<'static> {
     let mut parts = vec![match state.project_filter {
         ProjectFilter::Current => "this project".to_owned(),
-        ProjectFilter::All => "everywhere".to_owned(),
+        ProjectFilter::All => "all projects".to_owned(),
     }];
     if !state.search_line.text().trim().is_empty() {
         parts.push(match state.order {
             RowOrder::Newest => "newest first".to_owned(),
-            RowOrder::Best => "best first".to_owned(),
+            RowOrder::Best => "best match first".to_owned(),
         });
     }
     match state.window.total().filter(|_| state.is_current()) {
@@ -131,9 +131,8 @@ fn info_line(state: &PickerState, width: usize) -> Line<'static> {
 
 fn format_total(total: RowTotal) -> String {
     match total {
-        RowTotal::Exact(1) => "1 conversation".to_owned(),
-        RowTotal::Exact(count) => format!("{} conversations", format_count(count as u64)),
-        RowTotal::AtLeast(count) => format!("{}+ conversations", format_count(count as u64)),
+        RowTotal::Exact(count) => format_quantity(count as u64, "session"),
+        RowTotal::AtLeast(count) => format!("{}+ sessions", format_count(count as u64)),
     }
 }
 
@@ -166,12 +165,12 @@ fn footer_line(state: &PickerState, width: usize) -> Line<'static> {
 
 fn key_hints(state: &PickerState, width: usize) -> Line<'static> {
     let tab_label = match state.project_filter {
-        ProjectFilter::Current => "everywhere",
+        ProjectFilter::Current => "all",
         ProjectFilter::All => "here",
     };
     // The effect of `?` and Esc depends on the search line.
     let (help, escape) = if state.search_line.is_empty() {
-        (("?", "help"), ("Esc", "leave"))
+        (("?", "help"), ("Esc", "quit"))
     } else {
         (("F1", "help"), ("Esc", "clear"))
     };

@@ -89,7 +89,7 @@ impl LineEditor {
             .truncate(self.before_cursor.len() - length);
     }
 
-    /// Returns the part of the line that fits into `display_width` with the cursor, and the column of the cursor in it.
+    /// Returns the part of the line that fits into `width` with the cursor, and the column of the cursor in it.
     pub(super) fn visible_part(&self, width: usize) -> (String, usize) {
         let mut visible = String::new();
         // The last column is reserved for the cursor after the last character.

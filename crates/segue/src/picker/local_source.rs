@@ -235,11 +235,11 @@ impl LocalSource {
         }
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
         let adoption_note = adoption
-            .map(|_| "; segue has taken it over")
+            .map(|_| "; adopted the native session")
             .unwrap_or_default();
         Ok(RowActionOutcome {
             message: match tags.as_slice() {
-                [] => format!("no tags any more: {}{adoption_note}", session.id),
+                [] => format!("removed all tags: {}{adoption_note}", session.id),
                 tags => format!("tagged {}: {}{adoption_note}", tags.join(" "), session.id),
             },
             id: session.id.to_string(),
@@ -262,7 +262,7 @@ impl LocalSource {
             .await?;
         if natives.is_empty() {
             return Err(CliError::failed(
-                "no agent keeps a copy of it that could be archived",
+                "the session has no native session to archive",
             ));
         }
         let mut new_copies = 0;
@@ -283,9 +283,9 @@ impl LocalSource {
                     .chars()
                     .take(SHORT_ID_CHARS)
                     .collect();
-                format!("archived; `segue session restore {id}` puts it back")
+                format!("archived; restore with `segue session restore {id}`")
             }
-            _ => "it was in the archive as it is".to_owned(),
+            _ => "already archived".to_owned(),
         };
         Ok(RowActionOutcome {
             message,
@@ -428,7 +428,7 @@ fn complete_providers(names: &mut Vec<String>, supported: &[&str]) -> Option<Str
             .any(|name| name.starts_with(prefix.as_str()))
     };
     let unknown_name = names.iter().find(is_unknown);
-    let message = unknown_name.map(|name| format!("nobody here is called {name}"));
+    let message = unknown_name.map(|name| format!("unknown agent `{name}`"));
     let completed = names.iter().flat_map(|prefix| {
         let is_full_name = supported.contains(&prefix.as_str());
         let is_match = move |name: &&&str| {
@@ -470,7 +470,7 @@ mod tests {
             (&["cod"], &["codex", "codex-acp"], None),
             (&["codex"], &["codex"], None),
             (&["codex", "cl"], &["codex", "claude"], None),
-            (&["nemo"], &[], Some("nobody here is called nemo")),
+            (&["nemo"], &[], Some("unknown agent `nemo`")),
             (&[], &[], None),
         ];
         for (typed, expected, message) in cases {

@@ -156,7 +156,7 @@ impl PickerState {
         let error_message = || self.query_error().cloned().map(PickerMessage::Error);
         let ignored_message = || {
             let ignored_part = self.ignored_part.as_ref().filter(|_| self.is_current())?;
-            Some(PickerMessage::Info(format!("passed over: {ignored_part}")))
+            Some(PickerMessage::Info(format!("ignored: {ignored_part}")))
         };
         let message = self.message.clone().or_else(error_message);
         message.or_else(ignored_message)
@@ -267,7 +267,7 @@ impl PickerState {
             }
             PickerKey::ToggleOrder if self.search_line.text().trim().is_empty() => {
                 self.message = Some(PickerMessage::Info(
-                    "the best first: type what to search for".into(),
+                    "type a search to sort by best match".into(),
                 ));
             }
             PickerKey::ToggleOrder => {
@@ -337,7 +337,8 @@ impl PickerState {
                 let other_agents = self.agents.iter().filter(|agent| **agent != row.provider);
                 let other_agents: Vec<String> = other_agents.cloned().collect();
                 if other_agents.is_empty() {
-                    let text = "there is no other agent on this machine; `segue doctor` tells more";
+                    let text =
+                        "no other agent found on this machine; run `segue doctor` for details";
                     self.message = Some(PickerMessage::Error(text.into()));
                 } else {
                     self.mode = PickerMode::Handoff(row, other_agents, 0);

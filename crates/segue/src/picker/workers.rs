@@ -77,7 +77,7 @@ impl Workers {
         let thread = |name: &str| Builder::new().name(format!("picker: {name}"));
         let (shared, page_outbox, opener) = (Arc::clone(&inbox), outbox()?, Arc::clone(&open));
         let refresh_inputs = (outbox()?, Arc::clone(&open), Arc::clone(&inbox));
-        thread("look").spawn(move || {
+        thread("query").spawn(move || {
             let mut refresh_inputs = Some(refresh_inputs);
             let mut source = None;
             while let Some(query) = wait_for_work(&shared, |inbox| inbox.query.take()) {
@@ -92,7 +92,7 @@ impl Workers {
             }
         })?;
         let (shared, action_outbox, opener) = (Arc::clone(&inbox), outbox()?, open);
-        let action_thread = thread("hand").spawn(move || {
+        let action_thread = thread("action").spawn(move || {
             let mut source = None;
             while let Some(job) = wait_for_work(&shared, take_job) {
                 action_outbox.send(match job {

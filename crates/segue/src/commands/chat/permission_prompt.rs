@@ -47,7 +47,7 @@ fn read_answer(
     let args = to_single_line(request.call.args.as_str());
     eprint_line(&format!(
         "{} {} {}",
-        style.bold("May the agent do this?"),
+        style.bold("Allow this tool call?"),
         to_single_line(&request.call.name),
         style.dim(if args == "{}" { "" } else { &args })
     ));
@@ -60,7 +60,7 @@ fn read_answer(
     loop {
         let _ = write!(
             std::io::stderr().lock(),
-            "Your choice, 1 to {}, or y or n: ",
+            "Your choice (1-{}, y or n): ",
             sorted_options.len()
         );
         if !wait_for_input(reply) {

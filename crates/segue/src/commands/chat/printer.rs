@@ -108,7 +108,7 @@ impl TurnPrinter {
             CursorLine::Empty => eprint_line(""),
             CursorLine::Answer | CursorLine::Thought | CursorLine::Spinner => self.start_line(),
         }
-        eprint_line("segue: asking the agent to stop; Ctrl-C again ends it");
+        eprint_line("segue: asked the agent to stop; press Ctrl-C again to end it");
     }
 
     fn print_answer(&mut self, message: u32, text: &str) {

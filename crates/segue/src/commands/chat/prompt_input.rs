@@ -25,7 +25,7 @@ pub(in crate::commands) fn read_prompt(argument: Option<&str>) -> Result<String,
     let text = match argument {
         Some(typed) if typed != "-" => {
             let prompt_text =
-                require_non_empty(typed.to_owned(), "write in it what you want to say")?;
+                require_non_empty(typed.to_owned(), "run `segue chat \"your prompt\"`")?;
             let has_input = !input.is_terminal() && wait_for_stdin(&input);
             let piped = if has_input {
                 read_stdin(&input)?
@@ -35,12 +35,13 @@ pub(in crate::commands) fn read_prompt(argument: Option<&str>) -> Result<String,
             prompt_with_piped_input(&prompt_text, &piped)
         }
         None if input.is_terminal() => {
-            return Err(CliError::usage("there is no prompt")
-                .with_hint("segue chat \"what you want to say\""));
+            return Err(
+                CliError::usage("no prompt given").with_hint("run `segue chat \"your prompt\"`")
+            );
         }
         Some(_) | None => require_non_empty(
             read_stdin(&input)?,
-            "standard input held nothing; pipe the prompt, or write it as an argument",
+            "standard input was empty; pipe a prompt, or pass it as an argument",
         )?,
     };
     validate_prompt(&text)?;
@@ -58,7 +59,7 @@ fn require_non_empty(text: String, hint: &str) -> Result<String, CliError> {
 pub(in crate::commands) fn validate_prompt(text: &str) -> Result<(), CliError> {
     if text.contains('\0') {
         return Err(CliError::usage(
-            "the prompt contains a NUL character, which no agent can take",
+            "the prompt contains a NUL character, which agents do not accept",
         ));
     }
     Ok(())
@@ -75,13 +76,13 @@ fn wait_for_stdin(input: &Stdin) -> bool {
         ) {
             Ok(0) if has_stdin_writer() => {
                 if !is_announced {
-                    eprint_line(&format!("{prefix} waiting for what is piped here"));
+                    eprint_line(&format!("{prefix} waiting for standard input"));
                 }
                 is_announced = true;
             }
             Ok(0) => {
                 eprint_line(&format!(
-                    "{prefix} nothing came from standard input, so only the prompt is sent; </dev/null says that nothing will"
+                    "{prefix} no data on standard input, sending only the prompt; use `</dev/null` to skip the wait"
                 ));
                 return false;
             }
@@ -112,10 +113,10 @@ fn read_stdin(input: &Stdin) -> Result<String, CliError> {
         }
         if content.len() > MAX_STDIN_BYTES {
             let limit = format_bytes(MAX_STDIN_BYTES as u64);
-            return Err(usage_error(&format!(
-                "standard input holds more than {limit}, which no agent can take"
-            ))
-            .with_hint("write it to a file, and name that in the prompt"));
+            return Err(
+                usage_error(&format!("standard input is larger than {limit}"))
+                    .with_hint("write it to a file and name the file in the prompt"),
+            );
         }
     }
     String::from_utf8(content).map_err(|error| {
@@ -123,6 +124,6 @@ fn read_stdin(input: &Stdin) -> Result<String, CliError> {
         usage_error(&format!(
             "standard input is not valid UTF-8 (at byte {offset})"
         ))
-        .with_hint("`iconv -f LATIN1 -t UTF-8` makes it so; or name the file in the prompt")
+        .with_hint("convert it with `iconv -f LATIN1 -t UTF-8`, or name the file in the prompt")
     })
 }

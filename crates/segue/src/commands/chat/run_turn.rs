@@ -145,7 +145,7 @@ pub(in crate::commands) fn report_failure(
 ) {
     if let Some(stderr) = &failure.stderr {
         let style = Style::stderr();
-        eprint_line(&style.dim(&format!("{provider} wrote to its error output:")));
+        eprint_line(&style.dim(&format!("{provider} wrote to standard error:")));
         for line in strip_control_chars(stderr).lines() {
             eprint_line(&style.dim(&format!("  {line}")));
         }
@@ -163,7 +163,7 @@ pub(in crate::commands) fn report_failure(
 /// Explains why a turn without a failure did not finish.
 pub(in crate::commands) fn cancellation_reason(report: &TurnReport) -> &'static str {
     if report.stopped_by_policy {
-        "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
+        "the agent stopped because a permission request was denied (see `--permissions`)"
     } else if report.sent {
         "interrupted"
     } else {

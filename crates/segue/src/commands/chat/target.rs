@@ -30,18 +30,21 @@ impl ChatTarget {
                 .await?
                 .id();
             if let ConversationId::Native(..) = &id {
-                add_step(ResolutionStepKind::Id, "only an agent has it so far");
+                add_step(
+                    ResolutionStepKind::Id,
+                    "a native session that segue has not adopted yet",
+                );
             }
             id.into()
         } else if args.continue_last {
             Target::NewestInDirectory
         } else if args.new {
-            add_step(ResolutionStepKind::New, "--new asks for one");
+            add_step(ResolutionStepKind::New, "--new requests a new session");
             Target::new_with_purpose(purpose)
         } else if is_reuse_disabled(std::env::var_os(NO_REUSE_VARIABLE)) {
             add_step(
                 ResolutionStepKind::New,
-                "SEGUE_NO_REUSE is set, so nothing is reused",
+                "SEGUE_NO_REUSE disables the reuse of sessions",
             );
             Target::new_with_purpose(purpose)
         } else {

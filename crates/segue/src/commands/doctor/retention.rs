@@ -8,6 +8,8 @@ use segue_catalog::{Archive, Catalog, NativeSession};
 use segue_core::id::ProviderId;
 use serde_json::{Value, json};
 
+use crate::terminal::format_quantity;
+
 /// Number of days that the report looks ahead.
 const LOOKAHEAD_DAYS: i64 = 7;
 
@@ -73,10 +75,10 @@ fn retention_days(limits: &RetentionLimits) -> Option<i64> {
 
 pub(super) fn format_report(agent: &str, report: &RetentionReport) -> String {
     let limits = match &report.retention {
-        Retention::Unlimited => return "them until you delete them".to_owned(),
+        Retention::Unlimited => return "until you delete them".to_owned(),
         Retention::Paused { path } => {
             return format!(
-                "them, since it does not understand how long in {}",
+                "unlimited, because the agent cannot parse the setting in {}",
                 path.display()
             );
         }
@@ -86,18 +88,18 @@ pub(super) fn format_report(agent: &str, report: &RetentionReport) -> String {
     if let Some(period) = limits.period {
         let hours = period.as_hours();
         rules.push(match (hours % 24, hours / 24) {
-            (0, 1) => "them for 1 day".to_owned(),
-            (0, days) => format!("them for {days} days"),
-            _ => format!("them for {hours} hours"),
+            (0, 1) => "1 day".to_owned(),
+            (0, days) => format!("{days} days"),
+            _ => format!("{hours} hours"),
         });
     }
     if let Some(max_sessions) = limits.max_sessions {
-        rules.push(format!("at most {max_sessions} of a project"));
+        rules.push(format!("at most {max_sessions} per project"));
     }
     let rules = rules.join(", ");
     if report.due_count == 0 {
         return format!(
-            "{rules}; none will be deleted within {LOOKAHEAD_DAYS} days that is not in the archive"
+            "{rules}; no unarchived session will be deleted within {LOOKAHEAD_DAYS} days"
         );
     }
     let native_provider = agent.strip_prefix("acp:").unwrap_or(agent);
@@ -110,8 +112,9 @@ pub(super) fn format_report(agent: &str, report: &RetentionReport) -> String {
         _ => String::new(),
     };
     format!(
-        "{rules}; {} will be deleted within {LOOKAHEAD_DAYS} days: `segue session archive --all{age_option} -p {native_provider}` keeps them",
-        report.due_count
+        "{rules}; {} will be deleted within {LOOKAHEAD_DAYS} days: run `segue session archive --all{age_option} \
+         -p {native_provider}` to keep copies",
+        format_quantity(report.due_count as u64, "session")
     )
 }
 
@@ -132,31 +135,35 @@ mod tests {
             })
         };
         let cases = [
-            (Retention::Unlimited, 0, "them until you delete them"),
+            (Retention::Unlimited, 0, "until you delete them"),
             (
                 limited(Some(720), None),
                 0,
-                "them for 30 days; none will be deleted within 7 days that is not in the archive",
+                "30 days; no unarchived session will be deleted within 7 days",
             ),
             (
                 limited(Some(720), None),
                 12,
-                "them for 30 days; 12 will be deleted within 7 days: `segue session archive --all --older-than 23d -p claude` keeps them",
+                "30 days; 12 sessions will be deleted within 7 days: run `segue session archive --all \
+                 --older-than 23d -p claude` to keep copies",
             ),
             (
                 limited(Some(72), None),
                 1,
-                "them for 3 days; 1 will be deleted within 7 days: `segue session archive --all -p claude` keeps them",
+                "3 days; 1 session will be deleted within 7 days: run `segue session archive --all \
+                 -p claude` to keep copies",
             ),
             (
                 limited(Some(180), Some(9)),
                 2,
-                "them for 180 hours, at most 9 of a project; 2 will be deleted within 7 days: `segue session archive --all -p claude` keeps them",
+                "180 hours, at most 9 per project; 2 sessions will be deleted within 7 days: run \
+                 `segue session archive --all -p claude` to keep copies",
             ),
             (
                 limited(Some(180), None),
                 2,
-                "them for 180 hours; 2 will be deleted within 7 days: `segue session archive --all --older-than 12h -p claude` keeps them",
+                "180 hours; 2 sessions will be deleted within 7 days: run `segue session archive --all \
+                 --older-than 12h -p claude` to keep copies",
             ),
         ];
         for (retention, due_count, expected) in cases {

@@ -62,64 +62,60 @@ const fn command_help(
 }
 
 pub(super) const REPL_COMMANDS: [CommandHelp; 18] = [
-    command_help("/help", "", "this list"),
+    command_help("/help", "", "list the commands"),
     command_help(
         "/sessions",
         "[all]",
-        "the sessions of this project, or of all, numbered",
+        "list the sessions of this project, or of all projects",
     ),
-    command_help("/session", "", "the session you are in"),
+    command_help("/session", "", "show the current session"),
     command_help(
         "/resume",
         "ID|NUMBER",
-        "go on with another session, also one that an agent keeps itself",
+        "switch to another session or native session",
     ),
     command_help("/new", "", "start a new session with the next prompt"),
-    command_help(
-        "/history",
-        "[N]",
-        "the last N turns of the session, 5 if not said",
-    ),
+    command_help("/history", "[N]", "show the last N turns [default: 5]"),
     command_help(
         "/backtoturn",
         "[N]",
-        "make turn N the last one (/history shows the numbers)",
+        "revert to turn N (/history shows the numbers)",
     ),
-    command_help("/undo", "", "take the last /backtoturn back"),
+    command_help("/undo", "", "undo the last /backtoturn"),
     command_help(
         "/fork",
         "[N]",
-        "branch off, after turn N if said, and go on there",
+        "fork the session (after turn N) and switch to the fork",
     ),
-    command_help(
-        "/compact",
-        "",
-        "sum up what was said, so that the next prompt needs less",
-    ),
+    command_help("/compact", "", "compact the session into a checkpoint"),
     command_help(
         "/checkpoint",
         "[all]",
-        "what it was summed up to, and how full the budget is",
+        "show the checkpoint and how much of the budget it uses",
     ),
-    command_help("/rename", "TITLE", "give the session another title"),
+    command_help("/rename", "TITLE", "change the title of the session"),
     command_help(
         "/agent",
         "NAME",
-        "hand the session to another agent with the next prompt",
+        "hand the session off to another agent with the next prompt",
     ),
     command_help(
         "/handoff",
         "NAME",
-        "hand the session to another agent at once",
+        "hand the session off to another agent now",
     ),
     command_help(
         "/permissions",
         "POLICY",
-        "how to answer when the agent asks for permission",
+        "set how permission requests of the agent are answered",
     ),
-    command_help("/usage", "", "what the last turn and the session used"),
-    command_help("/exit", "", "end the conversation, as Ctrl-D does"),
-    command_help("/quit", "", "the same"),
+    command_help(
+        "/usage",
+        "",
+        "show the tokens that the last turn and the session used",
+    ),
+    command_help("/exit", "", "end the conversation, like Ctrl-D"),
+    command_help("/quit", "", "same as /exit"),
 ];
 
 /// Default number of turns that `/history` shows.
@@ -150,16 +146,16 @@ fn parse_command(name: &str, argument: &str) -> Result<ReplCommand, CliError> {
     };
     let syntax = || format!("{name} {}", help.arguments);
     match (help.arguments.starts_with(char::is_alphabetic), argument) {
-        (true, "") => return Err(CliError::usage(format!("say it so: {}", syntax()))),
+        (true, "") => return Err(CliError::usage(format!("usage: {}", syntax()))),
         (false, argument) if help.arguments.is_empty() && !argument.is_empty() => {
-            return Err(CliError::usage(format!("{name} takes nothing")));
+            return Err(CliError::usage(format!("{name} takes no argument")));
         }
         (true | false, _) => {}
     }
     Ok(match name {
         "/help" => ReplCommand::Help,
         "/sessions" | "/checkpoint" if !matches!(argument, "" | "all") => {
-            return Err(CliError::usage(format!("say it so: {}", syntax())));
+            return Err(CliError::usage(format!("usage: {}", syntax())));
         }
         "/sessions" => ReplCommand::Sessions {
             all: argument == "all",
@@ -204,25 +200,26 @@ fn parse_turn_number(text: &str) -> Result<Option<i64>, CliError> {
         return Ok(None);
     }
     parse_saturating_i64(text).map(Some).ok_or_else(|| {
-        CliError::usage(format!("{text:?} is not the number of a turn"))
-            .with_hint("/history shows the numbers")
+        CliError::usage(format!("{text:?} is not a turn number"))
+            .with_hint("run `/history` to show the turn numbers")
     })
 }
 
 fn unknown_command(name: &str) -> CliError {
     let names: Vec<&str> = REPL_COMMANDS.iter().map(|help| help.name).collect();
-    let error = CliError::usage(format!("there is no command {name}; nothing was sent"));
+    let error = CliError::usage(format!("unknown command `{name}`; nothing was sent"));
     match suggest_name(name, &names) {
-        Some(suggestion) => error.with_hint(format!("did you mean {suggestion}? /help lists all")),
-        None => error
-            .with_hint("/help lists the commands; begin with // to send a text that begins with /"),
+        Some(suggestion) => error.with_hint(format!("did you mean `{suggestion}`?")),
+        None => error.with_hint(
+            "run `/help` to list the commands, or type `//` to send a prompt that begins with `/`",
+        ),
     }
 }
 
 fn parse_policy(text: &str) -> Result<PolicyArg, CliError> {
     PolicyArg::from_str(text, false).map_err(|_| {
-        CliError::usage(format!("{text:?} is not a policy"))
-            .with_hint(format!("there are: {}", policy_names().join(", ")))
+        CliError::usage(format!("unknown policy {text:?}"))
+            .with_hint(format!("available policies: {}", policy_names().join(", ")))
     })
 }
 
@@ -317,9 +314,13 @@ mod tests {
     #[test]
     fn an_invalid_command_is_an_error_and_is_never_sent() {
         let cases = [
-            ("/sesions", "no command /sesions", "did you mean /sessions?"),
-            ("/etc/hosts", "no command /etc/hosts", "begin with //"),
-            ("/", "no command /", "begin with //"),
+            (
+                "/sesions",
+                "unknown command `/sesions`",
+                "did you mean `/sessions`?",
+            ),
+            ("/etc/hosts", "unknown command `/etc/hosts`", "type `//`"),
+            ("/", "unknown command `/`", "type `//`"),
             ("/resume", "/resume ID|NUMBER", ""),
             ("/resume ../x", "may not contain '/'", ""),
             ("/rename", "/rename TITLE", ""),
@@ -327,12 +328,12 @@ mod tests {
             ("/handoff", "/handoff NAME", ""),
             ("/agent a b", "may not contain ' '", ""),
             ("/permissions", "/permissions POLICY", ""),
-            ("/permissions yes", "not a policy", "allow-reads"),
+            ("/permissions yes", "unknown policy", "allow-reads"),
             ("/history 0", "not a number of turns", ""),
             ("/history few", "not a number of turns", ""),
             ("/sessions mine", "/sessions [all]", ""),
             ("/checkpoint 2", "/checkpoint [all]", ""),
-            ("/new one", "takes nothing", ""),
+            ("/new one", "takes no argument", ""),
         ];
         for (text, message, hint) in cases {
             let error = parse_input(text).unwrap_err();

@@ -79,9 +79,7 @@ impl Editor {
             Ok(history) => reedline.with_history(Box::new(history)),
             Err(error) => {
                 let prefix = Style::stderr().yellow("segue:");
-                eprint_line(&format!(
-                    "{prefix} what you type is not remembered: {error}"
-                ));
+                eprint_line(&format!("{prefix} cannot save the input history: {error}"));
                 reedline
             }
         };

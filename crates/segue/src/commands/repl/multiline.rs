@@ -75,8 +75,8 @@ impl LineBuffer {
     }
 }
 
-/// Removes the backslashes that only continued the text: those at the end of the texts in `incomplete_texts`, which are the
-/// incomplete texts during input. Other backslashes were pasted and remain.
+/// Removes the backslashes that only continued the text: those at the end of the texts in `incomplete_texts`, which are
+/// the incomplete texts during input. Other backslashes were pasted and remain.
 pub(super) fn remove_continuation_marks(text: &str, incomplete_texts: &[String]) -> String {
     let marks: Vec<usize> = incomplete_texts
         .iter()

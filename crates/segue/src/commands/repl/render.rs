@@ -5,7 +5,7 @@ use segue_core::number_format::format_count;
 use segue_core::session::{OpenMode, Session, Usage};
 
 use super::command::REPL_COMMANDS;
-use crate::terminal::{Style, print_line, to_single_line};
+use crate::terminal::{Style, format_quantity, print_line, to_single_line};
 
 /// Returns the end of an id, which distinguishes the sessions of one day.
 pub(super) fn short_id(id: &SessionId) -> &str {
@@ -15,9 +15,10 @@ pub(super) fn short_id(id: &SessionId) -> &str {
 
 /// Describes a session in one line.
 pub(super) fn describe_session(session: &Session) -> String {
-    let (id, turns, provider) = (&session.id, session.turns, &session.provider);
+    let (id, provider) = (&session.id, &session.provider);
+    let turns = format_quantity(session.turns.into(), "turn");
     let title = to_single_line(session.title.as_str());
-    format!("{id} ({title}), {turns} turn(s), with {provider}")
+    format!("{id} ({title}), {turns}, with {provider}")
 }
 
 pub(super) fn print_help() {
@@ -32,9 +33,11 @@ pub(super) fn print_help() {
     }
     print_line("");
     print_line(
-        "Anything else is said to the agent; begin with // to say what begins with a slash.",
+        "Any other text is sent to the agent. Type // to send a prompt that begins with a slash.",
     );
-    print_line("A \\ at the end of a line, or an open ``` fence, goes on on the next line.");
+    print_line(
+        "A \\ at the end of a line or an open ``` fence continues the prompt on the next line.",
+    );
 }
 
 pub(super) fn print_session(session: &Session, open_mode: Option<&(OpenMode, String)>) {
@@ -53,7 +56,7 @@ pub(super) fn print_session(session: &Session, open_mode: Option<&(OpenMode, Str
         ("opened", opened_text),
     ];
     if let Some(purpose) = &session.purpose {
-        fields.insert(2, ("for", purpose.to_string()));
+        fields.insert(2, ("purpose", purpose.to_string()));
     }
     print_fields(&fields);
 }
@@ -64,9 +67,9 @@ pub(super) fn print_usage(last_usage: Option<&Usage>, session: &Session) {
         fields.push(("last turn", format_usage(last_usage)));
         fields.push(("context", format_context_usage(last_usage)));
     }
-    let turns = session.turns;
+    let turns = format_quantity(session.turns.into(), "turn");
     let total = format_tokens(session.total_tokens);
-    fields.push(("session", format!("{total} in {turns} turn(s)")));
+    fields.push(("session", format!("{total} tokens in {turns}")));
     print_fields(&fields);
 }
 
@@ -84,11 +87,11 @@ fn format_tokens(tokens: Option<u64>) -> String {
 
 fn format_usage(usage: &Usage) -> String {
     let cached = match usage.cached_tokens {
-        Some(cached) => format!(" ({} of them from a cache)", format_count(cached)),
+        Some(cached) => format!(" ({} cached)", format_count(cached)),
         None => String::new(),
     };
     format!(
-        "{} in{cached}, {} out, {} in all",
+        "{} input tokens{cached}, {} output, {} total",
         format_tokens(usage.input_tokens),
         format_tokens(usage.output_tokens),
         format_tokens(usage.total_tokens)
@@ -101,9 +104,9 @@ fn format_context_usage(usage: &Usage) -> String {
         (Some(used), Some(window @ 1..)) => {
             let percent = used.saturating_mul(100) / window;
             let (used, window) = (format_count(used), format_count(window));
-            format!("{used} of {window} ({percent} %)")
+            format!("{used} of {window} tokens ({percent} %)")
         }
-        (used, _) => format_tokens(used),
+        (used, _) => format!("{} tokens", format_tokens(used)),
     }
 }
 
@@ -114,10 +117,10 @@ mod tests {
     #[test]
     fn missing_token_counts_are_shown_as_unknown() {
         let unknown = Usage::default();
-        assert_eq!(format_context_usage(&unknown), "unknown");
+        assert_eq!(format_context_usage(&unknown), "unknown tokens");
         assert_eq!(
             format_usage(&unknown),
-            "unknown in, unknown out, unknown in all"
+            "unknown input tokens, unknown output, unknown total"
         );
         let cached = Usage {
             input_tokens: Some(5),
@@ -126,19 +129,19 @@ mod tests {
         };
         assert_eq!(
             format_usage(&cached),
-            "5 in (3 of them from a cache), unknown out, unknown in all"
+            "5 input tokens (3 cached), unknown output, unknown total"
         );
         let measured = Usage {
             context_tokens: Some(50),
             context_window: Some(200),
             ..unknown
         };
-        assert_eq!(format_context_usage(&measured), "50 of 200 (25 %)");
+        assert_eq!(format_context_usage(&measured), "50 of 200 tokens (25 %)");
         let zero_window = Usage {
             context_window: Some(0),
             ..measured
         };
-        assert_eq!(format_context_usage(&zero_window), "50");
+        assert_eq!(format_context_usage(&zero_window), "50 tokens");
     }
 
     #[test]

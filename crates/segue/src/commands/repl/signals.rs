@@ -31,8 +31,9 @@ pub(super) struct SignalHandler {
 impl SignalHandler {
     pub(super) fn install(interrupt_scope: InterruptScope) -> Result<Self, CliError> {
         let register = |kind| {
-            signal(kind)
-                .map_err(|error| CliError::failed("cannot listen for signals").with_cause(&error))
+            signal(kind).map_err(|error| {
+                CliError::failed("cannot install signal handlers").with_cause(&error)
+            })
         };
         let streams = [
             register(SignalKind::interrupt())?,

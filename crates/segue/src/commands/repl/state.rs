@@ -80,7 +80,7 @@ impl ReplState {
                 explain: resolution_steps.clone(),
                 ..chat::build_request(
                     &app,
-                    &args.terms,
+                    &args.options,
                     String::new(),
                     target.clone(),
                     stop_signal,
@@ -113,7 +113,7 @@ impl ReplState {
             agents: agents.collect(),
             background_summariser: BackgroundSummariser::new(summariser),
             app,
-            options: args.terms,
+            options: args.options,
             purpose,
             resolution_steps,
             target,
@@ -133,10 +133,7 @@ impl ReplState {
         if let Target::Session(id) = &self.target
             && let Ok(session) = self.app.find_session(&session_ref(id)).await
         {
-            eprint_line(&format!(
-                "going on with {}",
-                render::describe_session(&session)
-            ));
+            eprint_line(&format!("resuming {}", render::describe_session(&session)));
         } else if let Target::Scope(purpose) | Target::NewWithPurpose(purpose) = &self.target {
             eprint_line(&format!(
                 "the first prompt starts the session for {purpose}"
@@ -222,7 +219,7 @@ impl ReplState {
             (None, Some(_)) if report.sent => eprint_line(run_turn::cancellation_reason(&report)),
             (None, Some(_)) => {
                 let recall_hint = if reader::is_interactive() {
-                    "; Up brings it back"
+                    "; press Up to recall it"
                 } else {
                     ""
                 };
@@ -317,7 +314,7 @@ impl ReplState {
             }
             Target::Scope(purpose) => {
                 eprint_line(&format!(
-                    "no session yet: the next prompt starts the one for {purpose}"
+                    "no session yet: the next prompt starts the session for {purpose}"
                 ));
                 Ok(())
             }
@@ -343,7 +340,7 @@ impl ReplState {
         let conversation = chat::find_resumable(&self.app, reference, &ref_context).await?;
         let target = Target::from(conversation.id());
         if target == self.target {
-            eprint_line("you are in this session already");
+            eprint_line("already in this session");
             return Ok(());
         }
         let (provider, description) = match &conversation {
@@ -360,7 +357,7 @@ impl ReplState {
         if self.next_provider().is_some_and(|agent| agent != provider) {
             self.options.model = None;
         }
-        eprint_line(&format!("going on with {description}"));
+        eprint_line(&format!("resuming {description}"));
         self.target = target;
         self.options.provider = None;
         self.agent = Some(provider.clone());
@@ -378,7 +375,7 @@ impl ReplState {
 
     async fn show_history(&self, turns: usize) -> Result<(), CliError> {
         let args = ShowArgs {
-            one: session_ref_args(&self.conversation_id()?)?,
+            session: session_ref_args(&self.conversation_id()?)?,
             last: Some(turns),
             turn: None,
             full: false,
@@ -401,13 +398,13 @@ impl ReplState {
             }
         };
         self.app.engine.rename_session(&id, &title).await?;
-        eprint_line(&format!("{id} is now called {:?}", title.as_str()));
+        eprint_line(&format!("renamed {id} to {:?}", title.as_str()));
         Ok(())
     }
 
     async fn compact_session(&mut self) -> Result<(), CliError> {
         let id = session_ref_args(&self.conversation_id()?)?.id;
-        // A native session is adopted by this.
+        // Compaction needs a recorded session.
         let session = self.app.find_or_adopt(&id).await?;
         self.target = Target::Session(session.id.clone());
         let args = CompactArgs {
@@ -435,7 +432,7 @@ impl ReplState {
     fn set_permissions(&mut self, policy: PolicyArg) {
         self.options.permissions = Some(policy);
         let policy = segue_core::agent::PermissionPolicy::from(policy);
-        eprint_line(&format!("permissions from now on: {}", policy.as_str()));
+        eprint_line(&format!("set the permission policy to {}", policy.as_str()));
     }
 
     async fn show_usage(&self) -> Result<(), CliError> {
@@ -470,7 +467,7 @@ fn is_session_announcement(decision: &Decision) -> bool {
 }
 
 fn no_session_error() -> CliError {
-    CliError::failed("there is no session yet").with_hint("the first prompt starts one")
+    CliError::failed("no session yet").with_hint("send a prompt to start a session")
 }
 
 fn session_ref(id: &SessionId) -> SessionRef {

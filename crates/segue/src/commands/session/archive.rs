@@ -11,13 +11,15 @@ use segue_core::time_input::parse_time_input;
 use segue_engine::RestoreOutcome;
 use serde_json::{Value, json};
 
+use super::check_provider;
 use super::list::time_input_error;
 use crate::app::App;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{
-    Style, Table, eprint_line, format_age, format_bytes, print_line, to_single_line,
+    Style, Table, eprint_line, format_age, format_bytes, format_quantity, print_line,
+    to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
@@ -34,7 +36,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
         match app.engine.archive_native(session).await {
             Ok(outcome) => {
                 if !args.json {
-                    print_line(&format_outcome(&outcome, args));
+                    print_line(&format_outcome(&outcome));
                 }
                 outcome_rows.push(outcome_json(&outcome));
             }
@@ -43,7 +45,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
                 let error = CliError::from(error);
                 let prefix = Style::stderr().red("segue:");
                 eprint_line(&format!(
-                    "{prefix} {} was not archived: {}",
+                    "{prefix} cannot archive {}: {}",
                     qualified_id(session),
                     error.message
                 ));
@@ -54,16 +56,16 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     if args.json {
         print_json(&outcome_rows);
     } else if sessions.is_empty() {
-        eprint_line("there is nothing to archive");
+        eprint_line("no sessions to archive");
     } else if args.all {
         print_line(&format_summary(&outcome_rows));
     }
     match first_error {
         Some(error) if args.all => Err(CliError {
             message: format!(
-                "{} of {} could not be archived",
+                "cannot archive {} of {}",
                 sessions.len() - outcome_rows.len(),
-                sessions.len()
+                format_quantity(sessions.len() as u64, "session")
             ),
             ..error
         }),
@@ -75,12 +77,8 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
 /// Returns the native sessions that the arguments select.
 async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSession>, CliError> {
     if args.all {
-        if let Some(provider) = &args.provider
-            && !app.engine.is_supported_provider(provider)
-        {
-            let supported = app.engine.supported_providers().join(", ");
-            return Err(CliError::usage(format!("nobody here is called {provider}"))
-                .with_hint(format!("there are: {supported}")));
+        if let Some(provider) = &args.provider {
+            check_provider(app, provider)?;
         }
         let older_than = args.older_than.as_deref();
         let cutoff = older_than
@@ -99,10 +97,10 @@ async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSess
         let natives = app.engine.list_conversation_natives(&conversation).await?;
         if natives.is_empty() {
             return Err(CliError::failed(format!(
-                "no agent has anything of {}",
+                "session {} has no native session to archive",
                 conversation.id()
             ))
-            .with_hint("what segue has of it is in its own store, which no agent cleans up"));
+            .with_hint("segue's own record needs no archive, because agents never delete it"));
         }
         sessions.extend(natives);
     }
@@ -146,7 +144,7 @@ async fn print_archive_plan(
     if args.json {
         print_json(&rows);
     } else if sessions.is_empty() {
-        eprint_line("there is nothing to archive");
+        eprint_line("no sessions to archive");
     }
     Ok(())
 }
@@ -159,7 +157,7 @@ fn native_title(session: &NativeSession) -> String {
     )
 }
 
-fn format_outcome(outcome: &ArchiveOutcome, args: &ArchiveArgs) -> String {
+fn format_outcome(outcome: &ArchiveOutcome) -> String {
     let entry = outcome.entry();
     let (id, title) = (
         copy_qualified_id(entry),
@@ -167,19 +165,18 @@ fn format_outcome(outcome: &ArchiveOutcome, args: &ArchiveArgs) -> String {
     );
     match outcome {
         ArchiveOutcome::Created(_) | ArchiveOutcome::Updated(_) => {
-            let suffix = if matches!(outcome, ArchiveOutcome::Updated(_)) {
-                " again"
+            let action = if matches!(outcome, ArchiveOutcome::Updated(_)) {
+                "Updated the archived copy of"
             } else {
-                ""
+                "Archived"
             };
             let (size, packed_size) = (
                 format_bytes(entry.manifest.size()),
                 format_bytes(entry.packed_size()),
             );
-            format!("Archived {id} ({title}){suffix}: {size} in {packed_size}.")
+            format!("{action} {id} ({title}): {size}, compressed to {packed_size}.")
         }
-        ArchiveOutcome::Unchanged(_) if args.all => format!("Already archived: {id} ({title})."),
-        ArchiveOutcome::Unchanged(_) => format!("{id} ({title}) is already archived as it is."),
+        ArchiveOutcome::Unchanged(_) => format!("Already archived: {id} ({title})."),
     }
 }
 
@@ -192,7 +189,7 @@ fn format_summary(outcome_rows: &[Value]) -> String {
     };
     let (created, updated) = (count("archived"), count("renewed"));
     format!(
-        "{} archived, {} as before.",
+        "{} archived, {} unchanged.",
         created + updated,
         count("already")
     )
@@ -235,7 +232,7 @@ fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     }
     for error in unreadable {
         let prefix = Style::stderr().yellow("segue:");
-        let error = CliError::failed("a copy can't be read").with_cause(&error);
+        let error = CliError::failed("cannot read a copy").with_cause(&error);
         eprint_line(&format!("{prefix} {}", error.message));
     }
     if args.json {
@@ -243,11 +240,11 @@ fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
         return Ok(());
     }
     if copies.is_empty() {
-        eprint_line("there are no copies; `segue session archive ID` makes one");
+        eprint_line("no copies; create one with `segue session archive ID`");
         return Ok(());
     }
     let now = Timestamp::now();
-    let mut table = Table::new(&["ID", "KEPT IN", "COPIED", "SIZE", "TITLE"]);
+    let mut table = Table::new(&["ID", "LOCATION", "COPIED", "SIZE", "TITLE"]);
     for entry in &copies {
         table.add_row(&[
             copy_qualified_id(entry),
@@ -263,10 +260,8 @@ fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
 
 pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), CliError> {
     let SessionRef::Text(text) = &args.id else {
-        return Err(
-            CliError::usage("to bring a session back, name it by its id")
-                .with_hint("`segue session archive --list` shows all copies"),
-        );
+        return Err(CliError::usage("restoring needs the ID of a session")
+            .with_hint("run `segue session archive --list` to find the ID"));
     };
     let copies = app.engine.find_copies(text).await?;
     let file_times = if args.touch {
@@ -309,12 +304,12 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
     );
     if outcome.files.is_empty() && outcome.imported_count == 0 {
         print_line(&format!(
-            "{id} ({title}) is there as it was; nothing had to be put back."
+            "Nothing to restore: {id} ({title}) exists and is unchanged."
         ));
         return;
     }
     let source = match entry.location {
-        CopyLocation::Archive => "from the archive, which keeps its copy",
+        CopyLocation::Archive => "from the archive; the archived copy remains",
         CopyLocation::Trash => "from the trash",
     };
     print_line(&format!("Restored {id} ({title}) {source}."));
@@ -326,14 +321,14 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         let tags: String = tags.collect();
         let title = to_single_line(session.title.as_str());
         print_line(&format!(
-            "It is session {} again ({title}){tags}.",
+            "It belongs to session {} ({title}){tags}.",
             session.id
         ));
     }
     let provider = entry.manifest.provider.as_str();
     if let Some(command) = segue_agents::known::resume_command(provider, &entry.manifest.id) {
         print_line(&format!(
-            "Go on with: {command}   or: segue chat --resume {id} \"…\""
+            "Resume it with: {command}   or: segue chat --resume {id} \"…\""
         ));
     }
 }

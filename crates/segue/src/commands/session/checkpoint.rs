@@ -31,10 +31,9 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
             let change = app.engine.restore_checkpoint(session, n).await?;
             let up_to = match change.view.version.covers {
                 0 => String::new(),
-                covers => format!(", up to turn {covers}"),
+                covers => format!(" (up to turn {covers})"),
             };
-            let message =
-                format!("checkpoint {n} counts again{up_to}; what was said since is told in full");
+            let message = format!("restored checkpoint {n}{up_to}; later turns are sent in full");
             print_change(session, &change, &message, json);
             Ok(())
         }
@@ -46,7 +45,7 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
         }
         Some(CheckpointCommand::Edit) => {
             let change = edit::run(app, session).await?;
-            print_change(session, &change, "what you wrote counts from now on", json);
+            print_change(session, &change, "saved your changes", json);
             Ok(())
         }
     }
@@ -80,9 +79,9 @@ async fn set_item_pinned(
     let text = change.view.checkpoint.find_item(item);
     let text = text.map_or("", |item| item.text.as_str());
     let message = if pinned {
-        format!("item {item} stays, however often it is summed up: {text}")
+        format!("pinned item {item}: {text}")
     } else {
-        format!("item {item} may go again where there is no room: {text}")
+        format!("unpinned item {item}: {text}")
     };
     print_change(session, &change, &message, json);
     Ok(())
@@ -97,11 +96,11 @@ fn print_change(session: &Session, change: &CheckpointChange, message: &str, jso
     } else if change.is_new {
         let n = view.version.n;
         print_line(&crate::terminal::to_single_line(&format!(
-            "checkpoint {n} is in force: {message}"
+            "checkpoint {n} is now current: {message}"
         )));
     } else {
         print_line(&format!(
-            "that is so already, no changes made; checkpoint {} is in force",
+            "no changes made; checkpoint {} is still current",
             view.version.n
         ));
     }
@@ -118,13 +117,15 @@ async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), C
     }
     if versions.is_empty() {
         print_line(&format!(
-            "{} has no checkpoint yet; `segue session compact {}` makes one",
+            "{} has no checkpoint yet; create one with `segue session compact {}`",
             session.id, session.id
         ));
         return Ok(());
     }
     let now = jiff::Timestamp::now();
-    let mut table = Table::new(&["", "N", "TURNS", "TOKENS", "INSTEAD OF", "MADE", "WHY"]);
+    let mut table = Table::new(&[
+        "", "VERSION", "TURNS", "TOKENS", "REPLACED", "CREATED", "REASON",
+    ]);
     for (version, status) in &versions {
         let marker = match status {
             VersionStatus::Active => "*",
@@ -135,7 +136,7 @@ async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), C
             marker.to_owned(),
             version.n.to_string(),
             match version.covers {
-                0 => "before".to_owned(),
+                0 => "imported".to_owned(),
                 covers => format!("1-{covers}"),
             },
             format_count(version.tokens),
@@ -149,13 +150,13 @@ async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), C
         .iter()
         .any(|(_, status)| *status == VersionStatus::Active)
     {
-        print_line("* in force");
+        print_line("* current");
     }
     if versions
         .iter()
         .any(|(_, status)| *status == VersionStatus::OffPath)
     {
-        print_line("( about turns that do not lead to where the session is now");
+        print_line("( covers turns that the session no longer contains");
     }
     Ok(())
 }
@@ -184,7 +185,7 @@ async fn diff_versions(
         return Ok(());
     }
     print_line(&format!(
-        "from checkpoint {from} to {to}: {} gone, {} changed, {} added",
+        "from checkpoint {from} to {to}: {} removed, {} changed, {} added",
         removed.len(),
         changed.len(),
         added.len()

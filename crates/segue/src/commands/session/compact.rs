@@ -5,9 +5,8 @@ use std::io::{IsTerminal, stderr};
 use segue_core::checkpoint::{CheckpointVersion, kind_heading};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::ProviderId;
-use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{CompactionPlan, Conversation, Summariser};
+use segue_engine::{CompactionPlan, Conversation, EngineError, Summariser};
 use serde_json::json;
 
 use crate::app::{self, App};
@@ -16,7 +15,7 @@ use crate::config::ConfigFlags;
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_decision, eprint_line, print_line};
+use crate::terminal::{Style, eprint_decision, eprint_line, format_quantity, print_line};
 
 pub(super) async fn run(
     app: &App,
@@ -61,7 +60,7 @@ async fn run_summariser(
 ) -> Result<Option<SummariserResult>, CliError> {
     let provider = summariser.agent.provider().clone();
     if stderr().is_terminal() {
-        eprint_line(&Style::stderr().dim(&format!("{provider} reads it …")));
+        eprint_line(&Style::stderr().dim(&format!("{provider} is refining the checkpoint …")));
     }
     let Some(proposal) = app.engine.propose_summary(&session.id, summariser).await? else {
         return Ok(None);
@@ -92,15 +91,8 @@ async fn preview_compaction(
 ) -> Result<(), CliError> {
     let session = match app.find_conversation(&args.id).await? {
         Conversation::Session(session, _) => app.reconcile_session(*session).await,
-        Conversation::Native(native) => {
-            let id = &native.session.head.id;
-            return Err(CliError::failed(format!(
-                "only {} has session {id}, so that nothing of it is on record",
-                native.session.provider
-            ))
-            .with_hint(format!(
-                "make it one of segue's first: segue session adopt {id}"
-            )));
+        native @ Conversation::Native(_) => {
+            return Err(EngineError::NotAdopted(native.id()).into());
         }
     };
     let plan = match session.head {
@@ -144,12 +136,12 @@ fn print_compaction(
     }
     let id = &session.id;
     let Some((version, plan)) = result else {
-        let no_change = "nothing was said since it was summed up last";
+        let no_change = "no new turns since the last compaction";
         print_line(
             &match summary.and_then(|summary| summary.version.as_ref()) {
                 Some(_) => {
                     format!(
-                        "{id}: {no_change}; what was added to it is told to the next native session"
+                        "{id}: {no_change}; the next native session receives the summariser's additions"
                     )
                 }
                 None => format!("{id}: {no_change}, no changes made"),
@@ -158,27 +150,29 @@ fn print_compaction(
         return;
     };
     let replaced_turns = plan.format_replaced_turns();
-    let tokens = format_count(plan.tokens);
+    let tokens = format_quantity(plan.tokens, "token");
     match version {
         Some(version) => {
             let n = version.n;
             print_line(&format!(
-                "{id}: {replaced_turns} are summed up in checkpoint {n}, of {tokens}"
+                "{id}: compacted {replaced_turns} into checkpoint {n} ({tokens})"
             ));
         }
         None => print_line(&format!(
-            "{id}: {replaced_turns} would be summed up in {tokens}"
+            "{id}: would compact {replaced_turns} into {tokens}"
         )),
     }
     for (kind, count) in count_items(plan) {
         print_line(&format!("{count:>6}  {}", kind_heading(kind)));
     }
     if plan.tokens >= plan.replaced {
-        print_line("That takes no less than what it stands for: there is little to sum up yet.");
+        print_line(
+            "The checkpoint is not smaller than the turns that it replaces: there is little to compact yet.",
+        );
     }
     let (lead, action) = match version {
-        Some(_) => ("Look at it", SuggestedAction::ShowCheckpoint(id.clone())),
-        None => ("Do it", SuggestedAction::Compact(id.clone())),
+        Some(_) => ("Show it", SuggestedAction::ShowCheckpoint(id.clone())),
+        None => ("Compact it", SuggestedAction::Compact(id.clone())),
     };
     print_line(&format!("{lead} with: {}", frontend.format_action(&action)));
 }

@@ -12,7 +12,7 @@ use crate::json_output::print_json;
 use crate::terminal::{eprint_line, print_line, strip_control_chars};
 
 pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
-    let session = match app.find_conversation(&args.one.id).await? {
+    let session = match app.find_conversation(&args.session.id).await? {
         Conversation::Session(session, _) => *session,
         native @ Conversation::Native(_) => {
             return Err(EngineError::NotAdopted(native.id()).into());
@@ -24,7 +24,7 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
     } else {
         app.engine.current_context(&session, false).await?
     };
-    if args.one.json {
+    if args.session.json {
         let mut object = context_json(&gathered);
         object["session_id"] = session.id.as_str().into();
         object["role"] = role.map(|role| role.name.as_str()).into();
@@ -40,20 +40,23 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
         describe_rebuild(&gathered)
     ));
     if role.is_none() {
-        eprint_line("the session has no role, so that no agent is told this");
+        eprint_line("agents do not receive this context, because the session has no role");
     }
     Ok(())
 }
 
-/// Describes when and why the context was gathered.
+/// Describes when and why the context was collected.
 fn describe_rebuild(gathered: &GatheredContext) -> String {
     let at = gathered.cached.at.strftime("%Y-%m-%d %H:%M:%S UTC");
     match &gathered.rebuild {
-        ContextRebuild::NotNeeded => format!("as it was gathered at {at}"),
-        ContextRebuild::First => "gathered now".to_owned(),
-        ContextRebuild::Requested => "gathered anew, and nothing had changed".to_owned(),
+        ContextRebuild::NotNeeded => format!("collected at {at}"),
+        ContextRebuild::First => "collected now".to_owned(),
+        ContextRebuild::Requested => "collected again, without changes".to_owned(),
         ContextRebuild::SourcesChanged(names) => {
-            format!("gathered anew, since it changed: {}", names.join(", "))
+            format!(
+                "collected again, because sources changed: {}",
+                names.join(", ")
+            )
         }
     }
 }

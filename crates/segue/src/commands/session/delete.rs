@@ -1,4 +1,4 @@
-//! The commands `segue session delete` and `forget_session`.
+//! The commands `segue session delete` and `forget`.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
@@ -18,12 +18,13 @@ use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{
-    Style, eprint_decision, eprint_line, print_line, strip_control_chars, to_single_line,
+    Style, eprint_decision, eprint_line, format_quantity, print_line, strip_control_chars,
+    to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     if !args.dry_run {
-        reject_list_number(&args.one.id)?;
+        reject_list_number(&args.session.id)?;
     }
     let scope = if args.native {
         DeleteScope::Native
@@ -37,9 +38,9 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     };
     let lookup = app
         .engine
-        .find_conversation(&args.one.id, &app.ref_context())
+        .find_conversation(&args.session.id, &app.ref_context())
         .await;
-    let conversation = match (lookup, &args.one.id) {
+    let conversation = match (lookup, &args.session.id) {
         // The session may exist only as a copy.
         (Err(EngineError::NoMatch(text)), SessionRef::Text(_)) => {
             return delete_copies(app, args, &text);
@@ -62,7 +63,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
             let prefix = Style::stderr().yellow("segue:");
             let id = planned.id();
             eprint_line(&format!(
-                "{prefix} {id} was written to {seconds} s ago; an agent that is still at work in it would write on"
+                "{prefix} {id} was last written {seconds} s ago; an agent that still uses it may write it again"
             ));
         }
     }
@@ -76,9 +77,9 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
 fn reject_list_number(id: &SessionRef) -> Result<(), CliError> {
     match id {
         SessionRef::Number(number) => Err(CliError::usage(format!(
-            "to delete a session, name it: {number} may mean another one in the next list"
+            "list number {number} is not accepted here: it may refer to another session by now"
         ))
-        .with_hint("use its id, or the beginning of it")),
+        .with_hint("use the session ID or a unique prefix of it")),
         SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_) => Ok(()),
     }
 }
@@ -95,25 +96,35 @@ fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), Cl
     let id = format!("{}:{}", copy.manifest.provider, copy.manifest.id);
     let path = copy.path.display();
     if !args.purge {
-        return Err(CliError::failed(format!("{id} is deleted already; a copy is in {path}"))
-            .with_hint(format!(
-                "`segue session restore {id}` brings it back; `segue session delete --purge {id}` removes the copy"
-            )));
+        return Err(
+            CliError::failed(format!("{id} is already deleted; a copy is in {path}")).with_hint(
+                format!(
+                    "restore it with `segue session restore {id}`, or delete the copy with \
+                 `segue session delete --purge {id}`"
+                ),
+            ),
+        );
     }
     if args.dry_run {
-        print_line(&format!("Would remove what is kept of {id} in {path}."));
+        print_line(&format!(
+            "Would permanently delete all copies of {id}; the newest is {path}."
+        ));
         return Ok(());
     }
-    if !args.yes && !ask_confirmation(&format!("Remove what is kept of {id} for good"), "deleting")?
+    if !args.yes
+        && !ask_confirmation(
+            &format!("Permanently delete all copies of {id}"),
+            "deleting",
+        )?
     {
         eprint_line("nothing was deleted");
         return Ok(());
     }
     app.engine.purge_copies(&copy)?;
-    if args.one.json {
+    if args.session.json {
         print_json(&json!({ "deleted": id, "native": [], "spared": [], "dry_run": false }));
     } else {
-        print_line(&format!("Removed what was kept of {id}."));
+        print_line(&format!("Deleted all copies of {id}."));
     }
     Ok(())
 }
@@ -139,7 +150,7 @@ fn format_question(conversation: &Conversation, plan: &DeletePlan) -> String {
             let suffix = if plan.natives.is_empty() {
                 ""
             } else {
-                " (for good)"
+                " (permanently)"
             };
             let rehearsal_files = plan.rehearsal_files.iter();
             let rehearsal_names =
@@ -149,8 +160,8 @@ fn format_question(conversation: &Conversation, plan: &DeletePlan) -> String {
         Conversation::Native(_) => Vec::new(),
     };
     let ending = match plan.mode {
-        DeleteMode::Purge => " for good",
-        DeleteMode::Trash if plan.has_no_copies() => " for good: nothing of it goes to the trash",
+        DeleteMode::Purge => " permanently",
+        DeleteMode::Trash if plan.has_no_copies() => " permanently, without a copy in the trash",
         DeleteMode::Trash => "",
     };
     let with_natives = match (plan.scope, natives.is_empty()) {
@@ -169,24 +180,21 @@ fn rehearsal_session_name(id: &NativeId) -> String {
 }
 
 fn format_turn_count(count: u32) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} turn{plural}")
+    format_quantity(count.into(), "turn")
 }
 
 fn describe_method(method: &DeleteMethod) -> String {
     match method {
-        DeleteMethod::AgentCommand(command) => format!("by `{command}`"),
+        DeleteMethod::AgentCommand(command) => format!("with `{command}`"),
         DeleteMethod::Files => "by removing its files".to_owned(),
-        DeleteMethod::ArchiveCopy => "from the archive, which alone has it".to_owned(),
-        DeleteMethod::NoProgram => {
-            "by nobody: only its agent's program could, and it was not found".to_owned()
-        }
+        DeleteMethod::ArchiveCopy => "from the archive, which has the only copy".to_owned(),
+        DeleteMethod::NoProgram => "with its agent's program, which was not found".to_owned(),
     }
 }
 
 /// Prints the planned deletion.
 fn print_delete_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
-    if args.one.json {
+    if args.session.json {
         let natives = plan
             .natives
             .iter()
@@ -208,9 +216,9 @@ fn print_delete_plan(conversation: &Conversation, plan: &DeletePlan, args: &Dele
     }
     for planned in &plan.natives {
         let suffix = match (&plan.mode, &planned.method) {
-            (DeleteMode::Trash, DeleteMethod::ArchiveCopy) => ", into the trash",
-            (DeleteMode::Trash, _) => ", after a copy went to the trash",
-            (DeleteMode::Purge, _) => ", for good",
+            (DeleteMode::Trash, DeleteMethod::ArchiveCopy) => ", moving it to the trash",
+            (DeleteMode::Trash, _) => ", after copying it to the trash",
+            (DeleteMode::Purge, _) => ", permanently",
         };
         let files = list_own_files(planned);
         // An agent that stores sessions in a database has no files.
@@ -225,32 +233,32 @@ fn print_delete_plan(conversation: &Conversation, plan: &DeletePlan, args: &Dele
         }
         if let Some(process) = &planned.process {
             print_line(&format!(
-                "But process {} ({}) is at work in it.",
+                "It is in use by process {} ({}).",
                 process.pid,
                 strip_control_chars(&process.program)
             ));
         }
         if let Some(seconds) = planned.seconds_since_write {
-            print_line(&format!("It was written to {seconds} s ago."));
+            print_line(&format!("It was last written {seconds} s ago."));
         }
         if planned.is_archived && planned.method != DeleteMethod::ArchiveCopy {
             print_line(match plan.mode {
-                DeleteMode::Trash => "The copy in the archive would stay.",
-                DeleteMode::Purge => "The copy in the archive would go too.",
+                DeleteMode::Trash => "The copy in the archive would remain.",
+                DeleteMode::Purge => "The copy in the archive would be deleted too.",
             });
         }
     }
     for (id, path) in &plan.rehearsal_files {
         let name = rehearsal_session_name(id);
         print_line(&format!(
-            "Would delete {name} by removing its file, for good:"
+            "Would delete {name} by removing its file, permanently:"
         ));
         print_line(&format!("  {}", path.display()));
     }
     if plan.has_no_copies() && !plan.is_empty() {
-        print_line("Nothing of it would go to the trash, so nothing could bring it back.");
+        print_line("No copy would go to the trash, so it could not be restored.");
     }
-    print_skipped(plan, "Would leave");
+    print_skipped(plan, "Would not delete");
 }
 
 fn list_own_files(planned: &PlannedDeletion) -> Vec<String> {
@@ -272,7 +280,7 @@ fn print_delete_outcome(
     outcome: &DeleteOutcome,
     args: &DeleteArgs,
 ) {
-    if args.one.json {
+    if args.session.json {
         let natives = plan.natives.iter().zip(&outcome.natives);
         let natives =
             natives.map(|(planned, (_, _, copy))| native_deletion_json(planned, copy.as_deref()));
@@ -282,11 +290,11 @@ fn print_delete_outcome(
     let (id, title) = (conversation.id(), conversation_title(conversation));
     match plan.scope {
         DeleteScope::Native if plan.is_empty() => {
-            print_line(&format!("Nothing is there to delete of {id}."));
+            print_line(&format!("{id} has no native session to delete."));
         }
         DeleteScope::Native if plan.session.is_some() => {
             print_line(&format!(
-                "Deleted what agents have of {id} ({title}); segue's record stays."
+                "Deleted the native sessions of {id} ({title}); segue's record remains."
             ));
         }
         DeleteScope::Everything | DeleteScope::Native => {
@@ -296,10 +304,10 @@ fn print_delete_outcome(
     for (native, _, copy) in &outcome.natives {
         if copy.is_some() {
             print_line(&format!(
-                "{native} is in the trash; `segue session restore {native}` brings it back."
+                "{native} is in the trash; restore it with `segue session restore {native}`."
             ));
         } else if plan.session.is_some() {
-            print_line(&format!("{native} is gone for good."));
+            print_line(&format!("{native} was deleted permanently."));
         }
     }
     for planned in &plan.natives {
@@ -309,11 +317,11 @@ fn print_delete_outcome(
         {
             let native = planned.id();
             print_line(&format!(
-                "The copy of {native} in the archive stays, and is listed; delete it again to be rid of that, too."
+                "The copy of {native} in the archive remains listed; run the command again to delete it too."
             ));
         }
     }
-    print_skipped(plan, "Left");
+    print_skipped(plan, "Did not delete");
 }
 
 fn native_deletion_json(planned: &PlannedDeletion, copy: Option<&Path>) -> Value {
@@ -372,8 +380,8 @@ fn plan_json(
 
 /// Deletes only segue's record of a session.
 pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), CliError> {
-    reject_list_number(&args.one.id)?;
-    let session = app.find_session(&args.one.id).await?;
+    reject_list_number(&args.session.id)?;
+    let session = app.find_session(&args.session.id).await?;
     let (id, title) = (&session.id, strip_control_chars(session.title.as_str()));
     let legs = app.engine.session_view(session.clone()).await?.legs;
     let remaining = RemainingNatives::from_legs(&legs, |agent| app.engine.can_list_sessions(agent));
@@ -400,12 +408,10 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
         if let Err(error) =
             segue_agents::remove_session_copies(&app::agent_files_dir(&app.home), native)
         {
-            eprint_line(&format!(
-                "segue: a copy of {native} could not be removed: {error}"
-            ));
+            eprint_line(&format!("segue: cannot remove a copy of {native}: {error}"));
         }
     }
-    if args.one.json {
+    if args.session.json {
         print_json(&json!({ "forgotten": id.as_str() }));
     } else {
         print_line(&format!("Forgot {id} ({title})."));
@@ -444,20 +450,20 @@ impl RemainingNatives {
         if self.has_listed_native {
             ""
         } else {
-            " for good: nothing of it can be found through segue then"
+            " permanently, with no way to find it again in segue"
         }
     }
 
     /// Returns the messages after the deletion.
     fn result_lines(&self) -> Vec<String> {
-        let listed_line = "What its agent has of it stays, and is listed by itself from now on.";
+        let listed_line = "Its native session remains, and segue now lists it separately.";
         let mut lines: Vec<String> = self
             .has_listed_native
             .then(|| listed_line.to_owned())
             .into_iter()
             .collect();
         let unlisted_lines = self.unlisted_agents.iter().map(|agent| {
-            format!("What {agent} has of it stays, but can't be found through segue any more.")
+            format!("The native session of {agent} remains, but segue cannot list it.")
         });
         lines.extend(unlisted_lines);
         lines
@@ -467,9 +473,9 @@ impl RemainingNatives {
 fn ask_confirmation(question: &str, action: &str) -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage(format!(
-            "{action} needs a confirmation, and there is no terminal to ask on"
+            "{action} needs confirmation, but standard input is not a terminal"
         ))
-        .with_hint("add --yes"));
+        .with_hint("use `--yes` to skip the confirmation"));
     }
     let _ = write!(std::io::stderr().lock(), "{question}? [y/N] ");
     let mut answer = String::new();

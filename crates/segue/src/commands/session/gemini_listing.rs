@@ -20,7 +20,7 @@ use segue_store::SessionFilter;
 
 use crate::app::{self, App};
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_line};
+use crate::terminal::{Style, eprint_line, format_quantity};
 
 const GEMINI_PROVIDER: &str = "gemini";
 
@@ -63,12 +63,12 @@ pub(super) async fn add_listed_sessions(
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(program) = known::find_program(GEMINI_PROVIDER, &path) else {
         eprint_line(&format!(
-            "{prefix} Gemini CLI is not on PATH, so it can't be asked"
+            "{prefix} cannot list sessions with Gemini CLI: `gemini` is not on PATH"
         ));
         return;
     };
     eprint_line(&format!(
-        "{prefix} asking Gemini CLI itself, which takes some seconds"
+        "{prefix} listing sessions with Gemini CLI; this takes a few seconds"
     ));
     let cwd = Path::new(&app.project.cwd);
     let output = known::read_program_output(
@@ -80,14 +80,14 @@ pub(super) async fn add_listed_sessions(
     )
     .await;
     let Some(text) = output else {
-        eprint_line(&format!("{prefix} it gave no answer"));
+        eprint_line(&format!("{prefix} Gemini CLI returned no list"));
         return;
     };
     let listing = parse_listing(&text, now);
     if listing.skipped > 0 {
         eprint_line(&format!(
-            "{prefix} {} line(s) of its answer make no sense",
-            listing.skipped
+            "{prefix} ignored {} of Gemini CLI's list: unknown format",
+            format_quantity(listing.skipped as u64, "line")
         ));
     }
     let listed_sessions = listing.sessions.into_iter();

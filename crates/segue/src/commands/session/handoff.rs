@@ -16,7 +16,7 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
         let app = App::open_lenient()?;
         let (session, message) = hand_off_session(&app, &args.id, &args.provider).await?;
         let message_with_hint = format!(
-            "{message}. Go on with: segue chat --resume {} \"…\"",
+            "{message}. Continue with: segue chat --resume {} \"…\"",
             session.id
         );
         let session_args = SessionRefArgs {
@@ -38,7 +38,7 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
         new: false,
         scope: Box::default(),
         explain: false,
-        terms: TurnOptionArgs {
+        options: TurnOptionArgs {
             provider: Some(args.provider),
             open_timeout: args.open_timeout,
             ..TurnOptionArgs::default()
@@ -52,7 +52,7 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     chat::run_chat(Ok(prompt), &conversation_args, format).await
 }
 
-/// Hands a session over and returns a message about the result. Adopts a native session, and reports what the new
+/// Hands a session off and returns a message about the result. Adopts a native session, and reports what the new
 /// provider does not receive.
 pub(crate) async fn hand_off_session(
     app: &App,
@@ -66,19 +66,19 @@ pub(crate) async fn hand_off_session(
     outcome.decisions.iter().for_each(eprint_decision);
     let (session, from) = (outcome.session, outcome.from);
     let message = if from == *to {
-        format!("{} is with {to} already, no changes made", session.id)
+        format!("session {} already uses {to}, no changes made", session.id)
     } else {
         let prefix = Style::stderr().yellow("segue:");
         for line in &outcome.dropped_settings {
             eprint_line(&format!("{prefix} {}", to_single_line(line)));
         }
         let next_step = if outcome.native_has_all_turns {
-            format!("{to} has a session of its own that knows what was said, and goes on there")
+            "resumes its native session, which has the full history"
         } else {
-            format!("{to} is told what was said with the next prompt")
+            "starts a new native session with a brief"
         };
         format!(
-            "{} is with {to} now, not with {from} any more; {next_step}",
+            "handed session {} off from {from} to {to}; the next prompt {next_step}",
             session.id
         )
     };

@@ -36,11 +36,7 @@ pub(super) fn format_lineage(view: &SessionView) -> Vec<(String, String)> {
 fn format_head_move(head_move: &HeadMove) -> String {
     let (from, to, at) = (head_move.from, head_move.to, format_time(head_move.at));
     let kind = head_move.kind.as_str();
-    let undone = if head_move.undone {
-        ", undone since"
-    } else {
-        ""
-    };
+    let undone = if head_move.undone { ", undone" } else { "" };
     format!("{kind}: turn {from} → turn {to} ({at}{undone})")
 }
 
@@ -61,13 +57,13 @@ fn format_leg(leg: &Leg, turn_range: Option<(u32, u32)>) -> String {
 /// Describes why a leg ended.
 fn describe_leg_end(end: LegEnd) -> &'static str {
     match end {
-        LegEnd::Lost => "lost",
-        LegEnd::Unavailable => "left, its agent could not go on with it just then",
-        LegEnd::HeadMoved => "left, the session went to another turn",
-        LegEnd::Handoff => "handed over",
-        LegEnd::Full => "full",
-        LegEnd::Errors => "failed too often",
-        LegEnd::Compacted => "summed up",
+        LegEnd::Lost => "native session lost",
+        LegEnd::Unavailable => "the agent could not resume it at that time",
+        LegEnd::HeadMoved => "the session moved to another turn",
+        LegEnd::Handoff => "handed off",
+        LegEnd::Full => "context full",
+        LegEnd::Errors => "repeated failures",
+        LegEnd::Compacted => "compacted",
     }
 }
 

@@ -11,7 +11,7 @@ use segue_core::time_input::{TimeInputError, parse_time_input};
 use segue_engine::{Conversation, ConversationList, NativeEntry};
 use segue_store::SessionFilter;
 
-use super::gemini_listing;
+use super::{check_provider, gemini_listing};
 use crate::app::App;
 use crate::cli::ListArgs;
 use crate::error::CliError;
@@ -52,7 +52,7 @@ pub(super) async fn run(
     for (provider, reason) in &conversations.unreadable {
         let reason = to_single_line(reason);
         eprint_line(&format!(
-            "{prefix} some of {provider}'s sessions are missing here: {reason}"
+            "{prefix} some sessions of {provider} are not listed: {reason}"
         ));
     }
     if args.ask {
@@ -60,7 +60,7 @@ pub(super) async fn run(
             .await;
     } else if gemini_listing::can_add_sessions(&filter, &conversations) {
         eprint_line(&format!(
-            "{prefix} add --ask to have Gemini CLI list them itself, which starts it and calls the model"
+            "{prefix} use --ask to list them with Gemini CLI, which calls the model"
         ));
     }
     if !args.order.is_default_order() {
@@ -90,7 +90,7 @@ pub(super) async fn run(
         build_table(&conversations.rows, args.all, now, IdLength::Short).print();
     }
     if conversations.has_more {
-        eprint_line(&Style::stderr().dim("there are more: --limit 0 shows all"));
+        eprint_line(&Style::stderr().dim("there are more sessions; use --limit 0 to show all"));
     }
     Ok(())
 }
@@ -116,11 +116,8 @@ async fn list_conversations(
             .list_conversations(&filter, limit, index_view.freshness);
         let mut matches = query.await?;
         matches.add_unreadable(&filter, index_view.unreadable.clone());
-        if let Some(provider) = provider.filter(|_| matches.rows.is_empty())
-            && !app.engine.is_supported_provider(&provider)
-        {
-            let supported = app.engine.supported_providers().join(", ");
-            return Err(unknown_agent_error(provider.as_str(), &supported));
+        if let Some(provider) = provider.filter(|_| matches.rows.is_empty()) {
+            check_provider(app, &provider)?;
         }
         conversations.merge(matches, limit);
     }
@@ -128,7 +125,8 @@ async fn list_conversations(
 }
 
 fn build_filter(app: &App, args: &ListArgs) -> Result<SessionFilter, CliError> {
-    // `--ask` applies only to Gemini CLI. With several providers, `list_conversations` filters by each of them separately.
+    // `--ask` applies only to Gemini CLI. With several providers, `list_conversations` filters by each of them
+    // separately.
     let gemini = args
         .provider
         .iter()
@@ -170,11 +168,11 @@ fn build_table(
     let has_tags = rows.iter().any(|row| !format_tags(row).is_empty());
     let has_purposes = rows.iter().any(|row| !format_purpose(row).is_empty());
     let mut columns = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
-    columns.extend(has_purposes.then_some("FOR"));
+    columns.extend(has_purposes.then_some("PURPOSE"));
     columns.extend(has_tags.then_some("TAGS"));
     columns.extend(all_projects.then_some("DIRECTORY"));
     columns.push("TITLE");
-    let droppable = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "FOR", "AGENT"];
+    let droppable = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "PURPOSE", "AGENT"];
     let max_path_chars = match id_length {
         IdLength::Long => 28,
         IdLength::Short => 16,
@@ -205,13 +203,13 @@ fn empty_list_message(args: &ListArgs, frontend: Frontend<'_>) -> String {
     let has_purpose_filter = args.feature.is_some() || args.task.is_some() || args.role.is_some();
     let is_filtered = has_purpose_filter || args.since.is_some() || !args.tag.is_empty();
     if is_filtered || !args.provider.is_empty() {
-        return "no sessions match".to_owned();
+        return "no matching sessions".to_owned();
     }
     let scope_note = if args.all {
         String::new()
     } else {
         let list_all = frontend.format_action(&SuggestedAction::ListAll);
-        format!(" in this project (`{list_all}` looks everywhere)")
+        format!(" in this project (`{list_all}` lists all projects)")
     };
     format!(
         "no sessions{scope_note}; {}",
@@ -227,7 +225,7 @@ pub(super) fn status_label(row: &Conversation) -> &'static str {
         Conversation::Session(_, SessionStatus::Interrupted) => " (interrupted)",
         Conversation::Native(native) => match native.details.as_ref().map(|details| details.status)
         {
-            Some(NativeStatus::Missing) => " (gone)",
+            Some(NativeStatus::Missing) => " (missing)",
             _ if native.session.location.archived => " (archived)",
             _ => "",
         },
@@ -345,12 +343,6 @@ pub(super) fn native_title(native: &NativeEntry) -> String {
         || "(no title)".to_owned(),
         |title| title.as_str().to_owned(),
     )
-}
-
-/// Builds the error for an unknown agent.
-pub(super) fn unknown_agent_error(name: &str, supported: &str) -> CliError {
-    CliError::usage(format!("nobody here is called {name}"))
-        .with_hint(format!("there are: {supported}"))
 }
 
 /// Builds the error for an invalid time.

@@ -15,7 +15,9 @@ use crate::app::App;
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::json_output::{self, SessionJson, TurnJson, print_json};
-use crate::terminal::{Style, eprint_line, format_age, print_line, to_single_line};
+use crate::terminal::{
+    Style, eprint_line, format_age, format_quantity, print_line, to_single_line,
+};
 
 /// Maximum size in bytes of a session that is read completely in order to number its last turns.
 const MAX_NUMBERED_BYTES: u64 = 64 << 20;
@@ -38,16 +40,17 @@ impl NativeStorage {
         }
     }
 
-    /// Returns the command with which the user resumes or restores the session.
-    fn resume_or_restore_command(self, native: &NativeEntry) -> Option<String> {
+    /// Returns the command with which the user resumes or restores the session, after its label.
+    fn resume_or_restore_command(self, native: &NativeEntry) -> Option<(&'static str, String)> {
         let (agent, id) = (&native.session.provider, &native.session.head.id);
         match self {
             Self::AgentFiles => {
                 let command = known::resume_command(agent.as_str(), id)?;
-                Some(format!("{command}   (in that directory)"))
+                Some(("resume", format!("{command}   (in the directory above)")))
             }
-            Self::ArchiveOnly => Some(format!(
-                "segue session restore {agent}:{id}   (gives it back to {agent})"
+            Self::ArchiveOnly => Some((
+                "restore",
+                format!("segue session restore {agent}:{id}   (puts it back for {agent})"),
             )),
         }
     }
@@ -55,16 +58,16 @@ impl NativeStorage {
     fn describe(self, native: &NativeEntry) -> String {
         let agent = &native.session.provider;
         match self {
-            Self::AgentFiles => format!("{agent} keeps this session; segue only reads it"),
+            Self::AgentFiles => format!("native session of {agent}; segue only reads it"),
             Self::ArchiveOnly => {
-                format!("{agent} does not have this session any more; it is in segue's archive")
+                format!("{agent} no longer has this session; this is the copy in segue's archive")
             }
         }
     }
 
     fn label(self, native: &NativeEntry) -> String {
         match self {
-            Self::AgentFiles => format!("kept by {}", native.session.provider),
+            Self::AgentFiles => format!("native session of {}", native.session.provider),
             Self::ArchiveOnly => "only in segue's archive".to_owned(),
         }
     }
@@ -77,7 +80,7 @@ fn read_nonempty_outline(app: &App, native: &NativeEntry) -> Result<NativeOutlin
     if outline.turns.is_empty() {
         let cause = ReadError::NotASession {
             path: native.session.location.path.clone(),
-            reason: "there is no conversation in it".to_owned(),
+            reason: "it contains no conversation".to_owned(),
         };
         return Err(EngineError::from(cause).into());
     }
@@ -125,11 +128,8 @@ pub(super) fn show_info(app: &App, native: &NativeEntry, json: bool) -> Result<(
     });
     print_field("turns", &format!("{}{tokens}", outline.turns.len()));
     if outline.compactions > 0 {
-        let count = outline.compactions;
-        print_field(
-            "compacted",
-            &format!("{count} time(s), by the agent itself"),
-        );
+        let times = format_quantity(outline.compactions.into(), "time");
+        print_field("compacted", &format!("{times}, by the agent"));
     }
     if let Some(at) = head.created_at {
         print_field("created", &format_time(at));
@@ -148,8 +148,8 @@ pub(super) fn show_info(app: &App, native: &NativeEntry, json: bool) -> Result<(
         ),
     );
     let storage = NativeStorage::for_native(app, native);
-    if let Some(command) = storage.resume_or_restore_command(native) {
-        print_field("go on", &command);
+    if let Some((label, command)) = storage.resume_or_restore_command(native) {
+        print_field(label, &command);
     }
     print_line(&style.dim(&storage.describe(native)));
     report_skipped(outline.skipped);
@@ -207,7 +207,7 @@ struct NativeTurnPrinter<'a> {
 
 impl<'a> NativeTurnPrinter<'a> {
     fn new(app: &App, native: &'a NativeEntry, session: &SessionJson, args: &ShowArgs) -> Self {
-        if args.one.json {
+        if args.session.json {
             let header = serde_json::to_string(session).unwrap_or_default();
             // A closed reader is ignored, because no one is left to report it to.
             let _ = write!(
@@ -222,7 +222,7 @@ impl<'a> NativeTurnPrinter<'a> {
         }
         Self {
             native,
-            json: args.one.json,
+            json: args.session.json,
             full: args.full,
             printed_turns: 0,
         }
@@ -266,25 +266,26 @@ impl<'a> NativeTurnPrinter<'a> {
 /// Reports records that could not be read.
 fn report_skipped(skipped: SkippedContent) {
     let mut notes = Vec::new();
-    let mut add_count = |count: u64, description: &str| {
+    let mut add_count = |count: u64, noun: &str, note: &str| {
         if count > 0 {
-            notes.push(format!("{count} {description}"));
+            notes.push(format!("{}{note}", format_quantity(count, noun)));
         }
     };
-    add_count(skipped.malformed, "line(s) that make no sense");
-    add_count(skipped.oversized, "line(s) that are too long");
+    add_count(skipped.malformed, "invalid line", "");
+    add_count(skipped.oversized, "oversized line", "");
     add_count(
         skipped.repaired,
-        "line(s) with broken characters, shown as \u{fffd}",
+        "line",
+        " with invalid characters, shown as \u{fffd}",
     );
     if skipped.orphaned {
-        notes.push("the turns before these: they are in a session that is gone".to_owned());
+        notes.push("earlier turns, which are in a session that no longer exists".to_owned());
     }
     if skipped.truncated {
-        notes.push("the last line, which is cut off or still being written".to_owned());
+        notes.push("the last line, which is incomplete or still being written".to_owned());
     }
     if !notes.is_empty() {
         let prefix = Style::stderr().yellow("segue:");
-        eprint_line(&format!("{prefix} not read: {}", notes.join("; ")));
+        eprint_line(&format!("{prefix} not fully read: {}", notes.join("; ")));
     }
 }

@@ -12,7 +12,9 @@ use crate::cli::PreviewArgs;
 use crate::commands::chat::read_prompt;
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_line, print_line, strip_control_chars, try_print_line};
+use crate::terminal::{
+    Style, eprint_line, format_quantity, print_line, strip_control_chars, try_print_line,
+};
 
 /// Width of the bar for the complete budget.
 const BUDGET_BAR_WIDTH: usize = 40;
@@ -38,7 +40,7 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
         }
         .into());
     }
-    let conversation = match app.find_conversation(&args.one.id).await? {
+    let conversation = match app.find_conversation(&args.session.id).await? {
         Conversation::Session(session, status) => {
             let session = app.reconcile_session(*session).await;
             Conversation::Session(Box::new(session), status)
@@ -50,7 +52,7 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
         .engine
         .preview_brief(&conversation, provider, &prompt)
         .await?;
-    if args.one.json {
+    if args.session.json {
         print_json(&preview_json(&preview, &prompt));
     } else {
         print_preview(&preview, &prompt);
@@ -80,7 +82,7 @@ fn preview_json(preview: &BriefPreview, prompt: &str) -> serde_json::Value {
 fn print_preview(preview: &BriefPreview, prompt: &str) {
     let brief = &preview.brief;
     if brief.text.is_empty() {
-        eprint_line("nothing was said yet, so there is nothing to tell");
+        eprint_line("the brief is empty: the session has no messages yet");
     }
     for line in strip_control_chars(&brief.prepend_to(prompt)).lines() {
         if let ControlFlow::Break(()) = try_print_line(line) {
@@ -94,7 +96,7 @@ fn print_preview(preview: &BriefPreview, prompt: &str) {
     let sections = brief.sections.iter();
     let rows = sections
         .map(|(name, tokens)| (name.as_str(), *tokens))
-        .chain([("all", total)]);
+        .chain([("total", total)]);
     for (name, tokens) in rows {
         let bar = draw_bar(
             tokens,
@@ -117,11 +119,13 @@ fn print_preview(preview: &BriefPreview, prompt: &str) {
     let estimated = format_count(total);
     print_line(&match preview.reported_tokens {
         Some(tokens) => format!(
-            "about {} tokens for {provider} ({estimated} by the tokenizer)",
+            "about {} tokens for {provider} ({estimated} by segue's tokenizer)",
             format_count(tokens)
         ),
         None => {
-            format!("{estimated} tokens by the tokenizer; how {provider} counts is not known yet")
+            format!(
+                "{estimated} tokens by segue's tokenizer; {provider} has not reported token counts yet"
+            )
         }
     });
     for line in describe_omissions(preview) {
@@ -140,31 +144,29 @@ fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
     let (omitted_turns, omissions) = (preview.brief.omitted_turns, preview.brief.omissions);
     let mut lines = Vec::new();
     if let Some(excess) = excess_tokens(preview) {
-        let excess = format_count(excess);
+        let excess = format_quantity(excess, "token");
         lines.push(format!(
-            "over the budget by {excess} tokens: a prompt is sent whole, however long it is"
+            "over the budget by {excess}: the prompt is never shortened"
         ));
     }
     match omitted_turns {
         0 => {}
-        1 => lines.push("turn 1 is left out: it is older than what fits".to_owned()),
+        1 => lines.push("omitted turn 1: it does not fit into the budget".to_owned()),
         n => lines.push(format!(
-            "turns 1 to {n} are left out: they are older than what fits"
+            "omitted turns 1 to {n}: they do not fit into the budget"
         )),
     }
     if omissions.omitted_messages > 0 {
-        let count = format_count(omissions.omitted_messages.into());
+        let messages = format_quantity(omissions.omitted_messages.into(), "message");
         lines.push(format!(
-            "{count} message(s) are left out in a turn that is too long as a whole"
+            "omitted {messages} of a turn that does not fit into the budget"
         ));
     }
     if omissions.shortened_messages > 0 {
-        let (count, bytes) = (
-            format_count(omissions.shortened_messages.into()),
-            format_count(omissions.cut_bytes),
-        );
+        let messages = format_quantity(omissions.shortened_messages.into(), "message");
+        let bytes = format_quantity(omissions.cut_bytes, "byte");
         lines.push(format!(
-            "{count} message(s) are shortened by {bytes} bytes: tools in older turns, and what is more than its share"
+            "shortened {messages} by {bytes}: tool output of older turns, and messages that are too long"
         ));
     }
     lines

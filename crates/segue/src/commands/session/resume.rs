@@ -22,8 +22,8 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
         if picker::is_possible() {
             return Box::pin(picker::run()).await;
         }
-        return Err(CliError::usage("which session?").with_hint(
-            "`segue session list` shows them; `latest` is the newest one of this project",
+        return Err(CliError::usage("no session given").with_hint(
+            "run `segue session list` to list sessions, or use `latest` for the newest one of this project",
         ));
     };
     if args.exec || args.print {
@@ -35,18 +35,18 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
         new: false,
         scope: Box::default(),
         explain: false,
-        terms: args.terms,
+        options: args.options,
     };
     let is_interactive = args.prompt.is_none() && !args.json && !args.events;
     if is_interactive && std::io::stdin().is_terminal() {
         return repl::run(ReplArgs {
-            talk: conversation_args,
+            conversation: conversation_args,
         })
         .await;
     }
     let args = ChatArgs {
         prompt: args.prompt,
-        talk: conversation_args,
+        conversation: conversation_args,
         json: args.json,
         events: args.events,
     };
@@ -77,7 +77,7 @@ pub(crate) async fn resume_in_native_program(id: &SessionRef) -> Result<String, 
             Err(exec_program(&program))
         }
         None => Ok(format!(
-            "{} was not found on this machine",
+            "agent `{}` not found on this machine",
             native_resume.provider
         )),
     }
@@ -113,18 +113,18 @@ async fn resume_natively(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode,
     let provider = native_resume.provider.clone();
     if let Some(requested) = requested_provider(args).filter(|requested| **requested != provider) {
         return Err(CliError::usage(format!(
-            "it is {provider} that has this session, not {requested}"
+            "the session belongs to {provider}, not to {requested}"
         ))
         .with_hint(format!(
-            "`segue session resume {} -p {requested} \"…\"` hands it over to {requested}",
+            "hand it off to {requested} with `segue session resume {} -p {requested} \"…\"`",
             conversation.id()
         )));
     }
     let config = app::load_config(&ConfigFlags::default())?.config;
     let program = app::native_resume_command(&config, &native_resume).ok_or_else(|| {
-        CliError::failed(format!("{provider} was not found on this machine")).with_hint(format!(
-            "put `{provider}` on PATH, or set its `path` in the configuration"
-        ))
+        CliError::failed(format!("agent `{provider}` not found on this machine")).with_hint(
+            format!("put `{provider}` on PATH, or set its `path` in the configuration"),
+        )
     })?;
     if args.print {
         let native_id = native_resume.native_id.as_str();
@@ -141,7 +141,7 @@ async fn resume_natively(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode,
 /// single session.
 fn requested_provider(args: &ResumeArgs) -> Option<&ProviderId> {
     let env_provider = std::env::var("SEGUE_PROVIDER").ok();
-    let requested = args.terms.provider.as_ref();
+    let requested = args.options.provider.as_ref();
     requested.filter(|provider| env_provider.as_deref() != Some(provider.as_str()))
 }
 

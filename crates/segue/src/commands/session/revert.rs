@@ -1,4 +1,4 @@
-//! The commands `segue session revert`, `undo_revert` and `fork_session`.
+//! The commands `segue session revert`, `undo` and `fork`.
 
 pub(in crate::commands) mod messages;
 
@@ -100,13 +100,13 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
         return preview_revert(app, args).await;
     }
     let session =
-        find_or_adopt_checked(app, &args.one.id, |turns| plan_revert(turns, args.to)).await?;
+        find_or_adopt_checked(app, &args.session.id, |turns| plan_revert(turns, args.to)).await?;
     match app.engine.revert_session(&session, args.to).await {
         Ok(outcome) => {
             outcome.decisions.iter().for_each(eprint_decision);
-            let undo_hint = format!("Take it back with: segue session undo {}", session.id);
+            let undo_hint = format!("Undo with: segue session undo {}", session.id);
             let message = messages::format_revert(&outcome, &undo_hint);
-            print_revert_outcome(app, &outcome, args.one.json, &message).await
+            print_revert_outcome(app, &outcome, args.session.json, &message).await
         }
         // The session is already at this turn, which is not a failure.
         Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
@@ -120,7 +120,7 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
             print_revert_outcome(
                 app,
                 &unchanged,
-                args.one.json,
+                args.session.json,
                 &messages::format_already_at_turn(turns),
             )
             .await
@@ -154,7 +154,7 @@ async fn print_revert_outcome(
 
 /// Shows what a revert would do, without adopting a native session.
 async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
-    let plan = match app.find_conversation(&args.one.id).await? {
+    let plan = match app.find_conversation(&args.session.id).await? {
         Conversation::Session(session, _) => {
             let session = app.reconcile_session(*session).await;
             app.engine.preview_revert(&session, args.to).await
@@ -169,7 +169,7 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
         },
         plan => plan?,
     };
-    if args.one.json {
+    if args.session.json {
         let dropped = plan.dropped.iter().map(|turn| DroppedTurnJson {
             n: turn.n,
             title: turn.title.as_str().to_owned(),
@@ -190,14 +190,14 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
 }
 
 pub(super) async fn undo_revert(app: &App, args: &UndoArgs) -> Result<(), CliError> {
-    let session = app.find_session(&args.one.id).await?;
+    let session = app.find_session(&args.session.id).await?;
     let outcome = app.engine.undo_revert(&session).await?;
     outcome.decisions.iter().for_each(eprint_decision);
     let fork_command = format!("segue session fork {}", outcome.session.id);
     print_revert_outcome(
         app,
         &outcome,
-        args.one.json,
+        args.session.json,
         &messages::format_undo(&outcome, &fork_command),
     )
     .await
@@ -205,16 +205,18 @@ pub(super) async fn undo_revert(app: &App, args: &UndoArgs) -> Result<(), CliErr
 
 pub(super) async fn fork_session(app: &App, args: &ForkArgs) -> Result<(), CliError> {
     let session = match args.moved {
-        None => find_or_adopt_checked(app, &args.one.id, |turns| plan_fork(turns, args.at)).await?,
+        None => {
+            find_or_adopt_checked(app, &args.session.id, |turns| plan_fork(turns, args.at)).await?
+        }
         // Only recorded sessions have head moves.
-        Some(_) => app.find_session(&args.one.id).await?,
+        Some(_) => app.find_session(&args.session.id).await?,
     };
     let outcome = fork_in_origin_directory(app, &session, args.at, args.moved).await?;
     outcome.decisions.iter().for_each(eprint_decision);
     super::print_changed_session(
         app,
         &outcome.session,
-        &args.one,
+        &args.session,
         &messages::format_fork(&outcome),
     )
     .await

@@ -11,8 +11,8 @@ use segue_engine::{
 
 use super::list::{
     conversation_directory, native_title, shorten_path, status_label, time_input_error,
-    unknown_agent_error,
 };
+use super::unknown_agent_error;
 use crate::app::App;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
@@ -20,7 +20,8 @@ use crate::index_refresh::RefreshFailure;
 use crate::json_output::{self, print_json};
 use crate::last_list;
 use crate::terminal::{
-    Style, eprint_line, format_age, print_line, strip_control_chars, terminal_width, to_single_line,
+    Style, eprint_line, format_age, format_quantity, print_line, strip_control_chars,
+    terminal_width, to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
@@ -30,14 +31,11 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
         .map_err(|error| query_error(&error))?;
     let index_view = app.prepare_index_view(!args.no_refresh).await;
     if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
-        let message = format!(
-            "the index could not be brought up to date: {}",
-            to_single_line(reason)
-        );
+        let message = format!("cannot refresh the index: {}", to_single_line(reason));
         // An index that was never complete would miss most sessions without a warning.
         if !app.engine.index().is_some_and(Index::has_completed_refresh) {
             return Err(CliError::failed(message).with_hint(
-                "put that right and search again: it is built by itself then, and nothing is lost",
+                "fix the cause and search again; segue then builds the index automatically",
             ));
         }
         let prefix = Style::stderr().yellow("segue:");
@@ -118,7 +116,8 @@ fn query_error(error: &QueryError) -> CliError {
         QueryError::InvalidTime { .. } => {
             CliError::usage(error.to_string()).with_hint(TimeInputError::ACCEPTED_FORMS)
         }
-        _ => CliError::usage(error.to_string()).with_hint("see: segue session search --help"),
+        _ => CliError::usage(error.to_string())
+            .with_hint("run `segue session search --help` for the syntax"),
     }
 }
 
@@ -132,9 +131,7 @@ fn print_report(app: &App, report: &SearchReport) {
         .collect();
     last_list::save(&app.home, None, &ids);
     if report.hits.is_empty() {
-        eprint_line(
-            "nothing was found; fewer or shorter words find more, and word* finds what begins so",
-        );
+        eprint_line("no matches; try fewer words, or a prefix such as `word*`");
     }
     for (number, hit) in (1..).zip(&report.hits) {
         if number > 1 {
@@ -151,22 +148,23 @@ fn print_report(app: &App, report: &SearchReport) {
         }
         let remaining = hit.count.saturating_sub(hit.turns.len());
         if remaining > 0 {
-            print_line(&style.dim(&format!("    and in {remaining} more turn(s)")));
+            let remaining = format_quantity(remaining as u64, "more turn");
+            print_line(&style.dim(&format!("    and in {remaining}")));
         }
     }
     let prefix = Style::stderr().yellow("segue:");
     if report.has_more {
-        eprint_line(&Style::stderr().dim("there are more: --limit 0 shows all"));
+        eprint_line(&Style::stderr().dim("there are more sessions; use --limit 0 to show all"));
     }
     if report.is_index_behind {
         eprint_line(&format!(
-            "{prefix} the newest turns may be missing: another process is bringing the index up to date"
+            "{prefix} the newest turns may be missing: another process is refreshing the index"
         ));
     }
     if report.unreadable_files > 0 {
         eprint_line(&format!(
-            "{prefix} {} session file(s) could not be read; `segue session list` tells which",
-            report.unreadable_files
+            "{prefix} cannot read {}; `segue session list` shows details",
+            format_quantity(report.unreadable_files as u64, "session file")
         ));
     }
 }
@@ -209,7 +207,7 @@ fn format_hit_turn(turn: &SearchHitTurn, style: Style) -> String {
         width.saturating_sub(4 + prefix.chars().count())
     });
     let text = if turn.snippet.text.is_empty() {
-        style.dim("(it can't be read any more)")
+        style.dim("(no longer readable)")
     } else {
         highlight_matches(&turn.snippet, max_chars, style)
     };

@@ -16,7 +16,8 @@ use crate::cli::{SessionRefArgs, ShowArgs};
 use crate::error::CliError;
 use crate::json_output::{self, TranscriptJson, print_json};
 use crate::terminal::{
-    Style, format_age, print_line, strip_control_chars, terminal_width, try_print_line, wrap,
+    Style, format_age, format_quantity, print_line, strip_control_chars, terminal_width,
+    try_print_line, wrap,
 };
 
 pub(super) async fn show_info(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
@@ -59,7 +60,7 @@ fn print_info(view: &SessionView) {
     }
     if let Some(origin) = &view.origin {
         let name = format!("{} (from {})", origin.name, origin.format);
-        print_field("known as", &name);
+        print_field("alias", &name);
     }
     print_field("directory", &session.project.cwd);
     if let Some(purpose) = &session.purpose {
@@ -89,7 +90,7 @@ fn print_info(view: &SessionView) {
     }
     for (at, decision) in newest_decisions(view) {
         print_field(
-            "decided",
+            "decision",
             &format!("{}: {}", at.strftime("%F %T"), decision.text),
         );
     }
@@ -98,7 +99,7 @@ fn print_info(view: &SessionView) {
 /// Maximum number of decisions that are shown.
 const MAX_SHOWN_DECISIONS: usize = 20;
 
-/// Returns the newest decisions, oldest first. Omits normal continuations, because they carry no information.
+/// Returns the newest decisions, oldest first. Omits normal continuations, because they contain no information.
 fn newest_decisions(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
     let decisions = view.decisions.iter();
     let notable = decisions.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
@@ -127,7 +128,7 @@ fn format_status(view: &SessionView) -> String {
 }
 
 pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
-    let session = match app.find_conversation(&args.one.id).await? {
+    let session = match app.find_conversation(&args.session.id).await? {
         Conversation::Session(session, _) => session,
         Conversation::Native(native) => {
             return super::native_show::show_transcript(app, &native, args);
@@ -149,7 +150,7 @@ pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), Cl
         transcript.turns.drain(..index);
         transcript.turns.truncate(1);
     }
-    if args.one.json {
+    if args.session.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
         print_transcript(&transcript, size, args.full);
@@ -162,9 +163,9 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     let index = usize::try_from(n).ok().and_then(|n| n.checked_sub(1));
     index.filter(|index| *index < turns).ok_or_else(|| {
         CliError::usage(match turns {
-            0 => format!("there is no turn {n}: nothing was said yet"),
-            1 => format!("there is no turn {n}: there is only turn 1"),
-            _ => format!("there is no turn {n}: they are numbered 1 to {turns}"),
+            0 => format!("turn {n} does not exist; the session has no turns"),
+            1 => format!("turn {n} does not exist; the session has only turn 1"),
+            _ => format!("turn {n} does not exist; turns are numbered from 1 to {turns}"),
         })
     })
 }
@@ -182,8 +183,11 @@ fn print_transcript(transcript: &Transcript, size: TranscriptSize, full: bool) {
     print_line(&style.bold(&strip_control_chars(session.title.as_str())));
     let TranscriptSize { messages, turns } = size;
     print_line(&style.dim(&format!(
-        "{} · {} · {messages} message(s), {turns} turn(s)",
-        session.id, session.provider,
+        "{} · {} · {}, {}",
+        session.id,
+        session.provider,
+        format_quantity(messages as u64, "message"),
+        format_quantity(turns as u64, "turn"),
     )));
     for entry in &transcript.turns {
         let turn = &entry.turn;
@@ -194,7 +198,7 @@ fn print_transcript(transcript: &Transcript, size: TranscriptSize, full: bool) {
         };
         let outside_note = turn
             .made_outside
-            .then(|| format!("made in {}", entry.provider));
+            .then(|| format!("made outside segue, in {}", entry.provider));
         let state = (turn.state != TurnState::Finished).then(|| turn.state.as_str().to_owned());
         let notes: Vec<String> = outside_note.into_iter().chain(state).collect();
         if print_turn(
@@ -291,7 +295,7 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
                 )
             }
             Part::InlineData(data) => format!("[{}]", data.mime_type),
-            Part::Unknown(json) => format!("[not understood] {}", json.as_str()),
+            Part::Unknown(json) => format!("[unknown content] {}", json.as_str()),
         };
         let text = strip_control_chars(&text);
         let line_count = text.lines().count();
@@ -317,7 +321,7 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Removes the frame in which an agent puts the output of a command, because the mark before it has the same
+/// Removes the frame in which an agent puts the output of a command, because the symbol before it has the same
 /// information.
 fn strip_output_frame(text: &str) -> &str {
     let content = match text.split_once("\nOutput:\n") {

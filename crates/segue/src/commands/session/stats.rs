@@ -17,6 +17,7 @@ use segue_store::SessionFilter;
 use self::footnotes::StatsQuery;
 pub(super) use self::format::{draw_bar, has_unicode_locale};
 use self::table::SpendTable;
+use super::check_provider;
 use crate::app::{self, App};
 use crate::cli::StatsArgs;
 use crate::config::ConfigFlags;
@@ -28,12 +29,8 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     let groupings = parse_groupings(args)?;
     let now = Zoned::now();
     let since = since::parse_period_start(&args.since, &now)?;
-    if let Some(provider) = &args.provider
-        && !app.engine.is_supported_provider(provider)
-    {
-        let supported = app.engine.supported_providers().join(", ");
-        return Err(CliError::usage(format!("nobody here is called {provider}"))
-            .with_hint(format!("there are: {supported}")));
+    if let Some(provider) = &args.provider {
+        check_provider(app, provider)?;
     }
     if let Some(path) = &args.project {
         check_project(app, path).await?;
@@ -49,7 +46,7 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     for (provider, reason) in &report.unreadable {
         let reason = to_single_line(reason);
         eprint_line(&format!(
-            "{prefix} some of what {provider} spent is missing here: {reason}"
+            "{prefix} some usage of {provider} is not included: {reason}"
         ));
     }
     if let Some(model) = &args.model {
@@ -136,11 +133,11 @@ fn parse_groupings(args: &StatsArgs) -> Result<Vec<SpendGrouping>, CliError> {
         [_] => Ok(groupings),
         [first, second] if first != second => Ok(groupings),
         [first, _] => Err(CliError::usage(format!(
-            "--by {0},{0} is twice the same",
+            "--by {0},{0} contains the same key twice",
             first.as_str()
         ))),
-        _ => Err(CliError::usage("--by takes one or two, not more")
-            .with_hint("for example --by month,model")),
+        _ => Err(CliError::usage("--by accepts at most two keys")
+            .with_hint("use one or two keys, such as `--by month,model`")),
     }
 }
 
@@ -185,9 +182,9 @@ async fn check_project(app: &App, path: &Path) -> Result<(), CliError> {
     }
     let path = to_single_line(&path.to_string_lossy());
     Err(CliError::usage(format!(
-        "{path} is no directory, and no session worked there"
+        "unknown project {path}: it is not a directory, and no session belongs to it"
     ))
-    .with_hint("`segue session stats --by project --since all` shows those that there are"))
+    .with_hint("run `segue session stats --by project --since all` to list the projects"))
 }
 
 /// Returns `true` if the tokens were used by a model whose name begins with this prefix, with or without its vendor in

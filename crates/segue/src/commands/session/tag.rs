@@ -16,7 +16,7 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
     };
     if let Some(conflicting) = args.add.iter().find(|tag| args.remove.contains(tag)) {
         return Err(CliError::usage(format!(
-            "{conflicting} is to be put on and taken off at once"
+            "cannot both add and remove tag `{conflicting}`"
         )));
     }
     if args.add.is_empty() && args.remove.is_empty() {
@@ -65,7 +65,7 @@ async fn list_tags(app: &App, json: bool) -> Result<(), CliError> {
         return Ok(());
     }
     if tags.is_empty() {
-        eprint_line("no session has a tag; put one on with: segue session tag ID TAG");
+        eprint_line("no tags in use; add one with `segue session tag ID TAG`");
         return Ok(());
     }
     let mut table = Table::new(&["SESSIONS", "TAG"]);

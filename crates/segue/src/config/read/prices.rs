@@ -25,7 +25,7 @@ impl ConfigParser<'_> {
         let is_complete = has_key(PriceKey::Input) && has_key(PriceKey::Output);
         if self.problems.len() == problems_before && !is_complete {
             let message = format!("{section} needs both `input` and `output`");
-            let hint = "in dollars for a million tokens; `cached` is the same as `input` if it is left out";
+            let hint = "set them in dollars per million tokens; `cached` defaults to `input`";
             self.report_problem(&name.span(), ValueError::new(message).with_hint(hint));
         }
     }

@@ -61,7 +61,8 @@ impl ConfigParser<'_> {
             } else {
                 format!("mcp.{server} has neither a `command` nor a `url`")
             };
-            let hint = "a program that is started has a `command`, one that listens has a `url`";
+            let hint =
+                "set `command` for a program that the agent starts, or `url` for a running server";
             self.report_problem(span, ValueError::new(message).with_hint(hint));
             return;
         }
@@ -76,11 +77,11 @@ impl ConfigParser<'_> {
         });
         if let Some(conflicting_key) = conflicting_key.cloned() {
             let message = if has_url {
-                "a server with a `url` is not started, so it has no `args` or `env`"
+                "a server with a `url` takes no `args` or `env`"
             } else {
-                "a server with a `command` is not asked over HTTP, so it has no `headers`"
+                "a server with a `command` takes no `headers`"
             };
-            self.report_conflict(&conflicting_key, message, "remove it");
+            self.report_conflict(&conflicting_key, message, "remove this setting");
         }
     }
 }

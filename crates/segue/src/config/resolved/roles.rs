@@ -52,10 +52,8 @@ pub(super) fn find_undescribed_roles(settings: &ConfigLayer) -> Vec<ConfigProble
             && last_reported != Some(name)
         {
             last_reported = Some(name);
-            let error = ValueError::new(format!(
-                "roles.{name} has no `role`: nobody says what it is"
-            ));
-            let hint = "say it in a sentence or two, like role = \"You review changes.\"";
+            let error = ValueError::new(format!("roles.{name} needs a `role` that describes it"));
+            let hint = "describe it in a sentence or two, such as role = \"You review changes.\"";
             problems.extend(locate_problem(entry, error.with_hint(hint)));
         }
     }

@@ -150,7 +150,7 @@ fn environment_variables_set_their_settings() {
     assert!(problems.contains(&"environment variable SEGUE_CODEX_TRANSPORTS: \"?\" is not one of app-server, exec, acp".into()), "{problems:?}");
     assert!(
         problems.contains(
-            &"environment variable SEGUE_OPEN_TIMEOUT: must be a number of seconds, not a text"
+            &"environment variable SEGUE_OPEN_TIMEOUT: must be a number of seconds, not a string"
                 .into()
         ),
         "{problems:?}"
@@ -166,13 +166,13 @@ fn settings_that_no_source_completes_are_problems() {
     let file = fixture.user_file();
     let messages: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
     let expected = [
-        format!("{}:1:1: prefer: there is no agent acp:a", file.display()),
+        format!("{}:1:1: prefer: unknown agent `acp:a`", file.display()),
         format!(
-            "{}:2:12: compaction.summariser: there is no agent acp:d",
+            "{}:2:12: compaction.summariser: unknown agent `acp:d`",
             file.display()
         ),
         format!(
-            "{}:7:1: acp.c has no `path`: nobody says which program it is",
+            "{}:7:1: acp.c needs a `path` to its program",
             file.display()
         ),
     ];
@@ -196,7 +196,7 @@ fn a_broken_file_is_ignored_completely() {
     assert!(
         error
             .message
-            .contains("config.toml:2:1: there is no setting x"),
+            .contains("config.toml:2:1: unknown setting `x`"),
         "{}",
         error.message
     );
@@ -209,6 +209,6 @@ fn the_project_root_is_the_top_of_the_work_tree() {
     assert_eq!(project_root(&root.join("deep")), root);
     fs::remove_dir_all(root.join(".git")).unwrap();
     assert_eq!(project_root(&root.join("deep")), root.join("deep"));
-    fs::write(root.join(".git"), "gitdir: /elsewhere").unwrap();
+    fs::write(root.join(".git"), "gitdir: /other").unwrap();
     assert_eq!(project_root(&root.join("deep")), root);
 }

@@ -22,20 +22,20 @@ fn problem_lines(text: &str) -> Vec<String> {
 const INVALID_FILES: &[(&str, &[&str])] = &[
     (
         "[prices.gpt-5]\ninput = 1\noutptu = 2",
-        &["3:1: there is no setting outptu in [prices.gpt-5] | did you mean `output`?"],
+        &["3:1: unknown setting `outptu` in [prices.gpt-5] | did you mean `output`?"],
     ),
     (
         "[prices.\"gpt-5.5\"]\ninput = 1",
         &[
-            "1:9: prices.\"gpt-5.5\" needs both `input` and `output` | in dollars for a million tokens; `cached` is the same as `input` if it is left out",
+            "1:9: prices.\"gpt-5.5\" needs both `input` and `output` | set them in dollars per million tokens; `cached` defaults to `input`",
         ],
     ),
     (
         "prices.gpt = { input = \"1\", output = -1, cached = 1e9 }",
         &[
-            "1:24: prices.gpt.input: must be dollars for a million tokens, like 1.25, not a text",
-            "1:38: prices.gpt.output: must be dollars for a million tokens, from 0 to 100000, not -1",
-            "1:51: prices.gpt.cached: must be dollars for a million tokens, from 0 to 100000, not 1000000000",
+            "1:24: prices.gpt.input: must be dollars per million tokens, such as 1.25, not a string",
+            "1:38: prices.gpt.output: must be dollars per million tokens, from 0 to 100000, not -1",
+            "1:51: prices.gpt.cached: must be dollars per million tokens, from 0 to 100000, not 1000000000",
         ],
     ),
     (
@@ -44,57 +44,57 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     ),
     (
         "prices.\"\" = 1",
-        &["1:8: \"\" can't be how the name of a model begins"],
+        &["1:8: \"\" is not a valid prefix of a model name"],
     ),
     (
         "fallback = [\"cluade\"]\nerror_limit = -1\nbackoff_seconds = \"ten\"\ncontext_limit = 1.5",
         &[
             "1:12: fallback: \"cluade\" is not one of claude, codex, gemini, rehearsal, acp:NAME | did you mean \"claude\"?",
-            "2:15: error_limit: must be a number of failures, a whole one from 0 to 1000, not -1",
-            "3:19: backoff_seconds: must be a number of seconds, not a text",
-            "4:17: context_limit: must be a number of tokens, a whole one from 0 to 1000000000000, not 1.5",
+            "2:15: error_limit: must be a number of failures, an integer from 0 to 1000, not -1",
+            "3:19: backoff_seconds: must be a number of seconds, not a string",
+            "4:17: context_limit: must be a number of tokens, an integer from 0 to 1000000000000, not 1.5",
         ],
     ),
     (
         "context_limits.\"\" = 1\n[codex]\ncontext_limit = true",
         &[
-            "1:16: \"\" can't be how the name of a model begins",
-            "3:17: codex.context_limit: must be a number of tokens, not true or false",
+            "1:16: \"\" is not a valid prefix of a model name",
+            "3:17: codex.context_limit: must be a number of tokens, not a boolean",
         ],
     ),
     (
         "prefr = []",
-        &["1:1: there is no setting prefr | did you mean `prefer`?"],
+        &["1:1: unknown setting `prefr` | did you mean `prefer`?"],
     ),
     (
         "[claude]\n\npathh = 1",
-        &["3:1: there is no setting pathh in [claude] | did you mean `path`?"],
+        &["3:1: unknown setting `pathh` in [claude] | did you mean `path`?"],
     ),
     (
         "model = \"m\"",
         &[
-            "1:1: there is no setting model | it belongs to one agent: put it under [claude], [codex], [gemini] or [acp.NAME]",
+            "1:1: unknown setting `model` | set it for one agent, under [claude], [codex], [gemini] or [acp.NAME]",
         ],
     ),
     (
         "[opencode]\npath = \"x\"",
         &[
-            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
+            "1:2: unknown setting `opencode` | configure an ACP agent as [acp.opencode]; available settings: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
         ],
     ),
     (
         "[gemini]\nacp_path = \"x\"",
         &[
-            "2:1: there is no setting acp_path in [gemini] | there are: path, transports, model, mode, args, env, permissions, context_limit, timeouts, session",
+            "2:1: unknown setting `acp_path` in [gemini] | available settings: path, transports, model, mode, args, env, permissions, context_limit, timeouts, session",
         ],
     ),
     (
         "[claude.session]\nresume = \"\"",
-        &["2:1: there is no setting resume in [claude.session] | did you mean `resume_id`?"],
+        &["2:1: unknown setting `resume` in [claude.session] | did you mean `resume_id`?"],
     ),
     (
         "[claude.timeouts]\nstrat = 1",
-        &["2:1: there is no setting strat in [claude.timeouts] | did you mean `start`?"],
+        &["2:1: unknown setting `strat` in [claude.timeouts] | did you mean `start`?"],
     ),
     (
         "permissions = \"allow\"",
@@ -110,13 +110,13 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     ),
     (
         "permissions = true",
-        &["1:15: permissions: must be a text in quotes, not true or false"],
+        &["1:15: permissions: must be a string in quotes, not a boolean"],
     ),
     (
         "[compaction]\nsummariser = \"cluade\"\nsummarizer = \"claude\"",
         &[
             "2:14: compaction.summariser: \"cluade\" is not one of claude, codex, gemini, rehearsal, acp:NAME, none | did you mean \"claude\"?",
-            "3:1: there is no setting summarizer in [compaction] | did you mean `summariser`?",
+            "3:1: unknown setting `summarizer` in [compaction] | did you mean `summariser`?",
         ],
     ),
     (
@@ -131,12 +131,12 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     ),
     (
         "prefer = \"claude\"",
-        &["1:10: prefer: must be a list of texts, like [\"one\", \"two\"], not a text"],
+        &["1:10: prefer: must be an array of strings, such as [\"one\", \"two\"], not a string"],
     ),
     (
         "prefer = [1]",
         &[
-            "1:10: prefer: must be a list of texts, like [\"one\", \"two\"], not a list of other things",
+            "1:10: prefer: must be an array of strings, such as [\"one\", \"two\"], not an array of other values",
         ],
     ),
     (
@@ -145,35 +145,37 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     ),
     (
         "[codex]\ntransports = []",
-        &["2:14: codex.transports: is empty; name one of app-server, exec, acp, or leave it out"],
+        &[
+            "2:14: codex.transports: must not be empty; name one of app-server, exec, acp, or omit it",
+        ],
     ),
     (
         "[claude]\nmodel = \"--yes\"",
-        &["2:9: claude.model: \"--yes\" may not start with `-` or contain control characters"],
+        &["2:9: claude.model: \"--yes\" must not start with `-` or contain control characters"],
     ),
     (
         "[claude]\nmodel = \"\"",
-        &["2:9: claude.model: is empty; leave it out to let the agent choose"],
+        &["2:9: claude.model: must not be empty; omit it to let the agent choose"],
     ),
     (
         "[claude]\npath = \"\"",
-        &["2:8: claude.path: is empty; leave it out to look on PATH"],
+        &["2:8: claude.path: must not be empty; omit it to search PATH"],
     ),
     (
         "[claude]\nargs = [\"a\\u0000\"]",
-        &["2:8: claude.args: may not contain a NUL character"],
+        &["2:8: claude.args: must not contain a NUL character"],
     ),
     (
         "[claude]\nenv = [\"A=1\"]",
-        &["2:7: claude.env must be a table, not a list | write it as [claude.env]"],
+        &["2:7: claude.env must be a table, not an array | write it as [claude.env]"],
     ),
     (
         "[claude]\nenv = { \"A=B\" = \"1\" }",
-        &["2:9: \"A=B\" can't be the name of a variable"],
+        &["2:9: \"A=B\" is not a valid variable name"],
     ),
     (
         "[claude]\nenv = { A = 1 }",
-        &["2:13: claude.env.A: must be a text in quotes, not a number"],
+        &["2:13: claude.env.A: must be a string in quotes, not a number"],
     ),
     (
         "claude = 3",
@@ -182,7 +184,7 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     (
         "[claude.session]\nresume_id = \"7\"",
         &[
-            "2:13: claude.session.resume_id: \"7\" is a number from a list, which means another session tomorrow | use the session's id",
+            "2:13: claude.session.resume_id: \"7\" is a list number, which may refer to another session later | use the session ID",
         ],
     ),
     (
@@ -191,19 +193,19 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     ),
     (
         "[claude.session]\ncontinue_last = \"yes\"",
-        &["2:17: claude.session.continue_last: must be true or false, without quotes, not a text"],
+        &[
+            "2:17: claude.session.continue_last: must be true or false, without quotes, not a string",
+        ],
     ),
     (
         "[claude.session]\nresume_id = \"abcd\"\ncontinue_last = true",
         &[
-            "3:1: claude.session.continue_last: a session can't both be that of `resume_id` and the last one | remove `continue_last` to always go on with the named one, or `resume_id` to go on with the last",
+            "3:1: claude.session.continue_last: cannot be combined with `resume_id` | remove `continue_last` to resume the named session, or `resume_id` to resume the newest one",
         ],
     ),
     (
         "[timeouts]\nstart = 0",
-        &[
-            "2:9: timeouts.start: must be more than 0: a start that never ends can't be told from a slow one",
-        ],
+        &["2:9: timeouts.start: must be greater than 0"],
     ),
     (
         "[timeouts]\nturn = -1",
@@ -215,55 +217,53 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     ),
     (
         "[timeouts]\nturn = 99999999999999999999",
-        &["2:8: timeouts.turn: must be a number of seconds, not so large a number"],
+        &["2:8: timeouts.turn: must be a number of seconds, not an integer out of range"],
     ),
     (
         "[acp.Big]\npath = \"x\"",
         &[
-            "1:6: \"Big\" can't be the name of an agent: small letters, digits, `-`, `_` and `.`, at most 60",
+            "1:6: \"Big\" is not a valid agent name: use at most 60 lowercase letters, digits, `-`, `_` and `.`",
         ],
     ),
     (
         "[mcp.segue]\ncommand = \"x\"",
-        &["1:6: `segue` is the name of segue's own MCP server; choose another"],
+        &["1:6: `segue` is reserved for segue's own MCP server"],
     ),
     (
         "[mcp.a]",
         &[
-            "1:6: mcp.a has neither a `command` nor a `url` | a program that is started has a `command`, one that listens has a `url`",
+            "1:6: mcp.a has neither a `command` nor a `url` | set `command` for a program that the agent starts, or `url` for a running server",
         ],
     ),
     (
         "[mcp.a]\nurl = \"ftp://x\"",
-        &["2:7: mcp.a.url: must be an address that starts with https:// or http://"],
+        &["2:7: mcp.a.url: must be a URL that starts with https:// or http://"],
     ),
     (
         "[mcp.a]\nurl = \"https://x\"\nargs = []",
-        &[
-            "3:1: mcp.a.args: a server with a `url` is not started, so it has no `args` or `env` | remove it",
-        ],
+        &["3:1: mcp.a.args: a server with a `url` takes no `args` or `env` | remove this setting"],
     ),
     (
         "[mcp.a]\ncommand = \"x\"\nheaders = { A = \"1\" }",
         &[
-            "3:13: mcp.a.headers.A: a server with a `command` is not asked over HTTP, so it has no `headers` | remove it",
+            "3:13: mcp.a.headers.A: a server with a `command` takes no `headers` | remove this setting",
         ],
     ),
     (
         "[mcp.a]\nurl = \"https://x\"\nheaders = { A = \"1\\r\\nB: 2\" }",
-        &["3:17: mcp.a.headers.A: may not contain control characters"],
+        &["3:17: mcp.a.headers.A: must not contain control characters"],
     ),
     (
         "x = 1\npermissions = 1",
         &[
-            "1:1: there is no setting x | there are: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
-            "2:15: permissions: must be a text in quotes, not a number",
+            "1:1: unknown setting `x` | available settings: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
+            "2:15: permissions: must be a string in quotes, not a number",
         ],
     ),
     (
         "# ü\n\"ü\" = 1",
         &[
-            "2:1: there is no setting \"ü\" | there are: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
+            "2:1: unknown setting `\"ü\"` | available settings: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
         ],
     ),
     (
@@ -314,23 +314,20 @@ fn unreadable_files_have_distinct_problems() {
     fs::write(file_path("full"), "#".repeat(1 << 20)).unwrap();
     std::os::unix::fs::symlink(file_path("loop"), file_path("loop")).unwrap();
     let cases = [
-        (file_path("directory"), Err(": it is not a file")),
-        (
-            file_path("latin"),
-            Err(":2:4: it is not valid UTF-8 from here on"),
-        ),
+        (file_path("directory"), Err(": not a regular file")),
+        (file_path("latin"), Err(":2:4: invalid UTF-8")),
         (
             file_path("large"),
-            Err(": it is larger than 1024 KiB, which no configuration is"),
+            Err(": the file is larger than 1024 KiB"),
         ),
         (file_path("full"), Ok(true)),
         (
             file_path("loop"),
-            Err(": cannot read it: Too many levels of symbolic links (os error 40)"),
+            Err(": cannot read the file: Too many levels of symbolic links (os error 40)"),
         ),
         (file_path("absent"), Ok(false)),
         (file_path("full/beneath"), Ok(false)),
-        ("/dev/zero".into(), Err(": it is not a file")),
+        ("/dev/zero".into(), Err(": not a regular file")),
         ("/dev/null".into(), Ok(true)),
     ];
     for (path, expected) in cases {
@@ -351,6 +348,6 @@ fn unreadable_files_have_distinct_problems() {
     };
     assert!(
         read_source(&source, None).is_err(),
-        "a file that was asked for must be there"
+        "a required file must exist"
     );
 }

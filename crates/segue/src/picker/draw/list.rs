@@ -82,34 +82,34 @@ fn draw_empty_list(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
     let has_search = !state.search_line.text().trim().is_empty();
     let lines: &[(&str, Style)] = match (has_search, state.project_filter) {
         (true, ProjectFilter::Current) => &[
-            ("Nothing in this project matches.", BOLD_STYLE),
-            ("Tab looks everywhere; Esc clears the search.", PLAIN_STYLE),
+            ("No matches in this project.", BOLD_STYLE),
+            (
+                "Tab: search all projects. Esc: clear the search.",
+                PLAIN_STYLE,
+            ),
         ],
         (true, ProjectFilter::All) => &[
-            ("Nothing matches.", BOLD_STYLE),
+            ("No matches.", BOLD_STYLE),
             (
-                "Esc clears the search; F1 tells what can be typed.",
+                "Esc: clear the search. F1: list the search filters.",
                 PLAIN_STYLE,
             ),
         ],
         (false, ProjectFilter::Current) => &[
-            (
-                "There are no conversations in this project yet.",
-                BOLD_STYLE,
-            ),
+            ("No sessions in this project yet.", BOLD_STYLE),
             (
                 "Start one:  segue chat \"explain this repository\"",
                 PLAIN_STYLE,
             ),
-            ("Tab looks everywhere.", PLAIN_STYLE),
+            ("Tab: show all projects.", PLAIN_STYLE),
         ],
         (false, ProjectFilter::All) => &[
-            ("There are no conversations yet.", BOLD_STYLE),
+            ("No sessions yet.", BOLD_STYLE),
             (
                 "Start one:  segue chat \"explain this repository\"",
                 PLAIN_STYLE,
             ),
-            ("See which agents are here:  segue doctor", PLAIN_STYLE),
+            ("List the agents:  segue doctor", PLAIN_STYLE),
         ],
     };
     // An empty line above, if it fits.
@@ -183,7 +183,7 @@ fn title_spans(
         RowStatus::Idle => ("", PLAIN_STYLE),
         RowStatus::Running => ("running", with_colour(state, BOLD_STYLE, Color::Green)),
         RowStatus::Archived => ("archived", dim),
-        RowStatus::Deleted => ("gone", dim),
+        RowStatus::Deleted => ("deleted", dim),
     };
     let style = if is_selected { PLAIN_STYLE } else { style };
     let labels = row.feature.iter().map(|feature| format!("@{feature}"));

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Clear};
 use super::{BOLD_STYLE, PLAIN_STYLE, draw_line};
 use crate::picker::data_source::PickerRow;
 use crate::picker::keys::HELP_ENTRIES;
-use crate::picker::line_editor::LineEditor as Typed;
+use crate::picker::line_editor::LineEditor;
 use crate::terminal::text;
 
 pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
@@ -20,7 +20,7 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
     let width = key_width + 2 + widest(|(_, description)| text::display_width(description));
     let fits = usize::from(frame.area().height) >= HELP_ENTRIES.len() + 2;
     let footer = if fits {
-        "any key closes"
+        "any key: close"
     } else {
         "Up, Down: more"
     };
@@ -41,11 +41,11 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
     }
 }
 
-pub(super) fn draw_tag_dialog(frame: &mut Frame<'_>, row: &PickerRow, line: &Typed) {
+pub(super) fn draw_tag_dialog(frame: &mut Frame<'_>, row: &PickerRow, line: &LineEditor) {
     let inner = draw_box(
         frame,
         "tag",
-        "Enter tags, -word takes off, Esc does not",
+        "Enter: apply, -TAG: remove a tag, Esc: cancel",
         46,
         2,
     );
@@ -81,8 +81,8 @@ pub(super) fn draw_handoff_dialog(
 ) {
     let inner = draw_box(
         frame,
-        "hand over to",
-        "Enter hands over, Esc does not",
+        "hand off to",
+        "Enter: hand off, Esc: cancel",
         46,
         agents.len() + 1,
     );

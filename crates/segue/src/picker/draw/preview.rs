@@ -4,14 +4,12 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use segue_core::number_format::format_count;
 
 use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, list, with_colour};
 use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowPreview, RowStatus};
 use crate::picker::layout::PickerLayout;
 use crate::picker::state::PickerState;
-use crate::terminal::format_age;
-use crate::terminal::text;
+use crate::terminal::{format_age, format_quantity, text};
 
 /// Maximum number of lines of a prompt, because pasted text must not hide the answer.
 const MAX_PROMPT_LINES: usize = 6;
@@ -71,10 +69,7 @@ fn preview_lines(state: &PickerState, row: &PickerRow, width: usize) -> Vec<Line
 
 /// Returns the details of a row in one line.
 fn details_line(state: &PickerState, row: &PickerRow, width: usize) -> Line<'static> {
-    let turns = match row.turn_count {
-        1 => "1 turn".to_owned(),
-        turns => format!("{} turns", format_count(turns.into())),
-    };
+    let turns = format_quantity(row.turn_count.into(), "turn");
     let status = match row.status {
         RowStatus::Idle => None,
         RowStatus::Running => Some("running".to_owned()),

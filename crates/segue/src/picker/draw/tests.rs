@@ -79,13 +79,13 @@ const DEFAULT_SIZE: (u16, u16) = (80, 24);
 fn the_first_frame_shows_the_list_and_the_preview() {
     insta::assert_snapshot!(screen_text(&state_after_keys(30_000, DEFAULT_SIZE, "", &[])), @r"
     › type to search
-    ── everywhere · 30,000 conversations ───────────────────────────────────────────
+    ── all projects · 30,000 sessions ──────────────────────────────────────────────
     ›  now claude   Fix the flaky payment test           @checkout segue           1
        now codex    Why does the build take nine minutes…  running web shop        2
         1m gemini   支払いテストを直して、ログも見て    #pay #日本 notes           3
         3m opencode tab here, bell, colour red, newline…  archived segue           4
         5m claude   إصلاح اختبار الدفع                             web shop        5
-        8m codex    👩 launch 👍 ❤ done                       gone notes           6
+        8m codex    👩 launch 👍 ❤ done                    deleted notes           6
        12m gemini   (no title)                                     segue           7
        16m opencode refactor                                       web shop        8
        21m claude   a very long title a very long title a very lo… notes           9
@@ -113,13 +113,13 @@ fn a_wide_terminal_shows_the_preview_next_to_the_list() {
     ];
     insta::assert_snapshot!(screen_text(&state_after_keys(30_000, (130, 16), "", &keys)), @r"
     › type to search
-    ── everywhere · 30,000 conversations ─────────────────────────────────────────────────────────────────────────────────────────────
+    ── all projects · 30,000 sessions ────────────────────────────────────────────────────────────────────────────────────────────────
        now claude   Fix the flaky payment… @checkout segue          1 │ 支払いテストを直して、ログも見て
        now codex    Why does the build take… running web shop       2 │ gemini · 3 turns · 1 minute ago · notes · main · #pay · #日本
     ›   1m gemini   支払いテストを直して… #pay #日本 notes          3 │ ~/code/notes · opus-5 · 12.3k tokens · id-2
         3m opencode tab here, bell, colour… archived segue          4 │
         5m claude   إصلاح اختبار الدفع               web shop       5 │ 3 › What about number 3?
-        8m codex    👩 launch 👍 ❤ done         gone notes          6 │     I mean this one:
+        8m codex    👩 launch 👍 ❤ done      deleted notes          6 │     I mean this one:
        12m gemini   (no title)                       segue          7 │         let x = 3;
        16m opencode refactor                         web shop       8 │ It is really really really really really really really really
        21m claude   a very long title a very long t… notes          9 │ really really really really number 3, as far as I can see.
@@ -135,19 +135,19 @@ fn a_wide_terminal_shows_the_preview_next_to_the_list() {
 fn a_small_terminal_shows_only_the_list() {
     insta::assert_snapshot!(screen_text(&state_after_keys(30_000, (40, 10), "", &[])), @r"
     › type to search
-    ── everywhere · 30,000 conversations ───
+    ── all projects · 30,000 sessions ──────
     ›  now claude Fix the flaky p… @checkout
        now codex  Why does the buil… running
         1m gemini 支払いテストを… #pay #日本
         3m openc… tab here, bell,…  archived
         5m claude إصلاح اختبار الدفع
-        8m codex  👩 launch 👍 ❤ done   gone
+        8m codex  👩 launch 👍 ❤ do… deleted
        12m gemini (no title)
     Enter resume  ^O show  ? help
     ");
     insta::assert_snapshot!(screen_text(&state_after_keys(30_000, (20, 4), "", &[])), @r"
     › type to search
-    ── everywhere · 30,…
+    ── all projects · 3…
     ›  now Fix th… @che…
     Enter resume  ? help
     ");
@@ -166,7 +166,7 @@ fn snippets_are_shown_if_they_fit() {
     ));
     insta::assert_snapshot!(screen_text(&state), @r"
     › refactor
-    ── this project · best first · 60+ conversations ─── reading claude 120/3,000 ──
+    ── this project · best match first · 60+ sessions ── reading claude 120/3,000 ──
     ›   2y opencode refactor  …so that the refactor is seen by everybody…        628
         2y codex    refactor  …so that the refactor is seen by everybody…        598
       24mo opencode refactor  …so that the refactor is seen by everybody…        568
@@ -188,7 +188,7 @@ fn snippets_are_shown_if_they_fit() {
 
     628 › What about number 628?
           I mean this one:
-    Enter resume  ^O show  ^X handoff  Tab everywhere  ^Y fork  ^T tag  F1 help
+    Enter resume  ^O show  ^X handoff  Tab all  ^Y fork  ^T tag  ^S archive  F1 help
     ");
 }
 
@@ -198,7 +198,7 @@ fn dialogs_overlay_the_list() {
     let tag = [&third[..], &[PickerKey::Tag, PickerKey::Char('x')]].concat();
     insta::assert_snapshot!(screen_text(&state_after_keys(30, (60, 16), "", &tag)), @r"
     › type to search
-    ── everywhere · 30 conversations ───────────────────────────
+    ── all projects · 30 sessions ──────────────────────────────
        now claude   Fix the flaky pa… @checkout segue          1
        now codex    Why does the build… running web shop       2
     ›   1m gemini   支払いテストを…  #pay #日本 notes          3
@@ -206,7 +206,7 @@ fn dialogs_overlay_the_list() {
         5┌ tag ───────────────────────────────────────────┐    5
         8│ 支払いテストを直して、ログも見て               │    6
        12│ #x                                             │    7
-    ─────└───── Enter tags, -word takes off, Esc does not ┘─────
+    ─────└─ Enter: apply, -TAG: remove a tag, Esc: cancel ┘─────
     支払いテストを直して、ログも見て
     gemini · 3 turns · 1 minute ago · notes · main · #pay · #日…
     ~/code/notes · opus-5 · 12.3k tokens · id-2
@@ -221,15 +221,15 @@ fn dialogs_overlay_the_list() {
     .concat();
     insta::assert_snapshot!(screen_text(&state_after_keys(30, (60, 16), "", &handoff)), @r"
     › type to search
-    ── everywhere · 30 conversations ───────────────────────────
+    ── all projects · 30 sessions ──────────────────────────────
        now claude   Fix the flaky pa… @checkout segue          1
        now codex    Why does the build… running web shop       2
     ›   1m gemini   支払いテストを…  #pay #日本 notes          3
-        3┌ hand over to ──────────────────────────────────┐    4
+        3┌ hand off to ───────────────────────────────────┐    4
         5│ 支払いテストを直して、ログも見て               │    5
         8│   1 claude                                     │    6
        12│ › 2 codex                                      │    7
-    ─────└──────────────── Enter hands over, Esc does not ┘─────
+    ─────└────────────────── Enter: hand off, Esc: cancel ┘─────
     支払いテストを直して、ログも見て
     gemini · 3 turns · 1 minute ago · notes · main · #pay · #日…
     ~/code/notes · opus-5 · 12.3k tokens · id-2
@@ -242,40 +242,40 @@ fn dialogs_overlay_the_list() {
 #[test]
 fn the_help_lists_all_keys() {
     insta::assert_snapshot!(screen_text(&state_after_keys(30, DEFAULT_SIZE, "", &[PickerKey::Char('?')])), @r#"
-    › type t┌ keys ────────────────────────────────────────────────────────┐
-    ── every│ Enter            resume it in its own agent                  │────────
-    ›  now c│ Ctrl-O           leave, and print what was said              │       1
-       now c│ Ctrl-X           hand it over to another agent               │       2
-        1m g│ Ctrl-Y           fork it: the same past, a future of its own │       3
-        3m o│ Ctrl-T           tag it                                      │       4
-        5m c│ Ctrl-S           archive it: a copy that nobody cleans up    │       5
-        8m c│                                                              │       6
-       12m g│ Up, Down         move; also Ctrl-P, Ctrl-N                   │       7
-       16m o│ PgUp, PgDn       move by a page                              │       8
-       21m c│ Home, End        the first, the last                         │       9
-       27m c│ Shift-Up, -Down  scroll the preview                          │      10
-       33m g│ Tab              this project, or everywhere                 │      11
-       40m o│ Ctrl-R           the newest first, or the best               │      12
-    ────────│                                                              │────────
-    Fix the │ provider:codex   only those of an agent                      │
-    claude ·│ project:NAME     only those of a project                     │
-    ~/code/s│ tag:NAME         only those with a tag                       │
-            │ after:7d         only those touched since then               │
-    1 › What│ "a phrase"       these words, in this order                  │
-        I me│ Ctrl-W, -U       delete a word, all before the cursor        │
-            │ Esc              clear the search; then leave                │
-    It is re│ Ctrl-C, -Z, -L   leave, suspend, look again                  │lly
-    Enter re└────────────────────────────────────────────── any key closes ┘  ? help
+    › type to ┌ keys ────────────────────────────────────────────────────┐
+    ── all pro│ Enter            resume in the agent's own program       │──────────
+    ›  now cla│ Ctrl-O           quit and print the transcript           │         1
+       now cod│ Ctrl-X           hand the session off to another agent   │p        2
+        1m gem│ Ctrl-Y           fork the session                        │         3
+        3m ope│ Ctrl-T           add or remove tags                      │         4
+        5m cla│ Ctrl-S           archive the session                     │p        5
+        8m cod│                                                          │         6
+       12m gem│ Up, Down         move; also Ctrl-P, Ctrl-N               │         7
+       16m ope│ PgUp, PgDn       move by a page                          │p        8
+       21m cla│ Home, End        move to the first or last session       │         9
+       27m cod│ Shift-Up, -Down  scroll the preview                      │        10
+       33m gem│ Tab              show this project or all projects       │p       11
+       40m ope│ Ctrl-R           sort by date or by best match           │        12
+    ──────────│                                                          │──────────
+    Fix the fl│ provider:codex   only sessions of this agent             │
+    claude · 1│ project:NAME     only sessions of this project           │
+    ~/code/seg│ tag:NAME         only sessions with this tag             │
+              │ after:7d         only sessions active since then         │
+    1 › What a│ "a phrase"       these words in this order               │
+        I mean│ Ctrl-W, -U       delete a word, or all before the cursor │
+            le│ Esc              clear the search, then quit             │
+    It is real│ Ctrl-C, -Z, -L   quit, suspend, refresh                  │eally
+    Enter resu└────────────────────────────────────────── any key: close ┘ve  ? help
     "#);
     let keys = [PickerKey::Char('?'), PickerKey::Move(ListMove::Last)];
     insta::assert_snapshot!(screen_text(&state_after_keys(30, (50, 8), "", &keys)), @r#"
     ┌ keys ──────────────────────────────────────────┐
-    │ tag:NAME         only those with a tag         │
-    │ after:7d         only those touched since then │
-    │ "a phrase"       these words, in this order    │
-    │ Ctrl-W, -U       delete a word, all before th… │
-    │ Esc              clear the search; then leave  │
-    │ Ctrl-C, -Z, -L   leave, suspend, look again    │
+    │ tag:NAME         only sessions with this tag   │
+    │ after:7d         only sessions active since t… │
+    │ "a phrase"       these words in this order     │
+    │ Ctrl-W, -U       delete a word, or all before… │
+    │ Esc              clear the search, then quit   │
+    │ Ctrl-C, -Z, -L   quit, suspend, refresh        │
     └──────────────────────────────── Up, Down: more ┘
     "#);
 }
@@ -292,33 +292,33 @@ fn an_empty_list_shows_suggestions() {
         .map(|(search_text, keys)| screen_text(&state_after_keys(0, (60, 7), search_text, keys)));
     insta::assert_snapshot!(screens.join("\n"), @r#"
     › type to search
-    ── everywhere · 0 conversations ────────────────────────────
+    ── all projects · 0 sessions ───────────────────────────────
 
-      There are no conversations yet.
+      No sessions yet.
       Start one:  segue chat "explain this repository"
-      See which agents are here:  segue doctor
-    Tab here  Esc leave  ? help
+      List the agents:  segue doctor
+    Tab here  Esc quit  ? help
     › type to search
-    ── this project · 0 conversations ──────────────────────────
+    ── this project · 0 sessions ───────────────────────────────
 
-      There are no conversations in this project yet.
+      No sessions in this project yet.
       Start one:  segue chat "explain this repository"
-      Tab looks everywhere.
-    Tab everywhere  Esc leave  ? help
+      Tab: show all projects.
+    Tab all  Esc quit  ? help
     › x
-    ── everywhere · newest first · 0 conversations ─────────────
+    ── all projects · newest first · 0 sessions ────────────────
 
-      Nothing matches.
-      Esc clears the search; F1 tells what can be typed.
+      No matches.
+      Esc: clear the search. F1: list the search filters.
 
     Tab here  Esc clear  F1 help
     › x
-    ── this project · newest first · 0 conversations ───────────
+    ── this project · newest first · 0 sessions ────────────────
 
-      Nothing in this project matches.
-      Tab looks everywhere; Esc clears the search.
+      No matches in this project.
+      Tab: search all projects. Esc: clear the search.
 
-    Tab everywhere  Esc clear  F1 help
+    Tab all  Esc clear  F1 help
     "#);
 }
 
@@ -330,13 +330,13 @@ fn an_error_takes_one_line_and_the_previous_list_stays_visible() {
     answer_queries(&mut failed_state, &mut source);
     insta::assert_snapshot!(screen_text(&failed_state), @r"
     › error:x
-    ── everywhere · newest first ───────────────────────────────
+    ── all projects · newest first ─────────────────────────────
        now claude   Fix the flaky pa… @checkout segue          1
        now codex    Why does the build… running web shop       2
         1m gemini   支払いテストを…  #pay #日本 notes          3
 
 
-    error: there is no agent `x`
+    error: unknown agent `x`
     ");
     let has_selection = draw_buffer(&failed_state)
         .content
@@ -344,7 +344,7 @@ fn an_error_takes_one_line_and_the_previous_list_stays_visible() {
         .any(|cell| cell.modifier.contains(Modifier::REVERSED));
     assert!(
         !has_selection,
-        "a row of another list looks as if it could be chosen"
+        "a row of the outdated list is shown as selected"
     );
 }
 
@@ -354,7 +354,7 @@ fn rows_that_are_not_fetched_are_shown_as_placeholders() {
     pending_state.handle_key(PickerKey::Move(ListMove::Last));
     insta::assert_snapshot!(screen_text(&pending_state), @r"
     › type to search
-    ── everywhere · 30,000 conversations ───────────────────────
+    ── all projects · 30,000 sessions ──────────────────────────
            …
            …
            …

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use segue_catalog::index::NativeStatus;
 use segue_core::brief::FirstPrompt;
-use segue_core::number_format::format_count;
 use segue_core::session::{Message, Role, SessionStatus};
 use segue_engine::{Conversation, NativeEntry, Snippet};
 
 use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowStatus, TextSpan};
+use crate::terminal::format_quantity;
 
 pub(super) fn conversation_row(conversation: &Conversation) -> PickerRow {
     let id = conversation.id().to_string();
@@ -82,7 +82,7 @@ pub(super) fn conversation_details(conversation: &Conversation) -> Vec<String> {
             details.extend(
                 session
                     .total_tokens
-                    .map(|tokens| format!("{} tokens", format_count(tokens))),
+                    .map(|tokens| format_quantity(tokens, "token")),
             );
         }
         Conversation::Native(native) => {
@@ -96,7 +96,7 @@ pub(super) fn conversation_details(conversation: &Conversation) -> Vec<String> {
             );
             if let Some(indexed) = &native.details {
                 let tokens = indexed.usage.total_tokens;
-                let tokens = tokens.map(|tokens| format!("{} tokens", format_count(tokens)));
+                let tokens = tokens.map(|tokens| format_quantity(tokens, "token"));
                 let parts: Vec<String> = indexed.model.clone().into_iter().chain(tokens).collect();
                 if !parts.is_empty() {
                     details.push(parts.join(" · "));

@@ -28,7 +28,7 @@ impl StateFixture {
         }
     }
 
-    /// Returns a stage whose first rows have arrived.
+    /// Returns a fixture whose first rows have arrived.
     fn with_first_rows() -> Self {
         let mut fixture = Self::new(80, 24);
         assert_eq!(fixture.answer_queries(), PickerAction::Continue);
@@ -56,7 +56,7 @@ impl StateFixture {
             };
             last_action = self.answer_query(query);
         }
-        panic!("it asks for ever: {:?}", self.queries);
+        panic!("the state requests rows without end: {:?}", self.queries);
     }
 
     fn answer_query(&mut self, query: RowQuery) -> PickerAction {
@@ -128,7 +128,11 @@ fn movements_stop_at_the_ends_of_the_list() {
 fn only_rows_near_the_visible_ones_are_fetched() {
     let mut fixture = StateFixture::with_first_rows();
     fixture.press([move_key(ListMove::Last)]);
-    assert_eq!(fixture.visible_ids(), ["?"; 12], "it is not there yet");
+    assert_eq!(
+        fixture.visible_ids(),
+        ["?"; 12],
+        "the rows are not fetched yet"
+    );
     fixture.answer_queries();
     let last_query = fixture.queries.last().unwrap();
     assert_eq!((last_query.offset, last_query.limit), (29_976, 60));
@@ -207,7 +211,7 @@ fn a_row_key_waits_for_the_current_list() {
     assert_eq!(
         fixture.selected_id(),
         "id-0",
-        "the list before does not move any more"
+        "the selection of the outdated list does not move"
     );
     let PickerAction::Choose(PickerChoice { row, .. }) = fixture.answer_queries() else {
         panic!("nothing was chosen");
@@ -226,7 +230,7 @@ fn a_row_key_waits_for_the_current_list() {
     assert_eq!(
         fixture.answer_queries(),
         PickerAction::Continue,
-        "it is not kept for another list"
+        "the key does not apply to another list"
     );
     // The selected row is not fetched yet.
     let mut fixture = StateFixture::with_first_rows();
@@ -243,7 +247,7 @@ fn an_invalid_filter_shows_an_error_and_allows_no_choice() {
     fixture.type_text("error:x");
     assert_eq!(fixture.press([PickerKey::Enter]), PickerAction::Continue);
     assert_eq!(fixture.answer_queries(), PickerAction::Continue);
-    let error = Some(PickerMessage::Error("there is no agent `x`\n".to_owned()));
+    let error = Some(PickerMessage::Error("unknown agent `x`\n".to_owned()));
     assert_eq!(fixture.state.message(), error);
     assert_eq!(
         fixture.press([move_key(ListMove::Down), PickerKey::Enter]),
@@ -252,28 +256,28 @@ fn an_invalid_filter_shows_an_error_and_allows_no_choice() {
     assert_eq!(
         fixture.state.message(),
         error,
-        "it stays until it is mended"
+        "the error stays until the search changes"
     );
     assert_eq!(
         fixture.state.next_page_query(),
         None,
-        "it is not asked again"
+        "a failed query is not repeated"
     );
     fixture.press([PickerKey::Escape]);
     assert_eq!(fixture.state.message(), None);
     assert_eq!(
         fixture.press([PickerKey::Enter]),
         choice(1, ChoiceAction::Resume),
-        "the list before is still there"
+        "the previous list is still shown"
     );
 }
 
 #[test]
 fn an_ignored_filter_is_reported_while_it_is_typed() {
     let mut fixture = StateFixture::with_first_rows();
-    fixture.type_text("odd: 7 ");
+    fixture.type_text("bad: 7 ");
     fixture.answer_queries();
-    let message = PickerMessage::Info("passed over: odd: says nothing".into());
+    let message = PickerMessage::Info("ignored: bad: has no value".into());
     assert_eq!(fixture.state.message(), Some(message));
     assert!(fixture.state.window.selected().is_some());
     fixture.press([PickerKey::Escape]);
@@ -411,7 +415,7 @@ fn project_filter_and_order_are_part_of_the_query() {
     assert_eq!(
         fixture.selected_id(),
         "id-0",
-        "another list begins at its top"
+        "another list starts at its first row"
     );
     // Without a search there is no order by score.
     fixture.press([PickerKey::ToggleOrder]);
@@ -521,7 +525,7 @@ fn row_actions_run_in_the_picker_and_show_their_outcome() {
     );
     assert!(
         fixture.state.next_page_query().is_some(),
-        "the list is asked for again"
+        "the list is queried again"
     );
     let cases = [
         (
@@ -561,7 +565,7 @@ fn row_actions_run_in_the_picker_and_show_their_outcome() {
 fn a_conversation_with_a_new_id_stays_selected() {
     // A search returns only one of several conversations that share a turn. Then the fork is selected.
     for (lists_both, expected_selection, expected_ids) in [
-        (true, "taken-2", ["fork", "id-0", "id-1", "taken-2"]),
+        (true, "adopted-2", ["fork", "id-0", "id-1", "adopted-2"]),
         (false, "fork", ["fork", "id-0", "id-1", "id-3"]),
     ] {
         let mut fixture = StateFixture::with_first_rows();
@@ -572,7 +576,7 @@ fn a_conversation_with_a_new_id_stays_selected() {
         ]);
         let outcome = RowActionOutcome {
             message: "forked".to_owned(),
-            id: "taken-2".to_owned(),
+            id: "adopted-2".to_owned(),
             fork_id: Some("fork".to_owned()),
         };
         fixture
@@ -581,7 +585,7 @@ fn a_conversation_with_a_new_id_stays_selected() {
         let query = fixture.state.next_page_query().unwrap();
         let mut page = fixture.source.fetch_page(&query).unwrap();
         let origin = PickerRow {
-            id: "taken-2".to_owned(),
+            id: "adopted-2".to_owned(),
             ..page.rows.remove(2)
         };
         let fork = PickerRow {
@@ -611,7 +615,7 @@ fn a_mistyped_tag_can_be_corrected() {
         Some(PickerMessage::Error(_))
     ));
     let PickerMode::Tag(_, line) = &fixture.state.mode else {
-        panic!("what was typed is lost");
+        panic!("the typed text is lost");
     };
     assert_eq!(line.text(), "parser --x");
     fixture.press(vec![PickerKey::Edit(LineEdit::Backspace); 3]);
@@ -630,7 +634,7 @@ fn previews_are_read_once_and_only_if_they_fit() {
     assert_eq!(
         fixture.state.next_preview_request(),
         None,
-        "there is no room for it"
+        "the preview does not fit"
     );
     fixture.state.resize(Size {
         width: 80,

@@ -106,7 +106,7 @@ impl DataSource for FakeSource {
     fn fetch_page(&mut self, query: &RowQuery) -> Result<RowPage, String> {
         let search_text = query.search_text.as_str();
         if let Some(name) = search_text.strip_prefix("error:") {
-            return Err(format!("there is no agent `{name}`\n"));
+            return Err(format!("unknown agent `{name}`\n"));
         }
         assert!(search_text != "panic", "a bug about {search_text}");
         let now = self.now;
@@ -121,7 +121,7 @@ impl DataSource for FakeSource {
                 ignored_part: None,
             });
         }
-        let title_text = search_text.trim_start_matches("odd:").trim();
+        let title_text = search_text.trim_start_matches("bad:").trim();
         let matching_rows = numbers
             .map(|n| generate_row(n, now))
             .filter(|row| row.title.contains(title_text));
@@ -146,8 +146,8 @@ impl DataSource for FakeSource {
             rows: rows.collect(),
             total,
             ignored_part: search_text
-                .contains("odd:")
-                .then(|| "odd: says nothing".to_owned()),
+                .contains("bad:")
+                .then(|| "bad: has no value".to_owned()),
         })
     }
 

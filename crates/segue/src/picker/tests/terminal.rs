@@ -44,7 +44,7 @@ fn host() {
     };
     let outcome = picker::run(open, options);
     let message = match outcome {
-        Ok(None) => "left".to_owned(),
+        Ok(None) => "cancelled".to_owned(),
         Ok(Some(choice)) => format!("chose {} to {:?}", choice.row.id, choice.action),
         Err(error) => format!("failed: {}", error.message),
     };
@@ -80,17 +80,17 @@ fn start_picker_with_no_color(behaviour: &str, size: (u16, u16), no_colour: &str
 #[test]
 fn typing_narrows_the_list_and_escape_restores_it() {
     let mut pty = start_picker("plain", (80, 24));
-    pty.wait_for_text("30,000 conversations")
+    pty.wait_for_text("30,000 sessions")
         .wait_for_text("What about number 1?");
     insta::assert_snapshot!(pty.contents(), @r"
     › type to search
-    ── everywhere · 30,000 conversations ───────────────────────────────────────────
+    ── all projects · 30,000 sessions ──────────────────────────────────────────────
     ›  now claude   Fix the flaky payment test           @checkout segue           1
        now codex    Why does the build take nine minutes…  running web shop        2
         1m gemini   支払いテストを直して、ログも見て    #pay #日本 notes           3
         3m opencode tab here, bell, colour red, newline…  archived segue           4
         5m claude   إصلاح اختبار الدفع                             web shop        5
-        8m codex    👩 launch 👍 ❤ done                       gone notes           6
+        8m codex    👩 launch 👍 ❤ done                    deleted notes           6
        12m gemini   (no title)                                     segue           7
        16m opencode refactor                                       web shop        8
        21m claude   a very long title a very long title a very lo… notes           9
@@ -109,7 +109,7 @@ fn typing_narrows_the_list_and_escape_restores_it() {
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  ^S archive  ? help
     ");
     pty.type_keys("ref")
-        .wait_for_text("60+ conversations")
+        .wait_for_text("60+ sessions")
         .wait_for_text("8 › What about");
     pty.type_keys("actor")
         .type_keys(DOWN_KEY)
@@ -118,7 +118,7 @@ fn typing_narrows_the_list_and_escape_restores_it() {
         .wait_for_text("18 › What about");
     insta::assert_snapshot!(pty.contents(), @r"
     › refactor
-    ── everywhere · newest first · 60+ conversations ───────────────────────────────
+    ── all projects · newest first · 60+ sessions ──────────────────────────────────
        16m opencode refactor  …that the refactor is seen by every… web shop        8
     ›   1h codex    refactor  …that the refactor is seen by every… notes          18
         4h opencode refactor  …that the refactor is seen by every… segue          28
@@ -144,29 +144,28 @@ fn typing_narrows_the_list_and_escape_restores_it() {
     ");
     // The cursor is at the end of the typed text.
     assert_eq!(pty.screen().screen().cursor_position(), (0, 10));
-    pty.type_keys(ESCAPE_KEY)
-        .wait_for_text("30,000 conversations");
+    pty.type_keys(ESCAPE_KEY).wait_for_text("30,000 sessions");
     pty.type_keys(END_KEY)
         .wait_for_text("conversation 29999")
         .wait_for_text("1200 › What about");
     pty.type_keys(ESCAPE_KEY);
     assert!(pty.wait_for_exit().success());
     pty.assert_restored();
-    assert!(pty.contents().contains("left"), "{}", pty.contents());
+    assert!(pty.contents().contains("cancelled"), "{}", pty.contents());
 }
 
 #[test]
 fn the_help_opens_and_closes() {
     let mut pty = start_picker("plain", (80, 24));
-    pty.wait_for_text("30,000 conversations")
+    pty.wait_for_text("30,000 sessions")
         .type_keys("?")
-        .wait_for_text("any key closes");
+        .wait_for_text("any key: close");
     pty.type_keys(ESCAPE_KEY)
-        .wait_for_absence("any key closes")
+        .wait_for_absence("any key: close")
         .wait_for_text("type to search");
     pty.type_keys("why?").wait_for_text("› why?");
     pty.type_keys("\u{1b}OP")
-        .wait_for_text("any key closes")
+        .wait_for_text("any key: close")
         .type_keys(CTRL_C);
     assert!(pty.wait_for_exit().success());
     pty.assert_restored();
@@ -175,20 +174,20 @@ fn the_help_opens_and_closes() {
 #[test]
 fn the_screen_adapts_to_a_resized_terminal() {
     let mut pty = start_picker("plain", (80, 24));
-    pty.wait_for_text("30,000 conversations")
+    pty.wait_for_text("30,000 sessions")
         .wait_for_text("1 › What about number 1?");
     pty.resize(40, 10)
         .wait_for_text("Enter resume  ^O show  ? help")
         .wait_for_absence("What about");
     insta::assert_snapshot!(pty.contents(), @r"
     › type to search
-    ── everywhere · 30,000 conversations ───
+    ── all projects · 30,000 sessions ──────
     ›  now claude Fix the flaky p… @checkout
        now codex  Why does the buil… running
         1m gemini 支払いテストを… #pay #日本
         3m openc… tab here, bell,…  archived
         5m claude إصلاح اختبار الدفع
-        8m codex  👩 launch 👍 ❤ done   gone
+        8m codex  👩 launch 👍 ❤ do… deleted
        12m gemini (no title)
     Enter resume  ^O show  ? help
     ");
@@ -221,7 +220,7 @@ fn the_choice_is_returned_to_the_caller() {
     ];
     for (keys, expected) in cases {
         let mut pty = start_picker("plain", (80, 24));
-        pty.wait_for_text("30,000 conversations").type_keys(keys);
+        pty.wait_for_text("30,000 sessions").type_keys(keys);
         assert!(pty.wait_for_exit().success());
         assert!(
             pty.contents().contains(expected),
@@ -235,17 +234,17 @@ fn the_choice_is_returned_to_the_caller() {
 #[test]
 fn row_actions_run_and_show_their_outcome() {
     let mut pty = start_picker("plain", (80, 24));
-    pty.wait_for_text("30,000 conversations")
+    pty.wait_for_text("30,000 sessions")
         .type_keys(CTRL_T)
-        .wait_for_text("Enter tags");
+        .wait_for_text("Enter: apply");
     pty.type_keys("p\u{e4}y\r")
         .wait_for_text("tagged id-0 as päy");
     pty.type_keys(CTRL_S)
         .wait_for_text("error: no room for id-0");
     pty.type_keys(CTRL_X)
-        .wait_for_text("hand over to")
+        .wait_for_text("hand off to")
         .type_keys(ESCAPE_KEY)
-        .wait_for_absence("hand over to");
+        .wait_for_absence("hand off to");
     pty.type_keys(CTRL_C);
     assert!(pty.wait_for_exit().success());
 }
@@ -253,7 +252,7 @@ fn row_actions_run_and_show_their_outcome() {
 #[test]
 fn an_empty_source_shows_suggestions() {
     let mut pty = start_picker("empty", (80, 24));
-    pty.wait_for_text("There are no conversations yet.")
+    pty.wait_for_text("No sessions yet.")
         .wait_for_text("segue chat \"");
     pty.type_keys("\r").type_keys(ESCAPE_KEY);
     assert!(pty.wait_for_exit().success());
@@ -264,7 +263,7 @@ fn an_empty_source_shows_suggestions() {
 fn no_color_disables_all_colours() {
     for (no_colour, expected) in [("1", false), ("", true)] {
         let mut pty = start_picker_with_no_color("plain", (80, 24), no_colour);
-        pty.wait_for_text("30,000 conversations")
+        pty.wait_for_text("30,000 sessions")
             .wait_for_text("What about number 1?");
         let parser = pty.screen();
         let coloured = (0..24).any(|row| {
@@ -286,7 +285,7 @@ fn a_termination_signal_restores_the_terminal() {
         rustix::process::Signal::HUP,
     ] {
         let mut pty = start_picker("plain", (80, 24));
-        pty.wait_for_text("30,000 conversations")
+        pty.wait_for_text("30,000 sessions")
             .type_keys("half a wo")
             .wait_for_text("half a wo");
         let pid = rustix::process::Pid::from_raw(pty.pid().cast_signed()).unwrap();
@@ -319,10 +318,10 @@ fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
     );
     pty.wait_for_text("ready>")
         .type_keys(&line)
-        .wait_for_text("30,000 conversations");
+        .wait_for_text("30,000 sessions");
     for _ in 0..3 {
         pty.type_keys("pay")
-            .wait_for_text("60+ conversations")
+            .wait_for_text("60+ sessions")
             .type_keys(CTRL_Z);
         // Keys that arrive before the shell's prompt are lost.
         pty.wait_until("prompt", |screen| {
@@ -330,14 +329,13 @@ fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
         });
         pty.type_keys("fg\r")
             .wait_for_text("› pay")
-            .wait_for_text("60+ conversations");
+            .wait_for_text("60+ sessions");
         assert!(pty.screen().screen().alternate_screen());
-        pty.type_keys(ESCAPE_KEY)
-            .wait_for_text("30,000 conversations");
+        pty.type_keys(ESCAPE_KEY).wait_for_text("30,000 sessions");
     }
     // Ctrl-C is a key again and sends no signal.
     pty.type_keys(CTRL_C)
-        .wait_for_text("left")
+        .wait_for_text("cancelled")
         .type_keys("exit\r");
     assert!(pty.wait_for_exit().success());
     pty.assert_restored();
@@ -358,7 +356,7 @@ fn a_panic_in_the_picker_restores_the_terminal_and_is_printed() {
 #[test]
 fn a_panic_in_the_source_is_shown_in_one_line() {
     let mut pty = start_picker("plain", (80, 24));
-    pty.wait_for_text("30,000 conversations")
+    pty.wait_for_text("30,000 sessions")
         .type_keys("panic")
         .wait_for_text("error: a bug in segue: a bug about panic");
     assert!(
@@ -367,7 +365,7 @@ fn a_panic_in_the_source_is_shown_in_one_line() {
         pty.contents()
     );
     pty.type_keys(ESCAPE_KEY)
-        .wait_for_text("30,000 conversations")
+        .wait_for_text("30,000 sessions")
         .type_keys(CTRL_C);
     assert!(pty.wait_for_exit().success());
 }

@@ -26,7 +26,7 @@ impl GatedSource {
 
 impl DataSource for GatedSource {
     fn fetch_page(&mut self, query: &RowQuery) -> Result<RowPage, String> {
-        self.receive_request(format!("look {}", query.search_text));
+        self.receive_request(format!("query {}", query.search_text));
         assert!(query.search_text != "bug", "it is broken");
         Ok(RowPage {
             rows: Vec::new(),
@@ -131,13 +131,13 @@ fn row_query(search_text: &str) -> RowQuery {
 fn a_newer_query_replaces_waiting_queries() {
     let mut fixture = WorkersFixture::new();
     fixture.workers.request_page(row_query("a"));
-    fixture.expect_request("look a");
+    fixture.expect_request("query a");
     for search_text in ["ab", "abc", "abcd"] {
         fixture.workers.request_page(row_query(search_text));
     }
     fixture.permit_answer();
     assert_eq!(fixture.wait_for_page().0, "a");
-    fixture.expect_request("look abcd");
+    fixture.expect_request("query abcd");
     fixture.permit_answer();
     assert_eq!(fixture.wait_for_page().0, "abcd");
 }
@@ -150,7 +150,7 @@ fn a_slow_query_delays_neither_previews_nor_actions() {
         .request_action(generate_row(1, now()), RowAction::Fork);
     fixture.expect_request("Fork id-1");
     fixture.workers.request_page(row_query("a"));
-    fixture.expect_request("look a");
+    fixture.expect_request("query a");
     fixture.workers.request_preview(generate_row(2, now()), 7);
     fixture.workers.request_preview(generate_row(3, now()), 8);
     fixture
@@ -178,7 +178,7 @@ fn a_slow_query_delays_neither_previews_nor_actions() {
 fn the_refresh_follows_the_first_rows() {
     let mut fixture = WorkersFixture::new();
     fixture.workers.request_page(row_query(""));
-    fixture.expect_request("look ");
+    fixture.expect_request("query ");
     fixture.permit_answer();
     let mut order = Vec::new();
     while !order.contains(&"refreshed") {
@@ -218,11 +218,15 @@ fn a_refresh_runs_automatically_and_on_request() {
     assert_eq!(
         wait_until_due(&shared, Duration::ZERO),
         Some(false),
-        "its time came"
+        "the interval ended"
     );
     lock_inbox(&shared).is_refresh_requested = true;
     let hour = Duration::from_hours(1);
-    assert_eq!(wait_until_due(&shared, hour), Some(true), "somebody asked");
+    assert_eq!(
+        wait_until_due(&shared, hour),
+        Some(true),
+        "the user requested it"
+    );
     lock_inbox(&shared).is_closed = true;
     assert_eq!(wait_until_due(&shared, hour), None);
 }
@@ -262,7 +266,7 @@ fn pending_actions_finish_before_the_end() {
 fn a_hanging_query_does_not_delay_the_end() {
     let fixture = WorkersFixture::new();
     fixture.workers.request_page(row_query("a"));
-    fixture.expect_request("look a");
+    fixture.expect_request("query a");
     assert_eq!(fixture.workers.finish(), []);
 }
 

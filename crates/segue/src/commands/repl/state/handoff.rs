@@ -30,12 +30,12 @@ impl ReplState {
         }
         match &self.options.provider {
             Some(selected) if *selected != current => eprint_line(&format!(
-                "the session was handed to {current} elsewhere; {selected} takes it back, as you chose"
+                "another process handed the session off to {current}; this prompt goes to {selected}, as you chose"
             )),
             Some(_) => {}
             None => {
                 eprint_line(&format!(
-                    "the session was handed to {current} elsewhere, who answers from now on"
+                    "another process handed the session off to {current}, which answers from now on"
                 ));
                 // Names of models are specific to a provider.
                 self.options.model = None;
@@ -50,12 +50,12 @@ impl ReplState {
             return Err(self.unknown_provider_error(agent));
         }
         if self.next_provider() == Some(&agent) {
-            eprint_line(&format!("{agent} answers already"));
+            eprint_line(&format!("already using {agent}"));
             return Ok(());
         }
         let brief_note = match &self.target {
             Target::Session(_) | Target::Native(..) | Target::NewestInDirectory => {
-                ", which is told what was said"
+                ", with a brief of this session"
             }
             // With another provider the scope has another session.
             Target::Default | Target::New | Target::NewWithPurpose(_) | Target::Scope(_) => "",

@@ -6,7 +6,7 @@ use segue_engine::{Conversation, ConversationId, EngineError, Target};
 use super::{ReplState, session_ref, session_ref_args};
 use crate::commands::session::revert::{find_or_adopt_checked, fork_in_origin_directory, messages};
 use crate::error::CliError;
-use crate::terminal::{eprint_decision, eprint_line, strip_control_chars};
+use crate::terminal::{eprint_decision, eprint_line, format_quantity, strip_control_chars};
 
 impl ReplState {
     /// Returns the session of the conversation for a change at one of its turns. Adopts a native session, unless
@@ -45,8 +45,9 @@ impl ReplState {
         let Some(turn) = turn else {
             let turns = self.count_turns().await?;
             eprint_line(&format!(
-                "Current session has {turns} turn(s).\nUsage: /backtoturn N\n\
-                 /history shows the numbers. All turns after turn N will be removed; /undo brings them back."
+                "Current session has {}.\nUsage: /backtoturn N\n\
+                 /history shows the numbers. All turns after turn N will be removed; /undo restores them.",
+                format_quantity(turns.into(), "turn")
             ));
             return Ok(());
         };
@@ -58,7 +59,7 @@ impl ReplState {
                 outcome.decisions.iter().for_each(eprint_decision);
                 eprint_line(&strip_control_chars(&messages::format_revert(
                     &outcome,
-                    "/undo takes it back.",
+                    "Undo with: /undo",
                 )));
                 Ok(())
             }
@@ -75,7 +76,7 @@ impl ReplState {
             ConversationId::Session(id) => self.app.find_session(&session_ref(&id)).await?,
             // Only recorded sessions have head moves.
             ConversationId::Native(..) => {
-                return Err(CliError::usage("there is no revert to undo"));
+                return Err(CliError::usage("no revert to undo"));
             }
         };
         let outcome = self.app.engine.undo_revert(&session).await?;
@@ -97,7 +98,7 @@ impl ReplState {
         outcome.decisions.iter().for_each(eprint_decision);
         self.close_agents().await;
         eprint_line(&format!(
-            "going on with {}, which branches off from {} after turn {}{}; /resume {} goes back",
+            "switched to {}, a fork of {} after turn {}{}; return with /resume {}",
             outcome.session.id,
             outcome.from,
             outcome.session.turns,

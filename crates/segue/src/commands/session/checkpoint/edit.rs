@@ -38,10 +38,10 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
         let note = if base_version == active_version {
             String::new()
         } else {
-            format!("; what is new in checkpoint {active_version} stays as it is")
+            format!("; changes in checkpoint {active_version} remain")
         };
         eprint_line(&format!(
-            "{prefix} going on with what was left in {path}{note}; remove it to begin anew"
+            "{prefix} resuming your draft in {path}{note}; delete the file to start over"
         ));
     } else {
         write_draft(&path, &initial_text).map_err(|error| draft_file_error(&path, &error))?;
@@ -58,8 +58,8 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     if draft_text.trim().is_empty() {
         // An empty draft contains nothing to resume, and some editors empty the file when they fail.
         let _ = fs::remove_file(&path);
-        let error = CliError::usage("nothing is left of it");
-        return Err(error.with_hint("nothing was changed; the next `edit` begins anew"));
+        let error = CliError::usage("the edited checkpoint is empty");
+        return Err(error.with_hint("nothing was changed; run `edit` again to start over"));
     }
     let edited_checkpoint = parse_edit_form(&draft_text, &base.checkpoint, view.version.covers)
         .map_err(|errors| edit_form_error(&errors, &path))?;
@@ -79,9 +79,9 @@ fn render_draft(session: &Session, view: &CheckpointView) -> String {
     let headings: Vec<&str> = ItemKind::ALL.into_iter().map(kind_heading).collect();
     format!(
         "\
-# Checkpoint {} of session {}. One item a line, under its heading.
-# Keep the number of an item to keep the item; a new one has none, and one that you remove is forgotten.
-# [12 pinned] stays, however often it is summed up. Lines that begin with # are no part of it.
+# Checkpoint {} of session {}. One item per line, under its heading.
+# Do not change the numbers of items. Add an item without a number. Remove a line to drop its item.
+# Compaction never drops an item that is marked like this: [12 pinned]. Lines that begin with # are ignored.
 # Headings: {}.
 
 {}",
@@ -113,7 +113,7 @@ fn editor_command() -> Vec<String> {
 
 fn run_editor(editor: &[String], path: &Path, initial_text: &str) -> Result<(), CliError> {
     let Some((program, args)) = editor.split_first() else {
-        return Err(CliError::usage("there is no editor"));
+        return Err(CliError::usage("no editor is set"));
     };
     let status = match Command::new(program).args(args).arg(path).status() {
         Ok(status) if status.success() => return Ok(()),
@@ -126,10 +126,10 @@ fn run_editor(editor: &[String], path: &Path, initial_text: &str) -> Result<(), 
         let _ = fs::remove_file(path);
     }
     let error = match status {
-        Ok(status) => CliError::failed(format!("the editor {program:?} ended with {status}")),
+        Ok(status) => CliError::failed(format!("editor {program:?} failed with {status}")),
         Err(error) => {
-            let text = format!("the editor {program:?} can't be started: {error}");
-            let hint = "nothing was changed; set $VISUAL or $EDITOR to an editor that is here";
+            let text = format!("cannot start editor {program:?}: {error}");
+            let hint = "set $VISUAL or $EDITOR to an installed editor";
             return Err(CliError::failed(text).with_hint(hint));
         }
     };
@@ -154,7 +154,7 @@ fn edit_form_error(errors: &[EditFormError], path: &Path) -> CliError {
 
 fn with_draft_hint(error: CliError, path: &Path) -> CliError {
     error.with_hint(format!(
-        "nothing was changed; what you wrote is in {}, and the next `edit` goes on with it",
+        "nothing was changed; run `edit` again to continue with your draft in {}",
         path.display()
     ))
 }
@@ -169,5 +169,5 @@ fn draft_read_error(path: &Path, error: &io::Error) -> CliError {
 }
 
 fn draft_file_error(path: &Path, error: &io::Error) -> CliError {
-    CliError::failed(format!("{} can't be used: {error}", path.display()))
+    CliError::failed(format!("cannot use draft {}: {error}", path.display()))
 }

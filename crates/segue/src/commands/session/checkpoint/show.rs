@@ -11,8 +11,8 @@ use segue_engine::{CheckpointView, VersionStatus};
 
 use crate::commands::session::stats::{draw_bar, has_unicode_locale};
 use crate::terminal::{
-    Style, format_age, shorten_to_width, terminal_height, terminal_width, to_single_line,
-    try_print_line, wrap,
+    Style, format_age, format_quantity, shorten_to_width, terminal_height, terminal_width,
+    to_single_line, try_print_line, wrap,
 };
 
 /// Width of the bar for the complete budget.
@@ -71,25 +71,26 @@ fn push_checkpoint_lines(
     let headline = format!("checkpoint {} of {}: {title}", version.n, session.id);
     push_line(&style.bold(&shorten_to_width(&headline, terminal_width())));
     let age = format_age(version.at, jiff::Timestamp::now());
-    push_line(&format!("made {age}: {}", describe_reason(version.reason)));
+    push_line(&format!(
+        "created {age}: {}",
+        describe_reason(version.reason)
+    ));
     match view.status {
         VersionStatus::Active => {}
-        VersionStatus::Superseded => push_line("not in force: a later one took its place"),
+        VersionStatus::Superseded => push_line("not current: a later checkpoint replaced it"),
         VersionStatus::OffPath => {
-            push_line(
-                "not in force: it is about turns that do not lead to where the session is now",
-            );
+            push_line("not current: it covers turns that the session no longer contains");
         }
     }
-    let tokens = format_count(version.tokens);
+    let tokens = format_quantity(version.tokens, "token");
     let coverage = match version.covers {
-        0 => format!("sums up in {tokens} tokens what was said before the session came"),
-        1 => format!("sums up turn 1 in {tokens} tokens"),
-        covers => format!("sums up turns 1 to {covers} in {tokens} tokens"),
+        0 => format!("summarises the imported conversation in {tokens}"),
+        1 => format!("summarises turn 1 in {tokens}"),
+        covers => format!("summarises turns 1 to {covers} in {tokens}"),
     };
     push_line(&format!(
-        "{coverage}; the session has {} turn(s)",
-        session.turns
+        "{coverage}; the session has {}",
+        format_quantity(session.turns.into(), "turn")
     ));
     push_line(&format_budget(view, style));
     push_line("");
@@ -99,7 +100,7 @@ fn push_checkpoint_lines(
     }
     if let Some(state) = &view.checkpoint.loop_state {
         push_line("");
-        push_line(&style.bold(&format!("Loop of checks, round {}", state.iteration)));
+        push_line(&style.bold(&format!("Check loop, iteration {}", state.iteration)));
         for (label, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
             if !checks.is_empty() {
                 push_line(&format!(
@@ -127,14 +128,14 @@ fn format_budget(view: &CheckpointView, style: Style) -> String {
     let empty_cell = if unicode { "·" } else { "." };
     let unfilled = empty_cell.repeat(BUDGET_BAR_WIDTH.saturating_sub(filled.chars().count()));
     format!(
-        "{filled}{}  {} of {} tokens {}; {} saved in all",
+        "{filled}{}  {} of {} tokens {}; {} saved in total",
         style.dim(&unfilled),
         format_count(usage.used_tokens),
         format_count(usage.budget),
         if usage.is_resumable {
-            "held"
+            "in context"
         } else {
-            "to be told next"
+            "in the next brief"
         },
         format_count(view.total_saved)
     )
@@ -145,7 +146,7 @@ fn format_counts(view: &CheckpointView) -> String {
         (ItemKind::Done, "done"),
         (ItemKind::Pending, "open"),
         (ItemKind::Decision, "decided"),
-        (ItemKind::Blocker, "in the way"),
+        (ItemKind::Blocker, "blocking"),
     ];
     let counts =
         kinds.map(|(kind, name)| format!("{} {name}", view.checkpoint.items_of_kind(kind).count()));
@@ -172,8 +173,10 @@ fn push_section(
     push_line("");
     push_line(&style.bold(kind_heading(kind)));
     if skipped > 0 {
-        let note =
-            format!("      {skipped} earlier ones are not shown (show --all; /checkpoint all)");
+        let note = format!(
+            "      {} not shown (use `show --all`, or `/checkpoint all` in the REPL)",
+            format_quantity(skipped as u64, "earlier item")
+        );
         push_line(&style.dim(&note));
     }
     let text_width = terminal_width().map(|width| width.saturating_sub(6));
@@ -213,7 +216,7 @@ pub(super) fn format_origin(item: &CheckpointItem) -> String {
     };
     let source = match (item.turn, item.author) {
         // The item does not come from a turn of this session.
-        (0, ItemAuthor::Extraction | ItemAuthor::Summariser) => "came with the session".to_owned(),
+        (0, ItemAuthor::Extraction | ItemAuthor::Summariser) => "imported".to_owned(),
         (0, ItemAuthor::User) => "by you".to_owned(),
         (turn, _) => format!("turn {turn}{author}"),
     };
@@ -224,13 +227,13 @@ pub(super) fn format_origin(item: &CheckpointItem) -> String {
 /// Describes why a version was made.
 pub(super) fn describe_reason(reason: CheckpointReason) -> &'static str {
     match reason {
-        CheckpointReason::Budget => "the budget was nearly full",
-        CheckpointReason::Requested => "it was asked for",
-        CheckpointReason::BriefTooLarge => "a new native session could not be told everything",
-        CheckpointReason::Summarised => "a summariser had something to add",
-        CheckpointReason::Pinned => "pins were changed",
-        CheckpointReason::Edited => "it was edited",
-        CheckpointReason::Restored => "an earlier one was restored",
-        CheckpointReason::Imported => "it came with the session",
+        CheckpointReason::Budget => "token budget nearly full",
+        CheckpointReason::Requested => "requested",
+        CheckpointReason::BriefTooLarge => "history too long for a brief",
+        CheckpointReason::Summarised => "refined by a summariser",
+        CheckpointReason::Pinned => "pins changed",
+        CheckpointReason::Edited => "edited",
+        CheckpointReason::Restored => "earlier version restored",
+        CheckpointReason::Imported => "imported with the session",
     }
 }

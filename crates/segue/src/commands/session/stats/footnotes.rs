@@ -53,22 +53,19 @@ pub(super) fn format_footnotes(
         .flat_map(|group| [group].into_iter().chain(&group.subgroups))
         .any(|group| matches!(group.key, SpendGroupKey::Time(_)));
     match (query.format_start(), has_periods) {
-        (Some(start), true) => {
-            notes.push(format!("Since {start}; days are those of {zone}."));
-        }
-        (Some(start), false) => notes.push(format!("Since {start} ({zone}).")),
-        (None, true) => notes.push(format!("Days are those of {zone}.")),
+        (Some(start), _) => notes.push(format!("Since {start} (time zone: {zone}).")),
+        (None, true) => notes.push(format!("Time zone: {zone}.")),
         (None, false) => {}
     }
     notes.extend(format_cost_note(total, by_model));
     if total.unreported_turns > 0 {
         let (noun, verb) = if total.unreported_turns == 1 {
-            ("turn", "does")
+            ("turn", "reports")
         } else {
-            ("turns", "do")
+            ("turns", "report")
         };
         notes.push(format!(
-            "{} {noun} {verb} not tell what was used.",
+            "{} {noun} {verb} no usage.",
             format_short_number(total.unreported_turns)
         ));
     }
@@ -80,18 +77,18 @@ fn format_cost_note(total: &SpendTotal, by_model: &Spending) -> Option<String> {
     let models = list_unpriced_models(by_model);
     let format_unpriced = || {
         format!(
-            "{} tokens of {models} have no price",
+            "Tokens without a price: {} ({models})",
             format_short_number(costs.unpriced_tokens)
         )
     };
     let source = match (costs.reported, costs.computed()) {
         (Some(reported), Some(computed)) => {
             format!(
-                "Of the cost {reported} is as the agents tell it, and {computed} by your [prices]."
+                "Cost: {reported} reported by the agents, {computed} computed from your [prices]."
             )
         }
-        (Some(_), None) => "Cost as the agents tell it.".to_owned(),
-        (None, Some(_)) => "Cost by your [prices].".to_owned(),
+        (Some(_), None) => "Cost as reported by the agents.".to_owned(),
+        (None, Some(_)) => "Cost computed from your [prices].".to_owned(),
         (None, None) => String::new(),
     };
     match costs.estimate() {
@@ -100,7 +97,7 @@ fn format_cost_note(total: &SpendTotal, by_model: &Spending) -> Option<String> {
         }
         CostEstimate::Complete(_) | CostEstimate::Minimum(_) => Some(source),
         CostEstimate::Unknown if costs.unpriced_tokens > 0 => Some(format!(
-            "Cost is not known: no agent tells it, and your [prices] have none for {models}."
+            "Cost unknown: no agent reported it, and your [prices] have no entry for {models}."
         )),
         CostEstimate::Unknown => None,
     }
@@ -117,9 +114,7 @@ fn list_unpriced_models(by_model: &Spending) -> String {
         .take(MAX_NAMED_MODELS)
         .map(|group| match &group.key {
             SpendGroupKey::Name(Some(name)) => crate::terminal::to_single_line(name),
-            SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => {
-                "a model that is not told".to_owned()
-            }
+            SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => "(unknown model)".to_owned(),
         })
         .collect();
     if groups.len() > MAX_NAMED_MODELS {
@@ -134,15 +129,15 @@ pub(super) fn empty_message(query: &StatsQuery<'_>) -> String {
     let since = query.format_start();
     let since = since.map_or(String::new(), |since| format!(" since {since}"));
     let filter_note = if query.is_filtered {
-        " by that agent or model"
+        " of that agent or model"
     } else {
         ""
     };
     let hint = match (project_phrase.is_empty(), query.since.is_some()) {
-        (false, true) => " (--all looks at every project, --since all at every day)",
-        (false, false) => " (--all looks at every project)",
-        (true, true) => " (--since all looks at every day)",
+        (false, true) => " (use --all for all projects, --since all for all days)",
+        (false, false) => " (use --all for all projects)",
+        (true, true) => " (use --since all for all days)",
         (true, false) => "",
     };
-    format!("nothing was spent{filter_note}{project_phrase}{since}{hint}")
+    format!("no usage{filter_note}{project_phrase}{since}{hint}")
 }

@@ -6,7 +6,7 @@ use segue_core::spend::{
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::format::{self, draw_bar, format_optional_number, format_percent, format_short_number};
-use crate::terminal::text::{display_width as length, fitting_prefix, pad_right};
+use crate::terminal::text::{display_width, fitting_prefix, pad_right};
 use crate::terminal::to_single_line;
 
 /// Bar length for which a column is dropped. On a very narrow terminal the bar may be shorter.
@@ -65,10 +65,10 @@ impl SpendTable {
     ) -> Vec<String> {
         let mut groups = Vec::new();
         self.collect_groups(&spending.groups, groupings, 0, &mut groups);
-        let longest_name = groups.iter().map(|(name, _)| length(name)).max();
+        let longest_name = groups.iter().map(|(name, _)| display_width(name)).max();
         let full_name_width = longest_name
             .unwrap_or(0)
-            .max(length(&group_heading(groupings)));
+            .max(display_width(&group_heading(groupings)));
         let mut columns = select_columns(spending, groupings);
         let bar_space = |bar_width: usize| {
             if self.bars {
@@ -117,7 +117,7 @@ impl SpendTable {
         let format_row = |row: &SpendRow| {
             let mut line = pad_right(&truncate_name(&row.name, name_width, has_paths), name_width);
             for (cell, width) in row.cells.iter().zip(&widths) {
-                let padding = width.saturating_sub(length(cell)) + COLUMN_GAP_WIDTH;
+                let padding = width.saturating_sub(display_width(cell)) + COLUMN_GAP_WIDTH;
                 line.push_str(&" ".repeat(padding));
                 line.push_str(cell);
             }
@@ -276,7 +276,7 @@ fn group_heading(groupings: &[SpendGrouping]) -> String {
 fn column_widths(rows: &[SpendRow], columns: usize) -> Vec<usize> {
     let max_cell_width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.cells.get(column));
-        cells.map(|cell| length(cell)).max().unwrap_or(0)
+        cells.map(|cell| display_width(cell)).max().unwrap_or(0)
     };
     (0..columns).map(max_cell_width).collect()
 }
@@ -287,13 +287,13 @@ fn draw_row_bar(row: &SpendRow, largest: u64, width: usize, unicode: bool) -> St
 
 /// Cuts a text to the width. A path loses its beginning, because its end is more significant; its indentation remains.
 fn truncate_name(text: &str, width: usize, is_path: bool) -> String {
-    let text_width = length(text);
+    let text_width = display_width(text);
     if text_width <= width {
         return text.to_owned();
     }
     let max_width = width.saturating_sub(1);
     let content = text.trim_start();
-    let indent = text_width - length(content);
+    let indent = text_width - display_width(content);
     if is_path && content.contains('/') && max_width > indent {
         let end = longest_suffix(content, max_width - indent);
         return format!("{}…{end}", " ".repeat(indent));
@@ -305,7 +305,7 @@ fn truncate_name(text: &str, width: usize, is_path: bool) -> String {
 fn longest_suffix(text: &str, width: usize) -> &str {
     let starts = text.grapheme_indices(true).map(|(at, _)| at);
     let mut suffixes = starts.filter_map(|at| text.get(at..));
-    let fits = |suffix: &&str| length(suffix) <= width;
+    let fits = |suffix: &&str| display_width(suffix) <= width;
     suffixes.find(fits).unwrap_or_default()
 }
 

@@ -19,9 +19,9 @@ const WORKTREES_FOLDER_NAME: &str = ".dagent-worktrees";
 /// Resolves a path from the command line. Fails if it does not exist.
 pub(super) fn resolve_existing_path(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(|error| {
-        CliError::usage(format!("cannot look at {}", path.display()))
+        CliError::usage(format!("cannot open {}", path.display()))
             .with_cause(&error)
-            .with_hint("name something that is there: a project, a worktree of a feature, or the `.dagent` in it")
+            .with_hint("give the path of a project, of a worktree of a feature, or of its `.dagent` directory")
     })
 }
 
@@ -113,13 +113,10 @@ pub(super) fn read_text(file: &Path) -> Option<Result<String, String>> {
         return None;
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Some(Err(format!(
-            "it has {} bytes, which is too much",
-            metadata.len()
-        )));
+        return Some(Err(format!("file too large: {} bytes", metadata.len())));
     }
     Some(match fs::read(file) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()),
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned()),
         Err(error) => Err(error.to_string()),
     })
 }

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::cli::{ExportArgs, ExportFormatArg};
 use crate::error::CliError;
 use crate::json_output::{TranscriptJson, print_json};
-use crate::terminal::{eprint_line, print_line, strip_control_chars};
+use crate::terminal::{eprint_line, format_quantity, print_line, strip_control_chars};
 
 /// Default directory of an export.
 const DEFAULT_EXPORT_DIR: &str = "segue-export";
@@ -44,7 +44,7 @@ impl TargetState {
 pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCode, CliError> {
     let sessions = select_sessions(app, args).await?;
     if sessions.is_empty() && !args.json {
-        eprint_line("there is nothing to export");
+        eprint_line("no sessions to export");
         return Ok(ExitCode::SUCCESS);
     }
     let to_stdout = args.to.is_none() && !args.dry_run && !args.json;
@@ -96,10 +96,10 @@ async fn select_sessions(app: &App, args: &ExportArgs) -> Result<Vec<Session>, C
             .await?;
         if let (true, Some(feature)) = (listed.is_empty(), &args.feature) {
             let error = CliError::failed(format!(
-                "no session of this project is for feature {feature}"
+                "no sessions for feature `{feature}` in this project"
             ));
             return Err(
-                error.with_hint("`segue session list` shows what there is, with what it is for")
+                error.with_hint("run `segue session list` to see the sessions and their purposes")
             );
         }
         return Ok(listed.into_iter().map(|(session, _)| session).collect());
@@ -214,15 +214,18 @@ fn ensure_no_conflict(
     let Some(first) = conflicts.first().filter(|_| !args.force) else {
         return Ok(());
     };
-    let remaining = match conflicts.len() - 1 {
-        0 => String::new(),
-        remaining => format!(", and {remaining} more"),
+    let conflict = match conflicts.len() - 1 {
+        0 => " already exists".to_owned(),
+        remaining => format!(
+            " and {} already exist",
+            format_quantity(remaining as u64, "more file")
+        ),
     };
     Err(CliError::failed(format!(
-        "{}{remaining} is there and differs",
+        "{}{conflict} with different content; nothing was written",
         first.display()
     ))
-    .with_hint("nothing was written; --to names another directory, --force replaces what differs"))
+    .with_hint("use `--to DIR` for another directory, or `--force` to overwrite"))
 }
 
 /// Writes a file atomically.
@@ -278,17 +281,16 @@ fn print_export(
             .filter(|(.., state)| *state == wanted)
             .count()
     };
-    let plural = if summaries.len() == 1 { "" } else { "s" };
     let verb = if args.dry_run {
         "Would export"
     } else {
         "Exported"
     };
     print_line(&strip_control_chars(&format!(
-        "{verb} {} session{plural} to {}: {} new files, {} replaced, {} as before.",
-        summaries.len(),
+        "{verb} {} to {}: {}, {} replaced, {} unchanged.",
+        format_quantity(summaries.len() as u64, "session"),
         target_dir.display(),
-        count(TargetState::Missing),
+        format_quantity(count(TargetState::Missing) as u64, "new file"),
         count(TargetState::Different),
         count(TargetState::Identical)
     )));
@@ -298,7 +300,8 @@ fn print_export(
         .sum();
     if omitted_messages > 0 {
         eprint_line(&format!(
-            "{omitted_messages} messages without words are left out (calls of tools, their answers, thoughts): this format has words alone"
+            "omitted {} without text (tool calls, tool results, thoughts): this format contains only text",
+            format_quantity(omitted_messages, "message")
         ));
     }
 }

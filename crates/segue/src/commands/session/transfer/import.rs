@@ -13,20 +13,20 @@ use crate::cli::ImportArgs;
 use crate::error::CliError;
 
 pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCode, CliError> {
-    check_provider(app, args.coming.provider.as_ref())?;
+    check_provider(app, args.import.provider.as_ref())?;
     let root = resolve_existing_path(&args.path)?;
     if !root.is_dir() {
         return Err(
             CliError::usage(format!("{} is not a directory", args.path.display())).with_hint(
-                "name the directory that the files are in; `segue session migrate` takes an old chat.json or session.json",
+                "give a directory; use `segue session migrate` for an old chat.json or session.json",
             ),
         );
     }
     let options = ImportOptions {
         format: "dagent",
-        provider: args.coming.provider.as_ref(),
-        dry_run: args.coming.dry_run,
-        json: args.coming.json,
+        provider: args.import.provider.as_ref(),
+        dry_run: args.import.dry_run,
+        json: args.import.json,
     };
     let (mut entries, mut remarks) = (Vec::new(), Vec::new());
     for path in find_dagent_folders(&root) {

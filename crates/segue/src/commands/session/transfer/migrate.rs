@@ -29,7 +29,7 @@ struct LegacySource {
 }
 
 pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitCode, CliError> {
-    check_provider(app, args.coming.provider.as_ref())?;
+    check_provider(app, args.import.provider.as_ref())?;
     let root = resolve_existing_path(&args.path)?;
     let sources = if root.is_dir() {
         let folders = find_dagent_folders(&root);
@@ -47,9 +47,9 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
         };
         let options = ImportOptions {
             format: source.kind.name(),
-            provider: args.coming.provider.as_ref(),
-            dry_run: args.coming.dry_run,
-            json: args.coming.json,
+            provider: args.import.provider.as_ref(),
+            dry_run: args.import.dry_run,
+            json: args.import.json,
         };
         let path = source.path.display().to_string();
         let session = match &content {
@@ -78,8 +78,8 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
     let options = ImportOptions {
         format: "",
         provider: None,
-        dry_run: args.coming.dry_run,
-        json: args.coming.json,
+        dry_run: args.import.dry_run,
+        json: args.import.json,
     };
     Ok(print_report(&options, &root, &entries, &[]))
 }
@@ -124,9 +124,11 @@ fn source_at_path(path: &Path) -> Result<LegacySource, CliError> {
         .into_iter()
         .find(|kind| Some(kind.name()) == name);
     let kind = kind.ok_or_else(|| {
-        CliError::usage(format!("{} is none of the old files", path.display())).with_hint(
-            "they are called chat.json and session.json; a directory that has some will do",
-        )
+        CliError::usage(format!(
+            "cannot migrate {}: unsupported file name",
+            path.display()
+        ))
+        .with_hint("give a chat.json or session.json file, or a directory that contains such files")
     })?;
     let parent_dir = path.parent().unwrap_or(path);
     let nodes = parent_dir
@@ -175,9 +177,9 @@ fn back_up_file(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliE
         fs::rename(&draft, &copy)
     };
     write_copy().map_err(|error| {
-        CliError::failed(format!("cannot keep a copy of {}", path.display()))
+        CliError::failed(format!("cannot back up {}", path.display()))
             .with_cause(&error)
-            .with_hint("nothing was taken in; the file is as it was")
+            .with_hint("this file was not imported or changed")
     })?;
     Ok(copy)
 }

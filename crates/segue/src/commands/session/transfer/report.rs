@@ -12,10 +12,11 @@ use segue_formats::{ImportDifference, ParsedSession, PortableSession};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::commands::session;
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_line, print_line, strip_control_chars};
+use crate::terminal::{Style, eprint_line, format_quantity, print_line, strip_control_chars};
 
 /// Options of an import.
 pub(super) struct ImportOptions<'a> {
@@ -53,18 +54,12 @@ impl ImportEntryOutcome {
 }
 
 /// Hint for sessions that could not be read.
-const FAILED_IMPORT_HINT: &str = "what failed changed nothing; mend it, and do the same again";
+const FAILED_IMPORT_HINT: &str =
+    "fix the files and run the command again; it skips sessions that are already present";
 
 /// Checks that the provider of the imported sessions is known.
 pub(super) fn check_provider(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
-    match provider.filter(|provider| !app.engine.is_supported_provider(provider)) {
-        None => Ok(()),
-        Some(provider) => {
-            let supported = app.engine.supported_providers().join(", ");
-            Err(CliError::usage(format!("nobody here is called {provider}"))
-                .with_hint(format!("there are: {supported}")))
-        }
-    }
+    provider.map_or(Ok(()), |provider| session::check_provider(app, provider))
 }
 
 /// Imports one session, unless this is a dry run. `make_backup` copies the source file before the import.
@@ -127,17 +122,15 @@ async fn import_new_session(
 fn describe_conflict(conflict: &ImportConflict, imported: &PortableSession) -> String {
     let message_count = imported.compacted_messages.len() + imported.messages.len();
     let difference = match conflict.missing {
-        ImportDifference::Messages(0) => "none of its messages".to_owned(),
+        ImportDifference::Messages(0) => "none of these messages".to_owned(),
         ImportDifference::Messages(present) => {
-            format!("only {present} of its {message_count} messages")
+            format!("only {present} of these {message_count} messages")
         }
         ImportDifference::Checkpoint => "another checkpoint".to_owned(),
-        ImportDifference::Purpose => "is for something else".to_owned(),
+        ImportDifference::Purpose => "another purpose".to_owned(),
     };
     let id = &conflict.id;
-    format!(
-        "it is a session of its own: {id} has the same name, but {difference}; that one stays as it is"
-    )
+    format!("a separate session: {id} has the same name, but {difference}")
 }
 
 fn is_empty_session(session: &PortableSession) -> bool {
@@ -160,7 +153,12 @@ pub(super) fn print_report(
             .count()
     };
     let failed = count("failed");
-    let error = (failed > 0).then(|| format!("{failed} of {} could not be read", entries.len()));
+    let error = (failed > 0).then(|| {
+        format!(
+            "cannot read {failed} of {}",
+            format_quantity(entries.len() as u64, "session")
+        )
+    });
     if options.json {
         print_json(&json!({
             "from": root.display().to_string(),
@@ -187,23 +185,23 @@ pub(super) fn print_report(
         }
         if entries.is_empty() {
             let expected = if options.format == "dagent" {
-                "a `.dagent` with sessions"
+                "`.dagent` directory with sessions"
             } else {
-                "a `.dagent` with chat.json or session.json"
+                "`.dagent` directory with chat.json or session.json"
             };
             eprint_line(&format!(
-                "there is nothing to take in at {}; {expected} was looked for",
+                "nothing to import from {}: found no {expected}",
                 root.display()
             ));
         } else {
             let (planned, imported) = (count("would_import"), count("imported"));
             let imported = if options.dry_run {
-                format!("{planned} would come")
+                format!("{planned} to import")
             } else {
-                format!("{imported} came")
+                format!("{imported} imported")
             };
             print_line(&format!(
-                "{imported}, {} here already, {} with nothing in them, {failed} failed.",
+                "{imported}, {} already present, {} empty, {failed} failed.",
                 count("already"),
                 count("nothing")
             ));
@@ -226,17 +224,17 @@ fn format_entry(entry: &ImportEntry) -> String {
         .map(|session| format_details(session));
     let details = details.unwrap_or_default();
     match &entry.outcome {
-        ImportEntryOutcome::Imported(id) => format!("{id}  {name}  {details}"),
-        ImportEntryOutcome::Planned => format!("would come: {name}  {details}"),
-        ImportEntryOutcome::AlreadyPresent(id) => format!("{id}  is here already: {name}"),
-        ImportEntryOutcome::Empty => format!("nothing was said in {name}"),
+        ImportEntryOutcome::Imported(id) => format!("{id}  imported: {name}  {details}"),
+        ImportEntryOutcome::Planned => format!("would import: {name}  {details}"),
+        ImportEntryOutcome::AlreadyPresent(id) => format!("{id}  already present: {name}"),
+        ImportEntryOutcome::Empty => format!("empty: {name}"),
         ImportEntryOutcome::Failed(reason) => format!("failed: {}: {reason}", entry.source.path),
     }
 }
 
 fn format_details(session: &PortableSession) -> String {
     let count = session.compacted_messages.len() + session.messages.len();
-    let plural = if count == 1 { "" } else { "s" };
+    let messages = format_quantity(count as u64, "message");
     let checkpoint_note = if session.checkpoint.is_some() {
         ", a checkpoint"
     } else {
@@ -244,7 +242,7 @@ fn format_details(session: &PortableSession) -> String {
     };
     let purpose = session.purpose.as_ref();
     let purpose = purpose.map_or(String::new(), |purpose| format!(", {purpose}"));
-    format!("({count} message{plural}{checkpoint_note}{purpose})")
+    format!("({messages}{checkpoint_note}{purpose})")
 }
 
 fn entry_json(entry: &ImportEntry) -> Value {

@@ -76,7 +76,7 @@ fn draw_table(table: &SpendTable, groupings: &[SpendGrouping]) -> String {
         groupings,
     );
     for line in &lines {
-        let fits = table.width.is_none_or(|width| length(line) <= width);
+        let fits = table.width.is_none_or(|width| display_width(line) <= width);
         assert!(fits, "too wide: {line:?}");
     }
     lines.join("\n")
