@@ -199,7 +199,7 @@ impl Client {
         match choose_setter(self.choices.mode.as_ref(), "mode", mode)? {
             None => return Ok(()),
             Some(ChoiceSetter::ConfigOption(option)) => {
-                self.set_config_option(session, option, mode).await?
+                self.set_config_option(session, option, mode).await?;
             }
             Some(ChoiceSetter::Method) => {
                 let request = acp::SetSessionModeRequest::new(session, mode.to_owned());

@@ -269,12 +269,12 @@ impl AcpProcess {
     /// resumed session needs this too, because it may have another mode.
     async fn select_mode_and_model(
         &mut self,
-        modes: [Option<&str>; 2],
+        preferred_modes: [Option<&str>; 2],
         model: Option<&str>,
         timeout: Duration,
     ) -> Result<(), AgentError> {
         let Self { client, process } = self;
-        if let [Some(mode), fallback] = modes {
+        if let [Some(mode), fallback] = preferred_modes {
             let selection = async {
                 match (client.set_mode(mode).await, fallback) {
                     (Err(AcpError::NotOffered { .. }), Some(mode)) => client.set_mode(mode).await,
@@ -312,9 +312,9 @@ impl Agent for AcpAgent {
         let setup = async {
             let session = acp_process.open_session(request).await?;
             let mode = request.permitted_mode(self.mode.as_deref());
-            let modes = [mode, self.fallback_mode.as_deref()];
+            let preferred_modes = [mode, self.fallback_mode.as_deref()];
             acp_process
-                .select_mode_and_model(modes, model, request.timeout)
+                .select_mode_and_model(preferred_modes, model, request.timeout)
                 .await?;
             Ok(session)
         };

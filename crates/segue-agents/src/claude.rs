@@ -115,7 +115,7 @@ struct ClaudeBranch<'a> {
 
 impl ClaudeBranch<'_> {
     /// Returns the options of a branch. `--fork-session` leaves the other session unchanged.
-    fn to_args(&self) -> [String; 4] {
+    fn to_args(self) -> [String; 4] {
         [
             format!("--resume={}", self.source_id),
             "--fork-session".to_owned(),

@@ -234,7 +234,7 @@ impl ClaudeLineFormat {
                             emit_message(message, line, events);
                         }
                         "image" | "document" => {
-                            user_content.prompt_parts.push(inline_data_part(block))
+                            user_content.prompt_parts.push(inline_data_part(block));
                         }
                         _ => user_content.prompt_parts.push(unknown_part(bytes, index)),
                     }

@@ -1,5 +1,7 @@
 //! Number format for the user.
 
+use std::fmt::Display;
+
 /// Formats a number with a comma between thousands: 3,117.
 #[must_use]
 pub fn format_count(number: u64) -> String {
@@ -12,6 +14,16 @@ pub fn format_count(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// Formats a count with its noun: `1 turn`, `3 turns`. The plural of `noun` must end with `s`.
+#[must_use]
+pub fn format_plural<N>(count: N, noun: &str) -> String
+where
+    N: Copy + Display + PartialEq + From<u8>,
+{
+    let suffix = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{suffix}")
 }
 
 #[cfg(test)]
@@ -30,5 +42,12 @@ mod tests {
         for (number, expected) in cases {
             assert_eq!(format_count(number), expected);
         }
+    }
+
+    #[test]
+    fn only_one_is_singular() {
+        assert_eq!(format_plural(0_u32, "turn"), "0 turns");
+        assert_eq!(format_plural(1_usize, "turn"), "1 turn");
+        assert_eq!(format_plural(2_u64, "more turn"), "2 more turns");
     }
 }

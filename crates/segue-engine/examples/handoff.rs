@@ -1,8 +1,8 @@
-//! Hands a session off to another agent, which gets a brief of it.
+//! Hands a session off to another agent, which receives a brief.
 //!
 //! `cargo run -p segue-engine --example handoff`
 
-#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example prints to the terminal")]
 
 #[path = "support/program.rs"]
 mod program;
@@ -27,7 +27,7 @@ async fn hand_off_session(engine: Engine, project: Project) -> Result<()> {
     let new_provider = ProviderId::parse("understudy")?;
     let outcome = engine.handoff(&session, &new_provider).await?;
     println!(
-        "{} hands over to {}",
+        "handed off from {} to {}",
         outcome.from, outcome.session.provider
     );
 

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p segue-engine --example orchestrator`
 
-#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example prints to the terminal")]
 
 #[path = "support/program.rs"]
 mod program;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use segue_core::id::{FeatureId, ProviderId};
+use segue_core::number_format::format_plural;
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::Project;
 use segue_engine::{ChatRequest, Conversation, Engine, EngineError, Freshness, Target, TurnReport};
@@ -62,10 +63,11 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     let mut lines = Vec::new();
     for row in &conversations.rows {
         if let Conversation::Session(session, status) = row {
-            let (title, turns) = (session.title.as_str(), session.turns);
             lines.push(format!(
-                "{title}: {}, {turns} turn, {}",
+                "{}: {}, {}, {}",
+                session.title.as_str(),
                 session.provider,
+                format_plural(session.turns, "turn"),
                 status.as_str()
             ));
         }
@@ -79,7 +81,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     let request = ChatRequest {
         target: Target::Session(
             login_report
-                .context("nobody planned the login")?
+                .context("no report of the login session")?
                 .session
                 .clone(),
         ),

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p segue-engine --example scope`
 
-#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example prints to the terminal")]
 
 #[path = "support/program.rs"]
 mod program;
@@ -27,7 +27,7 @@ async fn prompt_in_scope(engine: Engine, project: Project) -> Result<()> {
     let existing = engine.session_for_purpose(&purpose, None, &project).await?;
     let session = existing.session.id;
     println!(
-        "made: {}, found again: {}",
+        "created: {}, found by its purpose: {}",
         created.is_new,
         session == created.session.id
     );

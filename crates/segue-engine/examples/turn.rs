@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p segue-engine --example turn`
 
-#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example prints to the terminal")]
 
 #[path = "support/program.rs"]
 mod program;
@@ -52,13 +52,9 @@ async fn turn(engine: Engine, project: Project) -> Result<()> {
 
 fn print_event(event: TurnEvent) -> std::io::Result<()> {
     match event {
-        TurnEvent::Opened {
-            provider,
-            mode: mode,
-            ..
-        } => println!("{provider}: {}", mode.as_str()),
-        TurnEvent::Thought { text: text, .. } => println!("thinks: {text}"),
-        TurnEvent::Text { text: text, .. } => {
+        TurnEvent::Opened { provider, mode, .. } => println!("{provider}: {}", mode.as_str()),
+        TurnEvent::Thought { text, .. } => println!("thinks: {text}"),
+        TurnEvent::Text { text, .. } => {
             print!("{text}");
             stdout().flush()?;
         }

@@ -6,6 +6,7 @@ use segue_agents::known::KNOWN_AGENTS;
 use segue_catalog::NativeTurn;
 use segue_core::brief::FirstPrompt;
 use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::number_format::format_plural;
 use segue_core::scope::Purpose;
 use segue_core::session::{
     Decision, DecisionKind, Message, Part, Project, Role, Session, Title, TurnState,
@@ -13,7 +14,6 @@ use segue_core::session::{
 use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
 
 use crate::native::storage_provider;
-use crate::plural::format_plural;
 use crate::{Engine, EngineError, NativeEntry, counted};
 
 /// Title of an adopted session that has neither a title nor a prompt.

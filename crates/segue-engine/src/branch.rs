@@ -296,7 +296,7 @@ fn last_record_key(
         for event in record.events {
             match event {
                 RecordEvent::Prompt(message) | RecordEvent::Message(message) => {
-                    last_key = message.key.or(last_key)
+                    last_key = message.key.or(last_key);
                 }
                 RecordEvent::Anchor(key) => last_key = Some(key),
                 RecordEvent::Rewind(_)

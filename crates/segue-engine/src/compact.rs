@@ -6,7 +6,7 @@ use segue_core::checkpoint::{
     render_checkpoint,
 };
 use segue_core::id::{LegId, ProviderId, SessionId, TurnId};
-use segue_core::number_format::format_count;
+use segue_core::number_format::{format_count, format_plural};
 use segue_core::policy::{is_compaction_due, is_compaction_worthwhile};
 use segue_core::session::{Decision, DecisionKind, Leg, LegEnd, Session, Turn, can_resume_leg};
 use segue_store::NewCheckpoint;
@@ -14,7 +14,6 @@ use segue_store::NewCheckpoint;
 use crate::hold::LeaseGuard;
 use crate::open::OpenLegRequest;
 use crate::outside::ReconcileMode;
-use crate::plural::format_plural;
 use crate::tell::{ActiveCheckpoint, estimate_brief_tokens};
 use crate::{Engine, EngineError};
 

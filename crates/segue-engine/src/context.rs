@@ -140,8 +140,8 @@ impl Engine {
             (!is_current).then(|| (build_context(&inputs), sources))
         });
         // Reading files does not panic. If it did, the cached context would be used.
-        let rebuilt = gather_task.await.unwrap_or_default();
-        let (context, sources, rebuild) = match (rebuilt, previous) {
+        let new_context = gather_task.await.unwrap_or_default();
+        let (context, sources, rebuild) = match (new_context, previous) {
             (None, Some(cached)) => {
                 let rebuild = ContextRebuild::NotNeeded;
                 return Ok(GatheredContext { cached, rebuild });

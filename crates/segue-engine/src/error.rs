@@ -5,12 +5,12 @@ use segue_agents::NativeCliError;
 use segue_catalog::{ArchiveError, ReadError};
 use segue_core::brief::BriefError;
 use segue_core::id::{ProviderId, SessionId};
+use segue_core::number_format::format_plural;
 use segue_core::policy::WaitReason;
 use segue_core::scope::RoleName;
 use segue_core::session::TurnNumberError;
 use segue_store::StoreError;
 
-use crate::plural::format_plural;
 use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};
 
 /// Reason why a call failed before or outside a turn. A failed turn is not an error of this type, but a report.

@@ -118,7 +118,6 @@ mod native;
 mod open;
 mod outside;
 mod pieces;
-mod plural;
 mod policy;
 mod portable;
 mod purpose;

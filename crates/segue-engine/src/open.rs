@@ -4,10 +4,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use segue_agents::{AgentConnection, AgentError, OpenRequest, OpenedConnection, Timeouts};
+use segue_agents::{
+    AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection, Timeouts,
+};
 use segue_core::agent::PermissionPolicy;
 use segue_core::brief::BriefSection;
-use segue_core::id::{LegId, ProviderId, TurnId};
+use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
 use segue_core::session::{Decision, Leg, LegEnd, OpenMode, Session, Turn, can_resume_leg};
 use segue_store::NewLeg;
 
@@ -35,6 +37,27 @@ pub(crate) struct OpenLeg {
 }
 
 impl OpenLeg {
+    /// Creates a leg whose agent is still running, and records the agent's process with the lease.
+    fn for_live_agent(
+        leg: &Leg,
+        connection: Box<dyn AgentConnection>,
+        leg_request: &OpenLegRequest<'_>,
+        guard: &LeaseGuard,
+    ) -> Self {
+        if let Some(process) = connection.process_identity() {
+            guard.set_agent(process);
+        }
+        let opening = OpenedConnection {
+            connection,
+            open_mode: OpenMode::Live,
+            fallback_reason: None,
+            session_unavailable: false,
+            guard_actions: Vec::new(),
+            transport_fallback: None,
+        };
+        Self::for_resumed_native(leg, opening, leg_request)
+    }
+
     /// Creates a leg that resumes its native session, which contains all turns.
     fn for_resumed_native(
         leg: &Leg,
@@ -80,6 +103,14 @@ pub(crate) struct OpenLegRequest<'a> {
     pub(crate) new_leg_reason: Option<&'a str>,
     /// Text that the same agent refused for this prompt; `None` if it refused none.
     pub(crate) refused_text: Option<&'a str>,
+}
+
+impl OpenLegRequest<'_> {
+    /// Returns `true` if the prompt can be sent to the native session of a leg without a brief.
+    fn can_use_leg(&self, leg: &Leg, earlier_turns: &[Turn]) -> bool {
+        let has_refused_prompt = self.refused_text.is_some() && leg.tip == Some(self.turn);
+        leg.provider == *self.provider && (has_refused_prompt || can_resume_leg(leg, earlier_turns))
+    }
 }
 
 /// Reason for starting a new native session.
@@ -132,29 +163,12 @@ impl Engine {
     ) -> Result<OpenLeg, OpenLegError> {
         let provider = leg_request.provider;
         let agent = self.agent(provider)?;
-        let legs = self.store.legs(&session.id).await?;
-        let newest = legs.into_iter().next_back();
-        let compaction_reason = self.compact_before_prompt(
-            leg_request,
-            session,
-            guard,
-            (newest.as_ref(), earlier_turns),
-        );
-        let compaction_reason = compaction_reason.await?;
-        let newest = newest.filter(|_| compaction_reason.is_none());
-        let ended_reason = newest
+        let (last, ended_reason) = self
+            .find_open_leg(leg_request, session, guard, earlier_turns)
+            .await?;
+        let usable = last
             .as_ref()
-            .and_then(|leg| ended_leg_reason(leg, provider));
-        let ended_reason = compaction_reason
-            .map(NewNativeReason::with_compaction)
-            .or(ended_reason);
-        let last = newest.filter(|leg| leg.ended.is_none());
-        let has_refused_prompt =
-            |leg: &Leg| leg_request.refused_text.is_some() && leg.tip == Some(leg_request.turn);
-        let usable = last.as_ref().filter(|leg| {
-            leg.provider == *provider
-                && (can_resume_leg(leg, earlier_turns) || has_refused_prompt(leg))
-        });
+            .filter(|leg| leg_request.can_use_leg(leg, earlier_turns));
         let live = self.agent_pool.take(
             &session.id,
             usable,
@@ -163,18 +177,7 @@ impl Engine {
         );
         let (live, mut guard_actions) = live.await;
         if let (Some(connection), Some(leg)) = (live, usable) {
-            if let Some(process) = connection.process_identity() {
-                guard.set_agent(process);
-            }
-            let opening = OpenedConnection {
-                connection,
-                open_mode: OpenMode::Live,
-                fallback_reason: None,
-                session_unavailable: false,
-                guard_actions: Vec::new(),
-                transport_fallback: None,
-            };
-            return Ok(OpenLeg::for_resumed_native(leg, opening, leg_request));
+            return Ok(OpenLeg::for_live_agent(leg, connection, leg_request, guard));
         }
         let native_id = usable.and_then(|leg| leg.native_id.clone());
         let branch_source = match (usable, leg_request.new_leg_reason) {
@@ -186,20 +189,12 @@ impl Engine {
         };
         let has_no_native = native_id.is_none() && branch_source.is_none();
         if leg_request.chat.strict && has_no_native && !earlier_turns.is_empty() {
-            return Err(OpenLegError::Agent(no_native_error(
-                last.as_ref(),
-                ended_reason,
-                provider,
-            )));
+            return Err(no_native_error(last.as_ref(), ended_reason, provider));
         }
-        let mut open_request = self.build_open_request(leg_request, session, guard)?;
-        // Without recorded turns, a new native session would get no brief and have no context, so opening fails
-        // instead.
-        open_request.strict |= native_id.is_some()
-            && leg_request.refused_text.is_none()
-            && !earlier_turns.iter().any(|turn| turn.sent);
-        open_request.native_id = native_id;
-        open_request.branch_point = branch_source.as_ref().map(|source| source.point.clone());
+        let branch_point = branch_source.as_ref().map(|source| source.point.clone());
+        let native = (native_id, branch_point);
+        let open_request =
+            self.build_open_request(leg_request, session, guard, earlier_turns, native)?;
         if open_request.native_id.is_none()
             && (!earlier_turns.is_empty() || open_request.role.is_some())
         {
@@ -217,11 +212,7 @@ impl Engine {
         }
         if leg_request.chat.strict && branch_source.is_some() && !opening.open_mode.is_resumed() {
             opening.connection.close().await;
-            return Err(OpenLegError::Agent(no_native_error(
-                last.as_ref(),
-                ended_reason,
-                provider,
-            )));
+            return Err(no_native_error(last.as_ref(), ended_reason, provider));
         }
         let leg_end = last.as_ref().map(|leg| {
             replaced_leg_end(leg, usable.map(|_| opening.session_unavailable), provider)
@@ -250,6 +241,32 @@ impl Engine {
         .await
     }
 
+    /// Returns the open leg, or the reason why the newest leg is not resumed. Compacts the session first if that is due,
+    /// which ends the leg.
+    async fn find_open_leg(
+        &self,
+        leg_request: &OpenLegRequest<'_>,
+        session: &Session,
+        guard: &LeaseGuard,
+        earlier_turns: &[Turn],
+    ) -> Result<(Option<Leg>, Option<NewNativeReason>), OpenLegError> {
+        let legs = self.store.legs(&session.id).await?;
+        let newest = legs.into_iter().next_back();
+        let compaction = self.compact_before_prompt(
+            leg_request,
+            session,
+            guard,
+            (newest.as_ref(), earlier_turns),
+        );
+        if let Some(reason) = compaction.await? {
+            return Ok((None, Some(NewNativeReason::with_compaction(reason))));
+        }
+        let ended_reason = newest
+            .as_ref()
+            .and_then(|leg| ended_leg_reason(leg, leg_request.provider));
+        Ok((newest.filter(|leg| leg.ended.is_none()), ended_reason))
+    }
+
     /// Records the end of a leg, if one is given.
     async fn end_leg(
         &self,
@@ -263,20 +280,28 @@ impl Engine {
         Ok(())
     }
 
-    /// Creates the request for an agent, without a native session to resume or to branch off from.
+    /// Creates the request for an agent. `native_id` is the native session to resume, and `branch_point` is the position
+    /// to branch off from; with neither of them, the agent starts a new native session.
     fn build_open_request(
         &self,
         leg_request: &OpenLegRequest<'_>,
         session: &Session,
         guard: &LeaseGuard,
+        earlier_turns: &[Turn],
+        (native_id, branch_point): (Option<NativeId>, Option<BranchPoint>),
     ) -> Result<OpenRequest, EngineError> {
         let role = self.session_role(session)?;
         let permissions = leg_request.permissions;
+        // Without recorded turns, a new native session would get no brief and have no context, so opening fails
+        // instead.
+        let would_lose_context = native_id.is_some()
+            && leg_request.refused_text.is_none()
+            && !earlier_turns.iter().any(|turn| turn.sent);
         Ok(OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
-            strict: leg_request.chat.strict,
-            native_id: None,
-            branch_point: None,
+            strict: leg_request.chat.strict || would_lose_context,
+            native_id,
+            branch_point,
             permissions: role.map_or(permissions, |role| role.restrict_policy(permissions)),
             role: role.cloned(),
             model: leg_request.model.map(str::to_owned),
@@ -300,7 +325,7 @@ impl Engine {
             session,
             provider: leg_request.provider,
             prompt: &leg_request.chat.prompt,
-            earlier_turns: earlier_turns,
+            earlier_turns,
             has_tools: opening.connection.accepts_mcp_servers(),
             guard,
         };
@@ -354,8 +379,8 @@ fn no_native_error(
     last: Option<&Leg>,
     ended_reason: Option<NewNativeReason>,
     provider: &ProviderId,
-) -> AgentError {
-    AgentError::NoResumableSession(match last {
+) -> OpenLegError {
+    let reason = match last {
         Some(leg) if leg.provider != *provider => {
             format!("the session runs on {}, not on {provider}", leg.provider)
         }
@@ -364,7 +389,8 @@ fn no_native_error(
             || "the session has none yet".to_owned(),
             |reason| reason.text,
         ),
-    })
+    };
+    OpenLegError::Agent(AgentError::NoResumableSession(reason))
 }
 
 /// Returns the reason why a leg that has ended is not resumed; `None` if the leg has not ended.

@@ -7,6 +7,7 @@ use segue_core::checkpoint::{
     Checkpoint, CheckpointReason, CheckpointVersion, render_checkpoint, total_saved_tokens,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
+use segue_core::number_format::format_plural;
 use segue_core::session::{
     Decision, DecisionKind, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState,
     Usage,
@@ -22,7 +23,6 @@ use segue_store::{
 
 use crate::checkpoints::versions_on_path;
 use crate::pieces::merge_chunks;
-use crate::plural::format_plural;
 use crate::{Engine, EngineError, counted};
 
 /// Result of importing a session.

@@ -117,7 +117,7 @@ impl Recorder {
         match &self.streaming {
             Some(streaming) if streaming.kind != kind => ended_seq = self.end_message(at).await?,
             Some(streaming) if streaming.text.len() >= MAX_CHUNK_BYTES => {
-                self.end_chunk(at).await?
+                self.end_chunk(at).await?;
             }
             Some(_) | None => {}
         }

@@ -10,7 +10,7 @@ mod trail;
 
 use segue_agents::SessionDefault;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{DecisionKind, ResolutionStepKind, Session, SessionRef};
+use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session, SessionRef};
 use segue_store::SessionFilter;
 
 pub use reference::{RefContext, SessionMatch};
@@ -67,24 +67,13 @@ impl Engine {
             }
             Target::Native(native_provider, id) => {
                 let provider = self.driver_or_default(native_provider);
-                // If another agent is to continue, the agent of the native session need not be available.
-                if chosen_provider
-                    .as_ref()
-                    .is_none_or(|chosen_provider| *chosen_provider == provider)
-                {
-                    self.agent(&provider)?;
-                    self.ensure_no_foreign_process(&provider, id).await?;
-                }
-                let adoption =
-                    self.adopt_by_id(&provider, id, &request.project, AdoptionHint::Empty);
-                let (session, decision) = adoption.await?;
-                let text = format!(
-                    "{provider}:{id}, which is session {}",
-                    format_session(&session)
+                let adoption = self.adopt_target(
+                    (&provider, id),
+                    &request.project,
+                    chosen_provider.as_ref(),
+                    trace,
                 );
-                trace.add_step(ResolutionStepKind::Id, text);
-                trace.logged_decisions.extend(decision);
-                Some(session)
+                Some(adoption.await?)
             }
             Target::NewestInDirectory => {
                 self.newest_in_directory(&request.project, chosen_provider.as_ref(), trace)
@@ -123,6 +112,30 @@ impl Engine {
         }
         self.agent(chosen_provider.as_ref().unwrap_or(&session.provider))?;
         Ok(Resolved::Existing(Box::new(session), chosen_provider))
+    }
+
+    /// Returns the session that uses a native session. Adopts the native session if no session uses it yet.
+    async fn adopt_target(
+        &self,
+        (provider, id): (&ProviderId, &NativeId),
+        project: &Project,
+        chosen_provider: Option<&ProviderId>,
+        trace: &mut ResolutionTrace,
+    ) -> Result<Session, EngineError> {
+        // If another agent is to continue, the agent of the native session need not be available.
+        if chosen_provider.is_none_or(|chosen_provider| chosen_provider == provider) {
+            self.agent(provider)?;
+            self.ensure_no_foreign_process(provider, id).await?;
+        }
+        let adoption = self.adopt_by_id(provider, id, project, AdoptionHint::Empty);
+        let (session, decision) = adoption.await?;
+        let text = format!(
+            "{provider}:{id}, which is session {}",
+            format_session(&session)
+        );
+        trace.add_step(ResolutionStepKind::Id, text);
+        trace.logged_decisions.extend(decision);
+        Ok(session)
     }
 
     /// Finds the session of a request with a fallback agent, so that a conversation that was handed over to that agent

@@ -16,13 +16,12 @@ use segue_core::checkpoint::{
     split_transcript, summary_prompt,
 };
 use segue_core::id::{ProviderId, SessionId, TurnId};
-use segue_core::number_format::format_count;
+use segue_core::number_format::{format_count, format_plural};
 use segue_core::session::{Decision, DecisionKind, Session};
 use segue_store::NewCheckpoint;
 
 use crate::error::format_utc;
 use crate::hold::LeaseGuard;
-use crate::plural::format_plural;
 use crate::{Engine, EngineError};
 
 /// Maximum number of tokens of the record in one request. Less if the agent's budget is small.

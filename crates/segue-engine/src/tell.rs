@@ -9,6 +9,7 @@ use segue_core::brief::{
 };
 use segue_core::checkpoint::{Checkpoint, CheckpointVersion, merge, render_checkpoint};
 use segue_core::id::{ProviderId, SessionId, TurnId};
+use segue_core::number_format::format_plural;
 use segue_core::scope::Purpose;
 use segue_core::session::{Decision, DecisionKind, Message, Role, Session, Turn, TurnState};
 use segue_store::{StoredTurn, TokenCount};
@@ -16,7 +17,6 @@ use segue_store::{StoredTurn, TokenCount};
 use crate::adopt::split_brief_from_prompt;
 use crate::hold::LeaseGuard;
 use crate::pieces::merge_chunks;
-use crate::plural::format_plural;
 use crate::{Conversation, Engine, EngineError, NativeEntry, counted};
 
 /// Number of an agent's newest turns that serve as samples for its calibration.

@@ -21,6 +21,7 @@ pub mod model;
 mod output;
 mod processes;
 pub mod sandbox;
+pub mod terminal;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};

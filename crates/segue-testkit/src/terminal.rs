@@ -20,7 +20,7 @@ const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 /// Content of a terminal.
-pub(super) struct TerminalContent {
+pub struct TerminalContent {
     parser: vt100::Parser,
     /// Last bytes of the output, which may contain the start of a begin or end mark.
     tail: Vec<u8>,
@@ -42,13 +42,14 @@ impl TerminalContent {
             .drain(..self.tail.len().saturating_sub(FRAME_BEGIN.len() - 1));
     }
 
-    pub(super) fn screen(&self) -> &vt100::Screen {
+    /// Returns the screen.
+    pub fn screen(&self) -> &vt100::Screen {
         self.parser.screen()
     }
 }
 
 /// A program in its own terminal.
-pub(super) struct Pty {
+pub struct Pty {
     child: Child,
     controller: File,
     /// End of the terminal that the program uses, open after the end of the program, so that a test can inspect it.
@@ -59,7 +60,7 @@ pub(super) struct Pty {
 
 impl Pty {
     /// Starts a program with the arguments and the environment of the command.
-    pub(super) fn start(command: &Command, (columns, rows): (u16, u16)) -> Self {
+    pub fn start(command: &Command, (columns, rows): (u16, u16)) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
@@ -110,12 +111,14 @@ impl Pty {
         }
     }
 
-    pub(super) fn type_keys(&mut self, keys: &str) -> &mut Self {
+    /// Sends keys to the program.
+    pub fn type_keys(&mut self, keys: &str) -> &mut Self {
         self.controller.write_all(keys.as_bytes()).unwrap();
         self
     }
 
-    pub(super) fn resize(&mut self, columns: u16, rows: u16) -> &mut Self {
+    /// Changes the size of the terminal.
+    pub fn resize(&mut self, columns: u16, rows: u16) -> &mut Self {
         self.content
             .0
             .lock()
@@ -128,7 +131,7 @@ impl Pty {
     }
 
     /// Waits until the screen matches, with a complete frame.
-    pub(super) fn wait_until(
+    pub fn wait_until(
         &mut self,
         description: &str,
         matches: impl Fn(&vt100::Screen) -> bool,
@@ -147,23 +150,24 @@ impl Pty {
     }
 
     /// Waits until a text is on the screen.
-    pub(super) fn wait_for_text(&mut self, text: &str) -> &mut Self {
+    pub fn wait_for_text(&mut self, text: &str) -> &mut Self {
         self.wait_until(text, |screen| screen.contents().contains(text))
     }
 
     /// Waits until a text is no longer on the screen.
-    pub(super) fn wait_for_absence(&mut self, text: &str) -> &mut Self {
+    pub fn wait_for_absence(&mut self, text: &str) -> &mut Self {
         self.wait_until(&format!("end of {text}"), |screen| {
             !screen.contents().contains(text)
         })
     }
 
-    pub(super) fn screen(&self) -> MutexGuard<'_, TerminalContent> {
+    /// Returns the current content of the terminal. The program's output waits until the caller drops the guard.
+    pub fn screen(&self) -> MutexGuard<'_, TerminalContent> {
         self.content.0.lock().unwrap()
     }
 
     /// Returns the content of the screen, line by line.
-    pub(super) fn contents(&self) -> String {
+    pub fn contents(&self) -> String {
         let (content, changed) = &*self.content;
         let guard = content.lock().unwrap();
         let (guard, _) = changed
@@ -177,12 +181,13 @@ impl Pty {
         lines.join("\n")
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    /// Returns the process ID of the program.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits for the end of the program and for all of its output.
-    pub(super) fn wait_for_exit(&mut self) -> ExitStatus {
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -202,7 +207,7 @@ impl Pty {
     }
 
     /// Asserts that the terminal is restored for a shell.
-    pub(super) fn assert_restored(&self) {
+    pub fn assert_restored(&self) {
         let content = self.screen();
         let screen = content.screen();
         assert!(!screen.alternate_screen(), "the other screen is shown");

@@ -1,13 +1,13 @@
-//! What a whole process costs, from the call to its end.
+//! Benchmark of complete segue processes, from start to exit.
 //!
-//! `cargo bench -p segue --bench process`; docs/benchmarks.md explains the table.
+//! Run with `cargo bench -p segue --bench process`; docs/benchmarks.md explains the table.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a benchmark speaks on standard output and stops at the first surprise"
+    reason = "a benchmark prints to standard output and panics on any unexpected result"
 )]
 
 use std::fs;
@@ -30,19 +30,18 @@ use segue_testkit::benchmark::{
     quantile,
 };
 
-/// The least that a process can do.
+/// Program that does nothing; its time is the minimum for any process.
 const BASELINE_PROGRAM: &str = "/bin/true";
 
-/// What is listed, and how.
 const LIST_ARGS: [&str; 5] = ["session", "list", "--all", "--limit", "20"];
 
-/// How many sessions a list shows; a store with no more than these is small.
+/// Number of sessions that the list shows; the small store has no more than these.
 const LISTED_SESSIONS: u32 = 20;
 
-/// How many projects the sessions are spread over.
+/// Number of projects that the sessions are distributed over.
 const PROJECT_COUNT: u32 = 50;
 
-/// How many sessions are filled in at a time; many, so that they share commits.
+/// Number of sessions that are written concurrently. It is high so that they share commits.
 const MAX_CONCURRENT_FILLS: usize = 256;
 
 fn main() {
@@ -119,7 +118,8 @@ fn print_results(quick: &[Contestant<'_>; 5], slow: &[Contestant<'_>; 2]) {
     );
 }
 
-/// `format_target` judges by the median of the whole and of what it is more than nothing, in milliseconds.
+/// Formats the row of a contestant. `format_target` receives two medians in milliseconds: the time of the process and
+/// its difference to the baseline.
 fn format_row(
     contestant: &Contestant<'_>,
     baseline: &Contestant<'_>,
@@ -139,7 +139,7 @@ fn format_row(
     ]
 }
 
-/// Runs a process to its end, and returns the milliseconds it took.
+/// Runs a process to its end and returns the elapsed milliseconds.
 fn measure_milliseconds(command: &mut Command) -> f64 {
     let start = Instant::now();
     let status = command.status().unwrap();
@@ -152,7 +152,7 @@ fn baseline_command() -> Command {
     with_null_streams(Command::new(BASELINE_PROGRAM))
 }
 
-/// The binary as built, with a home of its own and nothing else from this environment.
+/// Returns a command for the built binary with its own home and a cleared environment.
 fn segue_command(home: &TempDir, args: &[&str]) -> Command {
     let mut command = with_null_streams(Command::new(env!("CARGO_BIN_EXE_segue")));
     command
@@ -172,12 +172,12 @@ fn with_null_streams(mut command: Command) -> Command {
     command
 }
 
-/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+/// Creates a directory in the build directory, because the default temporary directory may be in memory.
 fn create_home() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A home with so many sessions of one turn each.
+/// Creates a home with `session_count` sessions of one turn each.
 fn create_filled_home(session_count: u32) -> TempDir {
     let home = create_home();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -189,12 +189,12 @@ fn create_filled_home(session_count: u32) -> TempDir {
         .output()
         .unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
-    // A list that is empty for some reason would be quick for the wrong one.
+    // An empty list would be fast for the wrong reason.
     assert!(lines.lines().count() > LISTED_SESSIONS as usize, "{lines}");
     home
 }
 
-/// A copy of a store in which some chats were had since, as in a store that is in use.
+/// Copies a store and adds `chats` chats to it, as in a store that is in use.
 fn create_used_home(origin: &TempDir, chats: u32) -> TempDir {
     let home = create_home();
     fs::copy(origin.path().join(FILE_NAME), home.path().join(FILE_NAME)).unwrap();
@@ -241,7 +241,7 @@ fn new_session(number: u32) -> NewSession {
     }
 }
 
-/// One turn as the engine writes it: prompt, leg, attempt, answer.
+/// Writes one turn in the same steps as the engine: prompt, leg, attempt, answer.
 async fn write_turn(store: &SqliteStore, session: Session) {
     let at = session.created_at;
     let native_id = NativeId::parse(&format!("r-{}", session.id)).unwrap();

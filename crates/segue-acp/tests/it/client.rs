@@ -102,7 +102,7 @@ async fn a_long_replay_is_discarded() {
     let request = peer.receive().await;
     peer.send_line(&end_turn_response(&request["id"])).await;
     let (events, _) = collect_turn(&mut client).await;
-    assert_eq!(events, [], "nothing of the replay is taken for an answer");
+    assert_eq!(events, [], "no replayed message is part of the answer");
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn implausible_token_counts_are_unknown() {
     peer.send_line(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
         .await;
     let ClientEvent::TurnEnded(Ok(end)) = client.next_event().await else {
-        panic!("expected the end");
+        panic!("expected the end of the turn");
     };
     assert_eq!(
         (end.usage.input_tokens, end.usage.total_tokens),
@@ -279,7 +279,7 @@ async fn a_permission_request_is_returned_and_answered() {
     let request = json!({ "jsonrpc": "2.0", "id": 5, "method": "session/request_permission", "params": params });
     peer.send_line(&request.to_string()).await;
     let ClientEvent::PermissionRequested(request, replier) = client.next_event().await else {
-        panic!("expected a question");
+        panic!("expected a permission request");
     };
     assert_eq!(
         (request.call.name.as_str(), request.options.len()),
@@ -319,7 +319,7 @@ async fn an_agent_that_sends_too_many_updates_must_wait_for_the_client() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(
         !flood.is_finished(),
-        "nobody listens yet, so the agent has to wait"
+        "the client does not read yet, so the agent has to wait"
     );
     let (events, end) = collect_turn(&mut client).await;
     assert_eq!((events.len(), end.unwrap()), (100_000, StopReason::EndTurn));

@@ -123,7 +123,7 @@ pub(crate) async fn collect_turn(
     loop {
         match client.next_event().await {
             ClientEvent::AgentEvent(event) => events.push(event),
-            ClientEvent::PermissionRequested(..) => panic!("nobody asked"),
+            ClientEvent::PermissionRequested(..) => panic!("unexpected permission request"),
             ClientEvent::TurnEnded(end) => return (events, end.map(|end| end.reason)),
         }
     }

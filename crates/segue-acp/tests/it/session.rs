@@ -60,7 +60,7 @@ async fn a_mode_is_set_unless_it_is_already_current() {
     let error = client.set_mode("yolo").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the agent does not offer this: there is no mode \"yolo\", only ask, plan"
+        "not supported by the agent: unknown mode `yolo`; available: ask, plan"
     );
 }
 

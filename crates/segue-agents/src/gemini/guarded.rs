@@ -256,7 +256,7 @@ impl AgentConnection for GuardedConnection {
             match &mut event {
                 ConnectionEvent::Event(AgentEvent::Tool(call)) => normalise_tool_name(call),
                 ConnectionEvent::PermissionRequested(request, _) => {
-                    normalise_tool_name(&mut request.call)
+                    normalise_tool_name(&mut request.call);
                 }
                 ConnectionEvent::NativeIdReported(_)
                 | ConnectionEvent::Event(_)

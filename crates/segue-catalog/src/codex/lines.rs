@@ -259,7 +259,7 @@ impl CodexLineFormat {
         let mut prompt_parts = Vec::new();
         match content {
             TextOrBlocks::Text(text) => {
-                classify_user_text(text, None, &mut prompt_parts, at, events)
+                classify_user_text(text, None, &mut prompt_parts, at, events);
             }
             TextOrBlocks::Blocks(blocks) => {
                 let kinds = message.metadata.as_ref();

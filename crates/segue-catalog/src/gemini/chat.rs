@@ -252,7 +252,7 @@ impl GeminiChatConverter {
             match &file_part.text {
                 Some(part_text) if !file_part.is_thought => text.push_str(part_text),
                 Some(part_text) if !has_thoughts && **part_text != *BINARY_CONTENT_NOTICE => {
-                    thoughts.push(part_text.to_string())
+                    thoughts.push(part_text.to_string());
                 }
                 _ => {}
             }

@@ -136,7 +136,7 @@ pub(super) fn read_source(
             });
         }
         let (turns, turn_count, skipped) = read_all_turns(reader, location, &mut |turns| {
-            emit(SourceUpdate::Turns(turns))
+            emit(SourceUpdate::Turns(turns));
         })?;
         // A file that ends in the middle, and has fewer turns than before, is being rewritten.
         if skipped.truncated && previous.is_some_and(|previous| turn_count < previous.turns) {

@@ -232,7 +232,7 @@ impl Records for BoundedRecords {
         for event in &mut record.events {
             match event {
                 RecordEvent::Prompt(keyed_message) | RecordEvent::Message(keyed_message) => {
-                    bound_message(&mut keyed_message.message)
+                    bound_message(&mut keyed_message.message);
                 }
                 RecordEvent::Compacted(summary) => *summary = None,
                 RecordEvent::Anchor(_)

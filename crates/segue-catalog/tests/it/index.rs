@@ -45,7 +45,7 @@ fn refresh(index: &Index, catalog: &Catalog) -> RefreshStats {
 
 fn list_sessions(index: &Index, include_missing: bool) -> Vec<IndexedSession> {
     let filter = IndexFilter {
-        include_missing: include_missing,
+        include_missing,
         ..IndexFilter::default()
     };
     index.list_sessions(&filter, 1000, 0).unwrap()

@@ -34,7 +34,7 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
             // ends.
             Some("leash") => Ok(leash::run_from_args(args).await?.into()),
             Some("rehearsal-agent") => {
-                let directory = args.next().context("no directory was given")?;
+                let directory = args.next().context("no directory given")?;
                 run_offline_agent(directory.into()).await?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -42,7 +42,8 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
                 let temp_dir = tempfile::tempdir()?;
                 let (home, work_dir) = (temp_dir.path().join("home"), temp_dir.path().join("work"));
                 std::fs::create_dir(&work_dir)?;
-                let project = project_at(&work_dir).context("a name is not valid UTF-8")?;
+                let project = project_at(&work_dir)
+                    .context("the path of the working directory is not valid UTF-8")?;
                 example(create_engine(&home)?, project).await?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -56,7 +57,8 @@ fn create_engine(home: &Path) -> Result<Engine> {
     let environment = Environment {
         now: Timestamp::now,
         random,
-        process: identify_process(std::process::id()).context("cannot tell who we are")?,
+        process: identify_process(std::process::id())
+            .context("cannot identify the current process")?,
     };
     let agents: Vec<Arc<dyn Agent>> = vec![
         Arc::new(offline_agent(home)?),

@@ -228,17 +228,18 @@ fn sources_change_with_their_files() {
     let mut inputs = context_inputs(root, feature_scope("auth"));
     let before = collect_sources(&inputs);
     assert_eq!(collect_sources(&inputs), before);
-    let changed = |current: &ContextInputs| changed_sources(&before, &collect_sources(current));
+    let list_changed =
+        |current: &ContextInputs| changed_sources(&before, &collect_sources(current));
     fs::write(
         root.join(".dagent/features/auth/feature-spec.md"),
         "Two, longer.",
     )
     .unwrap();
-    assert_eq!(changed(&inputs), ["feature-spec.md"]);
+    assert_eq!(list_changed(&inputs), ["feature-spec.md"]);
     fs::write(root.join("CLAUDE.md"), "Be kind.").unwrap();
-    let changes = changed(&inputs);
+    let changes = list_changed(&inputs);
     assert!(changes.contains(&"CLAUDE.md".to_owned()), "{changes:?}");
     inputs.commits = Err("cannot run git".to_owned());
-    let changes = changed(&inputs);
+    let changes = list_changed(&inputs);
     assert!(changes.contains(&"HEAD".to_owned()), "{changes:?}");
 }

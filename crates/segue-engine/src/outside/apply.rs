@@ -1,6 +1,7 @@
 //! Application of changes in a native session to the record, with decisions that report them.
 
 use segue_catalog::NativeTurn;
+use segue_core::number_format::format_plural;
 use segue_core::reconcile::merge_interrupted_turn;
 use segue_core::session::{
     Decision, DecisionKind, Leg, LegEnd, Session, Turn, TurnState, close_open_calls,
@@ -12,7 +13,6 @@ use crate::adopt::adopt_outside_turn;
 use crate::hold::LeaseGuard;
 use crate::native::storage_provider;
 use crate::pieces::merge_chunks;
-use crate::plural::format_plural;
 use crate::recover::{interruption_decision, interruption_failure};
 use crate::{Engine, EngineError};
 
@@ -275,9 +275,10 @@ fn format_rewind(
         0 => String::new(),
         count => format!(", added {} made there", format_plural(count, "turn")),
     };
+    let restored = if dropped == 1 { "it" } else { "them" };
     format!(
         "{provider} rewound to turn {}: moved the head with it{added} and dropped {}; \
-         `segue session undo {}` restores them",
+         `segue session undo {}` restores {restored}",
         to.number,
         format_plural(dropped, "turn"),
         session.id

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use segue_catalog::{Catalog, NativeSession, ReadError, ReadStart, read_outline, read_turns_from};
+use segue_core::number_format::format_plural;
 use segue_core::session::{Message, Role, Session, SessionStatus, TurnNumberError, TurnState};
 
 use super::page::HistoryPage;
 use super::plain::{PlainPartKind, to_plain_part, to_single_line};
-use crate::plural::format_plural;
 use crate::{Conversation, Engine, EngineError};
 
 /// Maximum number of characters of one page. Agents truncate tool output at 10,000 tokens or more.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::{ControlFlow, RangeInclusive};
 
-use crate::plural::format_plural;
+use segue_core::number_format::format_plural;
 
 /// Number and text of a turn.
 type TurnText = (u32, String);

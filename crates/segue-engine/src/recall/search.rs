@@ -16,12 +16,12 @@ use segue_catalog::index::{
 };
 use segue_catalog::{Catalog, Mark, NativeSession, format_error_chain};
 use segue_core::id::{FeatureId, NativeId, SessionId, TurnId};
+use segue_core::number_format::format_plural;
 use segue_core::session::{MatchedBy, Role, Tag};
 use segue_core::time_input::parse_time_input;
 use segue_store::{PageRequest, SessionFilter};
 
 use super::plain::to_single_line;
-use crate::plural::format_plural;
 use crate::{Conversation, ConversationId, Engine, EngineError, Freshness, IndexSync, NativeEntry};
 
 /// Input of a search.
@@ -125,7 +125,7 @@ impl Engine {
             // A longer update continues in the background, and the next search finds its results.
             match tokio::time::timeout(INDEX_SYNC_TIMEOUT, refresh).await {
                 Ok(Ok(Some(IndexSync::UpToDate(work)))) => {
-                    report.unreadable_files = work.unreadable.len()
+                    report.unreadable_files = work.unreadable.len();
                 }
                 // After a failed update, the existing index is better than no result.
                 Ok(Err(error)) => refresh_error = Some(error),

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use segue_catalog::index::NativeStatus;
 use segue_core::id::{NativeId, ProviderId};
+use segue_core::number_format::format_plural;
 use segue_core::scope::{NativeSummary, Purpose, PurposeEvidence, Scope, is_recent};
 use segue_core::session::{DecisionKind, ResolutionStepKind, Session};
 use segue_store::SessionFilter;
 
 use super::ResolutionTrace;
 use crate::adopt::AdoptionHint;
-use crate::plural::format_plural;
 use crate::{ChatRequest, Engine, EngineError, Freshness, NativeEntry};
 
 /// A native session that had the purpose, and the agent that can resume it.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use segue_agents::{AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection};
 use segue_core::agent::{PermissionPolicy, RoleDescription};
 use segue_core::checkpoint::{Summary, SummaryError, summary_retry_prompt};
+use segue_core::number_format::format_plural;
 use segue_core::scope::RoleName;
 use segue_core::session::{AgentEvent, StopReason, ToolStatus};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Summariser;
-use crate::plural::format_plural;
 
 /// Maximum number of retries after an unusable answer.
 const MAX_SUMMARY_RETRIES: usize = 2;

@@ -4,14 +4,13 @@ use jiff::Timestamp;
 use segue_agents::known;
 use segue_core::hint::{Hint, SuggestedAction};
 use segue_core::id::LegId;
-use segue_core::number_format::format_count;
+use segue_core::number_format::{format_count, format_plural};
 use segue_core::policy::{HealthUpdate, ProviderHealth, context_limit_excess, is_policy_stop};
 use segue_core::session::{Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, TurnState};
 use segue_store::{SettleEffects, TurnEnding};
 
 use super::{TurnOutcome, TurnRun};
 use crate::error::format_utc;
-use crate::plural::format_plural;
 use crate::{EngineError, TurnEvent, TurnReport};
 
 /// Maximum number of characters of an unsent prompt in the log.
@@ -158,15 +157,16 @@ impl TurnRun<'_> {
         }
         let policy = &self.engine.policy;
         if ends_leg {
-            let failures = format_plural(policy.error_limit, "failure");
             let health = &self.retry.health;
             let no_retry_note = "segue does not start another one automatically";
             let text = if health.is_exhausted() {
                 format!("ended the native session after another failure; {no_retry_note}")
             } else if health.failed_legs == 0 {
+                let failures = format_plural(policy.error_limit, "failure");
                 format!("ended the native session after {failures} in a row; {next_prompt_note}")
             } else {
-                format!("ended the native session after {failures} in a row again; {no_retry_note}")
+                let failures = format_plural(policy.error_limit, "more failure");
+                format!("ended the native session after {failures} in a row; {no_retry_note}")
             };
             return Some((LegEnd::Errors, text));
         }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
-const ADDED_MESSAGES_HEADING: &str = "[Added to the record of this conversation since";
+const ADDED_MESSAGES_HEADING: &str = "[Messages added to this conversation since your last answer";
 
 async fn add_user_message(harness: &EngineHarness, id: &SessionId, text: &str) -> u32 {
     let added = harness
@@ -49,7 +49,10 @@ async fn a_resumed_native_session_receives_added_messages_once() {
     );
     assert!(prompts[1].contains("[Turn 2]\nuser:\n> the build is red\n"));
     assert!(prompts[1].ends_with("\n\nthree"));
-    assert!(!prompts[1].contains("> one"), "it knows that by itself");
+    assert!(
+        !prompts[1].contains("> one"),
+        "the native session already contains it"
+    );
     // The record contains the prompt as the user typed it.
     let turns = harness.store.turns(&first.session).await.unwrap();
     let prompt_text = harness.store.messages(turns[2].id).await.unwrap()[0].plain_text();
@@ -107,7 +110,7 @@ async fn a_new_native_session_receives_added_messages_in_its_brief() {
         .add_message(
             &first.session,
             MessageAuthor::Assistant,
-            "somebody answered",
+            "another tool answered",
         )
         .await;
     assert_eq!(answer.unwrap().turn, 3);
@@ -123,10 +126,10 @@ async fn a_new_native_session_receives_added_messages_in_its_brief() {
     assert_eq!(next.await.unwrap().opened.unwrap().0, OpenMode::Briefed);
     let received = harness.other_agents[0].received.lock().unwrap();
     assert!(received.prompts[0].contains("[Turn 2]\nuser:\n> by the way\n"));
-    assert!(received.prompts[0].contains("[Turn 3]\nassistant:\n> somebody answered\n"));
+    assert!(received.prompts[0].contains("[Turn 3]\nassistant:\n> another tool answered\n"));
     assert!(
         !received.prompts[0].contains(ADDED_MESSAGES_HEADING),
-        "once is enough"
+        "the brief already contains the messages"
     );
 }
 
@@ -190,7 +193,7 @@ async fn a_dropped_turn_releases_the_session() {
             }
         };
         tokio::select! {
-            _ = chat => panic!("it hangs"),
+            _ = chat => panic!("the agent hangs, but the turn ended"),
             () = wait_until_opened => {}
         }
     }
@@ -202,7 +205,7 @@ async fn a_dropped_turn_releases_the_session() {
                 .await;
             match added {
                 Err(EngineError::Store(StoreError::Leased { .. })) => {
-                    tokio::task::yield_now().await
+                    tokio::task::yield_now().await;
                 }
                 added => return added.unwrap(),
             }

@@ -1,4 +1,4 @@
-//! A waiting agent keeps the lease of its session.
+//! A pooled agent holds the lease of its session.
 
 use std::process::{Child, Command};
 
@@ -9,7 +9,7 @@ use segue_store::{Store, StoreError};
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 
-/// Creates a stage whose agent has a process that runs until it is killed.
+/// Creates a harness whose agent has a process that runs until it is killed.
 fn harness_with_process() -> (EngineHarness, Child) {
     let harness = EngineHarness::with_agents(&["codex"], segue_core::policy::Policy::default());
     let process = Command::new("sleep").arg("600").spawn().unwrap();
@@ -43,7 +43,7 @@ async fn run_turn_on_second_engine(
 ) -> Result<TurnReport, EngineError> {
     let (sender, mut events) = tokio::sync::mpsc::channel(8);
     let receiving = async { while events.recv().await.is_some() {} };
-    let request = harness.request("from elsewhere", session_target(first));
+    let request = harness.request("from another process", session_target(first));
     tokio::join!(engine.chat(request, sender), receiving).0
 }
 
@@ -62,7 +62,7 @@ async fn a_pooled_agent_holds_the_lease_until_it_is_closed() {
     let error = run_turn_on_second_engine(&second_engine, &harness, &first)
         .await
         .unwrap_err();
-    let EngineError::Store(StoreError::Leased { holder: holder, .. }) = &error else {
+    let EngineError::Store(StoreError::Leased { holder, .. }) = &error else {
         panic!("{error:?}");
     };
     assert!(holder.is_idle(), "{holder:?}");
@@ -145,7 +145,7 @@ async fn a_dropped_call_leaves_the_lease_with_the_pooled_agent() {
     tokio::select! {
         biased;
         // The call runs only until its first wait.
-        _ = harness.engine.undo_revert(&session) => panic!("nothing was read yet"),
+        _ = harness.engine.undo_revert(&session) => panic!("the call returned before its first wait"),
         () = std::future::ready(()) => {}
     }
     let holder = harness.store.lease_holder(&first.session).await.unwrap();

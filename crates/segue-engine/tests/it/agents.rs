@@ -260,7 +260,7 @@ async fn each_timeout_fails_the_turn() {
                 ..Timeouts::default()
             },
             vec![ScriptedAction::Hang],
-            "no sign of life",
+            "no output within",
         ),
         (
             Timeouts {
@@ -268,7 +268,7 @@ async fn each_timeout_fails_the_turn() {
                 ..Timeouts::default()
             },
             vec![send_text("a"), ScriptedAction::Hang],
-            "said nothing",
+            "no output for",
         ),
         (
             Timeouts {
@@ -293,7 +293,7 @@ async fn each_timeout_fails_the_turn() {
         assert_eq!(
             harness.agent.received.lock().unwrap().cancel_count,
             1,
-            "it is asked to stop first"
+            "the agent is asked to stop first"
         );
     }
 }
@@ -494,7 +494,10 @@ async fn a_prompt_uses_the_session_that_the_agent_is_configured_for() {
     };
     let first = harness.run_turn("one", Target::Default).await;
     let second = harness.run_turn("two", Target::Default).await;
-    assert_ne!(first.session, second.session, "by default it is a new one");
+    assert_ne!(
+        first.session, second.session,
+        "a prompt starts a new session by default"
+    );
     *harness.agent.defaults.lock().unwrap() = defaults_with(SessionDefault::NewestInDirectory);
     let third = harness.run_turn("three", Target::Default).await;
     assert_eq!(third.session, second.session);

@@ -16,7 +16,7 @@ async fn message_tokens(harness: &EngineHarness, report: &TurnReport) -> Vec<Vec
     counts
 }
 
-/// Runs a turn with the cues that the test has scripted.
+/// Runs a turn with the actions that the test has scripted.
 async fn run_scripted_turn(harness: &EngineHarness, prompt: &str, target: Target) -> TurnReport {
     let request = harness.request(prompt, target);
     harness.chat(request, |_| {}).await.unwrap()
@@ -50,7 +50,7 @@ async fn messages_are_counted_as_they_are_written() {
             Some(2),
             Some(0),
             Some(tokens_of("(calls shell)")),
-            Some(tokens_of("(shell answered)\ndone")),
+            Some(tokens_of("(shell returned)\ndone")),
             Some(2)
         ]]
     );
@@ -117,7 +117,10 @@ async fn token_estimates_are_compared_with_reported_context_sizes() {
         .preview_brief(&conversation, Some(&other_provider), "go on")
         .await
         .unwrap();
-    assert_eq!(preview.reported_tokens, None, "unknown is unknown");
+    assert_eq!(
+        preview.reported_tokens, None,
+        "the agent has reported no context sizes"
+    );
 
     // From the turn on in which an agent compacts its own context, the estimate is unknown.
     harness.script([
@@ -151,7 +154,7 @@ async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
     let (mode, reason) = briefed.opened.clone().unwrap();
     assert_eq!(mode, OpenMode::Briefed);
     assert!(reason.contains("; turns 1 to 1"), "{reason}");
-    assert!(reason.ends_with("were too much to tell"), "{reason}");
+    assert!(reason.ends_with("did not fit into the brief"), "{reason}");
     let brief = harness
         .agent
         .received
@@ -198,7 +201,7 @@ async fn a_very_long_message_leaves_room_for_earlier_messages() {
         .pop()
         .unwrap();
     assert!(segue_tokens::count(&brief) <= 8_000, "{}", brief.len());
-    assert!(brief.contains("bytes are left out here"));
+    assert!(brief.contains("bytes omitted"));
     for n in 1..=8 {
         assert!(brief.contains(&format!("> question {n} ")), "{n}");
     }

@@ -57,7 +57,7 @@ async fn run_briefed_turn(harness: &EngineHarness, report: &TurnReport, prompt: 
         .unwrap()
 }
 
-const CHECKPOINT_HEADING: &str = "[What was done before, summed up";
+const CHECKPOINT_HEADING: &str = "[Summary of earlier work";
 
 #[tokio::test]
 async fn the_active_version_follows_a_revert_and_its_undo() {
@@ -210,7 +210,7 @@ async fn a_pinned_item_survives_every_compaction() {
     );
     let rules = view.checkpoint.items.iter();
     let rules = rules.filter(|item| item.text.contains("thing")).count();
-    assert!(rules < 12, "there was no room for all");
+    assert!(rules < 12, "the budget has no room for all rules");
 
     let missing = harness
         .engine
@@ -266,7 +266,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
     );
     assert!(view.total_saved <= before);
     let brief = run_briefed_turn(&harness, &report, "five").await;
-    let (checkpoint, messages) = brief.split_once("[The conversation so far").unwrap();
+    let (checkpoint, messages) = brief.split_once("[Conversation so far").unwrap();
     assert!(
         checkpoint.contains("tool2") && !checkpoint.contains("tool3"),
         "{brief}"
@@ -307,7 +307,10 @@ async fn a_version_of_other_turns_cannot_be_restored() {
         .restore_checkpoint(&session, 2)
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("do not lead to"), "{error}");
+    assert!(
+        error.to_string().contains("no longer part of session"),
+        "{error}"
+    );
     harness.engine.revert_session(&session, 1).await.unwrap();
     let session = harness.load_session(&report).await;
     let error = harness
@@ -315,14 +318,19 @@ async fn a_version_of_other_turns_cannot_be_restored() {
         .restore_checkpoint(&session, 1)
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("do not lead to"), "{error}");
+    assert!(
+        error.to_string().contains("no longer part of session"),
+        "{error}"
+    );
     let error = harness
         .engine
         .pin_checkpoint_item(&session, 1, true)
         .await
         .unwrap_err();
     assert!(
-        error.to_string().contains("has no checkpoint where"),
+        error
+            .to_string()
+            .contains("has no checkpoint at its current head"),
         "{error}"
     );
 }
@@ -350,7 +358,7 @@ async fn an_edited_checkpoint_is_accepted_unless_outdated_or_too_long() {
     assert_eq!((repeated.view.version.n, repeated.is_new), (2, false));
     let outdated_error = write(1, view.checkpoint.clone()).await.unwrap_err();
     assert!(
-        outdated_error.to_string().contains("made meanwhile"),
+        outdated_error.to_string().contains("is out of date"),
         "{outdated_error}"
     );
     let long_text = format!("{text}- {}\n", "and so on ".repeat(190));
@@ -365,7 +373,7 @@ async fn an_edited_checkpoint_is_accepted_unless_outdated_or_too_long() {
         .extend((100..300).map(|id| segue_core::checkpoint::CheckpointItem { id, ..last.clone() }));
     let size_error = write(2, long_checkpoint).await.unwrap_err();
     assert!(
-        size_error.to_string().contains("it may have 40,000"),
+        size_error.to_string().contains("allows at most 40,000"),
         "{size_error}"
     );
     assert_eq!(

@@ -13,7 +13,7 @@ use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, sessio
 
 const BUDGET_TOKENS: u64 = 4_000;
 
-/// Creates a stage with automatic compaction.
+/// Creates a harness with automatic compaction.
 fn harness_with_compaction(compaction: AutoCompaction) -> EngineHarness {
     // Loads the vocabulary, so that counts are available without delay.
     assert_eq!(segue_tokens::count("hello world"), 2);
@@ -67,7 +67,7 @@ async fn a_session_is_compacted_at_90_percent_of_the_budget() {
     assert_eq!(
         compaction_texts(&second),
         [""; 0],
-        "3,599 of 4,000 are held"
+        "3,599 of 4,000 tokens do not cause a compaction"
     );
     let legs = harness.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].estimated_tokens, Some(3_599));
@@ -81,7 +81,7 @@ async fn a_session_is_compacted_at_90_percent_of_the_budget() {
     let texts = compaction_texts(&report);
     assert_eq!(texts.len(), 1, "{report:?}");
     assert!(
-        texts[0].starts_with("2 turn(s) of 3,600 tokens were summed up in checkpoint 1 of "),
+        texts[0].starts_with("compacted 2 turns (3,600 tokens) into checkpoint 1 ("),
         "{texts:?}"
     );
     let last = events.last().unwrap();
@@ -112,12 +112,13 @@ async fn a_session_is_compacted_at_90_percent_of_the_budget() {
         .await;
     assert_eq!(next.opened.clone().unwrap().0, OpenMode::Briefed);
     let brief = received_prompts(&harness).pop().unwrap();
-    assert!(
-        brief.contains("[What was done before, summed up"),
-        "{brief}"
-    );
+    assert!(brief.contains("[Summary of earlier work"), "{brief}");
     assert!(segue_tokens::count(&brief) <= BUDGET_TOKENS);
-    assert_eq!(compaction_texts(&next), [""; 0], "it is summed up once");
+    assert_eq!(
+        compaction_texts(&next),
+        [""; 0],
+        "the turns are compacted once"
+    );
 }
 
 #[tokio::test]
@@ -172,7 +173,7 @@ async fn a_prompt_that_does_not_fit_starts_a_new_native_session() {
     let (mode, reason) = report.opened.clone().unwrap();
     assert_eq!(mode, OpenMode::Briefed);
     assert!(
-        reason.starts_with("1 turn(s) of 3,000 tokens were summed up in checkpoint 1 of "),
+        reason.starts_with("compacted 1 turn (3,000 tokens) into checkpoint 1 ("),
         "{reason}"
     );
     let sent_prompt = received_prompts(&harness).pop().unwrap();
@@ -254,7 +255,7 @@ async fn concurrent_compactions_cover_no_turn_twice_and_lose_no_added_message() 
     let covered: Vec<u32> = versions.iter().map(|version| version.covers).collect();
     assert!(
         covered.is_sorted_by(|a, b| a < b),
-        "no turn is summed up twice: {covered:?}"
+        "no turn is compacted twice: {covered:?}"
     );
     harness.run_turn("go on", session_target(&first)).await;
     let brief = received_prompts(&harness).pop().unwrap();
@@ -286,7 +287,7 @@ async fn a_leased_session_is_not_compacted() {
     let second_compaction = harness.engine.compact(&session).await.unwrap();
     assert!(
         second_compaction.created.is_none(),
-        "nothing was said since"
+        "no turn was added since the first compaction"
     );
 }
 
@@ -382,7 +383,10 @@ async fn a_large_role_does_not_cause_a_compaction_after_every_turn() {
         .engine
         .plan_compaction(&session, session.head.unwrap());
     let max_tokens = plan.await.unwrap().unwrap().max_tokens;
-    assert!(max_tokens <= 1_000, "{max_tokens}: the role has most of it");
+    assert!(
+        max_tokens <= 1_000,
+        "{max_tokens}, but the role takes most of the budget"
+    );
     let mut times = 0;
     for _ in 0..20 {
         let report = run_turn_of_tokens(&harness, 100, session_target(&first)).await;
@@ -424,6 +428,6 @@ async fn a_pinned_item_is_briefed_even_with_a_small_budget() {
     harness.run_turn("go on", session_target(&first)).await;
     let brief = received_prompts(&harness).pop().unwrap();
     assert!(brief.contains(&rule.text), "{brief}");
-    assert!(!brief.contains("bytes are left out here"), "{brief}");
+    assert!(!brief.contains("bytes omitted"), "{brief}");
     assert!(segue_tokens::count(&brief) <= 5_000);
 }

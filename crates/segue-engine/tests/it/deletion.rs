@@ -17,7 +17,7 @@ const SAMPLE_TRANSCRIPT: &str =
     include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
 const SAMPLE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-/// Creates a stage whose engine has an index, an archive and a trash.
+/// Creates a harness whose engine has an index, an archive and a trash.
 fn harness_with_archive(home: &Path) -> EngineHarness {
     let claude = ClaudeReader::new(home.join("claude"));
     let mut harness = EngineHarness::with_catalog(Catalog::new(vec![Arc::new(claude)]));
@@ -113,6 +113,9 @@ async fn deleted_sessions_are_removed_from_the_index() {
                 harness.engine.delete_conversation(&plan).await.unwrap();
             }
         }
-        assert!(indexed_turns().is_empty(), "forget: {is_direct_delete}");
+        assert!(
+            indexed_turns().is_empty(),
+            "direct delete: {is_direct_delete}"
+        );
     }
 }

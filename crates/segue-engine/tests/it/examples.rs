@@ -1,4 +1,4 @@
-//! The examples print what they promise. `cargo test` builds them together with this suite.
+//! The examples print the expected output. `cargo test` builds them together with this suite.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -44,11 +44,13 @@ fn the_turn_example_prints_its_events() {
 #[test]
 fn the_scope_example_prints_the_brief() {
     let output = run_example("scope");
-    assert!(
-        output.starts_with("made: true, found again: true\nadded as turn 1\n[Feature: checkout]\n")
-    );
+    assert!(output.starts_with(
+        "created: true, found by its purpose: true\nadded as turn 1\n[Feature: checkout]\n"
+    ));
     assert!(output.contains("\n> amounts are in cents\n"));
-    assert!(output.ends_with("---\nYou said: round them\nI was told what was said before.\n"));
+    assert!(
+        output.ends_with("---\nYou said: round them\nI received a brief of our conversation.\n")
+    );
 }
 
 #[test]
@@ -59,10 +61,10 @@ fn the_handoff_example_briefs_the_other_agent() {
 rehearsal (fresh):
   You said: the key is under the mat
   This is where our conversation begins.
-rehearsal hands over to understudy
+handed off from rehearsal to understudy
 understudy (briefed):
   You said: where is the key?
-  I was told what was said before.
+  I received a brief of our conversation.
 "
     );
 }

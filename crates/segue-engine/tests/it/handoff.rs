@@ -59,7 +59,7 @@ async fn the_next_prompt_after_a_handoff_briefs_the_new_agent() {
     assert_eq!((next.provider.as_str(), next.leg), ("codex", Some(2)));
     let (mode, reason) = next.opened.unwrap();
     assert_eq!(mode, OpenMode::Briefed);
-    assert_eq!(reason, "codex takes over from scripted");
+    assert_eq!(reason, "codex took over from scripted");
     let received = harness.other_agents[0].received.lock().unwrap();
     assert_eq!(received.requested_ids, [None]);
     assert!(received.prompts[0].contains("> the password is swordfish"));
@@ -81,7 +81,7 @@ async fn a_rejected_handoff_changes_nothing() {
     };
     let unchanged = hand_off_to("scripted").await.unwrap();
     assert_eq!(unchanged.from, unchanged.session.provider);
-    let unknown_error = hand_off_to("nobody").await.unwrap_err();
+    let unknown_error = hand_off_to("unknown").await.unwrap_err();
     assert!(matches!(unknown_error, EngineError::UnknownProvider { .. }));
     harness.other_agents[1]
         .is_installed
@@ -159,9 +159,9 @@ async fn a_handoff_reports_the_dropped_settings() {
     assert_eq!(
         handing_off.await.unwrap().dropped_settings,
         [
-            "permissions are ask, as configured for codex; for scripted they are allow-all",
-            "the mode \"plan\" is one of scripted's; codex uses its own",
-            "the model \"opus\" is one of scripted's; codex uses \"gpt-9\"",
+            "the permission policy is ask, as configured for codex; for scripted it is allow-all",
+            "the mode \"plan\" belongs to scripted; codex uses its default",
+            "the model \"opus\" belongs to scripted; codex uses \"gpt-9\"",
         ]
     );
 }
@@ -184,8 +184,7 @@ async fn a_native_session_with_all_turns_is_resumed_and_reported() {
     assert!(has_all_turns_after_handoff("scripted").await);
     let next = harness.run_turn("two", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
-    let expected_start =
-        "asking scripted to go on with its own session native-1, which knows all turns of";
+    let expected_start = "reopened native session scripted:native-1, which contains all turns of";
     let decisions = next.decisions.iter();
     let matching = decisions.filter(|decision| decision.text.starts_with(expected_start));
     assert_eq!(matching.count(), 1, "{:?}", next.decisions);
@@ -224,7 +223,7 @@ async fn a_prompt_to_another_agent_reports_the_dropped_settings() {
         .collect();
     assert_eq!(
         dropped_settings,
-        ["the model \"opus\" is one of scripted's; codex uses its own"]
+        ["the model \"opus\" belongs to scripted; codex uses its default"]
     );
 }
 

@@ -1,33 +1,29 @@
 //! Tests of the engine with the SQLite store and a scripted agent.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test suite: a panic is how it speaks"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 mod added_messages;
+mod agent_pool;
 mod agents;
 mod brief;
 mod checkpoints;
 mod compaction;
+mod deletion;
 mod examples;
 mod first_turn;
-mod reminder;
 mod handoff;
-mod revert;
 mod native;
 mod opening;
-mod reconcile;
 mod policy;
 mod portable;
 mod purpose;
-mod search;
-mod roles;
 mod purpose_sessions;
+mod reconcile;
+mod reminder;
+mod revert;
+mod roles;
 mod scripted;
+mod search;
 mod spending;
 mod summariser;
 mod turns;
-mod deletion;
-mod agent_pool;

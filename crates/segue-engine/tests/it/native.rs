@@ -54,7 +54,7 @@ impl Reader for IdOnlyReader {
     ) -> Result<Box<dyn Records>, ReadError> {
         Err(ReadError::NotASession {
             path: location.path.clone(),
-            reason: "there is nothing but its name".into(),
+            reason: "the session has no records".into(),
         })
     }
 }
@@ -125,7 +125,7 @@ async fn a_reference_matches_sessions_before_native_sessions() {
         );
     }
     assert!(matches!(
-        find_conversation("nowhere").await,
+        find_conversation("missing").await,
         Err(EngineError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();

@@ -55,7 +55,7 @@ async fn a_lost_native_session_is_replaced_with_a_brief() {
         .await;
     let (mode, reason) = second.opened.clone().unwrap();
     assert_eq!((mode, second.leg), (OpenMode::Briefed, Some(2)));
-    assert!(reason.contains("it is gone"), "{reason}");
+    assert!(reason.contains("session not found"), "{reason}");
     let brief = harness.agent.received.lock().unwrap().prompts[1].clone();
     assert!(brief.contains("> the password is swordfish"), "{brief}");
     assert!(
@@ -66,7 +66,7 @@ async fn a_lost_native_session_is_replaced_with_a_brief() {
     assert_eq!(
         brief.matches("what was it?").count(),
         1,
-        "the prompt is told once: {brief}"
+        "the prompt is sent once: {brief}"
     );
     let legs = harness.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Lost);
@@ -152,7 +152,7 @@ async fn an_interrupted_turn_is_closed_and_not_resent() {
         .map(|decision| decision.text.as_str())
         .collect();
     assert!(
-        decision_texts[0].starts_with("took the session over"),
+        decision_texts[0].starts_with("took over the session from process"),
         "{decision_texts:?}"
     );
     assert!(
@@ -242,7 +242,7 @@ async fn a_session_with_a_leg_of_another_provider_is_handed_off() {
     };
     let lease = harness.store.acquire_lease(request).await.unwrap().lease;
     let other_leg = NewLeg {
-        provider: "elsewhere".parse().unwrap(),
+        provider: "other".parse().unwrap(),
         native_id: Some("n".parse().unwrap()),
         at: jiff::Timestamp::now(),
     };

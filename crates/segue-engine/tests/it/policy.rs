@@ -57,6 +57,7 @@ fn decision_texts(report: &TurnReport, kind: DecisionKind) -> Vec<&str> {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one sequence of prompts")]
 async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     let harness = EngineHarness::with_agents(&[], policy_with_fallback(&[]));
     let first = harness
@@ -95,7 +96,10 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     crash().await;
     let sixth = crash().await;
     let rotated = decision_texts(&sixth, DecisionKind::Rotated);
-    assert!(rotated[0].contains("once more"), "{rotated:?}");
+    assert!(
+        rotated[0].contains("after 3 more failures in a row"),
+        "{rotated:?}"
+    );
     // The commands that the hint suggests are accepted.
     let hint = sixth.failure.unwrap().hint.unwrap().to_string();
     let id = &first.session;
@@ -207,12 +211,7 @@ async fn the_prompt_after_a_failure_waits_is_refused_or_skips_the_backoff() {
     let mut request = harness.request("two", session_target(&first));
     request.wait_preference = WaitPreference::FailFast;
     let error = harness.chat(request, |_| {}).await.unwrap_err();
-    let EngineError::ProviderUnavailable {
-        until,
-        reason: reason,
-        ..
-    } = error
-    else {
+    let EngineError::ProviderUnavailable { until, reason, .. } = error else {
         panic!("{error:?}");
     };
     assert_eq!(reason, WaitReason::Failed);
@@ -229,7 +228,7 @@ async fn the_prompt_after_a_failure_waits_is_refused_or_skips_the_backoff() {
     let report = engine.chat(request, sender).await.unwrap();
     assert!(Timestamp::now() >= until);
     let backoffs = decision_texts(&report, DecisionKind::BackedOff);
-    assert!(backoffs[0].contains("its last turn failed"), "{backoffs:?}");
+    assert!(backoffs[0].contains("the last turn failed"), "{backoffs:?}");
 
     run_failing_turn(
         &harness,
@@ -322,12 +321,13 @@ async fn a_leg_above_its_context_limit_is_ended() {
     let first = run_turn_with_usage(&harness, Target::New, context_usage(350_000)).await;
     let second =
         run_turn_with_usage(&harness, session_target(&first), context_usage(350_001)).await;
-    assert_eq!(second.leg, Some(1), "350,000 goes on");
-    let rotations = decision_texts(&second, DecisionKind::Rotated);
-    assert!(
-        rotations[0].contains("holds 350,001 tokens"),
-        "{rotations:?}"
+    assert_eq!(
+        second.leg,
+        Some(1),
+        "a native session at the limit is resumed"
     );
+    let rotations = decision_texts(&second, DecisionKind::Rotated);
+    assert!(rotations[0].contains("at 350,001 tokens"), "{rotations:?}");
     let third = run_turn_with_usage(&harness, session_target(&first), Usage::default()).await;
     assert_eq!(third.leg, Some(2));
     assert_eq!(third.opened.unwrap().0, OpenMode::Briefed);
@@ -379,8 +379,9 @@ async fn an_agent_in_cooldown_hands_off_without_its_native_ids() {
     assert_eq!((second.provider.as_str(), second.leg), ("codex", Some(2)));
     let handoffs = decision_texts(&second, DecisionKind::HandedOff);
     assert!(
-        handoffs[0].starts_with("codex takes the prompt over from gemini, which rests until")
-            && handoffs[0].ends_with("; the model gemini-9 is one of gemini's"),
+        handoffs[0]
+            .starts_with("codex took over the prompt from gemini, which is in cooldown until")
+            && handoffs[0].ends_with("; ignored the model gemini-9, which belongs to gemini"),
         "{handoffs:?}"
     );
     let prompts = codex.received.lock().unwrap().prompts.clone();
@@ -414,9 +415,9 @@ async fn an_agent_in_cooldown_hands_off_without_its_native_ids() {
     assert_eq!(other_report.provider.as_str(), "codex");
     let handoffs = decision_texts(&other_report, DecisionKind::HandedOff);
     assert!(
-        handoffs[0].starts_with("codex goes on, since gemini rests")
+        handoffs[0].starts_with("codex took over: gemini is in cooldown until")
             && handoffs[0]
-                .ends_with("; permissions are ask; the model gemini-9 is one of gemini's"),
+                .ends_with("; the permission policy is ask; ignored the model gemini-9, which belongs to gemini"),
         "{handoffs:?}"
     );
 
@@ -469,7 +470,11 @@ async fn a_prompt_waits_once_for_a_short_cooldown_and_stops_at_a_long_one() {
         (report.leg, report.provider.as_str()),
         (Some(1), "scripted")
     );
-    assert_eq!(harness.store.cooldowns().await.unwrap(), [], "it is awake");
+    assert_eq!(
+        harness.store.cooldowns().await.unwrap(),
+        [],
+        "the cooldown was cleared"
+    );
     let prompts = harness.agent.received.lock().unwrap().prompts.clone();
     assert_eq!(prompts, ["one", "two", "two"]);
 
@@ -553,17 +558,17 @@ async fn a_rejected_first_prompt_is_resent_with_its_complete_brief() {
 
 #[tokio::test]
 async fn only_an_installed_available_and_healthy_agent_is_a_fallback() {
-    let names = ["absent", "asleep", "failing", "well"];
+    let names = ["absent", "paused", "failing", "healthy"];
     let harness = EngineHarness::with_agents(
         &names,
-        policy_with_fallback(&["scripted", "absent", "asleep", "failing", "well"]),
+        policy_with_fallback(&["scripted", "absent", "paused", "failing", "healthy"]),
     );
     let first = harness.run_turn("one", Target::New).await;
     harness.other_agents[0]
         .is_installed
         .store(false, Ordering::Relaxed);
     let cooldown = Cooldown {
-        provider: provider("asleep"),
+        provider: provider("paused"),
         until: Timestamp::now() + SignedDuration::from_hours(1),
         class: FailureClass::Quota,
     };
@@ -607,11 +612,11 @@ async fn only_an_installed_available_and_healthy_agent_is_a_fallback() {
         .actions
         .lock()
         .unwrap()
-        .extend([send_text("well"), end_turn()]);
+        .extend([send_text("done"), end_turn()]);
     let mut request = harness.request("three", session_target(&first));
     request.provider = Some(provider("scripted"));
     let report = harness.chat(request, |_| {}).await.unwrap();
-    assert_eq!(report.provider.as_str(), "well");
+    assert_eq!(report.provider.as_str(), "healthy");
 }
 
 #[tokio::test]
@@ -670,7 +675,7 @@ async fn a_rate_limit_without_a_time_backs_off_and_a_strict_request_stays() {
     // The hint contains the time of the next attempt.
     let hint = report.failure.as_ref().unwrap().hint.as_ref();
     let hint = hint.unwrap().to_string();
-    assert!(hint.starts_with("it can be tried again at 2"), "{hint}");
+    assert!(hint.starts_with("wait until 2"), "{hint}");
     let next = harness.chat(harness.request("again", session_target(&report)), |_| {});
     let error = next.await.unwrap_err();
     let EngineError::ProviderUnavailable { until, .. } = error else {
@@ -749,10 +754,11 @@ async fn tokens_spent_before_a_leg_was_reopened_count() {
     let last = run_turn_with_usage(&harness, session_target(&first), spent_usage(50_001)).await;
     assert_eq!((last.leg, &last.native_id), (Some(3), &first.native_id));
     let rotations = decision_texts(&last, DecisionKind::Rotated);
-    assert!(
-        rotations[0].contains("holds 350,001 tokens"),
-        "{rotations:?}"
-    );
+    assert!(rotations[0].contains("at 350,001 tokens"), "{rotations:?}");
     let legs = harness.store.legs(&first.session).await.unwrap();
-    assert_eq!(legs[2].total_tokens, Some(50_001), "what it spent itself");
+    assert_eq!(
+        legs[2].total_tokens,
+        Some(50_001),
+        "only the tokens of this leg"
+    );
 }

@@ -105,8 +105,11 @@ async fn an_imported_session_is_briefed_to_the_next_agent() {
     ];
     let id = import_session(&harness, &portable_session(lines)).await;
     let turns = harness.engine.session(&id).await.unwrap().turns;
-    assert_eq!(turns, 2, "what the agent says first is a turn of its own");
-    assert!(received_prompts(&harness).is_empty(), "nobody was asked");
+    assert_eq!(
+        turns, 2,
+        "an agent message before the first prompt is a separate turn"
+    );
+    assert!(received_prompts(&harness).is_empty(), "no prompt was sent");
     let next = harness.run_turn("go on", Target::Session(id.clone())).await;
     assert_eq!(next.turn, 3);
     let brief = received_prompts(&harness).remove(0);

@@ -46,7 +46,7 @@ async fn the_session_of_a_purpose_is_created_once_and_receives_its_prompts() {
         .decisions(&created.session.id, 9)
         .await
         .unwrap();
-    assert_eq!(log_after, log, "a look changes nothing");
+    assert_eq!(log_after, log, "a lookup changes nothing");
     let other_feature = find_or_create_session(&harness, "pay-2", None).await;
     assert_ne!(other_feature.session.id, created.session.id);
     let codex_session = find_or_create_session(&harness, "pay", Some("codex")).await;

@@ -68,7 +68,7 @@ async fn each_purpose_resumes_its_own_session() {
         let session = run_scoped_turn(&harness, purpose).await;
         assert!(
             !sessions.contains(&session),
-            "{purpose} has another's session"
+            "{purpose} resumed the session of another purpose"
         );
         sessions.push(session);
     }
@@ -93,7 +93,7 @@ async fn only_the_first_prompt_of_a_native_session_has_a_header() {
     let prompts = harness.agent.received.lock().unwrap().prompts.clone();
     assert_eq!(prompts[..2], ["[Feature: auth]\n\none", "two"]);
     assert!(
-        prompts[2].starts_with("[Feature: auth]\n\n[The conversation so far"),
+        prompts[2].starts_with("[Feature: auth]\n\n[Conversation so far"),
         "{}",
         prompts[2]
     );
@@ -280,7 +280,7 @@ async fn a_handed_off_session_stays_with_its_agent_during_the_cooldown() {
             );
             if n > 2 {
                 assert!(
-                    texts.iter().any(|text| text.starts_with("spare goes on")),
+                    texts.iter().any(|text| text.starts_with("spare took over")),
                     "{texts:?}"
                 );
             }
@@ -319,7 +319,7 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
     assert_eq!(
         find_session().await.unwrap(),
         task_session,
-        "nothing was said in the other"
+        "the session of the feature is empty"
     );
     let own_session = run_scoped_turn(&harness, &auth).await;
     run_scoped_turn(&harness, &with_qa_role(auth.clone())).await;
@@ -336,7 +336,7 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
     assert_eq!(find_session().await.unwrap(), own_session);
     let decision_text = &spare_session.decisions[0].text;
     let command =
-        format!("which scripted has for it: segue session handoff {own_session} -p spare");
+        format!("of scripted instead, run `segue session handoff {own_session} -p spare`");
     assert!(decision_text.ends_with(&command), "{decision_text}");
     let actions = [send_text("heard"), end_turn()];
     harness.other_agents[0]

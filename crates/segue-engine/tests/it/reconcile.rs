@@ -200,10 +200,7 @@ async fn turns_made_outside_segue_are_imported_once() {
     let last = run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     assert_eq!(
         (last.turn, join_decisions(&last)),
-        (
-            4,
-            "took in 2 turns that were made in scripted itself".into()
-        )
+        (4, "added 2 turns made in scripted outside segue".into())
     );
     assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
     assert_eq!(
@@ -292,13 +289,14 @@ async fn a_missed_answer_is_read_from_the_native_session() {
     let (native, harness) = harness_with_native();
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     leave_interrupted_turn(&harness, &harness.load_session(&first).await, "two").await;
-    native.write_prompt(&format!("the story so far\n{END_OF_RECORD}\n\ntwo"));
+    native.write_prompt(&format!("the conversation so far\n{END_OF_RECORD}\n\ntwo"));
     native.write_answer("here it is");
     native.write_turn("x");
     let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     assert!(
-        join_decisions(&last)
-            .contains("turn 2 was interrupted: its answer is taken from scripted's own record"),
+        join_decisions(&last).contains(
+            "turn 2 was interrupted: its answer was taken from the native session of scripted"
+        ),
         "{}",
         join_decisions(&last)
     );
@@ -364,7 +362,7 @@ async fn a_native_rewind_moves_the_head_and_undo_restores_the_turns() {
     native.write_turn("x");
     let last = run_recorded_turn(&harness, &native, "four", session_target(&first)).await;
     assert!(
-        join_decisions(&last).contains("went back to turn 1"),
+        join_decisions(&last).contains("rewound to turn 1"),
         "{}",
         join_decisions(&last)
     );
@@ -399,7 +397,7 @@ async fn native_turns_after_reverted_ones_become_a_separate_session() {
     let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     let decisions = join_decisions(&last);
     let (_, new_id_text) = decisions.split_once("segue session resume ").unwrap();
-    let new_id = segue_core::id::SessionId::parse(new_id_text.lines().next().unwrap()).unwrap();
+    let new_id = segue_core::id::SessionId::parse(new_id_text.split('`').next().unwrap()).unwrap();
     assert_eq!(list_prompts(&harness, &new_id).await, ["one", "two", "[x]"]);
     assert_eq!(
         list_prompts(&harness, &first.session).await,
@@ -408,7 +406,7 @@ async fn native_turns_after_reverted_ones_become_a_separate_session() {
     let (mode, reason) = last.opened.unwrap();
     assert_eq!(mode, OpenMode::Briefed);
     assert!(
-        reason.contains("where this session is not any more"),
+        reason.contains("no longer matches the head of the session"),
         "{reason}"
     );
 }
@@ -428,7 +426,9 @@ async fn a_fork_reports_the_imported_turns() {
         ["one", "[x]"]
     );
     assert!(
-        forked.decisions[0].text.starts_with("took in a turn"),
+        forked.decisions[0]
+            .text
+            .starts_with("added 1 turn made in scripted"),
         "{forked:?}"
     );
 }
@@ -450,7 +450,7 @@ async fn an_undo_returns_to_the_continued_native_session() {
     assert_eq!(last.opened.as_ref().unwrap().0, OpenMode::Resumed);
 }
 
-/// Creates a stage with a second agent for handoffs.
+/// Creates a harness with a second agent for handoffs.
 fn harness_with_native_and_codex() -> (NativeSessionStub, EngineHarness, ProviderId) {
     let native = NativeSessionStub::new();
     let catalog = Catalog::new(vec![Arc::new(native.clone())]);
@@ -476,7 +476,7 @@ async fn native_turns_made_after_a_handoff_are_imported_on_return() {
     assert_eq!(report.opened.as_ref().unwrap().0, OpenMode::Resumed);
     let decisions = join_decisions(&report);
     assert!(
-        decisions.contains("knows all turns") && decisions.contains("took in"),
+        decisions.contains("contains all turns") && decisions.contains("added 1 turn"),
         "{decisions}"
     );
 }
@@ -492,7 +492,7 @@ async fn native_turns_made_before_a_handoff_are_retained() {
     let session = harness.load_session(&first).await;
     let outcome = harness.engine.handoff(&session, &codex).await.unwrap();
     assert!(
-        outcome.decisions[0].text.contains("go on there with"),
+        outcome.decisions[0].text.contains("to continue there"),
         "{:?}",
         outcome.decisions
     );
@@ -515,8 +515,8 @@ async fn native_turns_made_before_a_handoff_are_retained() {
 #[tokio::test]
 async fn a_truncated_or_deleted_native_session_is_replaced_with_a_brief() {
     for (remaining_records, expected) in [
-        (Some(3), "does not have all of its own session"),
-        (None, "does not have its own session any more (native-1)"),
+        (Some(3), "no longer has all turns of its native session"),
+        (None, "no longer has its native session (native-1)"),
     ] {
         let (native, harness) = harness_with_native();
         let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
@@ -540,7 +540,7 @@ async fn a_truncated_or_deleted_native_session_is_replaced_with_a_brief() {
         assert_eq!(
             requested_ids.last(),
             Some(&None),
-            "nobody was asked to go on with it"
+            "the agent was not asked to resume the native session"
         );
         assert_eq!(
             list_prompts(&harness, &first.session).await,
@@ -556,7 +556,7 @@ async fn a_compacted_native_context_is_reported() {
     native.write_event(RecordEvent::Compacted(Some("all of it".into())));
     let last = run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     assert!(
-        join_decisions(&last).contains("made its own context smaller"),
+        join_decisions(&last).contains("compacted its own context"),
         "{}",
         join_decisions(&last)
     );
@@ -619,7 +619,7 @@ async fn an_unreported_context_loss_is_detected() {
     ]);
     let compacted_report = run_prompt("three", session_target(&first)).await;
     assert!(
-        join_decisions(&compacted_report).contains("made its own context smaller"),
+        join_decisions(&compacted_report).contains("compacted its own context"),
         "{}",
         join_decisions(&compacted_report)
     );
@@ -744,8 +744,7 @@ async fn native_turns_made_during_a_wait_precede_the_prompt() {
 async fn the_prompt_of_a_native_turn_is_the_users_text() {
     let (native, harness) = harness_with_native();
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
-    let brief =
-        "[The context, for you to know]\n> a shop\n\n[End of the record. The user now says:]\n\n";
+    let brief = "[Project context]\n> a shop\n\n[End of the conversation so far. The user's prompt follows:]\n\n";
     native.write_turn(&format!("[Feature: x]\n\n{brief}two"));
     native.write_turn("[Feature: x] is next");
     run_recorded_turn(&harness, &native, "three", session_target(&first)).await;

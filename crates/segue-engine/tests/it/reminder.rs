@@ -156,6 +156,10 @@ async fn a_new_native_session_needs_no_reminder() {
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Resumed;
     harness.run_turn("four", session_target(&first)).await;
     let prompts = received_prompts(&harness);
-    assert!(!prompts[2].contains("made smaller"), "{}", prompts[2]);
+    assert!(
+        !prompts[2].contains("context was compacted"),
+        "{}",
+        prompts[2]
+    );
     assert_eq!(prompts[3], "four");
 }

@@ -41,7 +41,9 @@ async fn an_undo_resumes_the_native_session_with_all_turns() {
         (2, Some(detached))
     );
     assert!(
-        undo_outcome.decisions[0].text.contains("knows all turns"),
+        undo_outcome.decisions[0]
+            .text
+            .contains("contains all turns"),
         "{undo_outcome:?}"
     );
 
@@ -53,7 +55,7 @@ async fn an_undo_resumes_the_native_session_with_all_turns() {
     assert_eq!(
         received.prompts.last().unwrap(),
         "four",
-        "nothing had to be told"
+        "the prompt needs no brief"
     );
 }
 
@@ -94,7 +96,7 @@ async fn a_temporarily_unavailable_native_session_is_not_lost() {
     let (mode, reason) = second.opened.unwrap();
     assert_eq!(mode, OpenMode::Briefed);
     assert!(
-        reason.contains("could not go on with its own session yet"),
+        reason.contains("could not resume its native session at this time"),
         "{reason}"
     );
     let legs = harness.store.legs(&first.session).await.unwrap();
@@ -107,7 +109,9 @@ async fn a_temporarily_unavailable_native_session_is_not_lost() {
     let session = harness.load_session(&first).await;
     let revert_outcome = harness.engine.revert_session(&session, 1).await.unwrap();
     assert!(
-        revert_outcome.decisions[0].text.contains("knows all turns"),
+        revert_outcome.decisions[0]
+            .text
+            .contains("contains all turns"),
         "{revert_outcome:?}"
     );
     let next = harness
@@ -204,7 +208,7 @@ async fn a_native_session_that_failed_the_last_turn_is_not_reopened() {
         .await
         .unwrap();
     let new_leg = NewLeg {
-        provider: "elsewhere".parse().unwrap(),
+        provider: "other".parse().unwrap(),
         native_id: Some("n".parse().unwrap()),
         at,
     };
@@ -217,7 +221,7 @@ async fn a_native_session_that_failed_the_last_turn_is_not_reopened() {
         state: TurnState::Finished,
         messages: vec![(
             1,
-            Message::from_text(Role::Assistant, "elsewhere's answer", at),
+            Message::from_text(Role::Assistant, "the other agent's answer", at),
         )],
         usage: Usage::default(),
         failure: None,
@@ -240,7 +244,7 @@ async fn a_native_session_that_failed_the_last_turn_is_not_reopened() {
         .last()
         .unwrap()
         .clone();
-    assert!(brief.contains("> elsewhere's answer"), "{brief}");
+    assert!(brief.contains("> the other agent's answer"), "{brief}");
 }
 
 #[tokio::test]

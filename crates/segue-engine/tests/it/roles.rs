@@ -27,7 +27,7 @@ fn purpose(role: &str) -> Purpose {
     }
 }
 
-/// A working directory, and a stage with an agent.
+/// A working directory, and a harness with an agent.
 struct ProjectHarness {
     harness: EngineHarness,
     directory: tempfile::TempDir,
@@ -113,11 +113,11 @@ async fn each_native_session_receives_its_role_and_context_once() {
     assert_eq!(first.opened.unwrap().0, OpenMode::Fresh);
     let brief = project.last_prompt();
     let sections = [
-        "[Feature: auth] [Role: pm]\n\n[Your role, which you act by]\n> You are the project manager",
+        "[Feature: auth] [Role: pm]\n\n[Your role]\n> You are the project manager",
         "> Tools you may use: Read, Glob, Grep.\n",
-        "[The context, for you to know]\n",
+        "[Project context]\n",
         "> # CLAUDE.md\n> Use tabs.\n",
-        "> # The feature auth\n",
+        "> # Feature auth\n",
     ];
     let positions: Vec<_> = sections.iter().map(|part| brief.find(part)).collect();
     assert!(
@@ -223,10 +223,10 @@ async fn tools_denied_by_a_role_are_refused_under_any_policy() {
     assert_eq!(
         texts,
         [
-            "refused \"Edit\" since the role pm may not use it",
+            "refused \"Edit\" because the role pm does not allow it",
             "allowed \"Read\" by policy allow-all",
             "allowed \"mcp__segue__session_describe\" by policy allow-all",
-            "the agent used \"Bash\" without asking, which the role pm may not",
+            "the agent used \"Bash\" without requesting permission; the role pm does not allow it",
         ]
     );
     // An agent that cannot request permissions gets no more than the role allows.
@@ -339,7 +339,7 @@ async fn a_project_context_is_cached_until_its_sources_change() {
         .collect();
     assert_eq!(
         context_decisions,
-        ["the context was gathered anew, since it changed: CLAUDE.md"]
+        ["rebuilt the project context after changes in CLAUDE.md"]
     );
     assert!(project.last_prompt().contains("> Use blanks instead.\n"));
     let refreshed = engine.refresh_context(&session, true).await.unwrap();
@@ -369,7 +369,7 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
         .to_string();
     assert!(
         error.contains(
-            "more than the 3,600 that a budget of 4,000 has for it; the role alone takes "
+            "more than the 3,600 that are available in a budget of 4,000; the role alone needs "
         ),
         "{error}"
     );
@@ -384,7 +384,7 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
         .unwrap();
     assert_eq!(
         session.head, None,
-        "what was never sent is no part of the history"
+        "a prompt that was not sent is not part of the history"
     );
     // With a larger budget, the same session continues.
     let large_budget_engine = project.harness.second_engine();
@@ -412,7 +412,7 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
         "{legs:?}"
     );
     let log = store.decisions(&session.id, 10).await.unwrap();
-    let expected = r#"nobody could be told the prompt: "and now?""#;
+    let expected = r#"the prompt could not be sent: "and now?""#;
     assert!(
         log.iter().any(|(_, decision)| decision.text == expected),
         "{log:#?}"
@@ -471,6 +471,6 @@ async fn a_new_commit_rebuilds_the_project_context() {
     assert_eq!(gathered.cached.context.commits, []);
     assert_eq!(
         gathered.cached.context.notes,
-        ["git is not on this machine, so that no commits are told"]
+        ["cannot list commits: git not found"]
     );
 }

@@ -1,4 +1,4 @@
-//! A scripted agent, and a stage: the store and the engine that it runs with.
+//! A scripted agent, and a harness: the store and the engine that it runs with.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -105,7 +105,7 @@ impl ScriptedAgent {
 
 struct ScriptedConnection {
     native_id: Option<NativeId>,
-    /// Cues of the agent. They are shared, so that a test can add cues after the opening.
+    /// Actions of the agent. They are shared, so that a test can add actions after the opening.
     actions: Arc<Mutex<VecDeque<ScriptedAction>>>,
     received: Arc<Mutex<ReceivedCalls>>,
     is_cancelled: bool,
@@ -137,12 +137,14 @@ impl Agent for ScriptedAgent {
             NativeId::parse(&format!("{name}-{}", received.requested_ids.len())).unwrap();
         let (native_id, mode, fallback_reason) = match (&request.native_id, resume_mode) {
             (Some(_), OpenMode::Fresh) if request.strict => {
-                let refusal = AgentRefusal::new(FailureClass::SessionUnknown, "it is gone");
+                let refusal = AgentRefusal::new(FailureClass::SessionUnknown, "session not found");
                 return Err(AgentError::from_refusal("the resume", refusal));
             }
-            (Some(_), OpenMode::Fresh) => {
-                (fresh_id, OpenMode::Fresh, Some("it is gone".to_owned()))
-            }
+            (Some(_), OpenMode::Fresh) => (
+                fresh_id,
+                OpenMode::Fresh,
+                Some("session not found".to_owned()),
+            ),
             (Some(id), mode) => (id.clone(), mode, None),
             (None, _) => (fresh_id, OpenMode::Fresh, None),
         };
@@ -160,7 +162,7 @@ impl Agent for ScriptedAgent {
             guard_actions: connection.guard_actions.clone(),
             session_unavailable: fallback_reason.is_some()
                 && self.is_unavailable.load(Ordering::Relaxed),
-            fallback_reason: fallback_reason,
+            fallback_reason,
             ..OpenedConnection::new(connection, mode)
         })
     }
@@ -182,7 +184,7 @@ impl Agent for ScriptedAgent {
     }
 
     async fn probe(&self, _timeout: Duration) -> Result<Probe, AgentError> {
-        panic!("nobody asks")
+        panic!("the engine does not probe agents")
     }
 }
 
@@ -232,7 +234,7 @@ impl AgentConnection for ScriptedConnection {
                 Some(ScriptedAction::PermissionRequested(request)) => {
                     let received = Arc::clone(&self.received);
                     let reply = Box::new(move |answer| {
-                        received.lock().unwrap().permission_answers.push(answer)
+                        received.lock().unwrap().permission_answers.push(answer);
                     });
                     return ConnectionEvent::PermissionRequested(request, reply);
                 }
@@ -292,17 +294,17 @@ impl EngineHarness {
         Self::with_catalog(Catalog::default())
     }
 
-    /// Creates a stage with the native sessions of a catalog.
+    /// Creates a harness with the native sessions of a catalog.
     pub(crate) fn with_catalog(catalog: Catalog) -> Self {
         Self::with_agents_and_catalog(&[], Policy::default(), catalog)
     }
 
-    /// Creates a stage with several agents and a policy.
+    /// Creates a harness with several agents and a policy.
     pub(crate) fn with_agents(names: &[&str], policy: Policy) -> Self {
         Self::with_agents_and_catalog(names, policy, Catalog::default())
     }
 
-    /// Creates a stage with several agents, a policy, and the native sessions of a catalog.
+    /// Creates a harness with several agents, a policy, and the native sessions of a catalog.
     pub(crate) fn with_agents_and_catalog(
         names: &[&str],
         policy: Policy,

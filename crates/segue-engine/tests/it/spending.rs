@@ -1,4 +1,4 @@
-//! Usage and cost: each turn counts once, in whichever record it is.
+//! Usage and cost: each turn counts once, even if both segue and the agent recorded it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

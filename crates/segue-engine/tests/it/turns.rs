@@ -29,7 +29,7 @@ fn tool_call(status: ToolStatus, args: &str) -> ToolCall {
 #[tokio::test]
 async fn repeated_guard_actions_are_reported_once() {
     let harness = EngineHarness::new();
-    let lines = ["removed a twin", "put back a session"].map(str::to_owned);
+    let lines = ["removed a duplicate", "restored a session"].map(str::to_owned);
     *harness.agent.guard_actions.lock().unwrap() = lines.to_vec();
     let report = harness.run_turn("one", Target::New).await;
     let decisions = report.decisions.iter();
@@ -135,7 +135,10 @@ async fn a_message_recorded_in_chunks_is_read_as_one_message() {
         })
         .await
         .unwrap();
-    assert_eq!(report.text, None, "it is longer than was asked for");
+    assert_eq!(
+        report.text, None,
+        "the text is longer than the requested limit"
+    );
     // The chunks are the messages 1 (a and b), 2 (c and d) and 3 (the end). The tool call is 4 and 5.
     let expected = [
         "text 1", "text 1", "text 1", "text 1", "text 1", "saved 5", "text 6", "saved 6",
@@ -166,7 +169,7 @@ async fn a_message_recorded_in_chunks_is_read_as_one_message() {
         "the end".into(),
     ]
     .concat();
-    assert!(messages[1].plain_text() == full_text, "words were lost");
+    assert!(messages[1].plain_text() == full_text, "text was lost");
     assert!(messages[1].complete);
     assert_eq!(messages.last().unwrap().plain_text(), "after it");
 }
@@ -183,14 +186,17 @@ async fn saved_events_follow_the_recorded_messages() {
     let mut events = Vec::new();
     let report = harness
         .chat(harness.request("go", Target::New), |event| match event {
-            TurnEvent::Started { turn, .. } => events.push(format!("began {turn}")),
+            TurnEvent::Started { turn, .. } => events.push(format!("started {turn}")),
             TurnEvent::Saved { message } => events.push(format!("saved {message}")),
             TurnEvent::Ended { state } => events.push(format!("ended {}", state.as_str())),
             _ => {}
         })
         .await
         .unwrap();
-    assert_eq!(events, ["began 1", "saved 3", "saved 4", "ended finished"]);
+    assert_eq!(
+        events,
+        ["started 1", "saved 3", "saved 4", "ended finished"]
+    );
     assert_eq!(report.state, TurnState::Finished);
 }
 
@@ -281,7 +287,7 @@ async fn a_permission_request_is_answered_by_the_caller_or_refused() {
     );
     assert_eq!(
         second.decisions[0].text,
-        "refused \"write\" since nobody answered and no policy allows it"
+        "refused \"write\" because the user did not answer and no policy allows it"
     );
 }
 
@@ -370,13 +376,13 @@ async fn a_process_that_lost_its_lease_writes_nothing() {
     assert_eq!(
         harness.agent.received.lock().unwrap().close_count,
         2,
-        "its agent is ended"
+        "the agent is ended"
     );
     let turns = harness.store.turns(&first.session).await.unwrap();
     assert_eq!(
         turns[1].state,
         TurnState::Running,
-        "it is for the new holder to close"
+        "the new lease holder closes the turn"
     );
     assert_eq!(harness.store.messages(turns[1].id).await.unwrap().len(), 2);
 }

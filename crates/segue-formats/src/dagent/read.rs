@@ -205,17 +205,7 @@ fn parse_portable_session(
     now: Timestamp,
     remarks: &mut Vec<String>,
 ) -> Result<PortableSession, String> {
-    let chat = match files.get(&DagentFileKind::Chat) {
-        None => {
-            remarks.push(format!("{} not found", DagentFileKind::Chat.file_name(id)));
-            Object::new()
-        }
-        Some(path) => match folder.files.get(*path) {
-            Some(Ok(text)) => parse_object(text)?,
-            Some(Err(reason)) => return Err(reason.clone()),
-            None => Object::new(),
-        },
-    };
+    let chat = parse_chat_file(folder, id, files, remarks)?;
     let mut parse_kind = |kind: DagentFileKind| {
         let path = files.get(&kind).copied();
         path.map(|path| parse_file(folder, path, remarks))
@@ -290,6 +280,24 @@ fn parse_portable_session(
     })
 }
 
+/// Parses the chat file of a session. A missing file is like an empty one, with a remark.
+fn parse_chat_file(
+    folder: &DagentFolder,
+    id: &str,
+    files: &BTreeMap<DagentFileKind, &str>,
+    remarks: &mut Vec<String>,
+) -> Result<Object, String> {
+    let Some(path) = files.get(&DagentFileKind::Chat) else {
+        remarks.push(format!("{} not found", DagentFileKind::Chat.file_name(id)));
+        return Ok(Object::new());
+    };
+    match folder.files.get(*path) {
+        Some(Ok(text)) => parse_object(text),
+        Some(Err(reason)) => Err(reason.clone()),
+        None => Ok(Object::new()),
+    }
+}
+
 /// Reads the messages of a chat file. A message that cannot be read is omitted, with a remark.
 fn parse_messages(
     chat: &Object,
@@ -357,7 +365,7 @@ fn parse_archive(
                 messages.push(message);
             }
             Err(reason) => {
-                remarks.push(format!("message {n} of the archive was omitted: {reason}"))
+                remarks.push(format!("message {n} of the archive was omitted: {reason}"));
             }
         }
     }

@@ -79,6 +79,7 @@ fn incoming_session(messages: Vec<PortableMessage>, checkpoint_texts: &[&str]) -
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn messages_and_checkpoint_decide_whether_a_session_exists() {
     let existing = ExistingSession {
         messages: vec![

@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test suite: a panic is how it speaks"
+    reason = "a failed test panics"
 )]
 
 mod contract;

@@ -90,6 +90,7 @@ pub async fn a_version_stores_the_last_read_turn_and_item_number(store: &dyn Sto
 
 /// Verifies that the active version belongs to the nearest turn at or before the head, wherever the head moves, and
 /// that all versions are retained.
+#[expect(clippy::too_many_lines, reason = "one sequence of head moves")]
 pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let first_turn = record_turn(store, &lease, "one").await;
@@ -256,6 +257,7 @@ pub async fn a_fork_shares_the_checkpoints_of_its_origin(store: &dyn Store) {
 
 /// Verifies that a checkpoint on a shared turn belongs only to the session that made it, and that version numbers are
 /// never reused.
+#[expect(clippy::too_many_lines, reason = "one sequence of forks and versions")]
 pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let first_turn = record_turn(store, &lease, "one").await;

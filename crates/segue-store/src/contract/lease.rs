@@ -76,6 +76,7 @@ pub async fn the_lease_of_a_dead_holder_is_taken_over(store: &dyn Store) {
 }
 
 /// Verifies that a previous owner cannot change anything after its lease was taken over.
+#[expect(clippy::too_many_lines, reason = "a list of writes")]
 pub async fn a_stale_lease_cannot_write(store: &dyn Store) {
     let (session, stale_lease) = open_session(store, 1).await;
     let turn = store

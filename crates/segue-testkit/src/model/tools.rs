@@ -211,17 +211,17 @@ fn resolve_file_call(
 }
 
 fn build_patch_call(tool: &OfferedTool, path: &str, content: &str) -> StubToolCall {
-    let mut patch = format!("*** Begin Patch\n*** Add File: {path}\n");
+    let mut patch_text = format!("*** Begin Patch\n*** Add File: {path}\n");
     for line in content.lines() {
-        patch += "+";
-        patch += line;
-        patch += "\n";
+        patch_text += "+";
+        patch_text += line;
+        patch_text += "\n";
     }
-    patch += "*** End Patch\n";
+    patch_text += "*** End Patch\n";
     match tool.input_format {
-        ToolInputFormat::Text => tool.build_call(json!(patch)),
+        ToolInputFormat::Text => tool.build_call(json!(patch_text)),
         ToolInputFormat::Arguments => {
-            tool.build_call_with_examples(Map::from_iter([("input".to_owned(), json!(patch))]))
+            tool.build_call_with_examples(Map::from_iter([("input".to_owned(), json!(patch_text))]))
         }
     }
 }

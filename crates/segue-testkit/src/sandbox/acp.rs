@@ -231,7 +231,7 @@ impl AcpDriver {
                     permission_requests.push(params);
                 }
                 ProgramMessage::Request { id, method, .. } => {
-                    connection.send_response(&id, Err(method_not_found(&method)))
+                    connection.send_response(&id, Err(method_not_found(&method)));
                 }
             })
     }

@@ -129,10 +129,10 @@ impl AppServerDriver {
                 DEFAULT_CLI_TIMEOUT,
                 |connection, message| match message {
                     ProgramMessage::Notification { method, params } => {
-                        notifications.push((method, params))
+                        notifications.push((method, params));
                     }
                     ProgramMessage::Request { id, method, .. } => {
-                        connection.send_response(&id, Err(method_not_found(&method)))
+                        connection.send_response(&id, Err(method_not_found(&method)));
                     }
                 },
             )

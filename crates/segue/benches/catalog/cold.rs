@@ -1,4 +1,4 @@
-//! The first index: of all there is, from nothing.
+//! Benchmark of the first index: a complete build with no existing index.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,27 +13,28 @@ const TARGET_TIME_RATIO: f64 = 0.7;
 const TARGET_PEAK_MEGABYTES: f64 = 200.0;
 const TARGET_INDEX_SIZE_PERCENT: f64 = 40.0;
 
-/// How long is waited for agentsview.
+/// Time limit for one index build; agentsview may exceed it.
 const INDEX_TIMEOUT: Duration = Duration::from_mins(15);
 
-/// Beyond so many sessions it would be waited for in vain.
+/// Maximum number of sessions that agentsview indexes within the time limit.
 const MAX_AGENTSVIEW_SESSIONS: u64 = 10_000;
 
-/// One program that makes its index.
+/// A program that builds its own index.
 struct Indexer<'a> {
     name: &'static str,
     agent_homes: &'static [&'static str],
-    /// Where its index is in a home: how the paths of its files begin.
+    /// Common prefix of the paths of its index files, relative to the home.
     index_path_prefix: &'static str,
     build_command: Box<dyn Fn(&BenchHome) -> Command + 'a>,
     rounds: usize,
     costs: Vec<Option<ProcessCost>>,
     index_bytes: u64,
-    /// The last home that it made an index in.
+    /// Home of the last round that completed.
     last_home: Option<BenchHome>,
 }
 
-/// Returns the home that agentsview is done with, for further questions: it takes minutes.
+/// Measures the index builds. Returns the home that agentsview has indexed, so that later benchmarks can reuse it,
+/// because that build takes minutes.
 pub(crate) fn measure(
     mode: BenchmarkMode,
     corpus: &WrittenCorpus,
@@ -144,13 +145,16 @@ impl Indexer<'_> {
         self.costs.push(cost);
     }
 
-    /// The median of something over the rounds; none if one did not end.
+    /// Returns the median of a metric over the rounds, or `None` if a round exceeded the time limit.
     fn median(&self, metric: fn(ProcessCost) -> f64) -> Option<f64> {
         let values: Option<Vec<f64>> = self.costs.iter().map(|cost| cost.map(metric)).collect();
         Some(quantile(&values?, 0.5))
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "bytes, for a table")]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "byte counts in a table need no full precision"
+    )]
     fn format_row(
         &self,
         corpus: &WrittenCorpus,

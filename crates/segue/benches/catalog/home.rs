@@ -1,4 +1,4 @@
-//! The sessions, and the homes in which the programs see them.
+//! The corpus of sessions, and the home directories in which the programs read it.
 
 use std::fmt;
 use std::fs;
@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use segue_testkit::corpus::{Corpus, CorpusCounts};
 use tempfile::TempDir;
 
-/// A corpus on the disk.
+/// A corpus that is written to disk.
 pub(crate) struct WrittenCorpus {
     directory: TempDir,
-    /// What was written for each agent, by the name of its home.
+    /// Counts of the written sessions, by the name of the agent's home.
     pub(crate) counts: [(&'static str, CorpusCounts); 3],
 }
 
-/// The agents whose sessions both segue and fast-resume read.
+/// Homes of the agents whose sessions both segue and fast-resume read.
 pub(crate) const SHARED_AGENT_HOMES: &[&str] = &[".claude", ".codex"];
 pub(crate) const ALL_AGENT_HOMES: &[&str] = &[".claude", ".codex", ".gemini"];
 
@@ -28,7 +28,7 @@ impl WrittenCorpus {
         Self { directory, counts }
     }
 
-    /// How much there is of these agents.
+    /// Returns the summed counts of these agents.
     pub(crate) fn total_counts(&self, agent_homes: &[&str]) -> CorpusCounts {
         let mut total = CorpusCounts::default();
         for (name, counts) in self.counts {
@@ -43,7 +43,7 @@ impl WrittenCorpus {
         self.directory.path().join(agent_home)
     }
 
-    /// A home in which these agents were used, and nothing else.
+    /// Creates a home that contains only links to the sessions of these agents.
     pub(crate) fn create_home(&self, agent_homes: &[&str]) -> BenchHome {
         let directory = create_directory();
         for agent_home in agent_homes {
@@ -56,7 +56,7 @@ impl WrittenCorpus {
         BenchHome(directory)
     }
 
-    /// Something is said in one of the sessions.
+    /// Appends a user prompt to one of the sessions.
     pub(crate) fn append_prompt(&self, number: u64) {
         let project = self.agent_path(".claude/projects/-src-app-1");
         let mut sessions: Vec<_> = fs::read_dir(project).unwrap().map(Result::unwrap).collect();
@@ -87,7 +87,7 @@ impl fmt::Display for WrittenCorpus {
     }
 }
 
-/// Somebody's home.
+/// A temporary home directory.
 pub(crate) struct BenchHome(TempDir);
 
 impl BenchHome {
@@ -95,7 +95,7 @@ impl BenchHome {
         self.0.path()
     }
 
-    /// A program in this home, with nothing else from this environment. What it says is not looked at.
+    /// Returns a command for `program` with this home and a cleared environment. Its output is discarded.
     pub(crate) fn program_command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
         let mut command = Command::new(program.as_ref());
         command
@@ -118,7 +118,7 @@ impl BenchHome {
         command
     }
 
-    /// How many bytes the files have whose path begins like this.
+    /// Returns the total size of the files whose paths begin with `path_prefix`.
     pub(crate) fn count_bytes(&self, path_prefix: &str) -> u64 {
         let full_prefix = self.path().join(path_prefix);
         let (directory, prefix) = (
@@ -144,7 +144,7 @@ fn count_path_bytes(path: &Path) -> u64 {
         .sum()
 }
 
-/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+/// Creates a directory in the build directory, because the default temporary directory may be in memory.
 fn create_directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

@@ -1,15 +1,15 @@
-//! The catalog beside what people would use in its place: the first index, search and list, and the picker.
+//! Benchmarks of the catalog against other programs: the first index, search and list, and the picker.
 //!
-//! `cargo bench -p segue --bench catalog`; docs/benchmarks.md explains the tables. After `--` may stand the parts that
-//! are wanted (`cold`, `whole`, `picker`) and `--big`, for ten times as many sessions. With `SEGUE_PEERS` set to what
-//! `cargo xtask peers` prints, the others take part.
+//! Run with `cargo bench -p segue --bench catalog`; docs/benchmarks.md explains the tables. Arguments after `--` select
+//! parts (`cold`, `whole`, `picker`) or, with `--big`, add a run with ten times as many sessions. The other programs
+//! are measured if `SEGUE_PEERS` is set to the directory that `cargo xtask peers` prints.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a benchmark speaks on standard output and stops at the first surprise"
+    reason = "a benchmark prints to standard output and panics on any unexpected result"
 )]
 
 mod cold;

@@ -1,4 +1,4 @@
-//! The others: where they are, and how they are called.
+//! The other programs: their locations and command lines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::home::BenchHome;
 
-/// Those that are installed.
+/// Paths of the other programs, or `None` for those that are not installed.
 pub(crate) struct PeerPrograms {
     pub(crate) fast_resume: Option<PathBuf>,
     pub(crate) agentsview: Option<PathBuf>,
@@ -24,7 +24,7 @@ impl PeerPrograms {
         let find_program =
             |name: &str| Some(directory.as_ref()?.join(name)).filter(|path| path.is_file());
         Self {
-            // `fast-resume` is a script that calls this one: it would take longer for the wrong reason.
+            // `fast-resume` is a script that calls `fr`; measuring the script would add its startup time.
             fast_resume: find_program("fr"),
             agentsview: directory.as_deref().and_then(find_agentsview),
             ripgrep: find_program("rg"),
@@ -32,7 +32,7 @@ impl PeerPrograms {
     }
 }
 
-/// The program itself, which its script in Python would call.
+/// Finds the native program that the Python script `agentsview` calls.
 fn find_agentsview(programs: &Path) -> Option<PathBuf> {
     let libraries = programs.parent()?.join("lib");
     let pythons = std::fs::read_dir(libraries).ok()?.flatten();
@@ -44,11 +44,11 @@ fn find_agentsview(programs: &Path) -> Option<PathBuf> {
     pythons.map(program_path).find(|path| path.is_file())
 }
 
-/// The server without which agentsview answers no question. It ends with this value.
+/// The server that agentsview needs for queries. Dropping this value stops the server.
 pub(crate) struct AgentsviewServer(Child);
 
 impl AgentsviewServer {
-    /// Starts it in a home that was synced, and waits until it answers.
+    /// Starts the server in a synced home and waits until it responds.
     pub(crate) fn start(home: &BenchHome, agentsview: &Path) -> Self {
         let args = [
             "serve",
@@ -70,7 +70,7 @@ impl AgentsviewServer {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("agentsview does not answer");
+        panic!("agentsview does not respond");
     }
 }
 
@@ -81,7 +81,7 @@ impl Drop for AgentsviewServer {
     }
 }
 
-/// One that starts no server of its own.
+/// Returns an agentsview command that does not start its own server.
 pub(crate) fn agentsview_command(home: &BenchHome, agentsview: &Path, args: &[&str]) -> Command {
     let mut command = home.program_command(agentsview, args);
     command.env("AGENTSVIEW_NO_DAEMON", "1");

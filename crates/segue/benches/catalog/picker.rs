@@ -1,4 +1,4 @@
-//! How long it takes until the picker shows its first screen.
+//! Benchmark of the time until the picker shows its first screen.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -15,7 +15,6 @@ use segue_testkit::benchmark::{
 
 use crate::home::{ALL_AGENT_HOMES, BenchHome, WrittenCorpus};
 
-/// In milliseconds.
 const TARGET_FIRST_SCREEN_MILLIS: f64 = 50.0;
 
 const TERMINAL_SIZE: Winsize = Winsize {
@@ -52,13 +51,12 @@ pub(crate) fn measure(mode: BenchmarkMode, corpus: &WrittenCorpus) {
     );
 }
 
-/// What is in the first and in the last line of the first screen, without blanks.
+/// Texts in the first and the last line of the first screen, without spaces.
 const FIRST_SCREEN_TEXTS: [&str; 2] = ["conversations", "?help"];
 
-/// How long is waited for it.
 const FIRST_SCREEN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts segue at a terminal, and returns the milliseconds until its whole screen is there.
+/// Starts segue on a terminal and returns the milliseconds until its first screen is complete.
 fn measure_first_screen(home: &BenchHome) -> f64 {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&controller).unwrap();
@@ -80,7 +78,7 @@ fn measure_first_screen(home: &BenchHome) -> f64 {
         let length = read_terminal(&mut controller_file, &mut buffer);
         assert!(
             length > 0,
-            "no picker in {}",
+            "the picker did not appear: {}",
             String::from_utf8_lossy(&output)
         );
         output.extend_from_slice(&buffer[..length]);
@@ -89,13 +87,13 @@ fn measure_first_screen(home: &BenchHome) -> f64 {
             break start.elapsed();
         }
     };
-    // Control and C, which ends it; what it still says is not looked at.
+    // Ctrl-C ends the picker; the remaining output is discarded.
     controller_file.write_all(b"\x03").unwrap();
     while read_terminal(&mut controller_file, &mut buffer) > 0 {}
     elapsed.as_secs_f64() * 1e3
 }
 
-/// How much came; nothing after the end, or if it takes too long.
+/// Reads from the terminal and returns the number of bytes: 0 at the end of the output or after the timeout.
 fn read_terminal(terminal: &mut File, buffer: &mut [u8]) -> usize {
     let timeout = FIRST_SCREEN_TIMEOUT.try_into().unwrap();
     let mut poll_fds = [PollFd::new(terminal, PollFlags::IN)];
@@ -105,7 +103,7 @@ fn read_terminal(terminal: &mut File, buffer: &mut [u8]) -> usize {
     terminal.read(buffer).unwrap_or(0)
 }
 
-/// A process that does not outlive this value.
+/// A picker process that is killed when this value is dropped.
 struct PickerProcess(Child);
 
 impl Drop for PickerProcess {
@@ -115,7 +113,7 @@ impl Drop for PickerProcess {
     }
 }
 
-/// The same program with this terminal as its own. The call before it takes less than a millisecond.
+/// Wraps a command in `setsid`, so that `terminal` is its controlling terminal. `setsid` takes less than a millisecond.
 fn command_on_terminal(command: &Command, terminal: &std::os::fd::OwnedFd) -> Command {
     let mut wrapped = Command::new("setsid");
     wrapped
@@ -135,7 +133,8 @@ fn command_on_terminal(command: &Command, terminal: &std::os::fd::OwnedFd) -> Co
     wrapped
 }
 
-/// What is written, without spaces and without what moves the cursor or changes a colour: blanks are jumped over.
+/// Returns the visible text without whitespace and escape sequences. Whitespace cannot be compared, because segue moves
+/// the cursor instead of printing spaces.
 fn visible_text(screen: &str) -> String {
     let mut visible = String::new();
     let mut chars = screen.chars();

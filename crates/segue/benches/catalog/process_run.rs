@@ -1,4 +1,4 @@
-//! A process that ran to its end, and what it took.
+//! Runs a process to its end and measures its time and memory.
 
 use std::fs;
 use std::process::Command;
@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// How often a process is looked at: what it takes in its last moments is missed.
+/// Interval between two reads of a process's memory use. Changes after the last read are missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// In clock ticks, of which Linux tells a hundred a second to everybody.
+/// Unit of the CPU times in `/proc/PID/stat`: Linux always reports 100 ticks per second to user space.
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessCost {
-    /// From the call to the end.
+    /// Time from the start of the process to its end.
     pub(crate) wall_seconds: f64,
-    /// Of the processor, on all cores.
+    /// CPU time on all cores.
     pub(crate) cpu_seconds: f64,
-    /// The most memory it had, in MB.
+    /// Peak memory use.
     pub(crate) peak_megabytes: f64,
 }
 
 impl ProcessCost {
-    /// Runs a process to its end; none if it was not there in time.
+    /// Runs a process to its end. Returns `None` if it exceeded `timeout`.
     pub(crate) fn measure(command: &mut Command, timeout: Duration) -> Option<Self> {
         let start = Instant::now();
         let mut child = command.spawn().unwrap();
         let proc_path = |file| format!("/proc/{}/{file}", child.id());
         let (status_path, stat_path) = (proc_path("status"), proc_path("stat"));
         let mut peak_megabytes = 0.0;
-        // A process that has ended has no memory that could be told.
+        // The kernel reports no memory for a process that has ended.
         while let Some(kilobytes) = parse_peak_kilobytes(&fs::read_to_string(&status_path).unwrap())
         {
             peak_megabytes = kilobytes * 1024.0 / 1e6;
@@ -41,7 +41,7 @@ impl ProcessCost {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
-        // It keeps its times until somebody has asked how it ended.
+        // The kernel reports the CPU times of an ended process until it is reaped.
         let pid = WaitId::Pid(Pid::from_child(&child));
         waitid(pid, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
         let wall_seconds = start.elapsed().as_secs_f64();
@@ -73,12 +73,12 @@ fn parse_cpu_seconds(stat: &str) -> f64 {
     ticks / CLOCK_TICKS_PER_SECOND
 }
 
-/// Runs a process to its end, and returns the milliseconds it took.
+/// Runs a process to its end and returns the elapsed milliseconds.
 pub(crate) fn measure_milliseconds(command: &mut Command) -> f64 {
     let start = Instant::now();
     let status = command.status().unwrap();
     let elapsed = start.elapsed();
-    // One that finds nothing may say so by its status.
+    // Exit code 1 is allowed: a search without results may return it.
     assert!(
         status.code().is_some_and(|code| code <= 1),
         "{command:?}: {status}"

@@ -1,4 +1,4 @@
-//! Search and list as whole processes, from the call to the end.
+//! Benchmark of search and list as complete processes, from start to exit.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,18 +13,19 @@ use crate::home::{BenchHome, SHARED_AGENT_HOMES, WrittenCorpus};
 use crate::peers::{AgentsviewServer, PeerPrograms, agentsview_command};
 use crate::process_run::measure_milliseconds;
 
-/// At most so much of their time, if neither looks for news, and if both do.
+/// Maximum ratio to the time of fast-resume if neither program refreshes its index.
 const TARGET_STALE_RATIO: f64 = 0.7;
+/// Maximum ratio to the time of fast-resume if both programs refresh their index.
 const TARGET_REFRESHED_RATIO: f64 = 0.3;
 
-/// Words to search for, by how frequent they are.
+/// Returns the search queries with descriptions of how frequent their words are.
 fn search_queries() -> [(&'static str, String); 4] {
     let texts = CorpusTexts::default();
     let is_lowercase = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
     let words_from = |rank| (rank..).map(|rank| texts.vocabulary().word(rank));
     let find_word = |rank| words_from(rank).find(is_lowercase).unwrap().to_owned();
     [
-        ("a word that nobody said", "zyzzyvaxq".to_owned()),
+        ("a word that does not occur", "zyzzyvaxq".to_owned()),
         ("a rare word", find_word(40_000)),
         ("a common word", "function".to_owned()),
         (
@@ -34,7 +35,7 @@ fn search_queries() -> [(&'static str, String); 4] {
     ]
 }
 
-/// Everybody's home, with an index that is up to date.
+/// Homes of all programs, each with an index that is up to date.
 struct IndexedHomes<'a> {
     corpus: &'a WrittenCorpus,
     segue: BenchHome,
@@ -43,7 +44,7 @@ struct IndexedHomes<'a> {
     ripgrep: Option<&'a Path>,
 }
 
-/// `synced_home` is a home in which agentsview has its index already.
+/// Measures all queries. `synced_home` is a home in which agentsview already has an index.
 pub(crate) fn measure(
     mode: BenchmarkMode,
     corpus: &WrittenCorpus,
@@ -94,7 +95,7 @@ impl<'a> IndexedHomes<'a> {
         }
     }
 
-    /// A search that finds nothing, or a list that is empty, would be quick for the wrong reason.
+    /// Checks that search and list return results, because an empty result would be fast for the wrong reason.
     fn assert_results_not_empty(&self) {
         for words in [Some("function"), None] {
             let output = self
@@ -107,7 +108,7 @@ impl<'a> IndexedHomes<'a> {
         }
     }
 
-    /// What segue is called with: a search for words, or a list.
+    /// Returns a `segue session search` command for `words`, or `segue session list` for `None`.
     fn segue_command(&self, words: Option<&str>, extra_args: &[&str]) -> Command {
         let mut args = match words {
             Some(words) => vec!["session", "search", words, "--limit", "20"],
@@ -117,12 +118,12 @@ impl<'a> IndexedHomes<'a> {
         self.segue.segue_command(&args)
     }
 
-    /// The others with no news: agentsview by its server, ripgrep by looking at every file.
+    /// Returns the other programs without a refresh: agentsview queries its server, ripgrep reads every file.
     fn build_other_contestants(&self, words: Option<&'a str>) -> Vec<Contestant<'_>> {
         let mut contestants = Vec::new();
         if let Some((home, program, _)) = &self.agentsview {
             contestants.push(Contestant::new(
-                "agentsview, asking its server",
+                "agentsview, querying its server",
                 move || {
                     let args = match words {
                         Some(words) => vec!["session", "search", words, "--fts", "--limit", "20"],
@@ -168,7 +169,7 @@ impl<'a> IndexedHomes<'a> {
                 }));
             }
         }
-        // They are slow, and only there for a picture.
+        // They are slow and have no target, so fewer rounds are enough.
         let mut other_contestants = self.build_other_contestants(words);
         measure_rounds(&mut contestants, rounds);
         measure_rounds(&mut other_contestants, rounds.min(11));
@@ -189,7 +190,7 @@ impl<'a> IndexedHomes<'a> {
         print_results(title, &rows);
     }
 
-    /// Before each search, something is said in one session.
+    /// Measures a search after one session has grown by a prompt.
     fn compare_programs_after_growth(&self, rounds: usize) {
         let number = std::cell::Cell::new(0);
         let append_prompt = || {
@@ -228,7 +229,7 @@ fn run_checked(mut command: Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// A contestant beside another one, if that is what it is measured by.
+/// Formats the row of a contestant, with the ratio to `reference` if there is one.
 fn format_row(
     contestant: &Contestant<'_>,
     reference: Option<(&Contestant<'_>, f64)>,

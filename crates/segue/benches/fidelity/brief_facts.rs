@@ -1,4 +1,4 @@
-//! What is told to the next native session, beside what the rules of others keep of the same sessions.
+//! Benchmark of the facts in the brief for a new native session, compared with the compaction rules of other tools.
 
 use segue_core::session::SessionStatus;
 use segue_engine::Conversation;
@@ -9,7 +9,8 @@ use crate::planted_store::{self, PlantedSessionSize};
 use crate::score::{FactScore, print_scores};
 use crate::{COMPACTION_COUNTS, create_home, rules};
 
-/// The sessions: each ten times its budget or more, from few turns to many, and at last many turns with a small budget.
+/// Sizes of the sessions. Each session is at least ten times its budget, and the number of turns increases. The last
+/// one combines many turns with a small budget.
 pub(crate) const PLANTED_SIZES: [PlantedSessionSize; 7] = [
     PlantedSessionSize {
         turns: 200,
@@ -121,7 +122,7 @@ pub(crate) fn measure(mode: BenchmarkMode) {
     }
 }
 
-/// What is told after so many compactions, and how many tokens that are.
+/// Composes the brief and the prompt after `compactions` compactions. Returns the text and its number of tokens.
 fn compose_brief_text(
     size: PlantedSessionSize,
     prompt: &str,

@@ -1,10 +1,12 @@
-//! What is still known after compaction: the share of planted facts in the request that the next model receives.
+//! Benchmark of what remains after compaction: the percentage of planted facts in the next request to a model.
 //!
-//! `cargo bench -p segue --bench fidelity`; docs/benchmarks.md explains the tables. With `SEGUE_CLIS` set the requests are
-//! those that the real CLIs send to a stub in the place of their model. After `--` may stand the parts that are wanted
-//! (`told`, `received`, `speed`), and `--quick` for one short session and one CLI. Half of the facts are put in sentences that
-//! nobody read who made the extraction; with `tuned`, in those that it was made with. So only counts are printed, and no
-//! sentence that was missed.
+//! Run with `cargo bench -p segue --bench fidelity`; docs/benchmarks.md explains the tables. If `SEGUE_CLIS` is set,
+//! the real CLIs run with a stub instead of their model, and their requests are measured. Arguments after `--` select
+//! parts (`told`, `received`, `speed`); `--quick` limits the run to one short session and one CLI.
+//!
+//! Half of the facts are in sentences that the authors of the extraction have not read (with `tuned`: in the sentences
+//! that the extraction was developed with). For this reason only counts are printed, never the sentences that were
+//! missed.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,31 +14,31 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a benchmark speaks on standard output and stops at the first surprise"
+    reason = "a benchmark prints to standard output and panics on any unexpected result"
 )]
 
+mod brief_facts;
 mod planted_store;
 mod received;
 mod rules;
 mod score;
 mod speed;
-mod brief_facts;
 
 use segue_testkit::benchmark::BenchmarkMode;
 use segue_testkit::fact_sessions::Prose;
 use tempfile::TempDir;
 
-/// The binary as built.
+/// Path of the built binary.
 const SEGUE_BINARY: &str = env!("CARGO_BIN_EXE_segue");
 
-/// How often a session is compacted, on its way to its end.
+/// Numbers of compactions of a session, evenly distributed over its turns.
 const COMPACTION_COUNTS: [usize; 3] = [1, 3, 10];
 
 fn is_requested(name: &str) -> bool {
     std::env::args().any(|arg| arg == name)
 }
 
-/// The sentences of the half that is in free prose.
+/// Returns the set of sentences for the facts in free prose.
 fn selected_prose() -> Prose {
     if is_requested("tuned") {
         Prose::Tuned
@@ -65,7 +67,7 @@ fn main() {
         if std::env::var_os("SEGUE_CLIS").is_some() {
             received::measure(mode);
         } else {
-            println!("SEGUE_CLIS is not set, so no real CLI is asked");
+            println!("SEGUE_CLIS is not set: the part `received` is skipped");
         }
     }
     if run_all || is_requested("speed") {
@@ -73,7 +75,7 @@ fn main() {
     }
 }
 
-/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+/// Creates a directory in the build directory, because the default temporary directory may be in memory.
 fn create_home() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Planted sessions in a store, compacted on the way as often as is asked for.
+//! Sessions with planted facts in a store, with a given number of compactions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use segue_store::{
 };
 use segue_testkit::fact_sessions::{self, PlantedAction, PlantedSession};
 
-/// A session to be made, and the budget that it is ten times as large as.
+/// Size of a session to build: at least ten times `budget`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlantedSessionSize {
     pub(crate) turns: usize,
@@ -26,7 +26,7 @@ pub(crate) struct PlantedSessionSize {
 
 impl PlantedSessionSize {
     pub(crate) fn build_session(self) -> PlantedSession {
-        // Four bytes a token or less, and a fifth more to be on the safe side.
+        // A token has at most four bytes; 20 % are added as a margin.
         let bytes = usize::try_from(self.budget).unwrap() * 10 * 4 * 6 / 5;
         fact_sessions::build_planted_session(
             crate::selected_prose(),
@@ -37,7 +37,7 @@ impl PlantedSessionSize {
     }
 }
 
-/// What was said in it, each message counted.
+/// Converts the turns of a session, with the tokens of each message counted.
 pub(crate) fn to_brief_turns(session: &PlantedSession) -> Vec<BriefTurn> {
     let turns = session.turns.iter().zip(1..);
     turns
@@ -48,7 +48,7 @@ pub(crate) fn to_brief_turns(session: &PlantedSession) -> Vec<BriefTurn> {
         .collect()
 }
 
-/// How many tokens some turns have.
+/// Returns the number of tokens in `turns`.
 pub(crate) fn count_tokens(turns: &[BriefTurn]) -> u64 {
     let messages = turns.iter().flat_map(|turn| &turn.messages);
     messages.filter_map(|message| message.tokens).sum()
@@ -96,7 +96,7 @@ fn fixed_time() -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000)
 }
 
-/// An engine on a store in `home`, whose briefs have so many tokens at most.
+/// Opens a store in `home` and an engine whose briefs have at most `budget` tokens.
 pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
     let store = Arc::new(SqliteStore::open(home).unwrap());
     let environment = Environment {
@@ -108,7 +108,7 @@ pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>
     (engine.with_budget(budget), store)
 }
 
-/// Puts a session of a provider into a store, and compacts it so many times, the last time at its end; 0 is never.
+/// Inserts a session of a provider into a store and compacts it `compactions` times, the last time after its last turn.
 pub(crate) async fn insert_session(
     (engine, store): (&Engine, &SqliteStore),
     turns: &[BriefTurn],

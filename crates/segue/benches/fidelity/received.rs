@@ -1,4 +1,4 @@
-//! What the model of a real CLI receives: after compactions, after a handoff, after a kill.
+//! Benchmark of the facts that the model of a real CLI receives after compactions, a handoff or a kill.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -15,13 +15,12 @@ use crate::planted_store::{self, PlantedSessionSize};
 use crate::score::{FactScore, print_scores};
 use crate::{COMPACTION_COUNTS, SEGUE_BINARY, brief_facts::PLANTED_SIZES};
 
-/// How long one turn may take.
 const TURN_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// What is said after a turn was cut off.
-const PROMPT_AFTER_KILL: &str = "Please go on where you were cut off.";
+/// Prompt after a turn was interrupted.
+const PROMPT_AFTER_KILL: &str = "Please continue where you were interrupted.";
 
-/// A provider, how it is talked to, and its program.
+/// A provider with its transport and its program.
 #[derive(Debug, Clone, Copy)]
 struct BenchmarkAgent {
     provider: &'static str,
@@ -47,18 +46,19 @@ const BENCHMARK_AGENTS: [BenchmarkAgent; 3] = [
     },
 ];
 
-/// What happens to a session before its last prompt.
+/// Events in a session before its last prompt.
 #[derive(Debug, Clone, Copy)]
 enum SessionScenario {
-    /// It is compacted so many times.
+    /// The session is compacted this many times.
     Compacted(usize),
-    /// It is compacted ten times, goes on for a turn, and then another agent goes on with it.
+    /// The session is compacted ten times, has one more turn and is then handed off to another agent.
     HandedOff,
-    /// It is compacted ten times, and segue is killed while the agent answers the last prompt; then it goes on.
+    /// The session is compacted ten times, segue is killed while the agent answers the last prompt, and the session is
+    /// resumed.
     Killed,
 }
 
-/// A session that is put into the store of each sandbox.
+/// A session that is inserted into the store of each sandbox.
 struct PlantedCase {
     size: PlantedSessionSize,
     session: PlantedSession,
@@ -121,7 +121,7 @@ fn row_name(agent: BenchmarkAgent, scenario: SessionScenario) -> String {
     }
 }
 
-/// Who goes on with a session of another.
+/// Returns the agent that receives the session in a handoff from `agent`.
 fn next_agent(agent: BenchmarkAgent) -> BenchmarkAgent {
     let index = BENCHMARK_AGENTS
         .iter()
@@ -129,14 +129,14 @@ fn next_agent(agent: BenchmarkAgent) -> BenchmarkAgent {
     BENCHMARK_AGENTS[(index.unwrap() + 1) % BENCHMARK_AGENTS.len()]
 }
 
-/// The last request that a model is asked, once all that should happen has happened.
+/// Runs a scenario and returns the last request to the model.
 fn run_scenario(
     agent: BenchmarkAgent,
     case: &PlantedCase,
     scenario: SessionScenario,
 ) -> ModelRequest {
     let (prompt, size) = (case.session.last_request.as_str(), case.size);
-    let mut script = Script::new().with_rule(PROMPT_AFTER_KILL, [Reply::from_text("I do.")]);
+    let mut script = Script::new().with_rule(PROMPT_AFTER_KILL, [Reply::from_text("I continue.")]);
     if matches!(scenario, SessionScenario::Killed) {
         script = script.with_rule(
             prompt,
@@ -182,9 +182,8 @@ fn run_scenario(
             let mut child = command.spawn().unwrap();
             assert!(
                 sandbox.model().wait_for_turn_requests(1, TURN_TIMEOUT),
-                "{agent:?} asks nobody"
+                "{agent:?} sent no request to the model"
             );
-            // As by SIGKILL from anybody.
             child.kill().unwrap();
             child.wait().unwrap();
             run_segue(&[&resume_args[..], &[PROMPT_AFTER_KILL]].concat());
@@ -193,7 +192,7 @@ fn run_scenario(
     sandbox.model().turn_requests().pop().unwrap()
 }
 
-/// Puts a session into the store of a sandbox.
+/// Inserts a session into the store of a sandbox.
 fn insert_session(
     sandbox: &Sandbox,
     agent: BenchmarkAgent,
@@ -233,7 +232,8 @@ fn segue_command(sandbox: &Sandbox, size: PlantedSessionSize, args: &[&str]) -> 
     command
 }
 
-/// What a request says of the conversation, without what the CLI tells its model by itself; and how long that is.
+/// Returns the conversation in a request, without the system prompt and the text that the CLI adds, and its number of
+/// tokens.
 fn conversation_text(request: &ModelRequest) -> (String, u64) {
     let texts = request
         .transcript()

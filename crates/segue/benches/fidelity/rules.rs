@@ -1,13 +1,13 @@
-//! What other tools keep when they compact, by the rules that they are described by, written anew. What a model would
-//! write for them beside that is not in it.
+//! The compaction rules of other tools, implemented from their descriptions. The summary that a model would write for
+//! them is not included.
 
 use segue_core::brief::{BriefTurn, message_text};
 use segue_core::session::{Message, Role};
 
-/// How full a request is when it is compacted, of 100.
+/// Percentage of the budget at which the other tools compact.
 const COMPACTION_THRESHOLD_PERCENT: u64 = 90;
 
-/// The names of the rules, and what each keeps of a session under a budget.
+/// Returns the name of each rule and the text that it retains of a session within `budget`.
 pub(crate) fn apply_rules(
     turns: &[BriefTurn],
     budget: u64,
@@ -44,7 +44,7 @@ pub(crate) fn apply_rules(
     ]
 }
 
-/// The newest of some messages, as long as they fit; of the first that does not, its end.
+/// Returns the newest wanted messages that fit into `max_tokens`, and the end of the first message that does not fit.
 fn newest_messages(
     turns: &[BriefTurn],
     max_tokens: u64,

@@ -1,9 +1,9 @@
-//! Which facts are in a text, by kind.
+//! Counts the facts that a text contains, by kind.
 
 use segue_testkit::benchmark::print_table;
 use segue_testkit::fact_sessions::{FactKind, PlantedSession};
 
-/// How many of how many facts were found, over some texts, and how large those were.
+/// Counts of found and planted facts over several texts, and the size of these texts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FactScore {
     by_kind: [FactCount; 7],
@@ -25,7 +25,7 @@ impl FactCount {
         self.planted += 1;
     }
 
-    /// In tenths of a percent.
+    /// Returns the ratio of found to planted facts in tenths of a percent.
     fn per_mille(self) -> u32 {
         self.found * 1000 / self.planted.max(1)
     }
@@ -36,7 +36,7 @@ impl FactCount {
 }
 
 impl FactScore {
-    /// Looks for the facts of a session in a text.
+    /// Searches `text` for the facts of a session and adds them to the counts.
     pub(crate) fn score_text(&mut self, session: &PlantedSession, text: &str, tokens: u64) {
         for fact in &session.facts {
             let is_found = fact.is_in(text);
@@ -51,7 +51,7 @@ impl FactScore {
         self.text_count += 1;
     }
 
-    /// Whether at least so many percent of the facts of a kind were found.
+    /// Returns `true` if at least `percent` percent of the facts of a kind were found.
     pub(crate) fn has_percent_of_kind(&self, kind: FactKind, percent: u32) -> bool {
         let kind_index = FactKind::ALL
             .iter()
@@ -59,18 +59,18 @@ impl FactScore {
         self.by_kind[kind_index.unwrap()].per_mille() >= percent * 10
     }
 
-    /// Whether at least so many percent of all facts were.
+    /// Returns `true` if at least `percent` percent of all facts were found.
     pub(crate) fn has_percent_overall(&self, percent: u32) -> bool {
         self.overall.per_mille() >= percent * 10
     }
 
-    /// Whether it has more of the facts than another.
+    /// Returns `true` if a larger share of the facts was found than in `other`.
     pub(crate) fn is_better_than(&self, other: &Self) -> bool {
         self.overall.per_mille() > other.overall.per_mille()
     }
 }
 
-/// Prints a row for each name.
+/// Prints a table with one row for each score.
 pub(crate) fn print_scores(title: &str, rows: &[(String, FactScore)]) {
     let kinds = FactKind::ALL.map(FactKind::name);
     let [goal, directive, decision, file, attempt, pending, last] = kinds;

@@ -1,4 +1,4 @@
-//! How long it takes to compact a session, and to add a message to it.
+//! Benchmark of the time to compact a session and to add a message to it.
 
 use std::time::Instant;
 
@@ -45,8 +45,13 @@ fn measure_compaction(mode: BenchmarkMode) {
     let runtime = runtime.enable_all().build().unwrap();
     let full_times = runtime.block_on(async {
         let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
-        let session =
-            planted_store::insert_session((&engine, &store), &turns, ("claude", directory.path()), 0).await;
+        let session = planted_store::insert_session(
+            (&engine, &store),
+            &turns,
+            ("claude", directory.path()),
+            0,
+        )
+        .await;
         let mut samples = Vec::new();
         for _ in 0..mode.pick(11, 1) {
             let start = Instant::now();

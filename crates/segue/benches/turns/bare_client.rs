@@ -1,4 +1,4 @@
-//! A bare client of the rehearsal agent.
+//! A minimal client of the rehearsal agent.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{SEGUE_BINARY, create_home};
 
-/// The least that a client of the agent can do: a line out, lines in until the answer.
+/// A client that only writes one request line and reads lines until the response.
 pub(crate) struct RehearsalClient {
     agent: Child,
     input: Option<ChildStdin>,
@@ -67,7 +67,7 @@ impl RehearsalClient {
         }
     }
 
-    /// Has one turn, and returns the milliseconds it took.
+    /// Runs one turn and returns the elapsed milliseconds.
     pub(crate) fn measure_turn(&mut self, prompt: &str) -> f64 {
         let start = Instant::now();
         let params =
@@ -81,7 +81,7 @@ impl RehearsalClient {
 
 impl Drop for RehearsalClient {
     fn drop(&mut self) {
-        // The end of its input is the end of the agent.
+        // The agent ends at the end of its input.
         self.input = None;
         self.agent.wait().unwrap();
     }

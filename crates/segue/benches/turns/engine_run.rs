@@ -1,4 +1,4 @@
-//! The engine, driving an agent that stays open.
+//! The engine with an agent that stays open between turns.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::create_home;
 
-/// The engine on a store on the disk, with an agent that stays open.
+/// An engine with a store on disk and an agent that stays open.
 pub(crate) struct EngineDriver {
     runtime: Runtime,
     engine: Engine,
@@ -29,13 +29,13 @@ pub(crate) struct EngineDriver {
 }
 
 impl EngineDriver {
-    /// An engine whose one agent works in `project_dir`.
+    /// Creates an engine with one agent, which works in `project_dir`.
     pub(crate) fn start(agent: Arc<dyn Agent>, project_dir: &Path) -> Self {
         let directory = create_home();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
         Self {
             engine: Engine::new(store, vec![agent], Catalog::default(), new_environment()),
-            // As the program has it.
+            // The same kind of runtime as in the program.
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
@@ -47,7 +47,7 @@ impl EngineDriver {
         }
     }
 
-    /// Has one turn, and returns the milliseconds it took.
+    /// Runs one turn and returns the elapsed milliseconds.
     pub(crate) fn measure_turn(&mut self, prompt: &str, answer: &str) -> f64 {
         let start = Instant::now();
         let request = build_request(prompt, self.session.as_ref(), &self.project_dir, &self.stop);

@@ -1,4 +1,4 @@
-//! How many events a second come through the protocol's client.
+//! Benchmark of the events per second that the ACP client delivers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -90,18 +90,21 @@ fn measure_row(
     ]
 }
 
-/// How many a second, when `count_messages` reads them all and says how many there were.
+/// Returns the lines per second. `read` reads all of them and returns their number.
 fn measure_rate(line_count: usize, read: impl FnOnce() -> usize) -> f64 {
     let start = Instant::now();
     let count = read();
     let elapsed = start.elapsed();
     assert_eq!(count, line_count);
-    #[allow(clippy::cast_precision_loss, reason = "some ten thousands")]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "the line count is far below 2^52"
+    )]
     let lines = line_count as f64;
     lines / elapsed.as_secs_f64()
 }
 
-/// Reads each line, and parses it.
+/// Reads each line and parses it as JSON.
 struct LineParser {
     input: UnixStream,
     output: BufReader<UnixStream>,
@@ -136,7 +139,7 @@ impl LineParser {
     }
 }
 
-/// The client of the protocol that segue drives agents by.
+/// The ACP client with which segue drives agents.
 struct ClientDriver {
     runtime: Runtime,
     client: Client,
@@ -172,7 +175,9 @@ impl ClientDriver {
             loop {
                 match client.next_event().await {
                     ClientEvent::AgentEvent(_) => count += 1,
-                    ClientEvent::PermissionRequested(..) => panic!("nobody asked"),
+                    ClientEvent::PermissionRequested(..) => {
+                        panic!("the agent requests no permission")
+                    }
                     ClientEvent::TurnEnded(end) => {
                         end.unwrap();
                         return count;
@@ -183,7 +188,7 @@ impl ClientDriver {
     }
 }
 
-/// An agent that answers each prompt with the same lines, at the other end of what is returned.
+/// Starts an agent that answers each prompt with the same lines. Returns the client's end of the connection.
 fn start_agent(lines: Vec<u8>) -> UnixStream {
     let (client_end, agent_end) = UnixStream::pair().unwrap();
     thread::spawn(move || serve_prompts(agent_end, &lines));
@@ -226,7 +231,7 @@ fn kilobyte_update(n: usize) -> Value {
     text_chunk(&format!("line {n} of a \"file\"\n").repeat(45))
 }
 
-/// As in a turn: some words, a call, its result.
+/// Returns the updates of a typical turn: words, a tool call, its result.
 fn mixed_update(n: usize) -> Value {
     match n % 22 {
         20 => tool_update(n / 22 * 2),

@@ -1,26 +1,26 @@
-//! What segue adds to a turn: time, memory, and work for each event.
+//! Benchmarks of the overhead of segue in a turn: time, memory, and events per second.
 //!
-//! `cargo bench -p segue --bench turns`; docs/benchmarks.md explains the tables. After `--` may stand the parts that
-//! are wanted: `added`, `memory`, `events`.
+//! Run with `cargo bench -p segue --bench turns`; docs/benchmarks.md explains the tables. Arguments after `--` select
+//! parts: `added`, `memory`, `events`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a benchmark speaks on standard output and stops at the first surprise"
+    reason = "a benchmark prints to standard output and panics on any unexpected result"
 )]
 
-mod overhead;
 mod bare_client;
 mod engine_run;
 mod events;
 mod memory;
+mod overhead;
 
 use segue_testkit::benchmark::BenchmarkMode;
 use tempfile::TempDir;
 
-/// The binary as built; it is the rehearsal agent and the leash, too.
+/// Path of the built binary, which is also the rehearsal agent and the leash.
 const SEGUE_BINARY: &str = env!("CARGO_BIN_EXE_segue");
 
 fn main() {
@@ -41,7 +41,7 @@ fn main() {
     }
 }
 
-/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+/// Creates a directory in the build directory, because the default temporary directory may be in memory.
 fn create_home() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

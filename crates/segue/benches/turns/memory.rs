@@ -1,4 +1,4 @@
-//! How much memory a long answer takes.
+//! Benchmark of the memory that segue uses for a long answer.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::{SEGUE_BINARY, create_home};
 
-/// How often a process is looked at: what it takes in its last moments is missed.
+/// Interval between two reads of a process's memory use. Changes after the last read are missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A process that ran to its end.
+/// Measurements of a process that ran to its end.
 struct MemoryRun {
     peak_kib: u64,
     elapsed: Duration,
@@ -55,13 +55,13 @@ fn measure_row(output_flag: &str, megabytes: u64, has_target: bool) -> [String; 
     ]
 }
 
-/// Runs a process to its end, and returns the most memory it had until just before.
+/// Runs a process to its end and measures its time and its peak memory use.
 fn measure_run(command: &mut Command) -> MemoryRun {
     let start = Instant::now();
     let mut child = command.spawn().unwrap();
     let status_file = format!("/proc/{}/status", child.id());
     let mut peak_kib = 0;
-    // A process that has ended has no memory that could be told.
+    // The kernel reports no memory for a process that has ended.
     while let Some(current_kib) = parse_peak_kib(&fs::read_to_string(&status_file).unwrap()) {
         peak_kib = current_kib;
         std::thread::sleep(POLL_INTERVAL);
@@ -79,7 +79,7 @@ fn parse_peak_kib(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// What was saved in memory must not have been lost: all that was said is on record.
+/// Checks that low memory use lost no data: the stored answer is complete.
 fn assert_answer_is_complete(home: &TempDir, megabytes: u64) {
     let output = segue_command(home, &["session", "show", "--json", "latest"])
         .stdout(Stdio::piped())
@@ -96,12 +96,12 @@ fn assert_answer_is_complete(home: &TempDir, megabytes: u64) {
         let number = number.to_string();
         assert!(
             numbers.by_ref().take(100).all(|word| word == number),
-            "kilobyte {number} was lost"
+            "kilobyte {number} is missing"
         );
     }
 }
 
-/// The binary with a home of its own and nothing else from this environment.
+/// Returns a command for the built binary with its own home and a cleared environment.
 fn segue_command(home: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(SEGUE_BINARY);
     command

@@ -1,4 +1,4 @@
-//! What segue adds to a turn, over a bare client of the same agent.
+//! Benchmark of the time that segue adds to a turn, compared with a minimal client of the same agent.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -20,11 +20,11 @@ use crate::bare_client::RehearsalClient;
 use crate::engine_run::EngineDriver;
 use crate::{SEGUE_BINARY, create_home};
 
-/// What the rehearsal agent says in every turn, word by word.
+/// Answer of the rehearsal agent in every turn, streamed word by word.
 const REHEARSAL_ANSWER: &str = "the parser fails because a bracket is missing in line seventeen of the grammar and \
                      nothing after it is read any more so that the last rule is never seen by anybody";
 
-/// How many turns come before the first that counts.
+/// Number of turns before the first measured turn.
 const WARM_UP_TURNS: usize = 3;
 
 pub(crate) fn measure(mode: BenchmarkMode) {
@@ -32,7 +32,7 @@ pub(crate) fn measure(mode: BenchmarkMode) {
     if std::env::var_os("SEGUE_CLIS").is_some() {
         rows.extend(measure_codex(mode.pick(100, 2)));
     } else {
-        println!("SEGUE_CLIS is not set, so Codex is left out");
+        println!("SEGUE_CLIS is not set: Codex is not measured");
     }
     print_table(
         "One more turn of a conversation that is open",
@@ -71,7 +71,7 @@ fn measure_rehearsal(turns: usize) -> Vec<[String; 6]> {
     )
 }
 
-/// The real program with a stub in the place of the model, over its app-server.
+/// Measures the real Codex through its app-server, with a stub instead of the model.
 fn measure_codex(turns: usize) -> Vec<[String; 6]> {
     let (prompt, answer) = (
         "why does the parser fail?",
@@ -113,7 +113,7 @@ fn measure_codex(turns: usize) -> Vec<[String; 6]> {
     })
 }
 
-/// A leash with the environment of a command and nothing of ours.
+/// Returns a leash command that has only the environment of `command`.
 fn leash_with_environment(command: &Command) -> LeashCommand {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let mut variable = name.to_owned();

@@ -1,4 +1,4 @@
-//! `segue session delete`, `forget`, `archive` and `restore` with sessions that agents keep.
+//! `segue session delete`, `forget`, `archive` and `restore` with native sessions.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,7 +18,7 @@ const CLAUDE_SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/sample
 const NATIVE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 const NATIVE_REF: &str = "claude:0b5e4c3a-1111-4222-8333-444455556666";
 
-/// A world in which Claude Code has a session, and files that go with it.
+/// Creates a home with a Claude Code session and its additional files.
 fn home_with_session() -> TestHome {
     let home = new_test_home();
     write_claude_session(&home, NATIVE_ID);
@@ -35,7 +35,7 @@ fn write_claude_session(home: &TestHome, id: &str) {
         (main, text.as_str()),
         (
             claude_project_dir(home).join(format!("{id}/tool-results/a.txt")),
-            "what a tool said\n",
+            "output of a tool\n",
         ),
         (
             home.path()
@@ -49,7 +49,7 @@ fn write_claude_session(home: &TestHome, id: &str) {
     }
 }
 
-/// Makes a file so many days old.
+/// Sets the modification time of a file to `days` days ago.
 fn set_file_age(path: &Path, days: u64) {
     let modified = SystemTime::now() - Duration::from_secs(days * 86_400);
     let file = File::options().write(true).open(path).unwrap();
@@ -60,7 +60,7 @@ fn claude_project_dir(home: &TestHome) -> PathBuf {
     home.path().join(".claude/projects/-p")
 }
 
-/// Everything that Claude Code has, with when it was written.
+/// Returns all files below a directory with their contents and modification times.
 fn read_all_files(directory: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -85,7 +85,7 @@ fn a_native_session_is_deleted_and_restored() {
     let home = home_with_session();
     let before = claude_files(&home);
     assert_snapshot!(home.run_segue(["session", "delete", "--dry-run", "0b5e"]), @"
-    Would delete claude:0b5e4c3a-1111-4222-8333-444455556666 by removing its files, after a copy went to the trash:
+    Would delete claude:0b5e4c3a-1111-4222-8333-444455556666 by removing its files, after copying it to the trash:
       [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
       [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
       [HOME]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
@@ -93,8 +93,8 @@ fn a_native_session_is_deleted_and_restored() {
     ");
     assert_snapshot!(home.run_segue(["session", "delete", "0b5e"]), @"
     --- stderr
-    error: deleting needs a confirmation, and there is no terminal to ask on
-    hint: add --yes
+    error: deleting needs confirmation, but standard input is not a terminal
+    hint: use `--yes` to skip the confirmation
     --- exit 2
     ");
     assert_eq!(claude_files(&home), before);
@@ -102,14 +102,14 @@ fn a_native_session_is_deleted_and_restored() {
 
     assert_snapshot!(home.run_segue(["session", "delete", "--yes", "0b5e"]), @"
     Deleted claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping).
-    claude:0b5e4c3a-1111-4222-8333-444455556666 is in the trash; `segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666` brings it back.
+    claude:0b5e4c3a-1111-4222-8333-444455556666 is in the trash; restore it with `segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666`.
     --- exit 0
     ");
     assert_eq!(claude_files(&home), []);
     assert_eq!(crate::count_sessions(&home), 0);
     let second_delete = home.run_segue(["session", "delete", "--yes", NATIVE_REF]);
     let deleted =
-        format!("error: {NATIVE_REF} is deleted already; a copy is in [HOME]/home/trash/");
+        format!("error: {NATIVE_REF} is already deleted; a copy is in [HOME]/home/trash/");
     assert!(
         second_delete.stderr.starts_with(&deleted) && second_delete.code == Some(1),
         "{second_delete}"
@@ -124,14 +124,14 @@ fn a_native_session_is_deleted_and_restored() {
       [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
       [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
       [HOME]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
-    Go on with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
+    Resume it with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
     --- exit 0
     "#);
     assert_eq!(claude_files(&home), before);
     assert_snapshot!(home.run_segue(["session", "restore", "0b5e"]), @r#"
     --- stderr
-    error: there is no copy of a session "0b5e", neither in the archive nor in the trash
-    hint: `segue session archive --list` shows all copies
+    error: no copy of session "0b5e" found in the archive or the trash
+    hint: run `segue session archive --list` to list all copies
     --- exit 1
     "#);
 }
@@ -143,14 +143,14 @@ fn a_purge_removes_the_session_and_all_copies() {
     let _ = home.run_segue_json(["session", "delete", "--yes", "--json", NATIVE_REF]);
     let _ = home.run_segue_json(["session", "restore", "--json", NATIVE_REF]);
     let _ = home.run_segue_json(["session", "delete", "--yes", "--json", NATIVE_REF]);
-    // In the trash and in the archive; the latter is still listed.
+    // Copies are in the trash and in the archive; the archived one is still listed.
     assert_eq!(crate::count_sessions(&home), 1);
     assert_snapshot!(home.run_segue(["session", "delete", "--yes", NATIVE_REF]).stdout.lines().next().unwrap(), @"Deleted claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping).");
     assert_eq!(crate::count_sessions(&home), 0);
     let copies = home.run_segue_json(["session", "archive", "--list", "--json"]);
     assert_eq!(copies.as_array().unwrap().len(), 2, "{copies:#}");
     assert_snapshot!(home.run_segue(["session", "delete", "--purge", "--yes", NATIVE_REF]), @"
-    Removed what was kept of claude:0b5e4c3a-1111-4222-8333-444455556666.
+    Deleted all copies of claude:0b5e4c3a-1111-4222-8333-444455556666.
     --- exit 0
     ");
     assert_eq!(
@@ -183,7 +183,7 @@ fn an_archived_session_is_listed_shown_and_restored_after_its_files_are_lost() {
         "{archived}"
     );
     assert_snapshot!(home.run_segue(["session", "archive", "latest"]), @"
-    claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping) is already archived as it is.
+    Already archived: claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping).
     --- exit 0
     ");
     fs::remove_dir_all(home.path().join(".claude")).unwrap();
@@ -191,7 +191,7 @@ fn an_archived_session_is_listed_shown_and_restored_after_its_files_are_lost() {
     assert_eq!(listed[0]["status"], "archived", "{listed:#}");
     assert_eq!(listed[0]["title"], "Shopping");
     let archived_transcript =
-        transcript.replace(" · kept by claude\n", " · only in segue's archive\n");
+        transcript.replace(" · native session of claude\n", " · only in segue's archive\n");
     assert_ne!(archived_transcript, transcript);
     assert_eq!(
         home.run_segue(["session", "show", NATIVE_REF]).stdout,
@@ -202,15 +202,15 @@ fn an_archived_session_is_listed_shown_and_restored_after_its_files_are_lost() {
     assert_eq!(
         info,
         [
-            "claude does not have this session any more; it is in segue's archive",
-            "go on     segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666   (gives it back to claude)",
+            "claude no longer has this session; this is the copy in segue's archive",
+            "go on     segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666   (puts it back for claude)",
         ]
     );
     assert_eq!(
         home.run_segue_json(["session", "info", "--json", "0b5e"])["session"]["turns"],
         3
     );
-    // Its agent is not even on this machine, but what it had comes back.
+    // The files are restored even though the agent is not installed.
     let restored = home.run_segue_json(["session", "restore", "--json", NATIVE_REF]);
     assert_eq!(restored["files"].as_array().unwrap().len(), 3);
     let second_restore = home.run_segue_json(["session", "restore", "--json", NATIVE_REF]);
@@ -239,24 +239,24 @@ fn sessions_are_archived_together_by_age() {
     assert!(!home.segue_home().join("archive").exists());
     let outcome = archive_all(&["--older-than", "2d", "-p", "claude"]);
     assert!(
-        outcome.stdout.ends_with("2 archived, 0 as before.\n"),
+        outcome.stdout.ends_with("2 archived, 0 unchanged.\n"),
         "{outcome}"
     );
     let outcome = archive_all(&["-p", "claude"]);
     assert!(
-        outcome.stdout.ends_with("1 archived, 2 as before.\n"),
+        outcome.stdout.ends_with("1 archived, 2 unchanged.\n"),
         "{outcome}"
     );
     assert_snapshot!(archive_all(&["-p", "clod"]), @"
     --- stderr
-    error: nobody here is called clod
-    hint: there are: claude, codex, gemini, opencode, rehearsal
+    error: unknown agent `clod`
+    hint: available agents: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
     assert_snapshot!(archive_all(&["--older-than", "soon"]), @r#"
     --- stderr
-    error: "soon" is not a time
-    hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y
+    error: "soon" is not a valid time
+    hint: use a time such as 2025-12-07T14:30:22Z, a date such as 2025-12-07, `today`, `yesterday`, or an age such as 30m, 12h, 7d, 2w, 6mo or 1y
     --- exit 2
     "#);
     assert_snapshot!(home.run_segue(["session", "restore", "claude:"]).stderr.lines().next().unwrap(), @r#"error: "claude:" matches 3 sessions"#);
@@ -277,12 +277,12 @@ fn a_session_in_use_by_a_process_is_not_deleted() {
     assert_snapshot!(refused, @"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 is in use by process [PID] (sleep)
-    hint: end it first, or go on there; nothing was changed
+    hint: end that process first; nothing was changed
     --- exit 1
     ");
     assert_eq!(claude_files(&home), before);
     assert!(!home.segue_home().join("trash").exists());
-    // Written a moment ago is told, and no reason to refuse.
+    // A recent write causes a warning, but the session is deleted.
     let main = claude_project_dir(&home).join(format!("{NATIVE_ID}.jsonl"));
     fs::write(&main, fs::read(&main).unwrap()).unwrap();
     let outcome = home.run_segue(["session", "delete", "--yes", NATIVE_REF]);
@@ -306,8 +306,8 @@ fn a_session_open_in_its_own_program_is_not_resumed() {
     child.wait().unwrap();
     assert_snapshot!(refused, @"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 can't go on in the agent's own program: process [PID] (sh) is at work in it
-    hint: go on there, or end it first
+    error: cannot resume claude:0b5e4c3a-1111-4222-8333-444455556666 in the agent's own program: process [PID] (sh) is using it
+    hint: continue in that program, or end it first
     --- exit 1
     ");
 }
@@ -317,13 +317,13 @@ fn a_restore_never_overwrites_a_different_file() {
     let home = home_with_session();
     let _ = home.run_segue_json(["session", "archive", "--json", NATIVE_REF]);
     let main = claude_project_dir(&home).join(format!("{NATIVE_ID}.jsonl"));
-    fs::write(&main, "somebody else's\n").unwrap();
+    fs::write(&main, "another file\n").unwrap();
     fs::remove_dir_all(claude_project_dir(&home).join(NATIVE_ID)).unwrap();
     let before = claude_files(&home);
     assert_snapshot!(home.run_segue(["session", "restore", NATIVE_REF]), @"
     --- stderr
-    error: [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl is there already, and differs
-    hint: nothing was put back; move that away first, or go on with what is there
+    error: [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl already exists with different content
+    hint: move the existing file away and retry; nothing was restored
     --- exit 1
     ");
     assert_eq!(claude_files(&home), before);
@@ -340,7 +340,7 @@ fn a_full_disk_loses_no_session_file() {
     )
     .unwrap();
     let before = claude_files(&home);
-    // The store is there by now, and needs no more room.
+    // Create the store first, so that only the copy needs space.
     let _ = home.run_segue(["session", "list"]);
     for args in [
         ["session", "archive", NATIVE_REF].as_slice(),
@@ -354,7 +354,7 @@ fn a_full_disk_loses_no_session_file() {
         );
         assert_eq!(claude_files(&home), before, "{failed}");
         let copies = home.run_segue_json(["session", "archive", "--list", "--json"]);
-        assert_eq!(copies, json!([]), "half a copy is none");
+        assert_eq!(copies, json!([]), "an incomplete copy is listed");
     }
     let outcome = home.run_segue(["session", "delete", "--yes", NATIVE_REF]);
     assert_eq!(outcome.code, Some(0), "{outcome}");
@@ -378,7 +378,7 @@ fn a_read_only_home_refuses_copies_with_a_hint() {
     let home = home_with_session();
     for has_archive in [false, true] {
         if has_archive {
-            // There is a place for copies, which can't be written either.
+            // The archive directory exists, but is not writable.
             fs::set_permissions(home.segue_home(), fs::Permissions::from_mode(0o700)).unwrap();
             let _ = home.run_segue_json(["session", "archive", "--json", NATIVE_REF]);
             let main = claude_project_dir(&home).join(format!("{NATIVE_ID}.jsonl"));
@@ -392,7 +392,7 @@ fn a_read_only_home_refuses_copies_with_a_hint() {
             &["session", "delete", "--yes", NATIVE_REF],
         ] {
             let failed = run_unprivileged(&home, args);
-            let hint = "hint: make the directory writable, or set SEGUE_HOME to one that is\n";
+            let hint = "hint: make the directory writable, or set SEGUE_HOME to a writable directory\n";
             assert!(failed.stderr.ends_with(hint), "{failed}");
             assert_eq!(failed.code, Some(1), "{failed}");
         }
@@ -421,7 +421,7 @@ fn a_killed_deletion_loses_no_file() {
         assert_eq!(claude_files(&home), before, "after {step} ms");
     }
     assert!(killed > 0);
-    // Copies of deletions that came no further than that are all whole.
+    // All copies that the killed deletions left are complete.
     let copies = home.run_segue(["session", "archive", "--list"]);
     assert_eq!(
         (copies.stderr.contains("can't be read"), copies.code),
@@ -439,13 +439,13 @@ fn forget_removes_only_the_record_of_segue() {
         .to_owned();
     assert_snapshot!(home.run_segue(["session", "forget", &id]), @"
     --- stderr
-    error: forgetting needs a confirmation, and there is no terminal to ask on
-    hint: add --yes
+    error: forgetting needs confirmation, but standard input is not a terminal
+    hint: use `--yes` to skip the confirmation
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["session", "forget", "--yes", &id]), @"
     Forgot [SESSION] (hello).
-    What rehearsal has of it stays, but can't be found through segue any more.
+    The native session of rehearsal remains, but segue cannot list it.
     --- exit 0
     ");
     assert_eq!(crate::count_sessions(&home), 0);
@@ -454,7 +454,7 @@ fn forget_removes_only_the_record_of_segue() {
     let own_id = home.run_segue_json(["session", "list", "--json"])[0]["id"].clone();
     assert_snapshot!(home.run_segue(["session", "forget", "--yes", own_id.as_str().unwrap()]), @"
     Forgot [SESSION] (Shopping).
-    What its agent has of it stays, and is listed by itself from now on.
+    Its native session remains, and segue now lists it separately.
     --- exit 0
     ");
     assert_eq!(
@@ -486,7 +486,7 @@ fn doctor_reports_sessions_due_for_deletion() {
         .stdout
         .replace("\n           ", " ");
     assert!(
-        output.contains("keeps    them for 30 days; 1 will be deleted within 7 days: `segue session archive --all --older-than 23d -p claude` keeps them"),
+        output.contains("keeps    30 days; 1 sessions will be deleted within 7 days: run `segue session archive --all --older-than 23d -p claude` to keep copies"),
         "{output}"
     );
     let outcome = home.run_segue([
@@ -499,7 +499,7 @@ fn doctor_reports_sessions_due_for_deletion() {
         "claude",
     ]);
     assert!(
-        outcome.stdout.ends_with("1 archived, 0 as before.\n"),
+        outcome.stdout.ends_with("1 archived, 0 unchanged.\n"),
         "{outcome}"
     );
     assert_eq!(retention()["due"], 0);
@@ -521,7 +521,7 @@ fn an_adopted_session_is_restored_by_its_segue_id() {
     assert_eq!(adopted.code, Some(0), "{adopted}");
     let listed = home.run_segue_json(["session", "list", "--json"]);
     let id = listed[0]["id"].as_str().unwrap().to_owned();
-    // While segue has it, its copies are those of what it runs on.
+    // While the session exists, its id refers to the copies of its native session.
     let _ = home.run_segue_json(["session", "archive", "--json", &id]);
     let restored = home.run_segue_json(["session", "restore", "--json", &id]);
     assert_eq!(restored["restored"], NATIVE_REF);
@@ -534,7 +534,7 @@ fn an_adopted_session_is_restored_by_its_segue_id() {
         "{not_found}"
     );
 
-    // Once it is deleted, its copy in the trash remembers.
+    // After the deletion, the copy in the trash contains the id.
     write_claude_session(&home, NATIVE_ID);
     let deleted = home.run_segue(["session", "delete", "--yes", &id]);
     assert_eq!(deleted.code, Some(0), "{deleted}");
@@ -559,8 +559,8 @@ fn title_and_tags_are_restored_with_their_session() {
       [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
       [HOME]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
       [HOME]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
-    It is session [SESSION] again (Pay twice) #billing #urgent.
-    Go on with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
+    It belongs to session [SESSION] (Pay twice) #billing #urgent.
+    Resume it with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
     --- exit 0
     "#);
     let labels = |json: &serde_json::Value| {
@@ -575,7 +575,7 @@ fn title_and_tags_are_restored_with_their_session() {
     let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
 
-    // Without a title of segue's own and without tags it is the agent's own again.
+    // Without a title or tags from the user, only the native session is restored.
     let _ = home.run_segue_json(["session", "delete", "--yes", "--json", id]);
     let _ = home.run_segue_json(["session", "restore", "--json", id]);
     let _ = home.run_segue_json(["session", "forget", "--yes", "--json", id]);
@@ -587,13 +587,13 @@ fn title_and_tags_are_restored_with_their_session() {
     assert_eq!(restored["session_id"], serde_json::Value::Null);
 }
 
-/// A session of an agent that answers in a conversation of its own.
+/// Creates a session with an agent and returns its id.
 fn run_chat(home: &TestHome, agent: &str) -> String {
     let turn = home.run_segue_json(["chat", "--json", "-p", agent, "hello"]);
     turn["session_id"].as_str().unwrap().to_owned()
 }
 
-/// What the question of a command says that is asked on a terminal, and answered with no.
+/// Runs a command on a terminal, answers its confirmation with "no", and returns the question.
 fn confirmation_question(home: &TestHome, arguments: &str) -> String {
     let mut command = home.program_command("script");
     let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_segue"));
@@ -601,7 +601,7 @@ fn confirmation_question(home: &TestHome, arguments: &str) -> String {
         .args(["-q", "-e", "-c", &line, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut child = command.spawn().expect("script is part of every Linux");
+    let mut child = command.spawn().expect("`script` is not installed");
     child.stdin.take().unwrap().write_all(b"n\n").unwrap();
     let screen = ProgramOutput::from_std(&child.wait_with_output().unwrap(), home).stdout;
     let question = screen.lines().find(|line| line.contains("? [y/N]"));
@@ -616,17 +616,17 @@ fn an_irreversible_deletion_is_announced_before_the_confirmation() {
     let before = read_all_files(&home.segue_home().join("rehearsal"));
     assert_snapshot!(home.run_segue(["session", "delete", "--dry-run", &id]), @"
     Would delete [SESSION] (hello, 1 turn).
-    Would delete rehearsal:[NATIVE] by removing its file, for good:
+    Would delete rehearsal:[NATIVE] by removing its file, permanently:
       [HOME]/home/rehearsal/[NATIVE].jsonl
-    Nothing of it would go to the trash, so nothing could bring it back.
+    No copy would go to the trash, so it could not be restored.
     --- exit 0
     ");
     assert_snapshot!(
         confirmation_question(&home, &format!("session delete {id}")),
-        @"Delete [SESSION] (hello, 1 turn) with rehearsal:[NATIVE] for good: nothing of it goes to the trash"
+        @"Delete [SESSION] (hello, 1 turn) with rehearsal:[NATIVE] permanently, without a copy in the trash"
     );
     assert_eq!(read_all_files(&home.segue_home().join("rehearsal")), before);
-    // Of what an agent has whose files can be read there is a copy, so nothing of the kind is said.
+    // Claude Code's files are copied to the trash, so the question does not mention it.
     write_claude_session(&home, NATIVE_ID);
     assert_snapshot!(confirmation_question(&home, &format!("session delete {NATIVE_REF}")), @"Delete claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping)");
 }
@@ -648,7 +648,11 @@ fn the_file_of_the_rehearsal_agent_is_deleted_with_the_session() {
         assert_eq!(native["provider"], "rehearsal", "{outcome:#}");
         let file = PathBuf::from(native["files"][0].as_str().unwrap());
         assert!(!file.exists(), "{outcome:#}");
-        assert_eq!(count_files(), 1, "that of another session stays");
+        assert_eq!(
+            count_files(),
+            1,
+            "the file of the other session was deleted too"
+        );
     }
 }
 
@@ -664,19 +668,19 @@ fn a_session_only_its_agent_can_locate_is_named_by_the_provider() {
     let id = run_chat(&home, "acp:two");
     assert_snapshot!(home.run_segue(["session", "delete", "--dry-run", &id]), @"
     Would delete [SESSION] (hello, 1 turn).
-    Nothing of it would go to the trash, so nothing could bring it back.
-    Would leave acp:two:[NATIVE]: only acp:two knows where it is.
+    No copy would go to the trash, so it could not be restored.
+    Would not delete acp:two:[NATIVE]: segue does not know where acp:two stores it.
     --- exit 0
     ");
     let plan = home.run_segue_json(["session", "delete", "--dry-run", "--json", &id]);
     assert_eq!(plan["spared"][0]["provider"], "acp:two", "{plan:#}");
     assert_snapshot!(
         confirmation_question(&home, &format!("session forget {id}")),
-        @"Forget [SESSION] (hello, 1 turn) for good: nothing of it can be found through segue then"
+        @"Forget [SESSION] (hello, 1 turn) permanently, with no way to find it again in segue"
     );
     assert_snapshot!(home.run_segue(["session", "forget", "--yes", &id]), @"
     Forgot [SESSION] (hello).
-    What acp:two has of it stays, but can't be found through segue any more.
+    The native session of acp:two remains, but segue cannot list it.
     --- exit 0
     ");
     assert_eq!(read_all_files(&agent_dir).len(), 1);

@@ -1,4 +1,4 @@
-//! `segue chat`, when all goes well and when the caller makes mistakes.
+//! `segue chat`, with valid and invalid input.
 
 use insta::assert_snapshot;
 
@@ -11,7 +11,7 @@ fn a_first_turn_streams_the_answer_and_reports_the_chosen_agent() {
     You said: hello there
     This is where our conversation begins.
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     --- exit 0
     ");
     home.assert_no_processes();
@@ -40,7 +40,7 @@ fn the_next_turn_resumes_the_native_session() {
 fn the_json_of_a_turn_has_the_documented_shape() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["chat", "--json", "rehearse: think hm; tool; say all done"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other was found on this machine"],"error":null}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found"],"error":null}
     --- exit 0
     "#);
 }
@@ -51,7 +51,7 @@ fn events_are_printed_one_per_line_and_end_with_the_result() {
     let script = "rehearse: think hm; unknown; ask; say done";
     assert_snapshot!(home.run_segue(["chat", "--events", "--permissions", "allow-edits", script]), @r#"
     {"event":"began","session_id":"[SESSION]","turn":1}
-    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"}
+    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found"}
     {"event":"opened","provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh"}
     {"event":"thought","message":1,"text":"hm"}
     {"event":"saved","message":2}
@@ -68,7 +68,7 @@ fn events_are_printed_one_per_line_and_end_with_the_result() {
     {"event":"usage","input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":12,"context_window":200000}
     {"event":"saved","message":5}
     {"event":"ended","state":"finished"}
-    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other was found on this machine","allowed \"Edit notes.txt\" by policy allow-edits"],"error":null}
+    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found","allowed \"Edit notes.txt\" by policy allow-edits"],"error":null}
     --- exit 0
     "#);
 }
@@ -94,27 +94,27 @@ fn a_prompt_is_read_from_standard_input() {
 #[test]
 fn an_invalid_prompt_is_refused_and_creates_no_session() {
     let home = new_test_home();
-    assert_snapshot!(home.run_segue(["chat", ""]), @"
+    assert_snapshot!(home.run_segue(["chat", ""]), @r#"
     --- stderr
     error: the prompt is empty
-    hint: write in it what you want to say
+    hint: run `segue chat "your prompt"`
     --- exit 2
-    ");
+    "#);
     assert_snapshot!(home.run_segue_with_input(["chat", "-"], b" \n"), @"
     --- stderr
     error: the prompt is empty
-    hint: standard input held nothing; pipe the prompt, or write it as an argument
+    hint: standard input was empty; pipe a prompt, or pass it as an argument
     --- exit 2
     ");
     assert_snapshot!(home.run_segue_with_input(["chat", "-"], b"a\0b"), @"
     --- stderr
-    error: the prompt contains a NUL character, which no agent can take
+    error: the prompt contains a NUL character, which agents do not accept
     --- exit 2
     ");
     assert_snapshot!(home.run_segue_with_input(["chat", "-"], b"\xff\xfe"), @"
     --- stderr
     error: standard input is not valid UTF-8 (at byte 0); nothing was sent
-    hint: `iconv -f LATIN1 -t UTF-8` makes it so; or name the file in the prompt
+    hint: convert it with `iconv -f LATIN1 -t UTF-8`, or name the file in the prompt
     --- exit 2
     ");
     assert_eq!(count_sessions(&home), 0);
@@ -141,8 +141,8 @@ fn continuing_without_a_session_starts_one_and_reports_it() {
     You said: hi
     This is where our conversation begins.
     --- stderr
-    segue: there is nothing to continue in this directory; starting a new session
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: no session to continue in this directory; starting a new one
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hi"]).code.unwrap(), @"0");
@@ -170,11 +170,11 @@ fn resuming_an_unknown_session_starts_none() {
     assert_snapshot!(home.run_segue(["chat", "--resume", "20200101_000000_aaaa", "hi"]), @r#"
     --- stderr
     error: no session matches "[SESSION]"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
     assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","hints":["`segue session list --all` shows every session there is"],"stderr":null,"retry_at":null,"held_by":null}}
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"run `segue session list --all` to list all sessions","hints":["run `segue session list --all` to list all sessions"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 1
     "#);
     assert_eq!(count_sessions(&home), 0);
@@ -185,13 +185,13 @@ fn an_unknown_provider_is_refused() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["chat", "-p", "hal9000", "hi"]), @"
     --- stderr
-    error: provider hal9000 can't be driven by this segue
-    hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
+    error: unknown agent `hal9000`
+    hint: available agents: rehearsal; configure another ACP agent as [acp.NAME]
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["chat", "-p", "../x", "hi"]), @"
     --- stderr
-    error: invalid value '../x' for '--provider <NAME>': a provider name may not contain '/'
+    error: invalid value '../x' for '--provider <AGENT>': a provider name may not contain '/'
 
     For more information, try '--help'.
     --- exit 2
@@ -227,7 +227,7 @@ fn piped_output_has_no_colour_and_no_progress() {
     one two
     three
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     --- exit 0
     ");
 }
@@ -239,8 +239,8 @@ fn agent_output_outside_the_protocol_does_not_stop_the_turn() {
     before � after
     still here
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    segue: the agent printed something that is not the protocol: "this is not a message"
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    segue: the agent printed a line that is not part of the protocol: "this is not a message"
     --- exit 0
     "#);
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
@@ -248,7 +248,7 @@ fn agent_output_outside_the_protocol_does_not_stop_the_turn() {
     assert!(parts.contains("before \u{fffd} after"), "{parts}");
     assert!(
         parts.contains("hologram"),
-        "an update of an unknown kind is kept: {parts}"
+        "the update of an unknown kind is not stored: {parts}"
     );
 }
 
@@ -273,7 +273,10 @@ fn an_answer_longer_than_one_chunk_is_stored_completely() {
         (&result["event"], &result["stop"]),
         (&"result".into(), &"finished".into())
     );
-    assert!(result["text"].is_null(), "what was told is not told again");
+    assert!(
+        result["text"].is_null(),
+        "the result repeats the streamed text"
+    );
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     let messages = transcript["turns"][0]["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 2);
@@ -320,25 +323,23 @@ fn a_misplaced_subcommand_gets_a_suggestion() {
 fn help_shows_commands_examples_and_exit_codes() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["--help"]), @r#"
-    The session layer for AI coding agents: sessions that outlive the agent's process.
+    The session layer for AI coding agents
 
-    segue drives an agent, writes down every turn before and while it happens, and goes on where it was
-    after any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs
-    no network.
+    segue runs your coding agent, saves every turn to disk as it happens, and resumes after a crash or a
+    kill. If no agent is installed, it uses `rehearsal`, a built-in offline agent.
 
     Usage: segue [COMMAND]
 
     Commands:
-      chat         Say one thing to an agent and stream its answer
-      repl         Hold a conversation with an agent: every line is a turn
-      session      List, show and change sessions
-      role         Show what agents can be told to be
-      index        Look after the index that lists and searches ask
-      mcp          Let an agent ask segue: an MCP server over standard input and output
-      doctor       Show which agents are on this machine, what they can do, and whether the store is
-                   healthy
-      config       Show what is configured, where it comes from, and whether the files are good
-      trust        Trust this project's `segue.toml` to start programs and to set permissions
+      chat         Send one prompt to an agent and stream the answer
+      repl         Start an interactive conversation with an agent
+      session      Manage sessions
+      role         Show the roles of agents
+      index        Manage the session index
+      mcp          Run the MCP server over standard input and output
+      doctor       Check installed agents, their capabilities, and the store
+      config       Show and check the configuration
+      trust        Trust this project's `segue.toml` to start programs and set permissions
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -350,16 +351,18 @@ fn help_shows_commands_examples_and_exit_codes() {
               Print version
 
     Examples:
-      segue                                    on a terminal: choose from all sessions
+      segue                                    open the session picker (on a terminal)
       segue chat "explain this repository"     start a session
-      segue chat --continue "go on"            go on with the newest one of this directory
-      segue repl                               a conversation, prompt by prompt
-      segue session list                       what there is
-      segue session show latest                what was said
+      segue chat --continue "run the tests"    resume the newest session in this directory
+      segue repl                               start an interactive conversation
+      segue session list                       list the sessions of this project
+      segue session show latest                show the transcript of the newest session
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage or ambiguous, 3 the agent failed, 4 a policy stopped it,
-    130 interrupted. The data is in $SEGUE_HOME, else in the user's data directory; `segue doctor` shows
-    where.
+    Exit codes: 0 success, 1 error, 2 usage error or ambiguous session, 3 the agent failed, 4 stopped by
+    a
+    policy, 130 interrupted. segue stores its data in $SEGUE_HOME, by default in the user's data
+    directory;
+    `segue doctor` prints the path.
     --- exit 0
     "#);
 }
@@ -368,87 +371,84 @@ fn help_shows_commands_examples_and_exit_codes() {
 fn help_of_chat_shows_options_and_examples() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["chat", "--help"]), @r#"
-    Say one thing to an agent and stream its answer
+    Send one prompt to an agent and stream the answer
 
-    The prompt is on the disk before it is sent, and the answer as it comes. A new session is started
-    unless --resume, --continue, or what it is for (--feature, --task, --role) names one. What is piped
-    goes with the prompt, after it and set apart.
+    segue saves the prompt before it sends it, and the answer as it arrives. The prompt starts a new
+    session unless --resume, --continue or a purpose (--feature, --task, --role) selects an existing
+    one. Piped input is appended to the prompt as a quoted block.
 
     Usage: segue chat [OPTIONS] [PROMPT]
 
     Arguments:
       [PROMPT]
-              What to say; `-`, or none at all in a pipe, takes all of it from standard input
+              Prompt text; `-` reads standard input (the default in a pipe)
 
     Options:
           --resume <ID>
-              Go on with this session: an id, a unique beginning or end of one, a native id, `latest`,
-              `feature:NAME`, or a number from the last list
+              Resume a session: ID, unique ID prefix or suffix, native ID, `latest`, `feature:NAME`, or
+              list number
 
           --continue
-              Go on with the newest session of this directory (of the agent, with -p), or start one if
-              there is none
+              Resume the newest session in this directory (with -p: of that agent), or start one
 
           --new
-              Start a new session, whatever is configured
+              Start a new session, regardless of the configuration
 
           --feature <NAME>
-              Go on with the session of this feature (of the agent, with -p), or start it
+              Resume the session of this feature (with -p: of that agent), or start one
 
           --task <NAME>
-              Go on with the session of this task in its state, or start it; with --feature, of that
-              feature's task
+              Resume the session of this task in its state, or start one
 
           --state <NAME>
-              The state that the task is in, such as `planning`, `in_dev` or `in_qa`
+              State of the task, such as `planning`, `in_dev` or `in_qa`
 
           --role <NAME>
-              What the agent is in the session, such as `dev` or `qa`; each role has a session of its
-              own
+              Role of the agent, such as `dev` or `qa`; each role has its own session
 
           --explain
-              Say how the session was found, step by step
+              Explain how segue selected the session, step by step
 
-      -p, --provider <NAME>
-              The agent to use (`segue doctor` lists them)
+      -p, --provider <AGENT>
+              Agent to use (`segue doctor` lists them)
               
               [env: SEGUE_PROVIDER=]
 
-      -m, --model <NAME>
-              The model to use, by the agent's own name for it
+      -m, --model <MODEL>
+              Model to use, by the agent's name for it
 
           --strict
-              Fail rather than tell a new native session what was said before
+              Fail if the native session cannot be resumed
 
           --now
-              Ask the agent now, also where it failed a moment ago or rests
+              Send the prompt now, ignoring backoff and cooldown
 
           --anyway
-              Ask the agent once more though it failed in one native session after another
+              Retry an agent after repeated failures in this session
 
           --permissions <POLICY>
-              How to answer when the agent asks for permission [default: as configured, else ask]
+              Answer to permission requests of the agent [default: as configured, or ask]
 
               Possible values:
-              - ask:         Ask on the terminal; refuse where there is none
-              - allow-reads: Allow what only reads, ask for the rest
-              - allow-edits: Allow reading and editing files, ask for the rest
-              - allow-all:   Allow everything
-              - deny:        Refuse everything
+              - ask:         Ask on the terminal; deny without a terminal
+              - allow-reads: Allow read-only tools, ask for others
+              - allow-edits: Allow reading and editing files, ask for other tools
+              - allow-all:   Allow every request
+              - deny:        Deny every request
 
           --open-timeout <SECONDS>
-              How long the agent may take to start, in seconds [default: as configured, else 60]
+              Maximum time for the agent to start, in seconds [default: as configured, or 60]
               
               [env: SEGUE_OPEN_TIMEOUT=]
 
           --timeout <SECONDS>
-              How long the whole turn may take, in seconds [default: as configured, else for ever]
+              Maximum time for the turn, in seconds [default: as configured, or no limit]
 
           --json
-              Print one JSON object when the turn is over, instead of the answer as it comes
+              Print the result as one JSON object instead of streaming the answer
 
           --events
-              Print one JSON event a line as things happen; the last one is the result
+              Print events as JSON lines; the last line is the result
 
       -h, --help
               Print help (see a summary with '-h')

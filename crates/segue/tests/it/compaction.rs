@@ -1,4 +1,4 @@
-//! `segue session compact` and `segue session checkpoint`, compaction by itself, and compaction that is killed.
+//! `segue session compact` and `segue session checkpoint`, automatic compaction, and kills during a compaction.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,14 +15,14 @@ fn run_chat(home: &TestHome, args: &[&str]) -> String {
     turn["session_id"].as_str().unwrap().to_owned()
 }
 
-/// A world whose native sessions hold little.
+/// Creates a home with a small token budget.
 fn home_with_small_budget() -> TestHome {
     let home = new_test_home();
     fs::write(home.project().join("segue.toml"), "budget = 4000\n").unwrap();
     home
 }
 
-/// A session with something to sum up.
+/// Creates a session with content for a checkpoint.
 fn create_compactable_session(home: &TestHome) -> String {
     let id = run_chat(home, &["Never push to main. Please build the login form."]);
     let more =
@@ -30,7 +30,7 @@ fn create_compactable_session(home: &TestHome) -> String {
     run_chat(home, &["--resume", &id, more])
 }
 
-/// Runs `edit_checkpoint` with an editor that does this to its file.
+/// Runs `segue session checkpoint edit` with a shell script as the editor.
 fn edit_checkpoint(home: &TestHome, id: &str, script: &str) -> ProgramOutput {
     let editor = home.path().join("editor");
     fs::write(&editor, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -40,7 +40,7 @@ fn edit_checkpoint(home: &TestHome, id: &str, script: &str) -> ProgramOutput {
     ProgramOutput::from_std(&command.output().unwrap(), home)
 }
 
-/// The texts of a checkpoint.
+/// Returns the texts of the items of a checkpoint.
 fn item_texts(checkpoint: &Value) -> Vec<&str> {
     let items = checkpoint["items"].as_array().unwrap();
     let texts = items.iter().map(|item| item["text"].as_str().unwrap());
@@ -70,10 +70,10 @@ fn a_compaction_does_what_its_dry_run_showed() {
     );
     assert_eq!(
         outcome["items"], plan["items"],
-        "what was shown is what is done"
+        "the compaction differs from its dry run"
     );
     assert_snapshot!(home.run_segue(["session", "compact", &id]), @"
-    [SESSION]: nothing was said since it was summed up last, no changes made
+    [SESSION]: no new turns since the last compaction, no changes made
     --- exit 0
     ");
     let info = home.run_segue_json(["session", "info", "--json", &id]);
@@ -82,7 +82,7 @@ fn a_compaction_does_what_its_dry_run_showed() {
     assert_eq!(next["opened"], "briefed", "{next:#}");
 }
 
-/// What a person writes, so that it is known what it says.
+/// Editor script that writes a fixed checkpoint.
 const CHECKPOINT_EDITOR_SCRIPT: &str = "printf '%s\\n' 'Goal:' '- ship the login form' 'Rules of the user:' \
     '- [pinned] never push to main' 'Decided:' '- tokens, because cookies leak' 'Done:' '- the form' \
     'Still to do:' '- docs' '- tests' 'Files:' '- src/login.rs: created' 'In the way:' '- the CI is down' > \"$1\"";
@@ -94,11 +94,11 @@ fn a_checkpoint_is_shown_with_its_items_grouped_by_kind() {
     assert_snapshot!(home.run_segue(["session", "checkpoint", &id]), @"
     --- stderr
     error: session [SESSION] has no checkpoint yet
-    hint: `segue session compact [SESSION]` makes one
+    hint: run `segue session compact [SESSION]` to create one
     --- exit 1
     ");
     assert_snapshot!(home.run_segue(["session", "checkpoint", &id, "list"]), @"
-    [SESSION] has no checkpoint yet; `segue session compact [SESSION]` makes one
+    [SESSION] has no checkpoint yet; create one with `segue session compact [SESSION]`
     --- exit 0
     ");
     let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
@@ -108,19 +108,22 @@ fn a_checkpoint_is_shown_with_its_items_grouped_by_kind() {
     );
     let text = home.run_segue(["session", "checkpoint", &id]).to_string();
     let newest = home.run_segue(["session", "checkpoint"]).to_string();
-    assert_eq!(newest, text, "the newest session is meant if none is named");
-    // Which numbers are free depends on what was found in the record.
+    assert_eq!(
+        newest, text,
+        "without an id, the command does not use the newest session"
+    );
+    // The item numbers depend on the items that were extracted before.
     let unnumbered = text.lines().map(|line| match line.split_at_checked(4) {
         Some((number, remainder)) if number.starts_with("  ") => format!("   N{remainder}\n"),
         _ => format!("{line}\n"),
     });
     assert_snapshot!(unnumbered.collect::<String>(), @"
     checkpoint 2 of [SESSION]: Never push to main. Please build the login form.
-    made just now: it was edited
-    sums up turns 1 to 2 in 88 tokens; the session has 2 turn(s)
-    ▏···················  256 of 100,000 tokens to be told next; 0 saved in all
+    created just now: edited
+    summarises turns 1 to 2 in 88 tokens; the session has 2 turns
+    ▏···················  250 of 100,000 tokens in the next brief; 0 saved in total
 
-    1 done, 2 open, 1 decided, 1 in the way
+    1 done, 2 open, 1 decided, 1 blocking
 
     Goal
        N  ship the login form  (turn 2, by you)
@@ -149,7 +152,7 @@ fn a_checkpoint_is_shown_with_its_items_grouped_by_kind() {
     assert!(
         earlier
             .stdout
-            .contains("\nnot in force: a later one took its place\n"),
+            .contains("\nnot current: a later checkpoint replaced it\n"),
         "{earlier}"
     );
 }
@@ -185,7 +188,7 @@ fn items_are_pinned_and_versions_compared_and_restored() {
     assert!(
         run_checkpoint(&["diff", "2", "3"])
             .stdout
-            .starts_with("from checkpoint 2 to 3: 0 gone, 1 changed, 0 added\n- Still to do: docs")
+            .starts_with("from checkpoint 2 to 3: 0 removed, 1 changed, 0 added\n- Still to do: docs")
     );
     assert_eq!(run_checkpoint(&["unpin", &docs]).code, Some(0));
     assert_eq!(pinned(), ["never push to main"]);
@@ -221,13 +224,13 @@ fn items_are_pinned_and_versions_compared_and_restored() {
     assert_snapshot!(run_checkpoint(&["pin", "999"]), @"
     --- stderr
     error: checkpoint 5 has no item 999
-    hint: nothing was changed; `segue session checkpoint [SESSION] show --all` lists all items with their numbers
+    hint: run `segue session checkpoint [SESSION] show --all` to list the item numbers; nothing was changed
     --- exit 2
     ");
     assert_snapshot!(run_checkpoint(&["restore", "9"]), @"
     --- stderr
     error: session [SESSION] has no checkpoint 9
-    hint: `segue session checkpoint [SESSION] list` shows them
+    hint: run `segue session checkpoint [SESSION] list` to list all checkpoints
     --- exit 2
     ");
     assert_eq!(checkpoint_json()["version"], 5);
@@ -250,7 +253,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     assert_eq!(item_texts(&after).len(), item_texts(&before).len() + 1);
     assert!(item_texts(&after).contains(&"ask Ada"), "{after:#}");
     assert_snapshot!(edit_checkpoint(&home, &id, ":"), @"
-    that is so already, no changes made; checkpoint 2 is in force
+    no changes made; checkpoint 2 is still current
     --- exit 0
     ");
 
@@ -262,10 +265,10 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     );
     assert!(invalid.stderr.contains("there is no item 77"), "{invalid}");
     assert_eq!(checkpoint_json(), after);
-    // What was written is not lost by it.
+    // The rejected text is saved as a draft.
     let draft = home.segue_home().join(format!("edit-{id}-2.txt"));
     let mode = fs::metadata(&draft).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "it is for nobody else's eyes");
+    assert_eq!(mode & 0o777, 0o600, "other users can read the draft");
     let corrected_script =
         "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
          [ \"$found\" ] || exit 9
@@ -275,7 +278,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     assert!(
         second_edit
             .stderr
-            .contains("going on with what was left in"),
+            .contains("resuming what was left in"),
         "{second_edit}"
     );
     assert!(!draft.exists());
@@ -287,7 +290,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     assert!(failed.stderr.contains("what you wrote is in"), "{failed}");
     assert!(draft.exists());
     let _ = fs::remove_file(&draft);
-    // Nobody wrote anything: there is nothing to go on with.
+    // The editor changed nothing, so there is no draft.
     let failed = edit_checkpoint(&home, &id, "exit 3");
     assert_eq!(failed.code, Some(1), "{failed}");
     assert!(
@@ -295,12 +298,12 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
         "{failed}"
     );
     assert!(!draft.exists());
-    // Some editors empty a file by failing: the next one is offered the checkpoint, and not nothing.
+    // Some editors truncate the file when they fail: the next edit starts with the checkpoint, not with an empty file.
     let emptied = edit_checkpoint(&home, &id, ": > \"$1\"");
     assert_snapshot!(emptied, @"
     --- stderr
-    error: nothing is left of it
-    hint: nothing was changed; the next `edit` begins anew
+    error: the checkpoint has no items
+    hint: nothing was changed; run `edit` again to start over
     --- exit 2
     ");
     assert!(!draft.exists());
@@ -309,7 +312,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     assert!(garbled.stderr.contains("what you wrote is in"), "{garbled}");
     let _ = fs::remove_file(&draft);
     let mut command = home.segue_command(["session", "checkpoint", &id, "edit"]);
-    command.env("EDITOR", "/nowhere/editor --wait");
+    command.env("EDITOR", "/nonexistent/editor --wait");
     let without_editor = ProgramOutput::from_std(&command.output().unwrap(), &home);
     assert!(
         without_editor
@@ -345,7 +348,7 @@ fn a_draft_of_an_earlier_version_removes_no_item_of_a_later_one() {
     }
 }
 
-/// Some words, of about as many tokens.
+/// Returns `count` words, which are about as many tokens.
 fn filler_text(count: usize) -> String {
     "word ".repeat(count)
 }
@@ -402,24 +405,24 @@ fn a_repl_conversation_is_compacted_by_a_command() {
         .count();
     assert_eq!(report_count, 1, "{output}");
     assert!(output.stdout.contains("nothing was said since"), "{output}");
-    // What can be done next is said as it is done here.
+    // The suggested action is a command of the REPL.
     assert!(
-        output.stdout.contains("\nLook at it with: /checkpoint\n")
+        output.stdout.contains("\nShow it with: /checkpoint\n")
             && !output.stdout.contains("segue session checkpoint"),
         "{output}"
     );
     assert!(
-        output.stdout.contains("\nsums up turn 1 in ")
+        output.stdout.contains("\nsummarises turn 1 in ")
             && output
                 .stdout
-                .contains(" of 100,000 tokens to be told next; "),
+                .contains(" of 100,000 tokens in the next brief; "),
         "{output}"
     );
-    // The tokens are those of both.
+    // The reported tokens include the turn and the earlier checkpoint.
     assert!(
         output
             .stdout
-            .contains(": 1 turn(s) and the checkpoint before, "),
+            .contains(": 1 turns and the previous checkpoint ("),
         "{output}"
     );
     let info = home.run_segue_json(["session", "info", "--json", "latest"]);
@@ -427,7 +430,7 @@ fn a_repl_conversation_is_compacted_by_a_command() {
     assert_eq!(info["legs"][1]["turns"]["first"], 2, "{info:#}");
 }
 
-/// What is on record of a session's compactions: its versions, and how many legs ended by one.
+/// Returns the number of checkpoint versions of a session and the number of legs that a compaction ended.
 fn count_compactions(home: &TestHome, id: &str) -> (usize, usize) {
     let versions = home.run_segue_json(["session", "checkpoint", id, "list", "--json"]);
     let info = home.run_segue_json(["session", "info", "--json", id]);
@@ -436,11 +439,11 @@ fn count_compactions(home: &TestHome, id: &str) -> (usize, usize) {
     (versions.as_array().unwrap().len(), ended)
 }
 
-/// How often it is killed, in each way.
+/// Number of kills for automatic and for manual compaction.
 const KILL_ROUNDS: u32 = 3;
 
-/// Killed at whatever step, a compaction has happened whole or not at all; the session goes on, within the budget and
-/// with what matters.
+/// Checks that a killed compaction is complete or absent, and that the session can be resumed within the budget, with
+/// its facts.
 #[test]
 fn a_killed_compaction_is_complete_or_absent() {
     let (mut done, mut undone) = (0, 0);
@@ -448,7 +451,7 @@ fn a_killed_compaction_is_complete_or_absent() {
         let (versions, ended) = count_compactions(home, id);
         assert_eq!(
             versions, ended,
-            "a version and the end of its leg are one thing"
+            "a checkpoint version without the end of its leg, or the reverse"
         );
         let next = home.run_segue_json(["chat", "--json", "--resume", id, "go on"]);
         assert_eq!(next["stop"], "finished", "{next:#}");
@@ -468,7 +471,7 @@ fn a_killed_compaction_is_complete_or_absent() {
         |event| event["event"] == "decision" && event["kind"] == "compacted",
         |event| event["event"] == "ended",
     ];
-    // How long a whole one takes here, so that kills are spread over it.
+    // Measure a complete compaction, so that the kills are distributed over its duration.
     let id = create_compactable_session(&home);
     let start = Instant::now();
     let _ = home.run_segue_json(["session", "compact", &id, "--json"]);
@@ -484,17 +487,17 @@ fn a_killed_compaction_is_complete_or_absent() {
         }
         std::thread::sleep(Duration::from_millis(u64::from(round) * 2));
         let _ = events.kill();
-        // Whatever the kill left undone, the next prompt does.
+        // The next prompt completes the compaction.
         assert_eq!(check(&home, &id), 1, "round {round}");
 
-        // The same of one that is asked for.
+        // The same check for a manual compaction.
         let mut child = home
             .segue_command(["session", "compact", &id])
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
         std::thread::sleep(compaction_time * (round + 1) / KILL_ROUNDS);
-        // It may be over by now.
+        // The process may have exited.
         let _ = child.kill();
         child.wait().unwrap();
         match count_compactions(&home, &id).0 {
@@ -504,7 +507,7 @@ fn a_killed_compaction_is_complete_or_absent() {
         check(&home, &id);
     }
     crate::print_to_stderr(&format!(
-        "killed while compacting: {done} done, {undone} not\n"
+        "killed during a compaction: {done} complete, {undone} absent\n"
     ));
     home.assert_no_processes();
 }

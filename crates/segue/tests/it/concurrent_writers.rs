@@ -9,7 +9,7 @@ use crate::new_test_home;
 
 const TURNS_PER_WRITER: usize = 10;
 
-/// Makes a turn in a session, as often as it takes until no other process is at work in it.
+/// Runs a turn in a session and retries while another process has the lease.
 fn run_turn_when_free(home: &TestHome, id: &str, prompt: &str) {
     for _ in 0..2000 {
         let output = home.run_segue(["chat", "--resume", id, prompt]);
@@ -33,7 +33,7 @@ fn run_turn_when_free(home: &TestHome, id: &str, prompt: &str) {
         }
         std::thread::sleep(Duration::from_millis(15));
     }
-    panic!("the session {id} never came free");
+    panic!("the lease of session {id} was never released");
 }
 
 fn create_session(home: &TestHome) -> String {
@@ -73,7 +73,7 @@ fn concurrent_writers_lose_no_update_and_interleave_no_turn() {
             assert_eq!(
                 messages.len(),
                 2,
-                "a turn holds its own prompt and answer, and nothing else"
+                "a turn does not have exactly its own prompt and answer"
             );
             let text = |n: usize| messages[n]["parts"][0]["text"].as_str().unwrap().to_owned();
             assert!(text(1).starts_with(&format!("You said: {}\n", text(0))));
@@ -104,7 +104,7 @@ fn fifty_processes_create_one_store() {
     assert_eq!(
         crate::count_sessions(&home),
         20,
-        "a list shows twenty unless asked for more"
+        "the default limit of the list is not 20"
     );
     let all = home.run_segue_json(["session", "list", "--json", "--limit", "0"]);
     assert_eq!(all.as_array().unwrap().len(), 50);
@@ -124,13 +124,13 @@ fn a_session_in_use_names_its_process_and_can_be_read() {
     ];
     let expected_messages = [
         "session [SESSION] is in use by process [PID] on ",
-        "hint: it has been at work there since [TIME] UTC (",
-        "); wait until it is done, or end it\n",
+        "hint: it has been running there since [TIME] UTC (",
+        "): wait until it finishes, or end that process\n",
     ];
     for args in attempts {
         let output = home.run_segue(args.iter().copied());
         assert_eq!(output.code, Some(1), "{output}");
-        // Nothing was said before.
+        // The session has no finished turn, so a fork is not suggested.
         assert!(!output.stderr.contains("fork"), "{output}");
         for message in expected_messages {
             assert!(
@@ -164,7 +164,7 @@ fn a_session_in_use_names_its_process_and_can_be_read() {
     let mut events = home.start_chat(["--continue", "rehearse: say busy; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
     let output = home.run_segue(["chat", "--continue", "me too"]);
-    let fork = "hint: `segue session fork [SESSION]` branches off from what was said before";
+    let fork = "hint: run `segue session fork [SESSION]` to continue in a fork";
     assert!(output.stderr.contains(fork), "{output}");
     let output = home.run_segue(["chat", "--json", "--continue", "me too"]);
     let refused: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();

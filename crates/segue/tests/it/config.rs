@@ -1,4 +1,4 @@
-//! `segue config`, `segue trust`, and what a configuration does to the other commands.
+//! `segue config`, `segue trust`, and the effect of the configuration on other commands.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use segue_testkit::{ProgramOutput, TestHome};
 
 use crate::new_test_home;
 
-/// Writes the user's file.
+/// Writes the configuration file of the user.
 fn write_user_config(home: &TestHome, text: &str) -> PathBuf {
     let directory = home.path().join(".config/segue");
     fs::create_dir_all(&directory).unwrap();
@@ -20,14 +20,14 @@ fn write_user_config(home: &TestHome, text: &str) -> PathBuf {
     file
 }
 
-/// Writes the project's file.
+/// Writes the configuration file of the project.
 fn write_project_config(home: &TestHome, text: &str) -> PathBuf {
     let file = home.project().join("segue.toml");
     fs::write(&file, text).unwrap();
     file
 }
 
-/// A configured agent that works: segue's own rehearsal agent by another name.
+/// Returns the configuration of a working agent: the rehearsal agent under another name.
 fn rehearsal_agent_config(home: &TestHome, name: &str) -> String {
     let program = env!("CARGO_BIN_EXE_segue");
     let sessions = home.path().join(name);
@@ -36,7 +36,7 @@ fn rehearsal_agent_config(home: &TestHome, name: &str) -> String {
     format!("[acp.{name}]\npath = {program:?}\nargs = [\"rehearsal-agent\", {sessions:?}]\n")
 }
 
-/// Runs segue with some more environment.
+/// Runs segue with additional environment variables.
 fn run_with_env(home: &TestHome, args: &[&str], env: &[(&str, &str)]) -> ProgramOutput {
     let output = home.segue_command(args).envs(env.iter().copied()).output();
     ProgramOutput::from_std(&output.unwrap(), home)
@@ -78,9 +78,9 @@ fn effective_settings_are_shown_with_their_origin() {
     model = "o9"  # environment SEGUE_CODEX_MODEL
     --- exit 0
     "#);
-    // Without the remarks too it is TOML that says the same.
+    // The output without comments is TOML with the same settings.
     let config_text = run_with_env(&home, &["config", "show"], &[]).raw_stdout;
-    let copy = home.path().join("again.toml");
+    let copy = home.path().join("copy.toml");
     fs::write(&copy, &config_text).unwrap();
     let copy = copy.to_str().unwrap();
     let output = run_with_env(&home, &["config", "show"], &[("SEGUE_CONFIG", copy)]);
@@ -102,20 +102,20 @@ fn effective_settings_are_shown_with_their_origin() {
 fn config_path_lists_the_files_with_their_state() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["config", "path"]), @"
-    WHOSE    STATE   FILE
+    OWNER    STATE   FILE
     user     absent  [HOME]/.config/segue/config.toml
     project  absent  [HOME]/project/segue.toml
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["config", "check"]), @"
     --- stderr
-    there is no configuration file; `segue config path` tells where one would be
+    no configuration file found; run `segue config path` to show where segue looks for one
     --- exit 0
     ");
     write_user_config(&home, "prefer = 1");
     write_project_config(&home, "permissions = \"allow-all\"");
     assert_snapshot!(home.run_segue(["config", "path"]), @"
-    WHOSE    STATE      FILE
+    OWNER    STATE      FILE
     user     broken     [HOME]/.config/segue/config.toml
     project  untrusted  [HOME]/project/segue.toml
     --- exit 0
@@ -130,22 +130,22 @@ fn config_check_reports_every_problem() {
     write_user_config(&home, "permissions = \"allowall\"\n[claude]\npaths = 1\n");
     write_project_config(&home, "prefer = [\"codex\"]\n");
     assert_snapshot!(run_with_env(&home, &["config", "check"], &[("SEGUE_CLAUDE_TRANSPORTS", "exec")]), @r#"
-    [HOME]/project/segue.toml is good
+    [HOME]/project/segue.toml is valid
     --- stderr
     error: [HOME]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
     hint: did you mean "allow-all"?
-    error: [HOME]/.config/segue/config.toml:3:1: there is no setting paths in [claude]
+    error: [HOME]/.config/segue/config.toml:3:1: unknown setting `paths` in [claude]
     hint: did you mean `path`?
     error: environment variable SEGUE_CLAUDE_TRANSPORTS: "exec" is not one of stream-json, acp
     --- exit 2
     "#);
     assert_snapshot!(home.run_segue(["config", "check", "segue.toml"]), @"
-    [HOME]/project/segue.toml is good
+    [HOME]/project/segue.toml is valid
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["config", "check", "none.toml"]), @"
     --- stderr
-    error: [HOME]/project/none.toml: cannot read it: No such file or directory (os error 2)
+    error: [HOME]/project/none.toml: cannot read the file: No such file or directory (os error 2)
     --- exit 2
     ");
     let output = home.run_segue(["config", "check", "--json"]);
@@ -162,7 +162,7 @@ fn an_invalid_configuration_stops_chat_but_no_other_command() {
     --- stderr
     error: [HOME]/.config/segue/config.toml:1:15: permissions: "allowall" is not one of ask, allow-reads, allow-edits, allow-all, deny
     hint: did you mean "allow-all"?
-    hint: 1 more: `segue config check` lists them all
+    hint: run `segue config check` to list 1 more problem
     --- exit 2
     "#);
     let output = home.run_segue(["chat", "--json", "hi"]);
@@ -191,7 +191,11 @@ fn an_invalid_configuration_stops_chat_but_no_other_command() {
         );
         assert!(output.stderr.lines().count() <= 1, "{args:?}: {output}");
     }
-    assert_eq!(crate::count_sessions(&home), 1, "bad input changes nothing");
+    assert_eq!(
+        crate::count_sessions(&home),
+        1,
+        "a session was created or removed"
+    );
 }
 
 #[test]
@@ -200,7 +204,7 @@ fn a_requested_configuration_file_must_exist() {
     let output = run_with_env(&home, &["chat", "hi"], &[("SEGUE_CONFIG", "none.toml")]);
     assert_snapshot!(output, @"
     --- stderr
-    error: [HOME]/project/none.toml: cannot read it: No such file or directory (os error 2)
+    error: [HOME]/project/none.toml: cannot read the file: No such file or directory (os error 2)
     --- exit 2
     ");
     let output = run_with_env(&home, &["chat", "hi"], &[("SEGUE_CONFIG", "/dev/null")]);
@@ -229,7 +233,11 @@ fn a_configured_agent_is_driven_and_preferred() {
     assert_eq!(run_chat(&home), "rehearsal");
     fs::remove_dir_all(home.segue_home()).unwrap();
     write_user_config(&home, &agent);
-    assert_eq!(run_chat(&home), "acp:mine", "rehearsal is the last resort");
+    assert_eq!(
+        run_chat(&home),
+        "acp:mine",
+        "rehearsal was preferred to a configured agent"
+    );
     home.assert_no_processes();
 }
 
@@ -238,10 +246,10 @@ fn a_missing_configured_program_is_named_in_the_error() {
     let home = new_test_home();
     write_user_config(
         &home,
-        "[acp.lost]\npath = \"/nowhere/agent\"\n[acp.unknown]\npath = \"no-such-agent\"\n",
+        "[acp.lost]\npath = \"/nonexistent/agent\"\n[acp.unknown]\npath = \"no-such-agent\"\n",
     );
     for (provider, program) in [
-        ("acp:lost", "/nowhere/agent"),
+        ("acp:lost", "/nonexistent/agent"),
         ("acp:unknown", "no-such-agent"),
     ] {
         let output = home.run_segue(["chat", "-p", provider, "hi"]);
@@ -261,9 +269,9 @@ fn trust_in_a_project_ends_when_its_configuration_changes() {
     let untrusted = home.run_segue(["chat", "-p", "acp:theirs", "hi"]);
     assert_snapshot!(untrusted, @"
     --- stderr
-    segue: segue.toml asks for things that need your trust (acp.theirs); `segue trust` shows them
-    error: provider acp:theirs can't be driven by this segue
-    hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
+    segue: ignored settings of segue.toml that need your trust (acp.theirs); run `segue trust` to review them
+    error: unknown agent `acp:theirs`
+    hint: available agents: rehearsal; configure another ACP agent as [acp.NAME]
     --- exit 2
     ");
     let unconfirmed = home.run_segue(["trust"]);
@@ -296,7 +304,7 @@ fn trust_in_a_project_ends_when_its_configuration_changes() {
     );
 
     assert_snapshot!(home.run_segue(["trust"]), @"
-    [HOME]/project/segue.toml is trusted already.
+    [HOME]/project/segue.toml is already trusted.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["trust", "--revoke"]), @"
@@ -309,7 +317,7 @@ fn trust_in_a_project_ends_when_its_configuration_changes() {
     ");
     assert_snapshot!(home.run_segue(["trust", "--list"]), @"
     --- stderr
-    no project is trusted
+    no trusted files
     --- exit 0
     ");
     assert_eq!(
@@ -323,24 +331,24 @@ fn the_requests_of_a_project_are_shown_before_it_is_trusted() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["trust"]), @"
     --- stderr
-    error: there is no segue.toml in [HOME]/project
+    error: segue.toml not found in [HOME]/project
     --- exit 1
     ");
     write_project_config(&home, "prefer = [\"gemini\"]\npermissions = \"deny\"\n");
     assert_snapshot!(home.run_segue(["trust"]), @"
-    Nothing in [HOME]/project/segue.toml needs your trust.
+    No setting in [HOME]/project/segue.toml needs your trust.
     --- exit 0
     ");
     let text = "permissions = \"allow-all\"\n[claude]\npath = \"./evil\"\nenv = { TOKEN = \"t\" }\n[mcp.x]\ncommand = \"sh\\u001b[2K\\u202e\"\n";
     write_project_config(&home, text);
     assert_snapshot!(home.run_segue(["trust", "--yes"]), @r#"
-    [HOME]/project/segue.toml is trusted as it is now. Take it back with: segue trust --revoke
+    [HOME]/project/segue.toml is trusted until it changes. Revoke with: segue trust --revoke
     --- stderr
-    [HOME]/project/segue.toml asks for:
+    [HOME]/project/segue.toml has settings that need your trust:
       permissions = "allow-all"  # what an agent may do without asking
       claude.path = "[HOME]/project/evil"  # a program to start
       claude.env.TOKEN = "********"  # the environment of a program
-      mcp.x.command = "sh\U0000001B[2K\U0000202E"  # an MCP server that agents are handed
+      mcp.x.command = "sh\U0000001B[2K\U0000202E"  # an MCP server for the agents
     --- exit 0
     "#);
     write_project_config(&home, "oops");
@@ -363,7 +371,7 @@ fn trust_asks_the_user_who_may_decline() {
         let mut command = home.program_command("script");
         command.args(["-q", "-e", "-c", &line, "/dev/null"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("script is part of every Linux");
+        let mut child = command.spawn().expect("`script` is not installed");
         let mut keys = child.stdin.take().unwrap();
         keys.write_all(answer.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -395,7 +403,7 @@ fn the_example_configuration_is_valid() {
     );
     let output = home.run_segue(["config", "check", example]);
     assert_eq!(output.code, Some(0), "{output}");
-    // And with every setting that is switched off switched on.
+    // The example is also valid with all commented-out settings enabled.
     let text = fs::read_to_string(example).unwrap();
     let enable_setting = |line: &str| match line.strip_prefix('#') {
         Some(setting) if setting.starts_with(|c: char| c == '[' || c.is_alphabetic()) => {

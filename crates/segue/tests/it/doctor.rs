@@ -9,7 +9,7 @@ fn a_healthy_machine_is_reported_as_healthy() {
     let home = new_test_home();
     let output = home
         .segue_command(["doctor"])
-        .env("PATH", "/nowhere")
+        .env("PATH", "/nonexistent")
         .output()
         .unwrap();
     assert_snapshot!(segue_testkit::ProgramOutput::from_std(&output, &home), @"
@@ -17,9 +17,9 @@ fn a_healthy_machine_is_reported_as_healthy() {
 
     store    [HOME]/home/segue.db (healthy, 0 sessions)
 
-    rehearsal 0.1.0  built in; works offline
-      by       acp
-      can      list (protocol), load (protocol), resume (protocol), continue_last (protocol), cancel (protocol), usage (protocol), mcp (protocol)
+    rehearsal 0.1.0  built-in, works offline
+      transports    acp
+      capabilities  list (protocol), load (protocol), resume (protocol), continue_last (protocol), cancel (protocol), usage (protocol), mcp (protocol)
 
     claude  not found on PATH
 
@@ -30,7 +30,7 @@ fn a_healthy_machine_is_reported_as_healthy() {
     ");
     let output = home
         .segue_command(["doctor", "--json"])
-        .env("PATH", "/nowhere")
+        .env("PATH", "/nonexistent")
         .output()
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -60,7 +60,7 @@ fn an_installed_agent_is_found_with_its_version() {
     let codex = find_provider(&report, "codex");
     assert_eq!(codex["version"], "9.9.9", "{codex:#}");
     assert_eq!(codex["path"], bin.join("codex").to_str().unwrap());
-    // It is only a name: asked for a turn it goes away at once, and that is what is told.
+    // The program is a stub that exits at once, which a turn reports as a crash.
     let output = home
         .segue_command(["chat", "--json", "hi"])
         .env("PATH", &path)
@@ -72,7 +72,7 @@ fn an_installed_agent_is_found_with_its_version() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// What the report says of one agent.
+/// Returns the entry of one agent in the report.
 fn find_provider<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
     let providers = report["providers"].as_array().unwrap();
     let found = providers.iter().find(|provider| provider["name"] == name);

@@ -1,6 +1,6 @@
-//! A kill can't reveal a missing sync, so this watches the system calls of a whole turn: when the prompt goes
-//! to the agent, the log has been synced since it was written there. (That every single write of the store is synced
-//! before it is acknowledged is shown the same way in `segue-sqlite`.)
+//! Durability of the prompt, checked with the system calls of a turn, because a kill cannot reveal a missing sync: the
+//! store's log must be synced between the write of the prompt and its transmission to the agent. (A test in
+//! `segue-sqlite` checks in the same way that each write is synced before it is acknowledged.)
 
 use crate::new_test_home;
 
@@ -23,7 +23,7 @@ fn a_prompt_is_synced_to_disk_before_it_is_sent() {
         .arg(env!("CARGO_BIN_EXE_segue"))
         .args(["chat", "precious words"])
         .output()
-        .expect("strace is needed; `cargo xtask test` installs it");
+        .expect("strace is not installed; `cargo xtask test` installs it");
     assert!(
         output.status.success(),
         "{}",
@@ -32,7 +32,7 @@ fn a_prompt_is_synced_to_disk_before_it_is_sent() {
     let trace = std::fs::read_to_string(trace).unwrap();
     let mut is_unsynced = false;
     let (mut is_written, mut is_sent) = (false, false);
-    // A call that takes a while is told in two lines, with those of other threads between them.
+    // strace prints a long call as two lines, with lines of other threads between them.
     let mut syncing_thread: Option<&str> = None;
     for line in trace.lines() {
         let thread = line.split(' ').next().unwrap_or_default();
@@ -43,7 +43,7 @@ fn a_prompt_is_synced_to_disk_before_it_is_sent() {
         }
         let is_sync_end = syncing_thread == Some(thread) && line.contains("sync resumed>");
         let is_sync = is_sync_start || is_sync_end;
-        // Who is at work in a session goes to the same log at any time, and need not be synced.
+        // Heartbeats of the lease are written to the same log at any time and need no sync.
         if is_log_line && line.contains("write") && line.contains("precious words") {
             (is_written, is_unsynced) = (true, true);
         } else if is_sync && line.contains("= 0") {
@@ -57,9 +57,9 @@ fn a_prompt_is_synced_to_disk_before_it_is_sent() {
             break;
         }
     }
-    assert!(is_sent, "the prompt was sent:\n{trace}");
+    assert!(is_sent, "the prompt was never sent:\n{trace}");
     assert!(
         is_written,
-        "the prompt was written to the log before:\n{trace}"
+        "the prompt was not written to the log before it was sent:\n{trace}"
     );
 }

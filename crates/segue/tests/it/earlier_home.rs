@@ -36,7 +36,9 @@ fn open_earlier_home() -> TestHome {
 
 fn column<'a>(sessions: &'a Value, key: &str) -> Vec<&'a str> {
     let sessions = sessions.as_array().unwrap().iter();
-    let mut values: Vec<&str> = sessions.filter_map(|session| session[key].as_str()).collect();
+    let mut values: Vec<&str> = sessions
+        .filter_map(|session| session[key].as_str())
+        .collect();
     values.sort_unstable();
     values
 }
@@ -57,7 +59,10 @@ fn an_earlier_store_is_listed_shown_and_changed() {
         ]
     );
     let transcript = home.run_segue(["session", "show", "feature:auth"]);
-    assert!(transcript.stdout.contains("add the login form"), "{transcript}");
+    assert!(
+        transcript.stdout.contains("add the login form"),
+        "{transcript}"
+    );
     let checkpoint = home.run_segue_json(["session", "checkpoint", "feature:auth", "--json"]);
     assert_eq!(checkpoint["n"], 1, "{checkpoint}");
     for (arguments, turns) in [
@@ -67,9 +72,24 @@ fn an_earlier_store_is_listed_shown_and_changed() {
         let output = home.run_segue(arguments);
         assert_eq!(output.code, Some(0), "{output}");
         let info = home.run_segue_json(["session", "info", "feature:auth", "--json"]);
-        assert_eq!(info["turns"].as_array().map(Vec::len).or(info["turns"].as_u64().map(|n| usize::try_from(n).unwrap())), Some(turns), "{info}");
+        assert_eq!(
+            info["turns"]
+                .as_array()
+                .map(Vec::len)
+                .or(info["turns"].as_u64().map(|n| usize::try_from(n).unwrap())),
+            Some(turns),
+            "{info}"
+        );
     }
-    let output = home.run_segue(["chat", "-p", "rehearsal", "--feature", "auth", "--new", "go on"]);
+    let output = home.run_segue([
+        "chat",
+        "-p",
+        "rehearsal",
+        "--feature",
+        "auth",
+        "--new",
+        "go on",
+    ]);
     assert_eq!(output.code, Some(0), "{output}");
     home.assert_no_processes();
 }
@@ -78,7 +98,11 @@ fn an_earlier_store_is_listed_shown_and_changed() {
 fn an_earlier_index_is_searched() {
     let home = open_earlier_home();
     let hits = home.run_segue_json(["session", "search", "swordfish", "--no-refresh", "--json"]);
-    assert_eq!(column(&hits, "title"), ["the password is swordfish"], "{hits}");
+    assert_eq!(
+        column(&hits, "title"),
+        ["the password is swordfish"],
+        "{hits}"
+    );
 }
 
 #[test]
@@ -89,7 +113,10 @@ fn sessions_are_restored_from_an_earlier_archive_and_trash() {
         assert_eq!(output.code, Some(0), "{output}");
         let file = home.path().join(format!(".claude/projects/-x/{id}.jsonl"));
         let text = fs::read_to_string(&file).unwrap();
-        assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+        assert!(
+            text.lines()
+                .all(|line| serde_json::from_str::<Value>(line).is_ok())
+        );
         let shown = home.run_segue(["session", "show", &format!("claude:{id}")]);
         assert!(shown.stdout.contains("look around"), "{shown}");
     }

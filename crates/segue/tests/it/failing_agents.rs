@@ -1,4 +1,4 @@
-//! Agents that fail in every way: a clear error, the right exit code, nothing lost, no process left behind.
+//! Failing agents: each failure gives a clear error and the right exit code, loses no data and leaves no process.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::new_test_home;
 
-/// Reads events up to the first of this kind.
+/// Reads events up to the first one of this kind and returns it.
 fn read_until_event(events: &mut segue_testkit::ChatProcess, kind: &str) -> Value {
     loop {
         let event = events
             .next_event()
-            .unwrap_or_else(|| panic!("no {kind} came"));
+            .unwrap_or_else(|| panic!("the turn ended before the event `{kind}`"));
         if event["event"] == kind {
             return event;
         }
@@ -27,14 +27,14 @@ fn an_agent_that_dies_mid_turn_fails_the_turn_and_can_be_resumed() {
     assert_snapshot!(home.run_segue(["chat", "rehearse: say half an; open-tool; die"]), @r#"
     half an
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    error: the agent went away before it was done with the prompt (killed by signal 6)
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    error: the agent stopped before it completed the prompt (killed by signal 6)
+    hint: all messages so far are saved; resume the session with `segue chat --resume [SESSION] "…"`
     --- exit 3
     "#);
     assert_snapshot!(home.run_segue(["session", "show", "latest"]), @r#"
     rehearse: say half an; open-tool; die
-    [SESSION] · rehearsal · 4 message(s), 1 turn(s)
+    [SESSION] · rehearsal · 4 messages, 1 turn
 
     ── turn 1 · failed ─────────────────────────────────────────────────────────────
     you
@@ -45,7 +45,7 @@ fn an_agent_that_dies_mid_turn_fails_the_turn_and_can_be_resumed() {
     tool
       ✗ The turn was interrupted before this call ended; whether it took effect is unknown.
       (interrupted: true)
-      the agent went away before it was done with the prompt (killed by signal 6)
+      the agent stopped before it completed the prompt (killed by signal 6)
     --- exit 0
     "#);
     let turn = home.run_segue_json(["chat", "--json", "--now", "--continue", "are you there?"]);
@@ -60,20 +60,20 @@ fn an_error_from_the_agent_fails_the_turn_with_its_message() {
     assert_snapshot!(home.run_segue(["chat", "rehearse: say so far; fail the model is on holiday"]), @r#"
     so far
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     error: the agent answered the prompt with an error: the model is on holiday
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    hint: all messages so far are saved; resume the session with `segue chat --resume [SESSION] "…"`
     --- exit 3
     "#);
     assert_snapshot!(home.run_segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","hints":["what was said is kept; go on with: segue chat --resume [SESSION] \"…\""],"stderr":null,"retry_at":null,"held_by":null}}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"all messages so far are saved; resume the session with `segue chat --resume [SESSION] \"…\"`","hints":["all messages so far are saved; resume the session with `segue chat --resume [SESSION] \"…\"`"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 3
     "#);
     assert_snapshot!(home.run_segue(["chat", "rehearse: dance"]), @r#"
     --- stderr
     segue: using rehearsal, the agent last used in this project
-    error: the agent answered the prompt with an error: Invalid params: rehearsal does not know the step "dance"
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    error: the agent answered the prompt with an error: Invalid params: unknown rehearsal step "dance"
+    hint: all messages so far are saved; resume the session with `segue chat --resume [SESSION] "…"`
     --- exit 3
     "#);
     home.assert_no_processes();
@@ -86,10 +86,10 @@ fn an_agent_that_closes_its_output_mid_line_fails_the_turn() {
     assert_snapshot!(home.run_segue(["chat", "rehearse: say before; half-line"]), @r#"
     before
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    segue: the agent printed something that is not the protocol: "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"[NATIVE]\",\"update"
-    error: the agent went away before it was done with the prompt (it closed its output)
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    segue: the agent printed a line that is not part of the protocol: "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"[NATIVE]\",\"update"
+    error: the agent stopped before it completed the prompt (closed its output)
+    hint: all messages so far are saved; resume the session with `segue chat --resume [SESSION] "…"`
     --- exit 3
     "#);
     assert!(start.elapsed() < Duration::from_secs(20));
@@ -106,20 +106,20 @@ fn an_agent_that_never_answers_initialize_times_out() {
     };
     assert_snapshot!(run_chat(&["precious words"]), @r#"
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    error: the agent gave no answer to initialize within 0.5 s
-    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 --timeout 3600 "…"
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    error: the agent did not respond to initialize within 0.5 s
+    hint: retry with longer timeouts: `segue chat --resume [SESSION] --open-timeout 120 --timeout 3600 "…"`
     --- exit 3
     "#);
-    // What was typed is not lost.
+    // The prompt is not lost.
     assert_snapshot!(home.run_segue(["session", "show", "latest"]), @"
     precious words
-    [SESSION] · rehearsal · 1 message(s), 1 turn(s)
+    [SESSION] · rehearsal · 1 message, 1 turn
 
     ── turn 1 · failed ─────────────────────────────────────────────────────────────
     you
       precious words
-      the agent gave no answer to initialize within 0.5 s
+      the agent did not respond to initialize within 0.5 s
     --- exit 0
     ");
     let turn = home.run_segue_json(["chat", "--json", "--now", "--continue", "better now?"]);
@@ -137,11 +137,11 @@ fn an_agent_that_exits_at_once_fails_the_turn_and_shows_its_stderr() {
         .unwrap();
     assert_snapshot!(segue_testkit::ProgramOutput::from_std(&output, &home), @r#"
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    rehearsal wrote to its error output:
-      error: rehearsal: told to exit at once
-    error: the agent went away before it was done with initialize (exit code 1)
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    rehearsal wrote to standard error:
+      error: the rehearsal agent failed: exited because of the start fault `exit`
+    error: the agent stopped before it completed initialize (exit code 1)
+    hint: all messages so far are saved; resume the session with `segue chat --resume [SESSION] "…"`
     --- exit 3
     "#);
     home.assert_no_processes();
@@ -157,7 +157,7 @@ fn grandchildren_that_ignore_termination_end_with_the_agent() {
     ]);
     assert_eq!(turn["stop"], "finished");
     home.assert_no_processes();
-    // The same when the agent dies, and when segue does.
+    // The same applies if the agent dies, and if segue is killed.
     let output = home.run_segue(["chat", "rehearse: grandchild; die"]);
     assert!(output.stderr.contains("(killed by signal 6)"), "{output}");
     home.assert_no_processes();
@@ -194,7 +194,7 @@ fn a_killed_leash_ends_the_turn_and_leaves_no_process() {
 #[test]
 fn a_missing_session_directory_is_named_in_the_error() {
     let home = new_test_home();
-    let removed_dir = home.path().join("gone");
+    let removed_dir = home.path().join("removed");
     std::fs::create_dir(&removed_dir).unwrap();
     let chat = home
         .segue_command(["chat", "hi"])
@@ -209,15 +209,15 @@ fn a_missing_session_directory_is_named_in_the_error() {
         .to_owned();
     assert_snapshot!(home.run_segue(["chat", "--resume", &id, "hi"]), @"
     --- stderr
-    error: the session's directory [HOME]/gone is not there
-    hint: make it again, or branch off into the directory you are in with `segue session fork [SESSION]`
+    error: the session's directory [HOME]/removed no longer exists
+    hint: recreate the directory, or run `segue session fork [SESSION]` to fork the session into the current directory
     --- exit 1
     ");
     assert_eq!(
         home.run_segue_json(["session", "info", "--json", &id])["session"]["turns"],
         1
     );
-    // A fork goes on where one can be.
+    // A fork uses the current directory.
     let fork = home.run_segue_json(["session", "fork", "--json", &id]);
     assert_eq!(fork["cwd"], home.project().to_str().unwrap());
 }
@@ -279,7 +279,7 @@ fn the_stderr_of_a_crashed_agent_is_in_the_json() {
     assert_eq!(turn["error"]["class"], "crashed");
     assert_eq!(
         turn["error"]["stderr"],
-        "error: rehearsal: told to exit at once"
+        "error: rehearsal: exited because of the start fault `exit`"
     );
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     assert_eq!(
@@ -294,7 +294,7 @@ fn a_stalled_reader_does_not_delay_the_turn() {
     let mut command = home.segue_command(["chat", "rehearse: big 1mb; say done"]);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    // The pipe is full and nobody empties it; the turn is over all the same.
+    // The turn ends even though the full pipe is not read.
     for _ in 0..100 {
         let list = home.run_segue_json(["session", "list", "--json"]);
         if list[0]["status"] == "idle" && list[0]["turns"] == 1 {
@@ -304,7 +304,7 @@ fn a_stalled_reader_does_not_delay_the_turn() {
     }
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     assert_eq!(transcript["turns"][0]["state"], "finished");
-    // Nor does it keep a process that is told to end.
+    // A signal still ends the blocked process.
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -326,10 +326,10 @@ fn an_interrupt_during_agent_startup_ends_the_agent() {
     assert_eq!(output.status.code(), Some(130));
     assert!(
         home.processes().is_empty(),
-        "the agent is gone before segue is: {:?}",
+        "segue exited before the agent: {:?}",
         home.processes()
     );
-    // The prompt was never sent, and so is no turn; it is not lost either.
+    // The prompt was not sent, so it is not a turn, but it is in the log.
     let info = home.run_segue_json(["session", "info", "--json", "latest"]);
     assert_eq!(info["session"]["turns"], 0);
     let log = info["decisions"].to_string();
@@ -358,7 +358,7 @@ fn a_missing_native_session_is_replaced_by_a_briefed_one() {
         native_text.contains("> the password is swordfish"),
         "{native_text}"
     );
-    assert_snapshot!(turn["decisions"][1].as_str().unwrap().replace(first["native_session_id"].as_str().unwrap(), "[NATIVE]"), @"started a new native session and told it the story so far: the agent could not go on with its own session (the agent answered session/load with an error: session not found: [NATIVE])");
+    assert_snapshot!(turn["decisions"][1].as_str().unwrap().replace(first["native_session_id"].as_str().unwrap(), "[NATIVE]"), @"started a new native session with a brief of this session: the agent could not resume its native session (the agent answered session/load with an error: session not found: [NATIVE])");
     let legs = home.run_segue_json(["session", "info", "--json", "latest"])["legs"].clone();
     assert_eq!(legs[0]["ended_why"], "lost");
 }
@@ -383,7 +383,7 @@ fn an_agent_that_overstates_its_capabilities_gets_a_briefed_session() {
     );
     let reason = second["opened_why"].as_str().unwrap();
     assert!(reason.contains("Method not found"), "{reason}");
-    // What it can do is what it did, not what it said.
+    // `doctor` shows the observed capabilities, not the announced ones.
     let mut doctor = home.segue_command(["doctor", "--json"]);
     doctor.env("SEGUE_REHEARSAL_FAULT", "liar");
     let doctor = doctor.output().unwrap().stdout;

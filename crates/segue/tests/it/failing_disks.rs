@@ -1,4 +1,4 @@
-//! Disks that are full, read-only or damaged: a clear error, the right exit code, nothing lost.
+//! Full, read-only and damaged disks: each failure gives a clear error and the right exit code and loses no data.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,7 +9,7 @@ use segue_testkit::{ProgramOutput, TestHome};
 
 use crate::{count_sessions, new_test_home};
 
-/// Runs segue with no file allowed to grow beyond this many blocks of 512 bytes (1024 in some shells).
+/// Runs segue with a maximum file size of `blocks` blocks of 512 bytes (1024 in some shells).
 pub(crate) fn run_with_file_limit(home: &TestHome, blocks: u32, args: &[&str]) -> ProgramOutput {
     let mut command = home.program_command("sh");
     command
@@ -22,7 +22,7 @@ pub(crate) fn run_with_file_limit(home: &TestHome, blocks: u32, args: &[&str]) -
 #[test]
 fn a_full_disk_refuses_the_prompt_and_loses_no_saved_turn() {
     let home = new_test_home();
-    // A kill leaves the log behind, and with it the size beyond which nothing may grow.
+    // A kill leaves the log file; its size is the limit for the following commands.
     let mut events = home.start_chat(["rehearse: say kept; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
     let _ = events.kill();
@@ -32,14 +32,14 @@ fn a_full_disk_refuses_the_prompt_and_loses_no_saved_turn() {
     let blocks = u32::try_from(wal / 1024).unwrap();
     assert_snapshot!(run_with_file_limit(&home, blocks, &["chat", "--continue", "lost"]), @"
     --- stderr
-    error: cannot write to the store [HOME]/home/segue.db: the disk is full: disk I/O error
-    hint: free some space; what was acknowledged before is safe, what was not is not there
+    error: cannot write to store [HOME]/home/segue.db: the disk is full: disk I/O error
+    hint: free disk space and retry; saved turns are safe
     --- exit 1
     ");
     let json = run_with_file_limit(&home, blocks, &["chat", "--json", "--continue", "lost"]);
     assert_eq!(json.code, Some(1), "{json}");
     assert!(json.stdout.contains("the disk is full"), "{json}");
-    // Reading needs no room, and what was acknowledged is there.
+    // Reading needs no space, and acknowledged data is complete.
     let transcript = run_with_file_limit(&home, blocks, &["session", "show", "latest"]);
     assert!(transcript.stdout.contains("kept"), "{transcript}");
     assert_eq!(
@@ -93,7 +93,10 @@ fn a_full_file_system_fails_with_a_disk_full_error() {
         .output()
         .unwrap();
     if !mount.status.success() {
-        assert!(std::env::var_os("CI").is_none(), "CI must run this as root");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI must run this test as root"
+        );
         crate::print_to_stderr("NOT RUN: mounting a small file system needs root\n");
         return;
     }
@@ -116,7 +119,7 @@ fn a_full_file_system_fails_with_a_disk_full_error() {
         .output()
         .unwrap();
     assert!(output.status.success());
-    let failed = failed.expect("700 kB hold no 60 turns");
+    let failed = failed.expect("60 turns fit into 700 kB");
     assert!([Some(1), Some(3)].contains(&failed.code), "{failed}");
     assert!(
         failed.stderr.contains("disk is full") || failed.stderr.contains("No space left"),
@@ -131,7 +134,7 @@ fn create_segue_home(home: &TestHome) -> std::path::PathBuf {
     home.segue_home()
 }
 
-/// Runs segue as a user to whom the modes of files mean something; root may write everywhere.
+/// Runs segue as an unprivileged user, because file modes do not restrict root.
 pub(crate) fn run_unprivileged(home: &TestHome, args: &[&str]) -> ProgramOutput {
     let program = home.path().join("segue");
     if !program.exists() {
@@ -150,7 +153,7 @@ pub(crate) fn run_unprivileged(home: &TestHome, args: &[&str]) -> ProgramOutput 
     ProgramOutput::from_std(&command.args(args).output().unwrap(), home)
 }
 
-/// Gives everything in the home to the user of [`run_unprivileged`], without the right to change it.
+/// Makes the files in segue's home readable, but not writable, for the user of [`run_unprivileged`].
 pub(crate) fn make_segue_home_read_only(home: &TestHome) {
     let set_owner_and_mode = |path: &std::path::Path, mode| {
         if rustix::process::geteuid().is_root() {
@@ -172,11 +175,11 @@ fn a_read_only_home_refuses_prompts_and_can_be_read() {
     make_segue_home_read_only(&home);
     assert_snapshot!(run_unprivileged(&home, &["chat", "--continue", "lost"]), @"
     --- stderr
-    error: cannot write to the store [HOME]/home/segue.db: it is read-only: attempt to write a readonly database
-    hint: make the directory writable, or set SEGUE_HOME to one that is
+    error: cannot write to store [HOME]/home/segue.db: it is read-only: attempt to write a readonly database
+    hint: make the directory writable, or set SEGUE_HOME to a writable directory
     --- exit 1
     ");
-    // What is there can still be read.
+    // Existing sessions can still be read.
     let transcript = run_unprivileged(&home, &["session", "show", "latest"]);
     assert!(transcript.stdout.contains("kept"), "{transcript}");
 }
@@ -190,7 +193,7 @@ fn a_home_that_cannot_be_created_is_an_error() {
     assert!(
         output
             .stderr
-            .starts_with("error: cannot make the store [HOME]/home/segue.db: "),
+            .starts_with("error: cannot create store [HOME]/home/segue.db: "),
         "{output}"
     );
 }
@@ -199,12 +202,12 @@ fn a_home_that_cannot_be_created_is_an_error() {
 fn a_file_that_is_not_a_store_is_rejected_unchanged() {
     let home = new_test_home();
     create_segue_home(&home);
-    let garbage = "this is not a database, whatever its name says\n".repeat(100);
+    let garbage = "this is not a database\n".repeat(100);
     fs::write(home.segue_home().join("segue.db"), &garbage).unwrap();
     assert_snapshot!(home.run_segue(["chat", "hi"]), @"
     --- stderr
-    error: the store [HOME]/home/segue.db is damaged or is not a store: file is not a database
-    hint: nothing was changed; move [HOME]/home/segue.db away to start with an empty store, or restore a copy of it
+    error: store [HOME]/home/segue.db is damaged or not a segue store: file is not a database
+    hint: restore a backup of [HOME]/home/segue.db, or move it away to start with an empty store; nothing was changed
     --- exit 1
     ");
     assert_snapshot!(home.run_segue(["session", "list"]).code.unwrap(), @"1");
@@ -214,7 +217,7 @@ fn a_file_that_is_not_a_store_is_rejected_unchanged() {
     assert_eq!(
         fs::read_to_string(home.segue_home().join("segue.db")).unwrap(),
         garbage,
-        "it is left as it was"
+        "the file was changed"
     );
 }
 
@@ -224,7 +227,7 @@ fn a_damaged_store_is_reported_without_a_panic() {
     for _ in 0..5 {
         let _ = home.run_segue_json(["chat", "--json", "--continue", "rehearse: big 20kb"]);
     }
-    // Put everything into the main file, then overwrite its middle.
+    // Move all data into the main file, then overwrite its middle.
     let path = home.segue_home().join("segue.db");
     execute_sql(&home, "PRAGMA wal_checkpoint(TRUNCATE)");
     let mut bytes = fs::read(&path).unwrap();
@@ -236,7 +239,7 @@ fn a_damaged_store_is_reported_without_a_panic() {
     let doctor = home.run_segue(["doctor"]);
     assert_eq!(doctor.code, Some(1), "{doctor}");
     let chat = home.run_segue(["chat", "--continue", "hi"]);
-    assert!([Some(0), Some(1)].contains(&chat.code), "no panic: {chat}");
+    assert!([Some(0), Some(1)].contains(&chat.code), "{chat}");
     assert!(!chat.stderr.contains("panicked"), "{chat}");
 }
 
@@ -248,7 +251,7 @@ fn a_store_with_a_newer_format_is_rejected() {
     set_format(99);
     assert_snapshot!(home.run_segue(["chat", "--continue", "hi"]), @"
     --- stderr
-    error: the store [HOME]/home/segue.db has format 99, and this segue knows only up to 12
+    error: store [HOME]/home/segue.db has format 99; this segue supports up to 12
     hint: update segue, or set SEGUE_HOME to another directory
     --- exit 1
     ");
@@ -257,7 +260,7 @@ fn a_store_with_a_newer_format_is_rejected() {
     assert_eq!(count_sessions(&home), 1);
 }
 
-/// Runs a statement on the store with another program than ours.
+/// Runs an SQL statement on the store with Python instead of segue.
 fn execute_sql(home: &TestHome, statement: &str) {
     let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()";
     let mut python = home.program_command("python3");

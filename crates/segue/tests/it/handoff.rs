@@ -18,11 +18,11 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
     ]);
     let id = first["session_id"].as_str().unwrap();
     assert_snapshot!(home.run_segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
-    [SESSION] is with acp:second now, not with rehearsal any more; acp:second is told what was said with the next prompt. Go on with: segue chat --resume [SESSION] "…"
+    handed session [SESSION] off from rehearsal to acp:second; the next prompt starts a new native session with a brief. Continue with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
-    [SESSION] is with acp:second already, no changes made. Go on with: segue chat --resume [SESSION] "…"
+    session [SESSION] already uses acp:second, no changes made. Continue with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
     let next = home.run_segue_json(["chat", "--resume", id, "--json", "what was it?"]);
@@ -32,7 +32,7 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
     );
     let text = next["text"].as_str().unwrap();
     assert!(text.contains("I was told what was said before"), "{text}");
-    // Back again, with something to say.
+    // Hand off back, with a prompt.
     let prompt = [
         "session",
         "handoff",
@@ -49,7 +49,7 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
             .contains("is with rehearsal now, not with acp:second any more")
             && output
                 .stderr
-                .contains("rehearsal takes over from acp:second"),
+                .contains("rehearsal took over from acp:second"),
         "{output}"
     );
     assert!(
@@ -72,26 +72,26 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
 
 #[test]
 fn an_impossible_handoff_is_refused_and_changes_nothing() {
-    let home = home_with_second_agent("[codex]\npath = \"/nowhere/codex\"\n");
+    let home = home_with_second_agent("[codex]\npath = \"/nonexistent/codex\"\n");
     let first = home.run_segue_json(["chat", "-p", "rehearsal", "--json", "hello"]);
     let id = first["session_id"].as_str().unwrap();
     let hand_off_to = |agent: &str| home.run_segue(["session", "handoff", id, "-p", agent]);
-    assert_snapshot!(hand_off_to("claude"), @r"
+    assert_snapshot!(hand_off_to("claude"), @"
     --- stderr
-    error: claude was not found on this machine
-    hint: put `claude` on PATH, or set `path` in [claude] of the configuration
+    error: agent `claude` not found on this machine
+    hint: put `claude` on PATH, or set `claude.path` in the configuration
     --- exit 2
     ");
     assert_snapshot!(hand_off_to("codex"), @r"
     --- stderr
-    error: the program of codex is not where it is configured to be
-    hint: mend `path` of codex in the configuration; nothing was changed
+    error: program of codex not found at its configured path
+    hint: set `codex.path` in the configuration to the program's location
     --- exit 2
     ");
     assert_snapshot!(hand_off_to("nobody"), @r"
     --- stderr
-    error: provider nobody can't be driven by this segue
-    hint: it drives: codex, acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
+    error: unknown agent `nobody`
+    hint: available agents: codex, acp:second, rehearsal; configure another ACP agent as [acp.NAME]
     --- exit 2
     ");
     let empty = home.run_segue([
@@ -119,17 +119,17 @@ fn a_repl_conversation_is_handed_off_by_a_command() {
     let home = home_with_second_agent("");
     let lines = "the password is swordfish\n/handoff acp:second\n/handoff acp:second\n/handoff nobody\nwhat was it?\n";
     let output = home.run_segue_with_input(["repl", "-p", "rehearsal"], lines.as_bytes());
-    assert_snapshot!(output, @r"
+    assert_snapshot!(output, @"
     You said: the password is swordfish
     This is where our conversation begins.
     You said: what was it?
-    I was told what was said before.
+    I received a brief of our conversation.
     --- stderr
-    [SESSION] is with acp:second now, not with rehearsal any more; acp:second is told what was said with the next prompt
-    [SESSION] is with acp:second already, no changes made
-    error: provider nobody can't be driven by this segue
-    hint: it drives: acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
-    segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
+    handed session [SESSION] off from rehearsal to acp:second; the next prompt starts a new native session with a brief
+    session [SESSION] already uses acp:second, no changes made
+    error: unknown agent `nobody`
+    hint: available agents: acp:second, rehearsal; configure another ACP agent as [acp.NAME]
+    segue: started a new native session with a brief of this session: acp:second took over from rehearsal
     --- exit 2
     ");
     home.assert_no_processes();
@@ -153,7 +153,7 @@ fn a_native_session_without_its_agent_resumes_with_another_agent() {
     ]);
     assert_eq!(turn["provider"], "rehearsal", "{turn:#}");
     assert_eq!(turn["opened"], "briefed", "{turn:#}");
-    // It is as old as what was said in it.
+    // Its creation time is that of its first message.
     let info = home.run_segue_json(["session", "info", "latest", "--json"]);
     let session = &info["session"];
     let times = ["created_at", "updated_at"].map(|name| session[name].as_str().unwrap());

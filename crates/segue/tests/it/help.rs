@@ -15,7 +15,10 @@ fn append_help(home: &TestHome, command: &[String], text: &mut String) {
     let output = home.run_segue(&arguments);
     assert_eq!(output.code, Some(0), "{output}");
     let _ = writeln!(text, "$ segue {}\n\n{}", arguments.join(" "), output.stdout);
-    let commands = output.stdout.lines().skip_while(|line| *line != "Commands:");
+    let commands = output
+        .stdout
+        .lines()
+        .skip_while(|line| *line != "Commands:");
     let commands = commands.skip(1).take_while(|line| !line.is_empty());
     // Continuation lines of a description are indented further.
     let names = commands.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -60,7 +63,9 @@ fn names_in_json_and_in_the_store_are_stable() {
             let (name, rest) = table.split_once(" {").unwrap();
             let (rows, _) = rest.split_once('}').unwrap();
             let names = rows.split(',').filter_map(|row| row.split_once("=> "));
-            let names: Vec<&str> = names.map(|(_, name)| name.trim().trim_matches('"')).collect();
+            let names: Vec<&str> = names
+                .map(|(_, name)| name.trim().trim_matches('"'))
+                .collect();
             tables.push(format!("{name}: {}", names.join(", ")));
         }
     }

@@ -1,26 +1,26 @@
-//! The index under fire: many at once, killed, written to while it is read, and in homes that let nobody write.
+//! The index under stress: concurrent processes, kills, sessions that change while they are read, and read-only homes.
 //!
-//! Whatever happened to it, it must end up equal to one that is built anew ([`assert_equals_rebuilt_index`]).
+//! In each case it must end up equal to a rebuilt index ([`assert_equals_rebuilt_index`]).
 
-mod damage;
 mod command;
-mod home;
-mod kills;
 mod concurrency;
 mod concurrent_agents;
+mod damage;
+mod home;
+mod kills;
 
 use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
 pub(crate) use home::{NativeSessionFile, NativeSessionSet, SessionFileAgent};
 
-/// A number from the environment, for campaigns that are longer or other than usual.
+/// Reads a number from an environment variable, for longer or different test runs.
 fn read_env_number(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// A small source of chance that can be repeated.
+/// A small pseudo-random number generator with a fixed seed.
 struct IndexTestRng(u64);
 
 impl IndexTestRng {
@@ -33,14 +33,14 @@ impl IndexTestRng {
     }
 }
 
-/// Everything that the index tells: all sessions with their counts, and every turn by each of its words' roles.
+/// Returns the contents of the index: all sessions with their counts, and the turns that searches for each role find.
 fn index_contents(home: &TestHome) -> Value {
     let search = |query: &str| {
         let args = [
             "session", "search", "--json", "--limit", "0", "--each", "9999", query,
         ];
         let mut hits = home.run_segue_json(args).as_array().unwrap().clone();
-        // Sessions of the same time come in the order in which they were taken.
+        // The order of sessions with equal times depends on the order of indexing.
         hits.sort_by_key(ToString::to_string);
         hits
     };
@@ -52,16 +52,16 @@ fn index_contents(home: &TestHome) -> Value {
         "prompts": search("role:user asked"),
         "answers": search("role:assistant answered"),
         "output": search("role:tool output*"),
-        "words": search("w1x* -nowhere"),
+        "words": search("w1x* -absent"),
     })
 }
 
-/// The figures of a refresh.
+/// Refreshes the index and returns the statistics.
 fn refresh_index(home: &TestHome) -> Value {
     home.run_segue_json(["index", "refresh", "--json"])
 }
 
-/// The index holds what one that is built anew holds, and there is nothing left to do for it.
+/// Checks that the index equals a rebuilt one and that a second refresh has no work.
 fn assert_equals_rebuilt_index(home: &TestHome) {
     let stats = refresh_index(home);
     assert_eq!(stats["unreadable"], json!([]), "{stats:#}");
@@ -77,7 +77,7 @@ fn assert_equals_rebuilt_index(home: &TestHome) {
     assert_same_contents(&incremental, &index_contents(home));
 }
 
-/// Like `assert_eq`, but tells only what differs: nobody reads a thousand turns.
+/// Compares like `assert_eq`, but prints only the differences, because the contents are long.
 fn assert_same_contents(left: &Value, right: &Value) {
     for (name, left) in left.as_object().unwrap() {
         let (left, right) = (left.as_array().unwrap(), right[name].as_array().unwrap());

@@ -1,8 +1,8 @@
-//! The crash campaign: segue is killed without warning, over and over, at every step of a turn.
+//! Crash test: segue is killed repeatedly, at every step of a turn.
 //!
-//! Each run tells by its events what is on the disk. After each kill the store must open, hold all that was
-//! told, hold nothing by half, and the next run must go on in the same session. 64 kills by default;
-//! `SEGUE_KILLS` makes it a longer campaign, `SEGUE_SEED` repeats one.
+//! The events of each run state what is on disk. After each kill the store must open, contain everything that was
+//! acknowledged and no incomplete data, and the next run must resume the same session. The default is 64 kills;
+//! `SEGUE_KILLS` changes that number, and `SEGUE_SEED` repeats a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::new_test_home;
 
-/// How many turns one session gets before the campaign moves to a new one.
+/// Number of turns in a session before the test starts a new one.
 const MAX_TURNS_PER_SESSION: usize = 20;
 
-/// A step of a turn, and how to tell that it was reached.
+/// A step of a turn, and a predicate for the event that shows that it was reached.
 type KillStep = (&'static str, fn(&Value) -> bool);
 
-/// The steps of a turn, each with the event that shows that it was reached.
+/// The steps of a turn at which segue is killed.
 const KILL_STEPS: [KillStep; 8] = [
     ("before the prompt is written", |_| true),
     ("prompt written", |event| event["event"] == "began"),
@@ -31,7 +31,7 @@ const KILL_STEPS: [KillStep; 8] = [
     ("tool call announced", |event| {
         event["event"] == "tool" && event["status"] == "in_progress"
     }),
-    ("tool call concluded", |event| {
+    ("tool call completed", |event| {
         event["event"] == "tool" && event["status"] == "completed"
     }),
     ("turn ended", |event| event["event"] == "ended"),
@@ -44,7 +44,7 @@ fn read_env_number(name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// A small source of chance that can be repeated.
+/// A small pseudo-random number generator with a fixed seed.
 struct KillTestRng(u64);
 
 impl KillTestRng {
@@ -57,7 +57,7 @@ impl KillTestRng {
     }
 }
 
-/// What one run told before it was killed.
+/// Events of a run before it was killed.
 #[derive(Default)]
 struct ObservedRun {
     turn: Option<u64>,
@@ -92,14 +92,14 @@ impl ObservedRun {
     }
 }
 
-/// One session under attack, and what is known of it.
+/// A session whose runs are killed, and its state so far.
 struct KilledSession {
     id: Option<String>,
-    /// Its turns as they were when they had ended; they may never change again.
+    /// The turns that have ended; they must not change.
     ended_turns: Vec<Value>,
 }
 
-/// Runs a turn and kills it a moment after a step was reached.
+/// Runs a turn and kills it shortly after a step was reached.
 fn run_and_kill(
     home: &TestHome,
     session: &KilledSession,
@@ -132,7 +132,7 @@ fn run_and_kill(
     observed
 }
 
-/// Compares the store with what was told; returns the turns.
+/// Checks that the store contains everything that the events acknowledged.
 fn assert_store_contains(
     home: &TestHome,
     session: &mut KilledSession,
@@ -147,21 +147,17 @@ fn assert_store_contains(
     assert_eq!(
         &turns[..before],
         session.ended_turns,
-        "turns that had ended are as they were"
+        "a turn that had ended was changed"
     );
     assert!(
         turns.len() <= before + 1,
-        "one prompt makes one turn at most"
+        "one prompt created more than one turn"
     );
     for (turn, n) in turns.iter().zip(1u64..) {
-        assert_eq!(turn["n"], n, "turns are numbered without a gap");
+        assert_eq!(turn["n"], n, "the turn numbers have a gap");
     }
     if let Some(n) = observed.turn {
-        assert_eq!(
-            turns.len() as u64,
-            n,
-            "a prompt that was told to be on the disk is there"
-        );
+        assert_eq!(turns.len() as u64, n, "an acknowledged prompt is missing");
     }
     let Some(turn) = turns.get(before) else {
         return;
@@ -169,12 +165,12 @@ fn assert_store_contains(
     let messages = turn["messages"].as_array().unwrap();
     assert_eq!(
         messages[0]["parts"][0]["text"], prompt,
-        "the prompt is there to the byte"
+        "the stored prompt differs"
     );
     if let Some(saved) = observed.last_saved_message {
         assert!(
             messages.len() as u64 > saved,
-            "message {saved} was told to be on the disk: {messages:?}"
+            "the acknowledged message {saved} is missing: {messages:?}"
         );
         for (number, text) in observed
             .message_texts
@@ -186,7 +182,7 @@ fn assert_store_contains(
             assert_eq!(
                 message["parts"][0]["text"],
                 text.as_str(),
-                "message {number} is whole"
+                "message {number} is incomplete"
             );
         }
     }
@@ -198,32 +194,35 @@ fn assert_store_contains(
     }
 }
 
-/// Goes on in the session, which closes the turn that was cut off, and remembers how its turns look now.
+/// Resumes the session, which closes the interrupted turn, and saves the turns for later checks.
 fn resume_session(home: &TestHome, session: &mut KilledSession) {
     let Some(id) = &session.id else { return };
     let turn = home.run_segue_json(["chat", "--json", "--resume", id, "go on"]);
     assert_eq!(turn["stop"], "finished", "{turn}");
     assert_ne!(
         turn["opened"], "fresh",
-        "an agent that goes on is never blank: {turn}"
+        "the agent was started without the earlier turns: {turn}"
     );
     let transcript = home.run_segue_json(["session", "show", "--json", id]);
     session
         .ended_turns
         .clone_from(transcript["turns"].as_array().unwrap());
     for turn in &session.ended_turns {
-        assert_ne!(turn["state"], "running", "what was cut off is closed");
+        assert_ne!(
+            turn["state"], "running",
+            "the interrupted turn is still running"
+        );
         assert_calls_are_answered(turn);
     }
 }
 
-/// A session comes with its first prompt, or not at all.
+/// Checks that no session exists without its first prompt.
 fn assert_no_session_is_empty(home: &TestHome) {
     let all = home.run_segue_json(["session", "list", "--all", "--limit", "0", "--json"]);
     for session in all.as_array().unwrap() {
         assert!(
             session["turns"].as_u64() >= Some(1),
-            "half there: {session}"
+            "the session has no turn: {session}"
         );
     }
 }
@@ -284,10 +283,10 @@ fn acknowledged_writes_survive_a_kill() {
         writeln!(report, "  {count:>4}  {name}").unwrap();
     }
     let [unwritten, cut, ended] = progress_counts;
-    let before = "before the prompt was told to be on the disk";
+    let before = "before the prompt was acknowledged";
     writeln!(
         report,
-        "  killed {before}: {unwritten}, in mid-turn: {cut}, after its end: {ended}"
+        "  killed {before}: {unwritten}, during the turn: {cut}, after its end: {ended}"
     )
     .unwrap();
     crate::print_to_stderr(&report);
@@ -341,9 +340,9 @@ fn text_streamed_over_a_second_ago_survives_a_kill() {
     let stored = message["parts"][0]["text"].as_str().unwrap();
     assert!(
         stored.starts_with(&expected),
-        "kept {stored:?}, due {expected:?}"
+        "stored {stored:?}, expected {expected:?}"
     );
-    // It is shown as cut off, also after the session was opened again.
+    // The turn is shown as interrupted, even after the session was resumed.
     let _ = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     assert_eq!(transcript["turns"][0]["state"], "interrupted");
@@ -360,7 +359,7 @@ fn a_lease_takeover_ends_the_former_agent() {
     let mut events = home.start_chat(["rehearse: grandchild; say started; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
     let _ = events.kill();
-    // At once, while the leash is still waiting for the grandchild to end by itself.
+    // Resume at once, while the leash still waits for the grandchild to exit.
     let turn = home.run_segue_json(["chat", "--json", "--continue", "go on"]);
     assert_eq!(turn["opened"], "resumed");
     home.assert_no_processes();

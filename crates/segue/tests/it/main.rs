@@ -1,15 +1,17 @@
-//! segue as its users see it: the real binary, in a home of its own.
+//! Integration tests that run the real binary, each in its own temporary home.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test suite: a panic is how it speaks"
+    reason = "a test reports a failure with a panic"
 )]
 
+mod archive;
 mod chat;
 mod compaction;
+mod concurrent_writers;
 mod config;
 mod doctor;
 mod durability;
@@ -17,22 +19,21 @@ mod earlier_home;
 mod failing_agents;
 mod failing_disks;
 mod handoff;
-mod revert;
 mod help;
 mod index;
-mod archive;
 mod kills;
 mod mcp;
+mod mcp_tools;
 mod native;
 mod piped_input;
 mod policy;
 mod preview;
+mod purpose;
 mod real;
-mod mcp_tools;
 mod repl;
 mod resume;
+mod revert;
 mod roles;
-mod purpose;
 mod search;
 mod sessions;
 mod stats;
@@ -40,24 +41,23 @@ mod summariser;
 mod tags;
 mod terminal;
 mod transfer;
-mod concurrent_writers;
 
 use std::io::Write;
 
 use segue_testkit::TestHome;
 
-/// A fresh world for the binary under test.
+/// Creates an empty home for the binary under test.
 fn new_test_home() -> TestHome {
     TestHome::new(env!("CARGO_BIN_EXE_segue"))
 }
 
-/// How many sessions a world has in all.
+/// Returns the number of all sessions in a home.
 fn count_sessions(home: &TestHome) -> usize {
     let list = home.run_segue_json(["session", "list", "--all", "--json"]);
     list.as_array().unwrap().len()
 }
 
-/// Says something that is to be seen also when the test passes.
+/// Prints a text that is visible even if the test passes.
 fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

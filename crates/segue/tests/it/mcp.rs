@@ -1,4 +1,4 @@
-//! `segue mcp`: the binary over a pipe, with messages written by hand.
+//! `segue mcp`, tested through a pipe with literal messages.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,10 +8,10 @@ use insta::assert_snapshot;
 use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-use crate::new_test_home;
 use crate::mcp_tools::{NATIVE_ID, title_and_source, write_claude_session};
+use crate::new_test_home;
 
-/// What a client of the newest protocol says with every request, instead of a handshake.
+/// Returns the metadata that a client of the newest protocol sends with every request instead of a handshake.
 fn inline_metadata() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -20,7 +20,7 @@ fn inline_metadata() -> Value {
     })
 }
 
-/// A server, and a client without any library.
+/// A running server and a minimal client.
 pub(crate) struct McpTestServer {
     child: Child,
     input: ChildStdin,
@@ -46,7 +46,7 @@ impl McpTestServer {
         }
     }
 
-    /// A server that has shaken hands.
+    /// Starts a server and completes the handshake.
     pub(crate) fn start_initialized(home: &TestHome, args: &[&str]) -> Self {
         let mut server = Self::start(home, args);
         server.initialize("2025-11-25");
@@ -57,14 +57,17 @@ impl McpTestServer {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next message; every line must be one.
+    /// Reads the next message. Panics if the line is not a message.
     fn receive(&mut self) -> Value {
         let mut line = String::new();
-        assert!(self.output.read_line(&mut line).unwrap() > 0, "it ended");
+        assert!(
+            self.output.read_line(&mut line).unwrap() > 0,
+            "the server ended"
+        );
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line:?}"))
     }
 
-    /// Asks, and returns the answer to it.
+    /// Sends a request and returns its response.
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         self.request_count += 1;
         let id = self.request_count;
@@ -86,7 +89,7 @@ impl McpTestServer {
         answer["result"].clone()
     }
 
-    /// Calls a tool: what it says, or what it says is wrong.
+    /// Calls a tool and returns its text, or its error.
     pub(crate) fn call_tool(&mut self, tool: &str, arguments: &Value) -> Result<String, String> {
         let answer = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
         let result = &answer["result"];
@@ -99,7 +102,7 @@ impl McpTestServer {
         }
     }
 
-    /// Closes its input; returns the exit code.
+    /// Closes the input of the server and returns the exit code.
     pub(crate) fn shut_down(self) -> Option<i32> {
         let Self {
             mut child,
@@ -119,7 +122,7 @@ impl McpTestServer {
     }
 }
 
-/// Says something to the rehearsal agent; returns the session.
+/// Sends a prompt to the rehearsal agent and returns the session id.
 pub(crate) fn run_chat(home: &TestHome, args: &[&str]) -> String {
     let mut all = vec!["chat", "--json"];
     all.extend(args);
@@ -135,7 +138,7 @@ fn every_protocol_version_is_negotiated() {
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        // Without a handshake of its own, or unknown: the newest one that has one.
+        // A version without a handshake, or an unknown one, gives the newest version with a handshake.
         ("2026-07-28", "2025-11-25"),
         ("2031-01-01", "2025-11-25"),
     ] {
@@ -154,7 +157,7 @@ fn every_protocol_version_is_negotiated() {
 fn a_client_may_discover_the_server_before_the_handshake() {
     let home = new_test_home();
     let meta = json!({"_meta": inline_metadata()});
-    // It stays with the newest version, which has no handshake.
+    // The client uses the newest version, which has no handshake.
     let mut server = McpTestServer::start(&home, &[]);
     let discovery = server.request("server/discover", &meta)["result"].clone();
     let versions = discovery["supportedVersions"].as_array().unwrap();
@@ -166,7 +169,7 @@ fn a_client_may_discover_the_server_before_the_handshake() {
     let answer = server.request("tools/call", &call);
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     assert_eq!(server.shut_down(), Some(0));
-    // It goes on with a handshake after all.
+    // The client sends a handshake after the discovery.
     let mut server = McpTestServer::start(&home, &[]);
     server.request("server/discover", &meta);
     assert_eq!(
@@ -174,7 +177,7 @@ fn a_client_may_discover_the_server_before_the_handshake() {
         "2025-06-18"
     );
     assert_eq!(server.shut_down(), Some(0));
-    // It asks without saying what it is.
+    // The client sends no metadata.
     let mut server = McpTestServer::start(&home, &[]);
     assert!(server.request("server/discover", &json!({}))["error"].is_object());
     assert_eq!(
@@ -243,7 +246,7 @@ fn garbage_input_does_not_end_the_server() {
         "",
         "{\"jsonrpc\":\"2.0\"",
         "\u{7}\u{1b}[2J",
-        // Messages, but none that anybody waits for.
+        // Valid messages that do not match a request.
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#,
         r#"{"jsonrpc":"2.0","id":99,"result":{}}"#,
     ];
@@ -256,8 +259,8 @@ fn garbage_input_does_not_end_the_server() {
         server.send(line);
     }
     let reply = server.call_tool("session_describe", &json!({"description": "Still there"}));
-    assert_eq!(reply.unwrap(), "The session is now called \"Still there\".");
-    // What is JSON and no message may be answered, without saying to whom; what comes next is.
+    assert_eq!(reply.unwrap(), "The session title is now \"Still there\".");
+    // JSON that is not a message may get an error without an id; the next request is answered.
     server.send("[]");
     server.send(r#"{"jsonrpc":"2.0","id":"next","method":"ping"}"#);
     let mut answer = server.receive();
@@ -275,13 +278,13 @@ fn an_unknown_session_is_refused_at_startup() {
     assert_snapshot!(home.run_segue(["mcp", "--session", "20200101_000000_aaaa"]), @r#"
     --- stderr
     error: no session matches "[SESSION]"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
     assert_snapshot!(home.run_segue(["mcp", "--session", NATIVE_ID]), @r#"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, and none of segue's yet
-    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` makes it one of segue's
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a native session of claude that segue has not adopted
+    hint: run `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` to adopt it, or `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` to read it
     --- exit 1
     "#);
     assert_eq!(home.run_segue(["mcp", "--session", "../x"]).code, Some(2));
@@ -290,7 +293,7 @@ fn an_unknown_session_is_refused_at_startup() {
     assert_eq!(home.run_segue(["mcp", "--session", &id[..8]]).code, Some(2));
 }
 
-/// The store is not touched before a tool is called, and a call that fails is not the last.
+/// The store is opened by the first tool call, and a failed call does not end the server.
 #[test]
 fn the_store_is_opened_on_the_first_tool_call() {
     let home = new_test_home();
@@ -301,14 +304,14 @@ fn the_store_is_opened_on_the_first_tool_call() {
     assert!(failed.is_err(), "{failed:?}");
     fs::remove_file(home.segue_home()).unwrap();
     let found = server.call_tool("session_search", &json!({"query": "x"}));
-    assert_eq!(found.unwrap(), "Nothing was found.\n");
+    assert_eq!(found.unwrap(), "No matches.\n");
     assert_eq!(server.shut_down(), Some(0));
 }
 
 #[test]
 fn the_server_ends_with_its_input() {
     let home = new_test_home();
-    // Before the handshake, in the middle of a line, after it.
+    // The input ends before the handshake, in the middle of a line, or after the handshake.
     assert_eq!(home.run_segue(["mcp"]).code, Some(0));
     assert_eq!(
         home.run_segue_with_input(["mcp"], b"{\"jsonrpc\"").code,
@@ -321,7 +324,7 @@ fn the_server_ends_with_its_input() {
     home.assert_no_processes();
 }
 
-/// What was asked before the end of the input is answered after it.
+/// The responses follow even though the input has ended.
 #[test]
 fn requests_before_the_end_of_input_are_answered() {
     let home = new_test_home();
@@ -355,7 +358,7 @@ fn a_hundred_calls_in_a_row_are_answered() {
         assert!(answer.is_ok(), "{n}: {answer:?}");
     }
     assert_eq!(title_and_source(&home, &id).0, "Title 99");
-    // Side by side, too.
+    // The same with concurrent requests.
     for n in 1000..1050 {
         let params = json!({"name": "session_history", "arguments": {}});
         let request = json!({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params});

@@ -1,4 +1,4 @@
-//! Sessions that only an agent has: listed beside segue's own, and read.
+//! Native sessions: listed together with the sessions of segue, and shown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::new_test_home;
 const CLAUDE_SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
 pub(crate) const NATIVE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-/// Puts a session of Claude Code's into the world, as if it had been made in `directory`.
+/// Writes a Claude Code session whose working directory is `directory`. Returns its path.
 pub(crate) fn write_claude_session(home: &TestHome, id: &str, directory: &str) -> PathBuf {
     let cwd = home.path().join(directory);
     let path = home
@@ -31,7 +31,7 @@ pub(crate) fn write_claude_session(home: &TestHome, id: &str, directory: &str) -
 fn a_list_shows_native_sessions_of_the_project_next_to_segues_own() {
     let home = new_test_home();
     write_claude_session(&home, NATIVE_ID, "project");
-    write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
+    write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "other-dir");
     let _ = home.run_segue(["chat", "hello"]);
     let list = home.run_segue(["session", "list"]);
     let rows: Vec<&str> = list.stdout.lines().collect();
@@ -79,7 +79,7 @@ fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
     write_claude_session(&home, NATIVE_ID, "project");
     assert_snapshot!(home.run_segue(["session", "show", "0b5e"]), @r#"
     Shopping
-    0b5e4c3a-1111-4222-8333-444455556666 · kept by claude
+    0b5e4c3a-1111-4222-8333-444455556666 · native session of claude
 
     ── turn 1 ──────────────────────────────────────────────────────────────────────
     you
@@ -100,7 +100,7 @@ fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
       quickly, please
     claude
       Milk is to be bought.
-      [not understood] {"type":"novelty","of":"the future"}
+      [unknown content] {"type":"novelty","of":"the future"}
 
     ── turn 3 · cancelled ──────────────────────────────────────────────────────────
     you
@@ -150,10 +150,10 @@ fn session_info_describes_a_native_session() {
     branch    main
     turns     3, 284 tokens
     file      [HOME]/.claude/projects/-somewhere/0b5e4c3a-1111-4222-8333-444455556666.jsonl (4671 bytes)
-    go on     claude --resume 0b5e4c3a-1111-4222-8333-444455556666   (in that directory)
-    claude keeps this session; segue only reads it
+    resume    claude --resume 0b5e4c3a-1111-4222-8333-444455556666   (in the directory above)
+    native session of claude; segue only reads it
     --- stderr
-    segue: not read: 1 line(s) that make no sense; the last line, which is cut off or still being written
+    segue: not fully read: 1 invalid line; the last line, which is incomplete or still being written
     --- exit 0
     ");
     let info = home.run_segue_json(["session", "info", "--json", "0b5e"]);
@@ -185,13 +185,13 @@ fn an_ambiguous_unknown_or_unadopted_session_is_an_error() {
     assert_snapshot!(home.run_segue(["session", "info", "0b5f"]), @r#"
     --- stderr
     error: no session matches "0b5f"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
     assert_snapshot!(home.run_segue(["session", "undo", NATIVE_ID]), @r#"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, and none of segue's yet
-    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` makes it one of segue's
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a native session of claude that segue has not adopted
+    hint: run `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` to adopt it, or `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` to read it
     --- exit 1
     "#);
     assert_snapshot!(home.run_segue(["session", "show", "../../etc/passwd"]), @"
@@ -214,7 +214,7 @@ fn an_unreadable_session_is_reported_and_the_others_are_listed() {
     let list = crate::failing_disks::run_unprivileged(&home, &["session", "list"]);
     assert!(list.stdout.contains("0b5e4c3a"), "{list}");
     assert!(
-        list.stderr.contains("some of claude's sessions are missing here: cannot read [HOME]/.claude/projects/-somewhere/aaaaaaaa-1111-4222-8333-444455556666.jsonl: Permission denied"),
+        list.stderr.contains("some sessions of claude are not listed: cannot read [HOME]/.claude/projects/-somewhere/aaaaaaaa-1111-4222-8333-444455556666.jsonl: Permission denied"),
         "{list}"
     );
     assert_eq!(list.code, Some(0));
@@ -231,20 +231,20 @@ fn an_unreadable_session_is_reported_and_the_others_are_listed() {
 fn a_number_refers_to_the_last_list_of_the_project() {
     let home = new_test_home();
     let path = write_claude_session(&home, NATIVE_ID, "project");
-    write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
-    fs::create_dir(home.path().join("elsewhere")).unwrap();
+    write_claude_session(&home, "aaaaaaaa-1111-4222-8333-444455556666", "other-dir");
+    fs::create_dir(home.path().join("other-dir")).unwrap();
     let _ = home.run_segue(["session", "list"]);
     let mut command = home.segue_command(["session", "show", "1"]);
-    command.current_dir(home.path().join("elsewhere"));
+    command.current_dir(home.path().join("other-dir"));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    // A number is never the beginning of an id.
+    // A number is not used as the prefix of an id.
     assert_eq!(home.run_segue(["session", "show", "0"]).code, Some(2));
     fs::remove_file(path).unwrap();
     assert_snapshot!(home.run_segue(["session", "show", "1"]), @"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 was in the last list, and is not there any more
-    hint: `segue session list` shows what is there
+    error: session claude:0b5e4c3a-1111-4222-8333-444455556666 from the last list no longer exists
+    hint: run `segue session list` to list sessions again
     --- exit 1
     ");
     let all = home.run_segue(["session", "list", "--all"]).stdout;
@@ -257,26 +257,26 @@ fn a_number_refers_to_the_last_list_of_the_project() {
     );
     assert!(
         all.contains(
-            " days ago  ~/elsewhere  Shopping
+            " days ago  ~/other-dir  Shopping
 "
         ),
         "{all}"
     );
     assert_snapshot!(home.run_segue(["session", "list", "-p", "codx"]), @"
     --- stderr
-    error: nobody here is called codx
-    hint: there are: claude, codex, gemini, opencode, rehearsal
+    error: unknown agent `codx`
+    hint: available agents: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
-    // A mistake is no list; one of nothing is one.
+    // A failed list does not replace the last list; an empty list does.
     assert_eq!(
         home.run_segue(["session", "list", "-p", "codex"]).code,
         Some(0)
     );
     assert_snapshot!(home.run_segue(["session", "show", "1"]), @"
     --- stderr
-    error: there is no number 1 in the last list of this project
-    hint: `segue session list` shows one
+    error: list number 1 not found in the last list of this project
+    hint: run `segue session list` to list sessions
     --- exit 2
     ");
 }
@@ -316,7 +316,7 @@ fn a_stray_file_neither_causes_a_warning_nor_starts_gemini() {
     let list = home.run_segue(["session", "list", "--ask", "-p", "gemini"]);
     assert_eq!(
         (list.stderr.as_str(), list.code),
-        ("no sessions match\n", Some(0))
+        ("no matching sessions\n", Some(0))
     );
     assert!(!home.path().join("started").exists());
 }
@@ -325,7 +325,7 @@ fn a_stray_file_neither_causes_a_warning_nor_starts_gemini() {
 fn gemini_is_started_only_if_its_files_are_unreadable_and_the_user_requests_it() {
     let home = new_test_home();
     fs::create_dir_all(home.path().join(".gemini")).unwrap();
-    // Not a directory, so nothing can be read there.
+    // A file instead of the directory, so that no session can be read.
     fs::write(home.path().join(".gemini/tmp"), "").unwrap();
     let gemini = home.path().join("bin/gemini");
     fs::write(
@@ -339,9 +339,9 @@ fn gemini_is_started_only_if_its_files_are_unreadable_and_the_user_requests_it()
     fs::set_permissions(&gemini, fs::Permissions::from_mode(0o755)).unwrap();
     assert_snapshot!(home.run_segue(["session", "list"]), @r#"
     --- stderr
-    segue: some of gemini's sessions are missing here: cannot read [HOME]/.gemini/tmp: Not a directory (os error 20)
-    segue: add --ask to have Gemini CLI list them itself, which starts it and calls the model
-    no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
+    segue: some sessions of gemini are not listed: cannot read [HOME]/.gemini/tmp: Not a directory (os error 20)
+    segue: use --ask to list them with Gemini CLI, which calls the model
+    no sessions in this project (`segue session list --all` lists all projects); start a session with `segue chat "…"`
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["session", "list", "--ask"]), @"
@@ -349,14 +349,14 @@ fn gemini_is_started_only_if_its_files_are_unreadable_and_the_user_requests_it()
     1  aaaaaaaa-1111  gemini  -      just now    hello
     2  0b5e4c3a-1111  gemini  -      2 days ago  fix the (old) parser
     --- stderr
-    segue: some of gemini's sessions are missing here: cannot read [HOME]/.gemini/tmp: Not a directory (os error 20)
-    segue: asking Gemini CLI itself, which takes some seconds
-    segue: 1 line(s) of its answer make no sense
+    segue: some sessions of gemini are not listed: cannot read [HOME]/.gemini/tmp: Not a directory (os error 20)
+    segue: listing sessions with Gemini CLI; this takes a few seconds
+    segue: ignored 1 line of Gemini CLI's list: unknown format
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "list", "-p", "claude"]), @"
     --- stderr
-    no sessions match
+    no matching sessions
     --- exit 0
     ");
     home.assert_no_processes();

@@ -1,4 +1,4 @@
-//! What is piped beside a prompt goes with it.
+//! Piped input in addition to a prompt.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use segue_testkit::{ProgramOutput, TestHome};
 
 use crate::{count_sessions, new_test_home};
 
-/// What was said in the last turn.
+/// Returns the prompt of the last turn.
 fn last_prompt(home: &TestHome) -> String {
     let transcript = home.run_segue_json(["session", "show", "latest", "--json", "--last", "1"]);
     let text = &transcript["turns"][0]["messages"][0]["parts"][0]["text"];
     text.as_str().unwrap().to_owned()
 }
 
-/// A line of shell in which `$SEGUE` is the binary under test.
+/// Returns a shell command in which `$SEGUE` is the binary under test.
 fn shell_command(home: &TestHome, line: &str) -> Command {
     let mut shell = home.program_command("sh");
     shell
@@ -32,7 +32,7 @@ fn piped_input_is_added_to_the_prompt_of_every_command() {
     You said: why does this fail?
     This is where our conversation begins.
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     --- exit 0
     ");
     let first = "why does this fail?\n\n````stdin\nerror: it is broken\n```\n````\n";
@@ -74,7 +74,7 @@ fn empty_piped_input_adds_no_text() {
             (Some(0), "just this")
         );
     }
-    // Closed, not even empty.
+    // Standard input is closed.
     let mut closed = shell_command(&home, "\"$SEGUE\" chat 'just this' <&-");
     let output = ProgramOutput::from_std(&closed.output().unwrap(), &home);
     assert_eq!(
@@ -89,33 +89,33 @@ fn invalid_piped_input_is_refused_and_creates_no_session() {
     assert_snapshot!(home.run_segue_with_input(["chat", "why?"], b"caf\xe9\n"), @"
     --- stderr
     error: standard input is not valid UTF-8 (at byte 3); nothing was sent
-    hint: `iconv -f LATIN1 -t UTF-8` makes it so; or name the file in the prompt
+    hint: convert it with `iconv -f LATIN1 -t UTF-8`, or name the file in the prompt
     --- exit 2
     ");
     assert_snapshot!(home.run_segue_with_input(["chat", "why?"], b"a\0b"), @"
     --- stderr
-    error: the prompt contains a NUL character, which no agent can take
+    error: the prompt contains a NUL character, which agents do not accept
     --- exit 2
     ");
     let large = vec![b'x'; 33_000_000];
     assert_snapshot!(home.run_segue_with_input(["chat", "why?"], &large), @"
     --- stderr
-    error: standard input holds more than 32 MB, which no agent can take; nothing was sent
-    hint: write it to a file, and name that in the prompt
+    error: standard input is larger than 32 MB; nothing was sent
+    hint: write it to a file and name the file in the prompt
     --- exit 2
     ");
     assert_snapshot!(home.run_segue_with_input(["chat", "-"], &large), @"
     --- stderr
-    error: standard input holds more than 32 MB, which no agent can take; nothing was sent
-    hint: write it to a file, and name that in the prompt
+    error: standard input is larger than 32 MB; nothing was sent
+    hint: write it to a file and name the file in the prompt
     --- exit 2
     ");
-    assert_snapshot!(home.run_segue_with_input(["chat", " "], b"lost?"), @"
+    assert_snapshot!(home.run_segue_with_input(["chat", " "], b"lost?"), @r#"
     --- stderr
     error: the prompt is empty
-    hint: write in it what you want to say
+    hint: run `segue chat "your prompt"`
     --- exit 2
-    ");
+    "#);
     assert_eq!(count_sessions(&home), 0);
 }
 
@@ -131,7 +131,7 @@ fn a_long_log_is_sent_completely() {
 #[test]
 fn a_slow_command_in_the_pipe_is_waited_for() {
     let home = new_test_home();
-    // Longer than a pipe is waited for that nobody is known to write to.
+    // The delay is longer than the timeout for a pipe without a known writer.
     let line = "{ sleep 4; echo late; } | \"$SEGUE\" chat 'what is this?'";
     let output = ProgramOutput::from_std(&shell_command(&home, line).output().unwrap(), &home);
     assert_eq!(output.code, Some(0), "{output}");
@@ -154,8 +154,8 @@ fn an_idle_pipe_does_not_delay_the_prompt() {
     You said: hello
     This is where our conversation begins.
     --- stderr
-    segue: nothing came from standard input, so only the prompt is sent; </dev/null says that nothing will
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: no data on standard input, sending only the prompt; use `</dev/null` to skip the wait
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     --- exit 0
     ");
     assert_eq!(last_prompt(&home), "hello");

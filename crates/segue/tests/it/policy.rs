@@ -1,4 +1,4 @@
-//! What becomes of a prompt when its agent fails or rests, as a person sees it.
+//! Handling of a prompt whose agent fails or is in a cooldown.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{count_sessions, new_test_home};
 
-/// The user's file, with a second agent that is called `acp:second`.
+/// Creates a home whose configuration has these settings and a second agent, `acp:second`.
 pub(crate) fn home_with_second_agent(settings: &str) -> TestHome {
     let home = new_test_home();
     let directory = home.path().join(".config/segue");
@@ -41,9 +41,9 @@ fn a_session_is_blocked_after_repeated_failures() {
     assert_eq!(info["legs"][0]["consecutive_failures"], 2);
     assert_snapshot!(fail_turn(), @r#"
     --- stderr
-    segue: 3 failures in a row: the native session is over; the next prompt opens a new one, which is told the story so far
+    segue: ended the native session after 3 failures in a row; the next prompt starts a new one with a brief of this session
     error: the agent answered the prompt with an error: the kettle is cold
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    hint: all messages so far are saved; resume the session with `segue chat --resume [SESSION] "…"`
     --- exit 3
     "#);
     let fourth = fail_turn();
@@ -58,30 +58,26 @@ fn a_session_is_blocked_after_repeated_failures() {
     assert!(sixth.stderr.contains("no other is opened"), "{sixth}");
     assert_snapshot!(fail_turn(), @r#"
     --- stderr
-    error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
-    hint: have another agent go on: segue session handoff [SESSION] -p acp:second
-    hint: try it once more: segue chat --resume [SESSION] --anyway "…"; --new begins another session
+    error: rehearsal failed too often in session [SESSION]: 3 failures in a row, and 3 more in a new native session
+    hint: hand the session off with `segue session handoff [SESSION] -p acp:second`
+    hint: retry anyway with `segue chat --resume [SESSION] --anyway "…"`, or use `--new` to start another session
     --- exit 4
     "#);
     assert_snapshot!(home.run_segue_with_input(["repl", "--resume", "latest"], b"hello?\n"), @"
     --- stderr
-    error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
-    hint: have another agent go on: /handoff acp:second
-    hint: try it once more: /quit, then segue repl --resume [SESSION] --anyway; /new begins another session
+    error: rehearsal failed too often in session [SESSION]: 3 failures in a row, and 3 more in a new native session
+    hint: hand the session off with `/handoff acp:second`
+    hint: retry anyway: `/quit`, then `segue repl --resume [SESSION] --anyway`, or use `/new` to start another session
     --- exit 4
     ");
     let count_turns =
         || home.run_segue_json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
     assert_eq!(count_turns(), 7);
     assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"
-    {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","hints":["have another agent go on: segue session handoff [SESSION] -p acp:second","try it once more: segue chat --resume [SESSION] --anyway \"…\"; --new begins another session"],"stderr":null,"retry_at":null,"held_by":null}}
+    {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed too often in session [SESSION]: 3 failures in a row, and 3 more in a new native session","hint":"hand the session off with `segue session handoff [SESSION] -p acp:second`","hints":["hand the session off with `segue session handoff [SESSION] -p acp:second`","try it once more: segue chat --resume [SESSION] --anyway \"…\"; use `--new` to start another session"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 4
     "#);
-    assert_eq!(
-        count_turns(),
-        7,
-        "nothing is written down of what is not let through"
-    );
+    assert_eq!(count_turns(), 7, "a refused prompt was recorded");
 
     let forced =
         home.run_segue_json(["chat", "--resume", "latest", "--anyway", "--json", "hello?"]);
@@ -115,7 +111,7 @@ fn a_prompt_after_a_failure_waits_and_can_be_cancelled_or_sent_now() {
     };
     let text = wait_event["text"].as_str().unwrap();
     assert!(
-        text.starts_with("waiting ") && text.ends_with(": its last turn failed"),
+        text.starts_with("waiting ") && text.ends_with(": the last turn failed"),
         "{text}"
     );
     events.send_signal(Signal::INT);
@@ -134,12 +130,12 @@ fn a_prompt_after_a_failure_waits_and_can_be_cancelled_or_sent_now() {
         "latest",
         "rehearse: fail again",
     ]);
-    // Too long to be waited for.
+    // The wait would be too long.
     assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "hello?"]), @r"
     --- stderr
-    error: rehearsal is not asked before [TIME] UTC: its last turn failed
-    hint: have another agent go on: segue session handoff [SESSION] -p NAME
-    hint: --now asks it all the same
+    error: rehearsal is in cooldown until [TIME] UTC: the last turn failed
+    hint: hand the session off with `segue session handoff [SESSION] -p NAME`
+    hint: use `--now` to send the prompt anyway
     --- exit 4
     ");
     let refused = home.run_segue(["chat", "--resume", "latest", "--json", "hello?"]);
@@ -148,7 +144,7 @@ fn a_prompt_after_a_failure_waits_and_can_be_cancelled_or_sent_now() {
     assert!(refused["error"]["retry_at"].is_string(), "{refused}");
     assert!(refused["provider"].is_string(), "{refused}");
     assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 2);
-    // Another session is none the worse for it.
+    // Another session is not affected.
     let other_turn = home.run_segue_json(["chat", "--new", "-p", "rehearsal", "--json", "hello?"]);
     assert_eq!(other_turn["decisions"], serde_json::json!([]));
 }
@@ -160,25 +156,25 @@ fn an_exhausted_quota_hands_off_the_prompt_and_starts_a_cooldown() {
     let home = home_with_second_agent("fallback = [\"rehearsal\", \"acp:second\"]");
     let _ = home.run_segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
     let output = home.run_segue(["chat", "--resume", "latest", EXHAUSTED_QUOTA_PROMPT]);
-    // The other one plays the same script.
+    // The other agent runs the same script.
     assert_snapshot!(output, @r#"
     --- stderr
-    segue: acp:second takes the prompt over from rehearsal, which rests until [TIME] UTC
-    segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
+    segue: acp:second took over the prompt from rehearsal, which is in cooldown until [TIME] UTC
+    segue: started a new native session with a brief of this session: acp:second took over from rehearsal
     error: the agent answered the prompt with an error: Your quota will reset after 2h52m39s
-    hint: it can be tried again at [TIME] UTC, then go on with: segue chat --resume [SESSION] "…"; or have another agent go on: segue session handoff [SESSION] -p NAME
+    hint: wait until [TIME] UTC, then resume the session with `segue chat --resume [SESSION] "…"`; or hand the session off with `segue session handoff [SESSION] -p NAME`
     --- exit 4
     "#);
     let sessions = count_sessions(&home);
     assert_snapshot!(home.run_segue(["chat", "--new", "-p", "rehearsal", "hello?"]), @r"
     --- stderr
-    error: rehearsal is not asked before [TIME] UTC: the quota is spent
-    hint: ask another agent: -p NAME
-    hint: --now asks it all the same
+    error: rehearsal is in cooldown until [TIME] UTC: the quota is used up
+    hint: use another agent with `-p NAME`
+    hint: use `--now` to send the prompt anyway
     --- exit 4
     ");
-    assert_eq!(count_sessions(&home), sessions, "nothing is made");
-    // One that is asked all the same and answers is awake again.
+    assert_eq!(count_sessions(&home), sessions, "a session was created");
+    // A successful forced prompt ends the cooldown.
     let forced = home.run_segue_json([
         "chat",
         "--new",

@@ -1,5 +1,6 @@
-//! segue with the real CLIs, each on a model stub. `cargo xtask test` runs them.
+//! Tests with the real CLIs, each with a stub instead of its model. `cargo xtask test` runs them.
 
+mod archive;
 mod brief;
 mod claude;
 mod codex;
@@ -7,16 +8,15 @@ mod compaction;
 mod config;
 mod direct;
 mod exec;
-mod reminder;
 mod gemini;
-mod archive;
+mod harness;
 mod matrix;
-mod reconcile;
 mod policy;
+mod purpose;
+mod reconcile;
+mod reminder;
 mod repl;
 mod revert;
 mod roles;
-mod purpose;
-mod harness;
 mod stats;
 mod summariser;

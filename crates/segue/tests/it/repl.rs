@@ -1,4 +1,4 @@
-//! `segue repl`: in a pipe, and at a terminal.
+//! `segue repl`, with piped input and on a terminal.
 
 mod revert;
 mod sessions;
@@ -12,7 +12,7 @@ use segue_testkit::{ProgramOutput, TestHome};
 
 use crate::{count_sessions, new_test_home};
 
-/// What `segue repl` says to these lines.
+/// Runs `segue repl` with these lines on standard input.
 fn run_repl(home: &TestHome, lines: &[&str]) -> ProgramOutput {
     run_repl_with_args(home, &["repl"], lines)
 }
@@ -23,7 +23,7 @@ fn run_repl_with_args(home: &TestHome, args: &[&str], lines: &[&str]) -> Program
     home.run_segue_with_input(args, input.as_bytes())
 }
 
-/// A session to begin with; its id.
+/// Creates a session and returns its id.
 fn create_session(home: &TestHome, prompt: &str) -> String {
     let turn = home.run_segue_json(["chat", "--json", "--new", prompt]);
     turn["session_id"].as_str().unwrap().to_owned()
@@ -45,7 +45,7 @@ fn every_line_is_a_turn_of_the_same_session_and_agent() {
     tokens    38
     opened    live: the agent is still running
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     --- exit 0
     ");
     home.assert_no_processes();
@@ -57,7 +57,7 @@ fn every_line_is_a_turn_of_the_same_session_and_agent() {
     );
     assert!(
         !home.segue_home().join("history").exists(),
-        "a pipe leaves no history"
+        "piped input was added to the history"
     );
 }
 
@@ -104,9 +104,9 @@ fn a_failed_turn_is_reported_and_the_next_turn_runs() {
     You said: third
     This is turn 3 of our conversation; before this you said: rehearse: fail out of tea
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     error: the agent answered the prompt with an error: out of tea
-    hint: what was said is kept; ask again
+    hint: all messages so far are saved; send the prompt again
     --- exit 3
     "#);
     let output = run_now(&["first", "rehearse: die", "third", "/session"]);
@@ -126,12 +126,12 @@ fn an_unknown_command_is_never_sent() {
     let home = new_test_home();
     assert_snapshot!(run_repl(&home, &["/sesions", "/etc/hosts is what?", "/resume", "/new x"]), @"
     --- stderr
-    error: there is no command /sesions; nothing was sent
-    hint: did you mean /sessions? /help lists all
-    error: there is no command /etc/hosts; nothing was sent
-    hint: /help lists the commands; begin with // to send a text that begins with /
-    error: say it so: /resume ID|NUMBER
-    error: /new takes nothing
+    error: unknown command `/sesions`; nothing was sent
+    hint: did you mean `/sessions`?
+    error: unknown command `/etc/hosts`; nothing was sent
+    hint: run `/help` to list the commands, or type `//` to send a prompt that begins with `/`
+    error: usage: /resume ID|NUMBER
+    error: /new takes no argument
     --- exit 2
     ");
     assert_eq!(count_sessions(&home), 0);
@@ -156,21 +156,21 @@ fn commands_that_need_a_session_report_its_absence() {
     assert_snapshot!(run_repl(&home, &lines), @"
     --- stderr
     no session yet: the next prompt starts one
-    no sessions in this project (`/sessions all` looks everywhere); the first prompt starts one
-    error: there is no session yet
-    hint: the first prompt starts one
-    error: there is no session yet
-    hint: the first prompt starts one
-    error: there is no session yet
-    hint: the first prompt starts one
-    error: there is no number 1 in the last list of this project
-    hint: `/sessions` shows one
+    no sessions in this project (`/sessions all` lists all projects); send a prompt to start a session
+    error: no session yet
+    hint: send a prompt to start a session
+    error: no session yet
+    hint: send a prompt to start a session
+    error: no session yet
+    hint: send a prompt to start a session
+    error: list number 1 not found in the last list of this project
+    hint: run `/sessions` to list sessions
     --- exit 2
     ");
     assert_snapshot!(run_repl(&home, &["/resume nosuch"]), @r#"
     --- stderr
     error: no session matches "nosuch"
-    hint: `/sessions all` shows every session there is
+    hint: run `/sessions all` to list all sessions
     --- exit 1
     "#);
     assert_eq!(run_repl(&home, &["/exit", "not sent"]).code, Some(0));
@@ -181,27 +181,27 @@ fn commands_that_need_a_session_report_its_absence() {
 fn help_lists_every_command() {
     let home = new_test_home();
     assert_snapshot!(run_repl(&home, &["/help", "/quit", "not sent"]), @r"
-    /help                 this list
-    /sessions [all]       the sessions of this project, or of all, numbered
-    /session              the session you are in
-    /resume ID|NUMBER     go on with another session, also one that an agent keeps itself
+    /help                 list the commands
+    /sessions [all]       list the sessions of this project, or of all projects
+    /session              show the current session
+    /resume ID|NUMBER     switch to another session or native session
     /new                  start a new session with the next prompt
-    /history [N]          the last N turns of the session, 5 if not said
-    /backtoturn [N]       make turn N the last one (/history shows the numbers)
-    /undo                 take the last /backtoturn back
-    /fork [N]             branch off, after turn N if said, and go on there
-    /compact              sum up what was said, so that the next prompt needs less
-    /checkpoint [all]     what it was summed up to, and how full the budget is
-    /rename TITLE         give the session another title
-    /agent NAME           hand the session to another agent with the next prompt
-    /handoff NAME         hand the session to another agent at once
-    /permissions POLICY   how to answer when the agent asks for permission
-    /usage                what the last turn and the session used
-    /exit                 end the conversation, as Ctrl-D does
-    /quit                 the same
+    /history [N]          show the last N turns [default: 5]
+    /backtoturn [N]       revert to turn N (/history shows the numbers)
+    /undo                 undo the last /backtoturn
+    /fork [N]             fork the session (after turn N) and switch to the fork
+    /compact              compact the session into a checkpoint
+    /checkpoint [all]     show the checkpoint and how much of the budget it uses
+    /rename TITLE         change the title of the session
+    /agent NAME           hand the session off to another agent with the next prompt
+    /handoff NAME         hand the session off to another agent now
+    /permissions POLICY   set how permission requests of the agent are answered
+    /usage                show the tokens that the last turn and the session used
+    /exit                 end the conversation, like Ctrl-D
+    /quit                 same as /exit
 
-    Anything else is said to the agent; begin with // to say what begins with a slash.
-    A \ at the end of a line, or an open ``` fence, goes on on the next line.
+    Any other text is sent to the agent. Type // to send a prompt that begins with a slash.
+    A \ at the end of a line or an open ``` fence continues the prompt on the next line.
     --- exit 0
     ");
 }
@@ -219,12 +219,12 @@ fn permissions_can_be_changed_between_turns() {
     I was not allowed to edit the notes. 
     I edited the notes. 
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other agent was found
     segue: refused "Edit notes.txt" by policy deny
-    permissions from now on: allow-edits
+    set the permission policy to allow-edits
     segue: allowed "Edit notes.txt" by policy allow-edits
-    error: "yes" is not a policy
-    hint: there are: ask, allow-reads, allow-edits, allow-all, deny
+    error: unknown policy "yes"
+    hint: available policies: ask, allow-reads, allow-edits, allow-all, deny
     --- exit 2
     "#);
 }
@@ -244,18 +244,18 @@ fn the_options_of_chat_apply_to_the_repl() {
     assert_snapshot!(run_repl_with_args(&home, &["repl", "--resume", "nosuch"], &["x"]), @r#"
     --- stderr
     error: no session matches "nosuch"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
-    assert_snapshot!(run_repl_with_args(&home, &["repl", "--now", "--timeout", "1"], &["rehearse: hang", "on"]), @r#"
+    assert_snapshot!(run_repl_with_args(&home, &["repl", "--now", "--timeout", "1"], &["rehearse: hang", "on"]), @"
     You said: on
     This is turn 2 of our conversation; before this you said: rehearse: hang
     --- stderr
     segue: using rehearsal, the agent last used in this project
     error: the turn took longer than 1 s
-    hint: give it longer: /quit, then segue repl --resume [SESSION] --open-timeout 120 --timeout 3600
+    hint: retry with longer timeouts: `/quit`, then `segue repl --resume [SESSION] --open-timeout 120 --timeout 3600`
     --- exit 3
-    "#);
+    ");
     let output = run_repl_with_args(&home, &["repl", "--new", "--continue"], &["x"]);
     assert_eq!(output.code, Some(2), "{output}");
 }
@@ -269,7 +269,7 @@ fn the_session_is_resolved_before_the_first_prompt() {
     let _ = run_repl_with_args(&home, &tea, &["green or black?"]);
     assert_snapshot!(run_repl_with_args(&home, &tea, &["/history", "/usage", "black"]), @"
     green or black?
-    [SESSION] · rehearsal · 2 message(s), 1 turn(s)
+    [SESSION] · rehearsal · 2 messages, 1 turn
 
     ── turn 1 ──────────────────────────────────────────────────────────────────────
     you
@@ -277,7 +277,7 @@ fn the_session_is_resolved_before_the_first_prompt() {
     rehearsal
       You said: green or black?
       This is where our conversation begins.
-    session   16 in 1 turn(s)
+    session   16 tokens in 1 turn
     You said: black
     This is turn 2 of our conversation; before this you said: green or black?
     --- stderr
@@ -321,7 +321,7 @@ fn a_signal_ends_a_piped_conversation_and_saves_its_messages() {
         let transcript = home.run_segue_json(["session", "show", "latest", "--json"]);
         let turns = transcript["turns"].as_array().unwrap();
         assert_eq!(turns.len(), 1, "{signal}: {transcript:#}");
-        // What was streamed may not have been on the disk yet when nobody could put it there any more.
+        // After SIGKILL, the streamed text may be missing, because it may not have been on disk yet.
         let is_saved = turns[0]["messages"][1].to_string().contains("so far");
         assert!(is_saved || signal == "-KILL", "{signal}: {transcript:#}");
     }
@@ -349,7 +349,7 @@ fn run_with_lines(
     ProgramOutput::from_std(&child.wait_with_output().unwrap(), home)
 }
 
-/// Who may read a file.
+/// Returns the permission bits of a file.
 fn file_mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }

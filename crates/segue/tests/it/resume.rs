@@ -1,4 +1,4 @@
-//! `segue session resume`: here, and in the agent's own program.
+//! `segue session resume`, in segue and in the agent's own program.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::native::{self, NATIVE_ID};
 use crate::new_test_home;
 
-/// Puts a program on the path that tells how it was started; returns where it is.
+/// Installs a program on `PATH` that prints its arguments, directory and environment. Returns its path.
 pub(crate) fn install_fake_program(home: &TestHome, name: &str) -> PathBuf {
     let path = home.path().join("bin").join(name);
     let script = "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\"\nprintf 'cwd %s\\n' \"$(pwd)\" \"$PWD\"\n\
@@ -21,7 +21,7 @@ pub(crate) fn install_fake_program(home: &TestHome, name: &str) -> PathBuf {
     path
 }
 
-/// Puts a program of the developer's machine on the path.
+/// Adds a program of the system to `PATH`.
 fn link_system_program(home: &TestHome, name: &str) {
     let path = std::env::var_os("PATH").unwrap();
     let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
@@ -35,7 +35,7 @@ pub(crate) fn write_user_config(home: &TestHome, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Runs segue in a directory of the world.
+/// Runs segue in a directory of the home.
 fn run_in_directory(home: &TestHome, directory: &str, args: &[&str]) -> ProgramOutput {
     let mut command = home.segue_command(args);
     let output = command.current_dir(home.path().join(directory)).output();
@@ -55,8 +55,8 @@ fn resuming_with_a_prompt_adds_one_turn() {
     assert_eq!(piped["turn"], 3);
     assert_snapshot!(home.run_segue(["session", "resume"]), @"
     --- stderr
-    error: which session?
-    hint: `segue session list` shows them; `latest` is the newest one of this project
+    error: no session given
+    hint: run `segue session list` to list sessions, or use `latest` for the newest one of this project
     --- exit 2
     ");
     assert_eq!(
@@ -71,9 +71,9 @@ fn resuming_with_a_prompt_adds_one_turn() {
 fn resume_exec_replaces_segue_with_the_agents_own_program() {
     let home = new_test_home();
     native::write_claude_session(&home, NATIVE_ID, "project");
-    fs::create_dir(home.path().join("elsewhere")).unwrap();
+    fs::create_dir(home.path().join("other-dir")).unwrap();
     install_fake_program(&home, "claude");
-    let output = run_in_directory(&home, "elsewhere", &["session", "resume", "--exec", "0b5e"]);
+    let output = run_in_directory(&home, "other-dir", &["session", "resume", "--exec", "0b5e"]);
     assert_snapshot!(output, @"
     [HOME]/bin/claude
     --resume
@@ -88,13 +88,13 @@ fn resume_exec_replaces_segue_with_the_agents_own_program() {
     let _ = home.run_segue(["session", "adopt", NATIVE_ID]);
     let adopted = run_in_directory(
         &home,
-        "elsewhere",
+        "other-dir",
         &["session", "resume", "--exec", "latest"],
     );
     assert_eq!(
         adopted.code,
         Some(1),
-        "latest is of another project: {adopted}"
+        "`latest` found a session of another project: {adopted}"
     );
     let adopted = home.run_segue(["session", "resume", "--exec", "latest"]);
     assert_eq!(adopted.stdout, output.stdout, "{adopted}");
@@ -152,25 +152,25 @@ fn resume_exec_runs_the_configured_program() {
 #[test]
 fn an_impossible_native_resume_is_refused_with_a_hint() {
     let home = new_test_home();
-    native::write_claude_session(&home, NATIVE_ID, "gone");
+    native::write_claude_session(&home, NATIVE_ID, "missing");
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", NATIVE_ID]), @"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 can't go on in the agent's own program: its directory [HOME]/gone is not there
-    hint: make it again, or branch off into the directory you are in with `segue session fork claude:0b5e4c3a-1111-4222-8333-444455556666`
+    error: cannot resume claude:0b5e4c3a-1111-4222-8333-444455556666 in the agent's own program: its working directory [HOME]/missing does not exist
+    hint: recreate the directory, or run `segue session fork claude:0b5e4c3a-1111-4222-8333-444455556666` to fork the session into the current directory
     --- exit 1
     ");
-    fs::create_dir(home.path().join("gone")).unwrap();
+    fs::create_dir(home.path().join("missing")).unwrap();
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", NATIVE_ID]), @"
     --- stderr
-    error: claude was not found on this machine
+    error: agent `claude` not found on this machine
     hint: put `claude` on PATH, or set its `path` in the configuration
     --- exit 1
     ");
     install_fake_program(&home, "claude");
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", NATIVE_ID, "-p", "codex"]), @r#"
     --- stderr
-    error: it is claude that has this session, not codex
-    hint: `segue session resume claude:0b5e4c3a-1111-4222-8333-444455556666 -p codex "…"` hands it over to codex
+    error: the session belongs to claude, not to codex
+    hint: hand it off to codex with `segue session resume claude:0b5e4c3a-1111-4222-8333-444455556666 -p codex "…"`
     --- exit 2
     "#);
     let with_default_provider = home
@@ -179,7 +179,7 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
         .output();
     assert!(
         with_default_provider.unwrap().status.success(),
-        "what is usual elsewhere is not asked for here"
+        "the default provider was applied to a native resume"
     );
     for args in [
         ["--exec", "hi"],
@@ -194,15 +194,15 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
     let fork = fork["id"].as_str().unwrap();
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", fork]), @r#"
     --- stderr
-    error: [SESSION] can't go on in the agent's own program: no agent has a session of its own for it yet
-    hint: `segue session resume [SESSION] "…"` makes one with the next prompt
+    error: cannot resume [SESSION] in the agent's own program: it has no native session yet
+    hint: run `segue session resume [SESSION] "…"` to start one with the next prompt
     --- exit 1
     "#);
     let _ = home.run_segue(["session", "revert", NATIVE_ID, "--to", "1"]);
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", NATIVE_ID]), @r#"
     --- stderr
-    error: [SESSION] can't go on in the agent's own program: its last turn is not in claude's own session
-    hint: `segue session resume [SESSION] "…"` goes on here, and tells claude what it lacks; then it can
+    error: cannot resume [SESSION] in the agent's own program: its last turn is missing from the native session of claude
+    hint: run `segue session resume [SESSION] "…"` first, which sends claude the missing turns
     --- exit 1
     "#);
     let _ = home.run_segue(["session", "undo", NATIVE_ID]);
@@ -211,8 +211,8 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
             .code,
         Some(7)
     );
-    // What was cut behind our back is noticed before the terminal is handed over.
-    let file = native::write_claude_session(&home, NATIVE_ID, "gone");
+    // A truncated native session is detected before the program is started.
+    let file = native::write_claude_session(&home, NATIVE_ID, "missing");
     let text = fs::read_to_string(&file).unwrap();
     let first_lines: Vec<&str> = text.lines().take(3).collect();
     fs::write(&file, first_lines.join("\n") + "\n").unwrap();
@@ -221,14 +221,14 @@ fn an_impossible_native_resume_is_refused_with_a_hint() {
     assert!(
         truncated
             .stderr
-            .contains("its last turn is not in claude's own session"),
+            .contains("its last turn is missing from the native session of claude"),
         "{truncated}"
     );
     fs::remove_dir_all(home.path().join(".claude")).unwrap();
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", NATIVE_ID]), @r#"
     --- stderr
-    error: [SESSION] can't go on in the agent's own program: claude does not have it any more
-    hint: `segue session resume [SESSION] "…"` goes on here: a new native session is told what was said
+    error: cannot resume [SESSION] in the agent's own program: claude no longer has it
+    hint: run `segue session resume [SESSION] "…"` to continue in a new native session with a brief
     --- exit 1
     "#);
 }
@@ -253,7 +253,7 @@ fn a_session_in_use_is_not_resumed_in_the_agents_own_program() {
     assert!(
         output
             .stderr
-            .contains("rehearsal has no program that can go on with it")
+            .contains("rehearsal has no command that resumes a session")
             || output.stderr.contains("no agent has a session of its own"),
         "{output}"
     );
@@ -284,8 +284,8 @@ fn an_archived_codex_session_must_be_unarchived_first() {
     install_fake_program(&home, "codex");
     assert_snapshot!(home.run_segue(["session", "resume", "--exec", THREAD_ID]), @"
     --- stderr
-    error: codex:019b0a00-1111-7222-8333-444455556666 can't go on in the agent's own program: codex has archived it
-    hint: bring it back first: codex unarchive 019b0a00-1111-7222-8333-444455556666
+    error: cannot resume codex:019b0a00-1111-7222-8333-444455556666 in the agent's own program: codex has archived it
+    hint: run `codex unarchive 019b0a00-1111-7222-8333-444455556666` first
     --- exit 1
     ");
 }
@@ -347,7 +347,7 @@ fn a_list_is_sorted_as_requested() {
 #[test]
 fn a_day_is_interpreted_in_the_local_time_zone() {
     let home = new_test_home();
-    // It was last touched at 03:05 in UTC.
+    // The session was last updated at 03:05 UTC.
     native::write_claude_session(&home, NATIVE_ID, "project");
     let cases = [
         ("UTC0", "2026-01-02T03:00", 1),
@@ -388,7 +388,7 @@ fn a_narrow_list_has_short_lines() {
             "{output}"
         );
         assert!(output.contains("0b5e4c3a"), "{output}");
-        // Who and when says more than where.
+        // In a narrow terminal, agent and time are shown instead of the directory.
         assert!(
             columns != "80" || (output.contains("rehearsal") && output.contains("just now")),
             "{output}"
@@ -425,7 +425,7 @@ fn a_list_works_in_a_removed_directory() {
     assert!(
         output
             .stderr
-            .contains("error: cannot tell the working directory"),
-        "whoever starts an agent needs one: {output}"
+            .contains("error: cannot determine the working directory"),
+        "an agent was started without a working directory: {output}"
     );
 }

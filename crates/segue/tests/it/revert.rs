@@ -1,4 +1,4 @@
-//! `segue session revert`, `undo` and `fork`: what they say, what they list, and what they leave alone.
+//! `segue session revert`, `undo` and `fork`: their output, and the data that they do not change.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::new_test_home;
 
 const NATIVE_ID: &str = "5e11a000-1111-4222-8333-444455556666";
 
-/// A session with this many turns; returns its id.
+/// Creates a session with `turns` turns and returns its id.
 fn create_session(home: &TestHome, turns: usize) -> String {
     let first = home.run_segue_json(["chat", "--json", "--new", "turn 1"]);
     let id = first["session_id"].as_str().unwrap().to_owned();
@@ -20,7 +20,7 @@ fn create_session(home: &TestHome, turns: usize) -> String {
     id
 }
 
-/// A session of Claude Code's own with three turns, of which the last two changed files.
+/// Writes a Claude Code session with three turns, the last two of which changed files.
 fn write_claude_session(home: &TestHome) {
     let project = home.project();
     let file = |name: &str| project.join(name).display().to_string();
@@ -85,28 +85,32 @@ fn a_revert_lists_the_files_that_the_removed_turns_changed() {
     let home = new_test_home();
     write_claude_session(&home);
     assert_snapshot!(home.run_segue(["session", "revert", NATIVE_ID, "--to", "1", "--dry-run"]), @"
-    Would revert to turn 1 and remove 2 turn(s):
+    Would revert to turn 1 and drop 2 turns:
       turn 2    write the notes
       turn 3    and the rest
-    The files that those turns changed would stay as they are:
+    Files changed by these turns would remain as they are:
       edited   notes.md
       edited   /etc/hosts
-      and whatever 1 command(s) changed
+      and any changes made by 1 command
     Nothing was changed.
     --- exit 0
     ");
     let list = home.run_segue_json(["session", "list", "--json"]);
-    assert_eq!(list[0]["id"], Value::Null, "it was not even taken over");
+    assert_eq!(
+        list[0]["id"],
+        Value::Null,
+        "the dry run adopted the native session"
+    );
 
     assert_snapshot!(home.run_segue(["session", "revert", NATIVE_ID, "--to", "2"]), @"
-    Reverted to turn 2 (removed 1 turn(s)).
-    The files that those turns changed stay as they are:
+    Reverted to turn 2 (dropped 1 turn).
+    Files changed by these turns remain as they are:
       edited   notes.md
       edited   /etc/hosts
-      and whatever 1 command(s) changed
-    Take it back with: segue session undo [SESSION]
+      and any changes made by 1 command
+    Undo with: segue session undo [SESSION]
     --- stderr
-    segue: took claude:5e11a000-1111-4222-8333-444455556666 over as session [SESSION], with its 3 turns
+    segue: adopted claude:5e11a000-1111-4222-8333-444455556666 as session [SESSION], with 3 turns
     --- exit 0
     ");
     let plan = [
@@ -163,7 +167,7 @@ fn an_undo_to_a_different_turn_of_the_same_number_is_reported() {
     assert!(
         undone
             .stdout
-            .starts_with("Back at turn 2 as it was before the revert.\nThe 1 turn(s) made since"),
+            .starts_with("Undid the revert: now at turn 2, as before the revert.\nThe 1 turn(s) made since"),
         "{undone}"
     );
 }
@@ -180,7 +184,7 @@ fn a_dry_run_of_an_invalid_revert_is_an_error() {
             "99999999999999999999",
             "does not exist; turns are numbered from 1 to 2",
         ),
-        ("two", "it is not the number of a turn"),
+        ("two", "it is not a turn number"),
     ] {
         let output = home.run_segue(["session", "revert", &id, "--to", to, "--dry-run"]);
         assert_eq!(output.code, Some(2), "{output}");
@@ -196,7 +200,7 @@ fn a_dry_run_of_an_invalid_revert_is_an_error() {
         (&json!(2), &json!(2))
     );
     let moves = &home.run_segue_json(["session", "info", &id, "--json"])["moves"];
-    assert_eq!(moves, &json!([]), "nothing was moved");
+    assert_eq!(moves, &json!([]), "a head move was recorded");
 }
 
 #[test]
@@ -212,7 +216,7 @@ fn turns_detached_by_an_undo_can_be_forked() {
     assert_eq!(undone["set_aside"], json!({"turns": 1, "by_move": 2}));
     assert_eq!(
         undone["native_session_id"], native,
-        "the first native session goes on"
+        "the undo did not return to the first native session"
     );
     let next = home.run_segue_json(["chat", "--json", "--resume", &id, "turn 4"]);
     assert_eq!(
@@ -235,10 +239,10 @@ fn turns_detached_by_an_undo_can_be_forked() {
     };
     assert_snapshot!(info.lines().filter(is_lineage_line).collect::<Vec<_>>().join("\n"), @"
     fork      [SESSION] after turn 2: turn 1 ([TIME])
-    move 1    revert: turn 3 → turn 1 ([TIME], undone since)
+    move 1    revert: turn 3 → turn 1 ([TIME], undone)
     move 2    undo: turn 2 → turn 3 ([TIME])
-    leg 1     rehearsal [NATIVE] turns 1 to 3 (ended: left, the session went to another turn)
-    leg 2     rehearsal [NATIVE] (ended: left, the session went to another turn)
+    leg 1     rehearsal [NATIVE] turns 1 to 3 (ended: the session moved to another turn)
+    leg 2     rehearsal [NATIVE] (ended: the session moved to another turn)
     leg 3     rehearsal [NATIVE] turn 4 (active)
     ");
     let info = home.run_segue_json(["session", "info", &id, "--json"]);
@@ -253,8 +257,8 @@ fn turns_detached_by_an_undo_can_be_forked() {
 
     assert_snapshot!(home.run_segue(["session", "fork", &id, "--moved", "7"]), @"
     --- stderr
-    error: there is no move 7; the session was reverted or undone 2 time(s)
-    hint: `segue session info` lists the moves with their numbers
+    error: head move 7 not found: the session has 2 head moves
+    hint: run `segue session info` to list the reverts and undos with their numbers
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["session", "fork", &id, "--moved", "2", "--at", "3"]), @"
@@ -289,7 +293,7 @@ fn a_session_in_use_can_be_forked_but_not_reverted() {
         assert_eq!(output.code, Some(1), "{output}");
         assert!(output.stderr.contains("is in use by process"), "{output}");
     }
-    // A fork takes what has ended.
+    // A fork contains only the turns that have ended.
     let fork = home.run_segue_json(["session", "fork", &id, "--json"]);
     assert_eq!(fork["turns"], 2);
     chat.kill().unwrap();

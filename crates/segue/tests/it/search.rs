@@ -1,4 +1,4 @@
-//! `segue session search`, as people type it and as programs read it, and the turn that is then shown.
+//! `segue session search` with text and JSON output, and showing the turn of a hit.
 
 use std::fs;
 
@@ -11,11 +11,12 @@ use crate::mcp::run_chat;
 use crate::native::{NATIVE_ID, write_claude_session};
 use crate::new_test_home;
 
-/// A session of Claude Code's about milk, a longer one of Codex's elsewhere, and one of segue's own.
+/// Creates a home with a Claude Code session about milk, a longer Codex session in another directory, and a session of
+/// segue. Returns the home and the id of the last one.
 fn home_with_sessions() -> (TestHome, String) {
     let home = new_test_home();
     write_claude_session(&home, NATIVE_ID, "project");
-    let other_dir = home.path().join("elsewhere");
+    let other_dir = home.path().join("other-dir");
     fs::create_dir(&other_dir).unwrap();
     let mut session_file = NativeSessionFile::new(&home, SessionFileAgent::Codex, 3, &other_dir);
     (0..3).for_each(|_| session_file.append_turn());
@@ -23,7 +24,7 @@ fn home_with_sessions() -> (TestHome, String) {
     (home, own_id)
 }
 
-/// Who is found, in their order.
+/// Returns the providers of the hits in order, with `own` for sessions of segue.
 fn search_providers(home: &TestHome, args: &[&str]) -> Vec<String> {
     let hits = home.run_segue_json([&["session", "search", "--json"], args].concat());
     let name = |hit: &Value| match hit["provider"].as_str().unwrap() {
@@ -64,13 +65,13 @@ fn a_search_prints_sessions_turns_and_snippets() {
     ");
     assert_snapshot!(replace_ages(home.run_segue(["session", "search", "--each", "2", "role:tool", "tool"])), @"
      1  asked w3x1 about everything
-        0b5e4c3a-1111-4222-8333-000000000003 · codex · [N] days ago · ~/elsewhere
+        0b5e4c3a-1111-4222-8333-000000000003 · codex · [N] days ago · ~/other-dir
         turn 3 tool: output3 of a tool in lines o3x3
         turn 2 tool: output3 of a tool in lines o3x2
-        and in 1 more turn(s)
+        and in 1 more turn
     --- exit 0
     ");
-    // Only its title has the word, so there is no turn to show.
+    // Only the title matches, so no turn is shown.
     assert_snapshot!(replace_ages(home.run_segue(["session", "search", "shopping"])), @"
      1  Shopping
         0b5e4c3a-1111-4222-8333-444455556666 · claude · [N] days ago · ~/project
@@ -78,13 +79,13 @@ fn a_search_prints_sessions_turns_and_snippets() {
     ");
     assert_snapshot!(home.run_segue(["session", "search", "zebra"]), @"
     --- stderr
-    nothing was found; fewer or shorter words find more, and word* finds what begins so
+    no matches; try fewer words, or a prefix such as `word*`
     --- exit 0
     ");
     let limited = home.run_segue(["session", "search", "-n", "1", "milk"]);
     assert_eq!(limited.stdout.lines().count(), 3, "{limited}");
-    assert_eq!(limited.stderr, "there are more: --limit 0 shows all\n");
-    // The number of what was found is one of a list.
+    assert_eq!(limited.stderr, "there are more sessions; use --limit 0 to show all\n");
+    // The numbers of hits are list numbers.
     let _ = home.run_segue(["session", "search", "milk"]);
     let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
     assert!(
@@ -132,7 +133,7 @@ fn the_search_json_has_the_documented_fields() {
     for (field, value) in expected {
         assert_eq!(hits[1][field], value, "{field}");
     }
-    // A turn is an entry; a title alone is one without a turn.
+    // Each matching turn is an entry; a match in the title only is an entry without a turn.
     let turns = |args: &[&str]| {
         let hits = home.run_segue_json([&["session", "search", "--json"], args].concat());
         let turn = |hit: &Value| (hit["turn"].clone(), hit["found_in_turns"].clone());
@@ -190,8 +191,8 @@ fn a_query_supports_words_phrases_prefixes_and_filters() {
         (&["milk role:user,tool"], &["own", "claude"]),
         (&["milk role:user role:tool"], &["own", "claude"]),
         (&["MILK PROVIDER:CLAUDE"], &["claude"]),
-        (&["project:elsewhere"], &["codex"]),
-        (&["project:ELSE everything"], &["codex"]),
+        (&["project:other-dir"], &["codex"]),
+        (&["project:OTHER everything"], &["codex"]),
         (&["--here", "everything"], &[]),
         (&["--here", "milk"], &["own", "claude"]),
         (&["milk after:1d"], &["own"]),
@@ -227,42 +228,42 @@ fn an_invalid_query_is_an_error_with_a_hint() {
         (
             "",
             "a search needs at least one word or filter",
-            "see: segue session search --help",
+            "run `segue session search --help` for the syntax",
         ),
         (
             " * ",
             "a search needs at least one word or filter",
-            "see: segue session search --help",
+            "run `segue session search --help` for the syntax",
         ),
         (
             "role:king milk",
-            "\"king\" says nothing in a session; role: takes user, assistant or tool",
-            "see: segue session search --help",
+            "unknown role \"king\": expected user, assistant or tool",
+            "run `segue session search --help` for the syntax",
         ),
         (
             "provider:codx milk",
-            "nobody here is called codx",
+            "unknown agent `codx`",
             "there are: ",
         ),
         (
             "milk tag:",
-            "tag: needs a value, as in tag:NAME",
-            "see: segue session search --help",
+            "`tag:` needs a value, for example `tag:NAME`",
+            "run `segue session search --help` for the syntax",
         ),
         (
             "milk after:soon",
-            "after: \"soon\" is not a time",
-            "write a time such as 2025-12-07T14:30:22Z",
+            "after: \"soon\" is not a valid time",
+            "use a time such as 2025-12-07T14:30:22Z",
         ),
         (
             "-milk",
-            "a search needs a word that is there, not only words that are not",
-            "see: segue session search --help",
+            "a search needs at least one word that is not excluded",
+            "run `segue session search --help` for the syntax",
         ),
         (
             &long,
-            "a search takes at most 500 characters, not 501",
-            "see: segue session search --help",
+            "a query can have at most 500 characters; this one has 501",
+            "run `segue session search --help` for the syntax",
         ),
     ] {
         let output = home.run_segue(["session", "search", "--json", "--", words]);
@@ -282,7 +283,7 @@ fn an_invalid_query_is_an_error_with_a_hint() {
             .code,
         Some(2)
     );
-    // What was found before is still what numbers mean.
+    // The list numbers still refer to the last successful search.
     let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
     assert!(
         transcript.stdout.contains("Milk is to be bought."),
@@ -290,7 +291,7 @@ fn an_invalid_query_is_an_error_with_a_hint() {
     );
 }
 
-/// What was said once is found once, in however many sessions it is.
+/// A turn that several sessions share is one hit.
 #[test]
 fn a_turn_is_found_once_across_sessions() {
     let home = new_test_home();
@@ -304,7 +305,7 @@ fn a_turn_is_found_once_across_sessions() {
         (&fresh[0]["id"], &fresh[0]["turn"]),
         (&fork.into(), &2.into())
     );
-    // An adopted session is segue's own, and no longer only its agent's.
+    // An adopted session is found as a session of segue, not as a native session.
     write_claude_session(&home, NATIVE_ID, "project");
     assert_eq!(search_providers(&home, &["milk"]), ["claude"]);
     let adopted = home.run_segue_json(["session", "adopt", "--json", NATIVE_ID]);
@@ -312,13 +313,13 @@ fn a_turn_is_found_once_across_sessions() {
     assert_eq!(hits.as_array().unwrap().len(), 1, "{hits:#}");
     assert_eq!(hits[0]["native_session_id"], NATIVE_ID);
     assert!(hits[0]["id"].is_string(), "{hits:#} {adopted:#}");
-    // What is deleted is not found, though it was a moment ago.
+    // A deleted session is no longer found.
     let _ = home.run_segue(["session", "delete", "--yes", &id]);
     let _ = home.run_segue(["session", "delete", "--yes", fork]);
     assert_eq!(search_providers(&home, &["once"]), Vec::<String>::new());
 }
 
-/// What was said in the agent's own program after segue took the session over is found where it is.
+/// After an adoption, turns that the agent's own program adds are found in the native session.
 #[test]
 fn turns_made_outside_segue_are_found_in_the_native_session() {
     let home = new_test_home();
@@ -336,16 +337,16 @@ fn turns_made_outside_segue_are_found_in_the_native_session() {
     assert_eq!(hits("w7x1"), [(true, 1.into())]);
     session_file.append_turn();
     assert_eq!(hits("w7x2"), [(false, 2.into())]);
-    assert_eq!(hits("w7x1"), [(true, 1.into())], "and nothing twice");
+    assert_eq!(hits("w7x1"), [(true, 1.into())], "the turn was found twice");
 }
 
-/// The only native session there is.
+/// Returns the id of the only native session.
 fn only_native_id(home: &TestHome) -> String {
     let listed = home.run_segue_json(["session", "list", "--all", "--json"]);
     listed[0]["native_session_id"].as_str().unwrap().to_owned()
 }
 
-/// Pieces show what was found, however it is written.
+/// The search ignores accents, and the snippet shows the original text.
 #[test]
 fn a_snippet_shows_the_match_as_it_was_written() {
     let (home, _) = home_with_sessions();
@@ -402,7 +403,7 @@ fn the_turn_option_shows_a_single_turn() {
             (Some(2), ""),
             "{output}"
         );
-        let error = format!("error: there is no turn {turn}: they are numbered 1 to {last}\n");
+        let error = format!("error: turn {turn} does not exist; turns are numbered from 1 to {last}\n");
         assert_eq!(output.stderr, error);
     }
     assert_eq!(

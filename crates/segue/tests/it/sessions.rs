@@ -5,7 +5,7 @@ use segue_testkit::TestHome;
 
 use crate::new_test_home;
 
-/// A session with this many turns; returns its id.
+/// Creates a session with `turns` turns and returns its id.
 fn create_session(home: &TestHome, turns: usize) -> String {
     let first = home.run_segue_json(["chat", "--json", "turn 1"]);
     for n in 2..=turns {
@@ -14,7 +14,7 @@ fn create_session(home: &TestHome, turns: usize) -> String {
     first["session_id"].as_str().unwrap().to_owned()
 }
 
-/// The prompts of a session.
+/// Returns the prompts of a session.
 fn session_prompts(home: &TestHome, id: &str) -> Vec<String> {
     let transcript = home.run_segue_json(["session", "show", "--json", id]);
     let turns = transcript["turns"].as_array().unwrap().clone();
@@ -32,7 +32,7 @@ fn a_list_numbers_each_session_once() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["session", "list"]), @r#"
     --- stderr
-    no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
+    no sessions in this project (`segue session list --all` lists all projects); start a session with `segue chat "…"`
     --- exit 0
     "#);
     create_session(&home, 2);
@@ -49,14 +49,14 @@ fn a_list_numbers_each_session_once() {
     "#);
     let transcript = home.run_segue_json(["session", "show", "--json", "2"]);
     assert_eq!(transcript["session"]["title"], "turn 1");
-    assert_snapshot!(home.run_segue(["session", "list", "--limit", "1"]).stderr, @"there are more: --limit 0 shows all");
+    assert_snapshot!(home.run_segue(["session", "list", "--limit", "1"]).stderr, @"there are more sessions; use --limit 0 to show all");
 }
 
 #[test]
 fn a_list_is_limited_to_its_project_unless_all_are_requested() {
     let home = new_test_home();
     create_session(&home, 1);
-    let other_dir = home.path().join("elsewhere");
+    let other_dir = home.path().join("other-dir");
     std::fs::create_dir(&other_dir).unwrap();
     let count = |args: &[&str]| {
         let output = home
@@ -90,8 +90,8 @@ fn a_list_is_limited_to_its_project_unless_all_are_requested() {
     );
     assert_snapshot!(home.run_segue(["session", "list", "--since", "soon"]), @r#"
     --- stderr
-    error: "soon" is not a time
-    hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y
+    error: "soon" is not a valid time
+    hint: use a time such as 2025-12-07T14:30:22Z, a date such as 2025-12-07, `today`, `yesterday`, or an age such as 30m, 12h, 7d, 2w, 6mo or 1y
     --- exit 2
     "#);
 }
@@ -116,7 +116,11 @@ fn all_worktrees_of_a_repository_are_one_project() {
         .output()
         .unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 1, "one project");
+    assert_eq!(
+        list.as_array().unwrap().len(),
+        1,
+        "the worktrees are not one project"
+    );
     let output = home
         .segue_command(["chat", "--json", "--continue", "hi"])
         .current_dir(home.path().join("tree"))
@@ -125,7 +129,7 @@ fn all_worktrees_of_a_repository_are_one_project() {
     let turn: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         turn["turn"], 1,
-        "but another worktree's session is not continued"
+        "the session of another worktree was continued"
     );
 }
 
@@ -149,19 +153,19 @@ fn info_and_show_print_the_metadata_and_the_transcript() {
     created   [TIME] UTC (just now)
     updated   [TIME] UTC (just now)
     leg 1     rehearsal [NATIVE] turns 1 to 2 (active)
-    decided   [TIME]: using rehearsal, the built-in offline agent: no other was found on this machine
-    decided   [TIME]: refused "Edit notes.txt" since nobody answered and no policy allows it
+    decision  [TIME]: using rehearsal, the built-in offline agent: no other agent was found
+    decision  [TIME]: refused "Edit notes.txt" because the user did not answer and no policy allows it
     --- exit 0
     "#);
     let second = home.run_segue(["session", "show", "latest", "--turn", "2"]);
     assert!(
-        second.stdout.contains("9 message(s), 2 turn(s)"),
+        second.stdout.contains("9 messages, 2 turns"),
         "{second}"
     );
     assert!(!second.stdout.contains("── turn 1"), "{second}");
     assert_snapshot!(home.run_segue(["session", "show", "latest"]), @r#"
     turn 1
-    [SESSION] · rehearsal · 9 message(s), 2 turn(s)
+    [SESSION] · rehearsal · 9 messages, 2 turns
 
     ── turn 1 ──────────────────────────────────────────────────────────────────────
     you
@@ -191,7 +195,7 @@ fn info_and_show_print_the_metadata_and_the_transcript() {
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["session", "info", "latest", "--json"]), @r#"
-    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[HOME]/project","cwd":"[HOME]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"standings":[],"origin":null,"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"},{"at":"[TIME]","kind":"continued","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody answered and no policy allows it"}],"held_by":null}
+    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[HOME]/project","cwd":"[HOME]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"standings":[],"origin":null,"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found"},{"at":"[TIME]","kind":"continued","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" because the user did not answer and no policy allows it"}],"held_by":null}
     --- exit 0
     "#);
 }
@@ -271,19 +275,19 @@ fn a_session_is_found_by_its_id_a_part_of_it_and_the_native_id() {
     assert!(
         output
             .stderr
-            .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  rehearsal   just now        turn 1\n  [SESSION]  rehearsal   just now        turn 1\n"),
+            .contains("matches 2 sessions\nhint: use one of these IDs:\n  [SESSION]  rehearsal   just now        turn 1\n  [SESSION]  rehearsal   just now        turn 1\n"),
         "{output}"
     );
     assert_snapshot!(home.run_segue(["session", "info", "nothing"]), @r#"
     --- stderr
     error: no session matches "nothing"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
     assert_snapshot!(home.run_segue(["session", "info", "77"]), @"
     --- stderr
-    error: there is no number 77 in the last list of this project
-    hint: `segue session list` shows one
+    error: list number 77 not found in the last list of this project
+    hint: run `segue session list` to list sessions
     --- exit 2
     ");
 }
@@ -293,13 +297,13 @@ fn rename_needs_a_title() {
     let home = new_test_home();
     create_session(&home, 1);
     assert_snapshot!(home.run_segue(["session", "rename", "latest", "  a\nbetter name "]), @r#"
-    [SESSION] is now called "a better name"
+    Renamed session [SESSION] to "a better name".
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["session", "rename", "latest", "  "]), @r#"
     --- stderr
     error: a title may not be empty
-    hint: for example: segue session rename latest "the login form"
+    hint: give a title: `segue session rename latest "the login form"`
     --- exit 2
     "#);
     assert_eq!(
@@ -314,13 +318,13 @@ fn a_revert_drops_complete_turns_and_undo_restores_them() {
     let home = new_test_home();
     let id = create_session(&home, 4);
     assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "2"]), @"
-    Reverted to turn 2 (removed 2 turn(s)).
-    Take it back with: segue session undo [SESSION]
+    Reverted to turn 2 (dropped 2 turns).
+    Undo with: segue session undo [SESSION]
     --- exit 0
     ");
     assert_eq!(session_prompts(&home, &id), ["turn 1", "turn 2"]);
 
-    // The agent that goes on knows the first two turns, and nothing of the others.
+    // The agent receives only the first two turns.
     let turn = home.run_segue_json(["chat", "--json", "--resume", &id, "turn 3b"]);
     assert_eq!(
         (&turn["opened"], turn["leg"].as_u64()),
@@ -340,10 +344,10 @@ fn a_revert_drops_complete_turns_and_undo_restores_them() {
     );
 
     assert_snapshot!(home.run_segue(["session", "undo", &id]), @"
-    Back at turn 4 (it was at turn 3).
-    The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
+    Undid the revert: now at turn 4 (was at turn 3).
+    Dropped 1 turn made since the revert. Continue from there with: segue session fork [SESSION] --moved 2
     --- stderr
-    segue: asking rehearsal to go on with its own session [NATIVE], which knows all turns of [SESSION]
+    segue: reopened native session rehearsal:[NATIVE], which contains all turns of [SESSION]
     --- exit 0
     ");
     assert_eq!(
@@ -381,7 +385,7 @@ fn a_revert_to_a_missing_turn_has_no_effect() {
     ");
     assert_snapshot!(home.run_segue(["session", "revert", &id, "--to", "two"]), @"
     --- stderr
-    error: invalid value 'two' for '--to <N>': it is not the number of a turn
+    error: invalid value 'two' for '--to <TURN>': not a turn number
 
     For more information, try '--help'.
     --- exit 2
@@ -398,7 +402,7 @@ fn a_fork_shares_the_earlier_turns() {
     let home = new_test_home();
     let id = create_session(&home, 3);
     assert_snapshot!(home.run_segue(["session", "fork", &id, "--at", "2"]), @r#"
-    [SESSION] branches off from [SESSION] after turn 2. Go on with: segue chat --resume [SESSION] "…"
+    Forked [SESSION] after turn 2 as [SESSION]. Continue with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
     let fork = home.run_segue_json(["session", "list", "--json"])[0]["id"]
@@ -428,7 +432,7 @@ fn a_fork_shares_the_earlier_turns() {
     assert_eq!(
         session_prompts(&home, &fork),
         ["turn 1", "turn 2", "its own"],
-        "what is shared stays"
+        "a shared turn was deleted"
     );
 }
 
@@ -439,14 +443,14 @@ fn a_delete_needs_a_confirmation_and_an_id() {
     let _ = home.run_segue(["session", "list"]);
     assert_snapshot!(home.run_segue(["session", "delete", "1", "--yes"]), @"
     --- stderr
-    error: to delete a session, name it: 1 may mean another one in the next list
-    hint: use its id, or the beginning of it
+    error: list number 1 is not accepted here: it may refer to another session by now
+    hint: use the session ID or a unique prefix of it
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["session", "delete", &id]), @"
     --- stderr
-    error: deleting needs a confirmation, and there is no terminal to ask on
-    hint: add --yes
+    error: deleting needs confirmation, but standard input is not a terminal
+    hint: use `--yes` to skip the confirmation
     --- exit 2
     ");
     assert_eq!(session_prompts(&home, &id), ["turn 1"]);
@@ -457,7 +461,7 @@ fn a_delete_needs_a_confirmation_and_an_id() {
     assert_snapshot!(home.run_segue(["session", "info", &id]), @r#"
     --- stderr
     error: no session matches "[SESSION]"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
 }

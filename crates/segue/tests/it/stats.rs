@@ -1,4 +1,4 @@
-//! `segue session stats`: what was spent, by whom, and what it cost.
+//! `segue session stats`: tokens and cost, by agent, model, project and time.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::new_test_home;
 
-/// Five hours west of Greenwich, on every machine.
+/// A time zone five hours behind UTC that needs no time zone database.
 const TIME_ZONE: &str = "XYZ5";
 
 fn run_stats<'a>(home: &TestHome, args: impl IntoIterator<Item = &'a str>) -> ProgramOutput {
@@ -25,8 +25,7 @@ fn run_stats_json<'a>(home: &TestHome, args: impl IntoIterator<Item = &'a str>) 
     serde_json::from_str(&output.raw_stdout).unwrap()
 }
 
-/// Writes a session of Claude Code's with one turn for each of these: when, the model, and tokens that are sent, that
-/// come from the cache besides, and that are written.
+/// Writes a Claude Code session with one turn for each entry: time, model, and input, cached and output tokens.
 fn write_claude_session(
     home: &TestHome,
     id: &str,
@@ -64,17 +63,17 @@ fn write_claude_session(
 const OPUS_MODEL: &str = "claude-opus-4-5-20251101";
 const HAIKU_MODEL: &str = "claude-haiku-4-5";
 
-/// Two sessions of this project and one of another.
+/// Writes two sessions of this project and one of another.
 fn write_sessions(home: &TestHome) {
     let project_dir = home.project();
-    let other_dir = home.path().join("there");
+    let other_dir = home.path().join("other");
     fs::create_dir(&other_dir).unwrap();
     write_claude_session(
         home,
         "aaaaaaaa-1111-4222-8333-444455556666",
         &project_dir,
         &[
-            // The 30th, where the user is.
+            // January 30 in the time zone of the user.
             ("2026-01-31T04:59:59Z", OPUS_MODEL, 100_000, 900_000, 10_000),
             ("2026-01-31T05:00:00Z", OPUS_MODEL, 1_000, 0, 500),
             ("2026-02-02T12:00:00Z", HAIKU_MODEL, 20_000, 0, 1_000),
@@ -113,8 +112,8 @@ fn days_are_local_and_unknown_costs_are_not_zero() {
     2026-01-31      1   1.0k       0     500   1.5k
     2026-02-02      2  22.0k       0    1.0k  23.0k
     total           4   1.0M    900k   11.5k   1.0M
-    Days are those of UTC-05.
-    Cost is not known: no agent tells it, and your [prices] have none for claude-opus-4-5-20251101, claude-haiku-4-5, somebody/else-1.
+    Time zone: UTC-05.
+    Cost unknown: no agent reported it, and your [prices] have no entry for claude-opus-4-5-20251101, claude-haiku-4-5, somebody/else-1.
     --- exit 0
     ");
     write_prices(&home);
@@ -123,8 +122,8 @@ fn days_are_local_and_unknown_costs_are_not_zero() {
     2026-01-31      1   1.0k       0     500   1.5k    $0.0175  █▎
     2026-02-02      2  22.0k       0    1.0k  23.0k  ≥ $0.0250  ████████████████████
     total           3  23.0k       0    1.5k  24.5k  ≥ $0.0425
-    Since 2026-01-31; days are those of UTC-05.
-    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
+    Since 2026-01-31 (time zone: UTC-05).
+    Cost computed from your [prices]. Tokens without a price: 2.0k (somebody/else-1).
     --- exit 0
     ");
     assert_snapshot!(run_stats(&home, ["--since", "all", "--all", "--by", "month,model"]), @"
@@ -136,16 +135,16 @@ fn days_are_local_and_unknown_costs_are_not_zero() {
       claude-haiku-4-5              1  20.0k       0    1.0k  21.0k    <1%     $0.03
       somebody/else-1               1   2.0k       0      34   2.0k    <1%         ?
     total                           5   6.0M    900k   11.5k   6.0M   100%  ≥ $26.24
-    Days are those of UTC-05.
-    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
+    Time zone: UTC-05.
+    Cost computed from your [prices]. Tokens without a price: 2.0k (somebody/else-1).
     --- exit 0
     ");
     assert_snapshot!(run_stats(&home, ["--since", "all", "--by", "project"]), @"
     PROJECT    TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
-    ~/there        1   5.0M       0       0   5.0M    83%    $25.00
+    ~/other        1   5.0M       0       0   5.0M    83%    $25.00
     ~/project      4   1.0M    900k   11.5k   1.0M    17%   ≥ $1.24
     total          5   6.0M    900k   11.5k   6.0M   100%  ≥ $26.24
-    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
+    Cost computed from your [prices]. Tokens without a price: 2.0k (somebody/else-1).
     --- exit 0
     ");
     assert_snapshot!(run_stats(&home, ["--since", "all", "--by", "week", "--model", "claude"]), @"
@@ -153,8 +152,8 @@ fn days_are_local_and_unknown_costs_are_not_zero() {
     2026-01-26      2   1.0M    900k   10.5k   1.0M  $1.22
     2026-02-02      1  20.0k       0    1.0k  21.0k  $0.03
     total           3   1.0M    900k   11.5k   1.0M  $1.24
-    Days are those of UTC-05.
-    Cost by your [prices].
+    Time zone: UTC-05.
+    Cost computed from your [prices].
     --- exit 0
     ");
 }
@@ -178,8 +177,9 @@ fn a_narrow_ascii_terminal_gets_fewer_columns() {
     claude-haiku-4-5  21.0k     $0.03  #
     somebody/else-1    2.0k         ?  #
     total              6.0M  >=$26.24
-    Cost by your [prices]. 2.0k tokens of
-    somebody/else-1 have no price.
+    Cost computed from your [prices].
+    Tokens without a price: 2.0k
+    (somebody/else-1).
     --- exit 0
     ");
 }
@@ -195,7 +195,7 @@ fn the_stats_json_has_the_expected_sums() {
     assert_eq!(report["zone"], "UTC-05");
     let first = &report["groups"][0];
     assert_eq!(first["day"], "2026-01-30");
-    // 100,000 at 5, 900,000 at 0.5, 10,000 at 25.
+    // 100,000 tokens at $5 per million, 900,000 at $0.5, 10,000 at $25.
     let cost = 0.5 + 0.45 + 0.25;
     let opus = json!({ "model": OPUS_MODEL, "turns": 1, "input_tokens": 1_000_000, "cached_tokens": 900_000,
         "output_tokens": 10_000, "total_tokens": 1_010_000, "share": 1_010_000.0 / 1_034_534.0,
@@ -204,7 +204,7 @@ fn the_stats_json_has_the_expected_sums() {
     let total = &report["total"];
     assert_eq!(total["total_tokens"], 1_010_000 + 1_500 + 21_000 + 2_034);
     assert_eq!(total["turns"], 4);
-    // 1,000 at 5 and 500 at 25; 20,000 at 1 and 1,000 at 5; the last one has no price.
+    // 1,000 tokens at $5 per million and 500 at $25; 20,000 at $1 and 1,000 at $5; the last turn has no price.
     assert_eq!(total["cost_usd"], json!(1.2 + 0.0175 + 0.025));
     assert_eq!(total["cost_complete"], false);
     assert_eq!(total["unpriced_tokens"], 2_034);
@@ -222,7 +222,7 @@ fn sessions_recorded_only_by_segue_are_counted() {
     let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(group["total_tokens"], listed[0]["total_tokens"]);
     assert_eq!(group["cost_usd"], Value::Null);
-    // A fork has the same past, which was paid for once.
+    // A fork shares its turns with the original, and they count once.
     let _ = home.run_segue(["session", "fork", "latest"]);
     assert_eq!(run_stats_json(&home, ["--by", "provider"]), report);
 }
@@ -231,15 +231,15 @@ fn sessions_recorded_only_by_segue_are_counted() {
 fn a_project_is_found_by_its_directory_or_its_sessions() {
     let home = new_test_home();
     write_sessions(&home);
-    let since = ["--since", "today", "--project", "../there"];
-    let notice = "nothing was spent in that project since";
+    let since = ["--since", "today", "--project", "../other"];
+    let notice = "no usage in that project since";
     let existing = run_stats(&home, since);
     assert!(existing.stderr.contains(notice), "{existing}");
-    fs::remove_dir(home.path().join("there")).unwrap();
+    fs::remove_dir(home.path().join("other")).unwrap();
     let removed = run_stats(&home, since);
     assert!(removed.stderr.contains(notice), "{removed}");
     assert_eq!((existing.code, removed.code), (Some(0), Some(0)));
-    let past = run_stats_json(&home, ["--since", "all", "--project", "../there"]);
+    let past = run_stats_json(&home, ["--since", "all", "--project", "../other"]);
     assert_eq!(past["total"]["turns"], 1);
     fs::create_dir(home.path().join("unused")).unwrap();
     let unused = run_stats(&home, ["--project", "../unused"]);
@@ -251,12 +251,12 @@ fn empty_stats_print_a_sentence_and_invalid_options_are_refused() {
     let home = new_test_home();
     assert_snapshot!(run_stats(&home, ["--since", "2026-01-31"]), @"
     --- stderr
-    nothing was spent in this project since 2026-01-31 (--all looks at every project, --since all at every day)
+    no usage in this project since 2026-01-31 (use --all for all projects, --since all for all days)
     --- exit 0
     ");
     assert_snapshot!(run_stats(&home, ["--all", "--since", "all", "-p", "claude"]), @"
     --- stderr
-    nothing was spent by that agent or model
+    no usage of that agent or model
     --- exit 0
     ");
     assert_eq!(
@@ -265,31 +265,31 @@ fn empty_stats_print_a_sentence_and_invalid_options_are_refused() {
     );
     assert_snapshot!(run_stats(&home, ["--since", "soon"]), @r#"
     --- stderr
-    error: "soon" is not a time
-    hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y; or `all`
+    error: "soon" is not a valid time
+    hint: use a time such as 2025-12-07T14:30:22Z, a date such as 2025-12-07, `today`, `yesterday`, or an age such as 30m, 12h, 7d, 2w, 6mo or 1y; or `all`
     --- exit 2
     "#);
-    assert_snapshot!(run_stats(&home, ["--project", "nowhere"]), @"
+    assert_snapshot!(run_stats(&home, ["--project", "missing"]), @"
     --- stderr
-    error: [HOME]/project/nowhere is no directory, and no session worked there
-    hint: `segue session stats --by project --since all` shows those that there are
+    error: unknown project [HOME]/project/missing: it is not a directory, and no session belongs to it
+    hint: run `segue session stats --by project --since all` to list the projects
     --- exit 2
     ");
     assert_snapshot!(run_stats(&home, ["-p", "nobody"]), @"
     --- stderr
-    error: nobody here is called nobody
-    hint: there are: claude, codex, gemini, opencode, rehearsal
+    error: unknown agent `nobody`
+    hint: available agents: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
     assert_snapshot!(run_stats(&home, ["--by", "day,day"]), @"
     --- stderr
-    error: --by day,day is twice the same
+    error: --by day,day contains the same key twice
     --- exit 2
     ");
     assert_snapshot!(run_stats(&home, ["--by", "day,week,month"]), @"
     --- stderr
-    error: --by takes one or two, not more
-    hint: for example --by month,model
+    error: --by accepts at most two keys
+    hint: use one or two keys, such as `--by month,model`
     --- exit 2
     ");
 }

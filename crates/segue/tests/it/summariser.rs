@@ -1,5 +1,4 @@
-//! A summariser reads what was summed up: `session compact --summariser`, `compaction.summariser`, and in the background
-//! of a `repl`.
+//! The summariser: `session compact --summariser`, `compaction.summariser`, and in the background of a REPL.
 
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -13,7 +12,7 @@ use serde_json::Value;
 use crate::count_sessions;
 use crate::policy::home_with_second_agent;
 
-/// A session of two turns; its id.
+/// Creates a session with two turns and returns its id.
 fn create_session(home: &TestHome) -> String {
     let first = home.run_segue_json([
         "chat",
@@ -37,11 +36,11 @@ fn the_requested_summariser_refines_the_checkpoint() {
     assert!(
         output
             .stderr
-            .contains("segue: acp:second added 1 statement(s) to checkpoint 1: checkpoint 2 has "),
+            .contains("segue: acp:second added 1 statements to checkpoint 1: checkpoint 2 has "),
         "{output}"
     );
     home.assert_no_processes();
-    // It is read once, and not without being asked for.
+    // Without new turns, the summariser is not called again.
     let second = home.run_segue_json([
         "session",
         "compact",
@@ -54,7 +53,7 @@ fn the_requested_summariser_refines_the_checkpoint() {
         (&second["version"], &second["summary"]),
         (&Value::Null, &Value::Null)
     );
-    // Nobody lists the summariser's own session, and nobody goes on with it.
+    // The summariser's own session is neither listed nor continued.
     assert_eq!(count_sessions(&home), 1);
     let next = home.run_segue_json([
         "chat",
@@ -65,7 +64,7 @@ fn the_requested_summariser_refines_the_checkpoint() {
         "and you?",
     ]);
     assert_eq!(next["turn"], 1, "{next:#}");
-    // Whoever goes on is told what it said.
+    // The brief contains the statement of the summariser.
     let preview = home.run_segue_json(["session", "preview", &id, "--json"]);
     let brief = preview["system_prompt"].as_str().unwrap();
     assert!(
@@ -90,8 +89,8 @@ fn an_unavailable_summariser_is_refused_before_any_change() {
     let id = create_session(&home);
     assert_snapshot!(home.run_segue(["session", "compact", &id, "--summariser", "claude"]), @"
     --- stderr
-    error: claude can't sum up: it is not on this machine
-    hint: `segue doctor` shows which agents can be started; `--summariser none` does without
+    error: cannot use `claude` as summariser: agent not found on this machine
+    hint: run `segue doctor` to list available agents, or use `--summariser none`
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["session", "compact", &id, "--summariser", "a b"]), @"
@@ -115,7 +114,7 @@ fn the_command_line_overrides_the_configured_summariser() {
         (&without["version"], &without["summary"]),
         (&1.into(), &Value::Null)
     );
-    // One turn by itself asks nobody.
+    // A turn without a compaction does not call the summariser.
     let chat = home.run_segue(["chat", "--resume", &id, "Now the parser."]);
     assert!(!chat.stderr.contains("acp:second"), "{chat}");
     let outcome = home.run_segue_json(["session", "compact", &id, "--json"]);
@@ -160,14 +159,14 @@ fn a_repl_refines_a_checkpoint_in_the_background() {
     let mut type_in = |line: &str| writeln!(input, "{line}").unwrap();
     type_in("Port the cache to Rust.");
     type_in("/compact");
-    // It is taken up between two prompts, whenever it is there.
+    // The REPL applies the result between two prompts.
     for n in 0..300 {
         type_in(&format!("go on, {n}"));
         std::thread::sleep(Duration::from_millis(100));
         if stderr_text
             .lock()
             .unwrap()
-            .contains("acp:second added 1 statement(s) to checkpoint 1")
+            .contains("acp:second added 1 statements to checkpoint 1")
         {
             break;
         }

@@ -15,7 +15,7 @@ fn run_chat(home: &TestHome, prompt: &str) -> String {
     turn["session_id"].as_str().unwrap().to_owned()
 }
 
-/// The titles of the sessions that a list with these options shows.
+/// Returns the titles of the sessions that `session list` with these options shows.
 fn list_titles(home: &TestHome, args: &[&str]) -> Vec<String> {
     let all = [&["session", "list", "--json"], args].concat();
     let listed = home.run_segue_json(all);
@@ -66,7 +66,7 @@ fn lists_are_filtered_by_tags() {
     assert_eq!(list_titles(&home, &["--tag", "c"]), [""; 0]);
     assert_snapshot!(home.run_segue(["session", "list", "--tag", "c"]), @"
     --- stderr
-    no sessions match
+    no matching sessions
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "tag", "--list"]), @"
@@ -82,7 +82,11 @@ fn lists_are_filtered_by_tags() {
     );
 
     let fork = home.run_segue_json(["session", "fork", "--json", &first]);
-    assert_eq!(fork["tags"], json!(["a", "b"]), "a fork takes them over");
+    assert_eq!(
+        fork["tags"],
+        json!(["a", "b"]),
+        "the fork does not have the tags"
+    );
     let _ = home.run_segue(["session", "delete", "--yes", &first]);
     let _ = home.run_segue(["session", "delete", "--yes", &second]);
     let tag_counts = json!([{"tag": "a", "sessions": 1}, {"tag": "b", "sessions": 1}]);
@@ -97,7 +101,7 @@ fn an_invalid_tag_is_refused_without_changes() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["session", "tag", "--list"]), @"
     --- stderr
-    no session has a tag; put one on with: segue session tag ID TAG
+    no tags in use; add one with `segue session tag ID TAG`
     --- exit 0
     ");
     let id = run_chat(&home, "hello");
@@ -117,7 +121,7 @@ fn an_invalid_tag_is_refused_without_changes() {
     }
     assert_snapshot!(home.run_segue(["session", "tag", &id, "good", "bad", "-r", "Bad"]), @"
     --- stderr
-    error: bad is to be put on and taken off at once
+    error: cannot both add and remove tag `bad`
     --- exit 2
     ");
     assert_eq!(
@@ -140,7 +144,7 @@ fn renaming_tagging_forking_or_reverting_a_native_session_adopts_it_once() {
         native::write_claude_session(&home, NATIVE_ID, "project");
         let first = home.run_segue([&["session"], command].concat());
         assert_eq!(first.code, Some(0), "{command:?}: {first}");
-        let notice = format!("took claude:{NATIVE_ID} over as session [SESSION], with its 3 turns");
+        let notice = format!("adopted claude:{NATIVE_ID} as session [SESSION], with 3 turns");
         assert_eq!(
             format!("{}{}", first.stdout, first.stderr)
                 .matches(&notice)
@@ -166,7 +170,7 @@ fn renaming_tagging_forking_or_reverting_a_native_session_adopts_it_once() {
             let updated_at = &attached_sessions[0]["updated_at"];
             assert_eq!(
                 updated_at, "2026-01-02T03:05:01Z",
-                "it is no newer: {command:?}"
+                "the update time was changed: {command:?}"
             );
         }
         assert_eq!(
@@ -174,7 +178,10 @@ fn renaming_tagging_forking_or_reverting_a_native_session_adopts_it_once() {
             Some(&json!("again"))
         );
         let info = home.run_segue(["session", "info", NATIVE_ID]).stdout;
-        assert!(info.contains(&notice), "the log has it: {info}");
+        assert!(
+            info.contains(&notice),
+            "the decision is not in the log: {info}"
+        );
     }
 }
 
@@ -183,12 +190,12 @@ fn an_adoption_is_reported_and_done_once() {
     let home = new_test_home();
     native::write_claude_session(&home, NATIVE_ID, "project");
     assert_snapshot!(home.run_segue(["session", "adopt", "0b5e"]), @"
-    took claude:0b5e4c3a-1111-4222-8333-444455556666 over as session [SESSION], with its 3 turns
+    adopted claude:0b5e4c3a-1111-4222-8333-444455556666 as session [SESSION], with 3 turns
     --- exit 0
     ");
     for name in ["0b5e", NATIVE_ID, "latest"] {
         let second = home.run_segue(["session", "adopt", name]);
-        let expected = "already segue's: session [SESSION] (Shopping)\n--- exit 0";
+        let expected = "already a segue session: [SESSION] (Shopping)\n--- exit 0";
         assert_eq!(second.to_string(), expected, "{name}");
     }
     let transcript = home.run_segue_json(["session", "show", "--json", NATIVE_ID]);

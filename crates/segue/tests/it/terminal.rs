@@ -1,4 +1,4 @@
-//! segue on a terminal: a pseudo-terminal made by `script`.
+//! segue on a pseudo-terminal of `script`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use segue_testkit::TestHome;
 use crate::native::write_claude_session;
 use crate::new_test_home;
 
-/// Starts segue on a terminal of its own; what is typed goes to its standard input.
+/// Starts segue on its own terminal. Keys are written to the standard input of the returned process.
 fn start_on_terminal(home: &TestHome, arguments: &str) -> Child {
     let mut command = home.program_command("script");
     let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_segue"));
@@ -19,10 +19,10 @@ fn start_on_terminal(home: &TestHome, arguments: &str) -> Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command.spawn().expect("script is part of every Linux")
+    command.spawn().expect("`script` is not installed")
 }
 
-/// Types keys, each once a text is on the screen that was not before; returns the screen's bytes and the exit code.
+/// Types each key after its text newly appeared on the screen. Returns the screen output and the exit code.
 fn type_keys(mut child: Child, keys: &[(&str, &str)]) -> (String, Option<i32>) {
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -56,7 +56,7 @@ fn a_permission_request_is_answered_on_the_terminal() {
         start_on_terminal(&home, "chat 'rehearse: ask'"),
         &[("or n: ", "7\n"), ("or n: ", "1\n")],
     );
-    assert!(screen.contains("May the agent do this?"), "{screen}");
+    assert!(screen.contains("Allow this tool call?"), "{screen}");
     assert!(
         screen.contains("1  Allow") && screen.contains("2  Reject"),
         "{screen}"
@@ -64,7 +64,7 @@ fn a_permission_request_is_answered_on_the_terminal() {
     assert_eq!(
         screen.matches("Your choice, 1 to 2, or y or n:").count(),
         2,
-        "a wrong answer is asked again: {screen}"
+        "the question was not repeated after an invalid answer: {screen}"
     );
     assert!(screen.contains("I edited the notes."), "{screen}");
     assert_eq!(code, Some(0));
@@ -103,7 +103,7 @@ fn an_interrupt_stops_the_agent_and_leaves_the_partial_answer_on_screen() {
     );
     assert!(screen.contains("so far so good"), "{screen}");
     assert!(
-        screen.contains("interrupted; go on with: segue chat --resume"),
+        screen.contains("interrupted; continue with: segue chat --resume"),
         "{screen}"
     );
     assert_eq!(code, Some(130));
@@ -142,11 +142,11 @@ fn an_agent_cannot_control_the_terminal() {
     assert!(!screen.contains("\x1b]0;"), "{screen:?}");
 }
 
-/// What the screen should be like, and what is typed then.
+/// A predicate for the screen, and the keys to type when it is true.
 type ScreenStep<'a> = (&'a dyn Fn(&str) -> bool, &'a str);
 
-/// Sits before the picker, and types keys, each once the screen is as it should be. A screen that never comes fails the
-/// test, after a while.
+/// Starts the picker and types the keys of each step when its screen is shown. Fails if a screen does not appear in
+/// time.
 fn drive_picker(home: &TestHome, keys: &[ScreenStep<'_>]) {
     let program_path = |name: &str| {
         home.program_command(name)
@@ -171,7 +171,7 @@ fn drive_picker(home: &TestHome, keys: &[ScreenStep<'_>]) {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    let mut child = command.spawn().expect("script is part of every Linux");
+    let mut child = command.spawn().expect("`script` is not installed");
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut terminal = vt100::Parser::new(24, 100, 0);
@@ -193,11 +193,11 @@ fn drive_picker(home: &TestHome, keys: &[ScreenStep<'_>]) {
     assert_eq!(
         keys.count(),
         0,
-        "this is not what was waited for:\n{last_screen}"
+        "the expected screen did not appear; the last screen was:\n{last_screen}"
     );
 }
 
-/// The row that is selected.
+/// Returns the selected row.
 fn selected_row(screen: &str) -> &str {
     let rows = screen.lines().skip(2);
     let mut marked_rows = rows.filter(|row| row.starts_with('›'));
@@ -210,7 +210,7 @@ const CTRL_L: &str = "\u{c}";
 const CTRL_T: &str = "\u{14}";
 const CTRL_Y: &str = "\u{19}";
 
-/// Three sessions of Claude Code's in which there is milk.
+/// Creates a home with three Claude Code sessions that contain the word "milk".
 fn home_with_shopping_lists() -> TestHome {
     let home = new_test_home();
     for n in 1..=3 {
@@ -236,7 +236,7 @@ fn a_hit_that_is_tagged_or_forked_stays_selected() {
         let home = home_with_shopping_lists();
         let found = |screen: &str| screen.contains("milk") && screen.contains(" 3 conversations");
         let second = |screen: &str| found(screen) && selected_row(screen).contains("list 2");
-        // Of segue's own no branch is shown.
+        // Sessions of segue are shown without a Git branch.
         let done = |screen: &str| {
             second(screen) && screen.contains(message) && !selected_row(screen).contains("main")
         };
@@ -257,7 +257,7 @@ fn a_hit_that_is_tagged_or_forked_stays_selected() {
 fn a_hit_adopted_by_another_process_is_shown_as_adopted() {
     let home = home_with_shopping_lists();
     let first = |screen: &str| screen.contains(" 3 conversations");
-    // Only once the first refresh is over, so that it is the next one that finds it.
+    // Adopt only after the first refresh, so that the next refresh detects it.
     let found = |screen: &str| {
         let is_ready = screen.contains("bought") && first(screen) && !screen.contains("refreshing");
         is_ready && home.run_segue(["session", "adopt", &list_id(1)]).code == Some(0)

@@ -1,4 +1,4 @@
-//! `segue session export`, `import` and `migrate`
+//! `segue session export`, `import` and `migrate`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,17 +11,20 @@ use serde_json::{Value, json};
 
 use crate::{count_sessions, new_test_home};
 
-/// The id that a session has in the files of the other program.
+/// Id of a session in the files of dagent.
 const DAGENT_SESSION_ID: &str = "7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a";
 
-#[expect(clippy::needless_pass_by_value, reason = "it is made for this")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers pass temporary JSON values"
+)]
 fn write_project_file(home: &TestHome, path: &str, content: impl ToString) {
     let path = home.project().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content.to_string()).unwrap();
 }
 
-/// A feature whose session was compacted, with one message since.
+/// Writes a feature whose session was compacted, with one later message.
 fn write_dagent_feature(home: &TestHome) {
     let dagent_path = |path: &str| format!(".dagent-worktrees/pay/.dagent/{path}");
     write_project_file(
@@ -83,7 +86,7 @@ fn write_dagent_feature(home: &TestHome) {
     );
 }
 
-/// All files below a directory with what is in them.
+/// Returns all files below a directory with their contents.
 fn read_tree(directory: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut pending = vec![directory.to_owned()];
@@ -111,27 +114,27 @@ fn dagent_sessions_are_imported_once() {
     let home = new_test_home();
     write_dagent_feature(&home);
     assert_snapshot!(home.run_segue(["session", "import", ".", "--dry-run"]), @"
-    would come: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
-    would come: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
-      message 3 has no text, and was left out
-    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
-    2 would come, 0 here already, 0 with nothing in them, 0 failed.
+    would import: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
+    would import: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
+      message 3 was omitted: it has no text
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
+    2 to import, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     assert_eq!(count_sessions(&home), 0);
     assert_snapshot!(home.run_segue(["session", "import", "."]), @"
     [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
-      message 3 has no text, and was left out
-    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
-    2 came, 0 here already, 0 with nothing in them, 0 failed.
+      message 3 was omitted: it has no text
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
+    2 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "import", ".dagent-worktrees/pay"]), @"
     [SESSION]  is here already: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a
     [SESSION]  is here already: dev-1
-    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
-    0 came, 2 here already, 0 with nothing in them, 0 failed.
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
+    0 imported, 2 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     let info = home.run_segue(["session", "info", DAGENT_SESSION_ID]);
@@ -186,7 +189,7 @@ fn an_imported_session_resumes_with_its_checkpoint() {
     ] {
         assert!(brief.contains(text), "{brief}");
     }
-    // It is the one that is meant by its feature and role.
+    // The imported session is found by its feature and role.
     let turn = home.run_segue_json([
         "chat",
         "--json",
@@ -224,9 +227,9 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
     let _ = source_home.run_segue_json(["chat", "--json", "--continue", "and now?"]);
     let _ = source_home.run_segue_json(["session", "tag", "latest", "urgent", "--json"]);
     assert_snapshot!(source_home.run_segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"
-    Exported 4 sessions to out: 19 new files, 0 replaced, 0 as before.
+    Exported 4 sessions to out: 19 new files, 0 replaced, 0 unchanged.
     --- stderr
-    3 messages without words are left out (calls of tools, their answers, thoughts): this format has words alone
+omitted     3 messages without text (tool calls, tool results, thoughts): this format contains only text
     --- exit 0
     ");
 
@@ -247,8 +250,12 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
         assert_eq!(&second[path], text, "{path}");
     }
     let archived = first.keys().filter(|path| path.ends_with(".archive.jsonl"));
-    assert_eq!(archived.count(), 1, "what was compacted goes along");
-    // What came unchanged went unchanged.
+    assert_eq!(
+        archived.count(),
+        1,
+        "the archived messages were not exported"
+    );
+    // Imported values that were not changed are exported unchanged.
     let feature: Value =
         serde_json::from_str(&first[".dagent-worktrees/pay/.dagent/feature.json"]).unwrap();
     assert_eq!(
@@ -264,9 +271,12 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
     );
     let task: Value =
         serde_json::from_str(&first[".dagent-worktrees/pay/.dagent/nodes/hook/task.json"]).unwrap();
-    assert_eq!(task["currentState"], "in_qa", "a session was touched since");
+    assert_eq!(
+        task["currentState"], "in_qa",
+        "the task does not have the state of its newest session"
+    );
     assert_eq!(task["title"], "The webhook");
-    // Back where all of it is from, there is nothing new.
+    // An import into the original home adds nothing.
     let reimport = source_home.run_segue_json(["session", "import", "out", "--json"]);
     assert_eq!(
         (&reimport["imported"], &reimport["already"]),
@@ -287,8 +297,8 @@ fn exporting_an_unknown_feature_is_an_error() {
     ];
     assert_snapshot!(home.run_segue(args), @"
     --- stderr
-    error: no session of this project is for feature pya
-    hint: `segue session list` shows what there is, with what it is for
+    error: no sessions for feature `pya` in this project
+    hint: run `segue session list` to see the sessions and their purposes
     --- exit 1
     ");
     assert!(!home.project().join("segue-export").exists());
@@ -307,8 +317,8 @@ fn an_export_never_overwrites_a_different_file() {
     );
     assert_snapshot!(home.run_segue(export), @"
     --- stderr
-    error: ./.dagent-worktrees/pay/.dagent/feature.json is there and differs
-    hint: nothing was written; --to names another directory, --force replaces what differs
+    error: ./.dagent-worktrees/pay/.dagent/feature.json already exists with different content; nothing was written
+    hint: use `--to DIR` for another directory, or `--force` to overwrite
     --- exit 1
     ");
     assert!(
@@ -323,15 +333,15 @@ fn an_export_never_overwrites_a_different_file() {
     new        ./.dagent-worktrees/pay/.dagent/sessions/chat_[SESSION].json
     new        ./.dagent-worktrees/pay/.dagent/sessions/checkpoint_[SESSION].json
     new        ./.dagent-worktrees/pay/.dagent/sessions/context_[SESSION].json
-    Would export 1 session to .: 4 new files, 1 replaced, 0 as before.
+    Would export 1 session to .: 4 new files, 1 replaced, 0 unchanged.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue([&export[..], &["--force"]].concat()), @"
-    Exported 1 session to .: 4 new files, 1 replaced, 0 as before.
+    Exported 1 session to .: 4 new files, 1 replaced, 0 unchanged.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(export), @"
-    Exported 1 session to .: 0 new files, 0 replaced, 5 as before.
+    Exported 1 session to .: 0 new files, 0 replaced, 5 unchanged.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "export", "--format", "dagent"]), @"
@@ -347,7 +357,7 @@ fn an_export_never_overwrites_a_different_file() {
     assert_snapshot!(home.run_segue(["session", "export", "nothing", "--format", "dagent"]), @r#"
     --- stderr
     error: no session matches "nothing"
-    hint: `segue session list --all` shows every session there is
+    hint: run `segue session list --all` to list all sessions
     --- exit 1
     "#);
 }
@@ -367,7 +377,7 @@ fn a_session_is_exported_as_markdown_and_json() {
 
     - session: [SESSION]
     - agent: rehearsal
-    - for: feature pay
+    - purpose: feature pay
     - created: [TIME]
     - updated: [TIME]
 
@@ -407,40 +417,40 @@ fn a_bad_file_is_reported_and_the_others_are_imported() {
     assert_eq!(count_sessions(&home), 2);
     assert_snapshot!(output, @"
     [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
-    failed: [HOME]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: it is not JSON: key must be a string at line 1 column 3
+    failed: [HOME]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: not valid JSON: key must be a string at line 1 column 3
     [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
-      message 3 has no text, and was left out
-    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
-    2 came, 0 here already, 0 with nothing in them, 1 failed.
+      message 3 was omitted: it has no text
+    [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
+    2 imported, 0 already present, 0 empty, 1 failed.
     --- stderr
-    error: 1 of 3 could not be read
-    hint: what failed changed nothing; mend it, and do the same again
+cannot read     error: 1 of 3 sessions
+    hint: fix the files and run the command again; it skips sessions that are already present
     --- exit 1
     ");
     let report = home.run_segue(["session", "import", ".", "--json"]);
     let report: Value = serde_json::from_str(&report.raw_stdout).unwrap();
-    assert_eq!(report["error"]["message"], "1 of 3 could not be read");
-    assert_snapshot!(home.run_segue(["session", "import", "nowhere"]), @"
+    assert_eq!(report["error"]["message"], "cannot read 1 of 3 sessions");
+    assert_snapshot!(home.run_segue(["session", "import", "missing"]), @"
     --- stderr
-    error: cannot look at nowhere: No such file or directory (os error 2)
-    hint: name something that is there: a project, a worktree of a feature, or the `.dagent` in it
+    error: cannot access missing: No such file or directory (os error 2)
+    hint: give the path of a project, of a worktree of a feature, or of its `.dagent` directory
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["session", "import", ".", "-p", "nobody"]), @"
     --- stderr
-    error: nobody here is called nobody
-    hint: there are: claude, codex, gemini, opencode, rehearsal
+    error: unknown agent `nobody`
+    hint: available settings: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
     fs::create_dir(home.project().join("empty")).unwrap();
     assert_snapshot!(home.run_segue(["session", "import", "empty"]), @"
     --- stderr
-    there is nothing to take in at [HOME]/project/empty; a `.dagent` with sessions was looked for
+    nothing to import from [HOME]/project/empty: found no `.dagent` directory with sessions
     --- exit 0
     ");
 }
 
-/// A session of a feature with one message for each text.
+/// Writes a dagent session of a feature with one message for each text.
 fn write_dagent_chat(home: &TestHome, feature: &str, id: &str, texts: &[&str]) {
     let message = |(n, text): (usize, &&str)| json!({ "id": n.to_string(), "timestamp": format!("2025-01-15T10:00:0{n}.000Z"), "role": "user", "content": text });
     let messages: Vec<Value> = texts.iter().enumerate().map(message).collect();
@@ -459,8 +469,8 @@ fn two_sessions_with_the_same_name_are_both_imported() {
     assert_snapshot!(home.run_segue(["session", "import", "."]), @"
     [SESSION]  chat-1  (1 message, feature auth)
     [SESSION]  chat-1  (1 message, feature pay)
-      it is a session of its own: [SESSION] has the same name, but is for something else; that one stays as it is
-    2 came, 0 here already, 0 with nothing in them, 0 failed.
+      a separate session: [SESSION] has the same name, but another purpose
+    2 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     for words in ["login", "invoices"] {
@@ -477,7 +487,7 @@ fn two_sessions_with_the_same_name_are_both_imported() {
     assert_eq!(count_sessions(&home), 2);
     let both = home.run_segue(["session", "show", "chat-1"]);
     assert!(both.stderr.contains("matches 2 sessions"), "{both}");
-    // Each goes back to where it was, by its old name.
+    // The export writes each session to its original path.
     let export = [
         "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
     ];
@@ -496,15 +506,15 @@ fn a_grown_file_is_imported_as_a_separate_session() {
     let _ = home.run_segue_json(["session", "import", ".", "--json"]);
     write_dagent_chat(&home, "pay", "chat-1", &["one", "two", "three"]);
     assert_snapshot!(home.run_segue(["session", "import", ".", "--dry-run"]), @"
-    would come: chat-1  (3 messages, feature pay)
-      it is a session of its own: [SESSION] has the same name, but only 2 of its 3 messages; that one stays as it is
-    1 would come, 0 here already, 0 with nothing in them, 0 failed.
+    would import: chat-1  (3 messages, feature pay)
+      a separate session: [SESSION] has the same name, but only 2 of these 3 messages
+    1 to import, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "import", "."]), @"
     [SESSION]  chat-1  (3 messages, feature pay)
-      it is a session of its own: [SESSION] has the same name, but only 2 of its 3 messages; that one stays as it is
-    1 came, 0 here already, 0 with nothing in them, 0 failed.
+      a separate session: [SESSION] has the same name, but only 2 of these 3 messages
+    1 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     let third = home.run_segue_json(["session", "import", ".", "--json"]);
@@ -512,7 +522,7 @@ fn a_grown_file_is_imported_as_a_separate_session() {
         (&third["imported"], &third["already"]),
         (&json!(0), &json!(1))
     );
-    // What was there before is not new either, and neither is what both of them go as.
+    // The earlier file is not imported again, and neither are the exported files of both sessions.
     write_dagent_chat(&home, "pay", "chat-1", &["one", "two"]);
     let _ = home.run_segue_json(["session", "import", ".", "--json"]);
     let _ = home.run_segue_json([
@@ -520,7 +530,7 @@ fn a_grown_file_is_imported_as_a_separate_session() {
     ]);
     let chats = read_tree(&home.project().join("out"));
     let chats = chats.keys().filter(|path| path.contains("/chat_"));
-    assert_eq!(chats.count(), 2, "none in the place of the other");
+    assert_eq!(chats.count(), 2, "one export overwrote the other");
     let reimport = home.run_segue_json(["session", "import", "out", "--json"]);
     assert_eq!(
         (&reimport["imported"], &reimport["already"]),
@@ -550,35 +560,35 @@ fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
     let output = source_home
         .run_segue(["session", "checkpoint", DAGENT_SESSION_ID])
         .stdout;
-    // How long ago it was made is another number every day.
+    // The age of the session changes every day.
     let lines: Vec<&str> = output
         .lines()
         .filter(|line| !line.contains("days ago"))
         .collect();
     assert_snapshot!(lines.join("\n"), @"
     checkpoint 1 of [SESSION]: and refunds?
-    sums up in 62 tokens what was said before the session came; the session has 1 turn(s)
-    ▏···················  331 of 100,000 tokens to be told next; 250,000 saved in all
+    summarises the imported conversation in 62 tokens; the session has 1 turns
+    ▏···················  331 of 100,000 tokens in the next brief; 250,000 saved in total
 
-    1 done, 1 open, 1 decided, 0 in the way
+    1 done, 1 open, 1 decided, 0 blocking
 
     Still to do
-       2  write the webhook  (came with the session)
+       2  write the webhook  (imported)
 
     Done
-       1  chose the provider  (came with the session)
+       1  chose the provider  (imported)
 
     Decided
-       3  Stripe, since it has refunds  (came with the session)
+       3  Stripe, since it has refunds  (imported)
 
-    Loop of checks, round 2
+    Check loop, iteration 2
           passed: build
           failed: test
           last error: 1 failed
     ");
     let list = source_home.run_segue(["session", "checkpoint", DAGENT_SESSION_ID, "list"]);
     assert!(list.stdout.contains("*  1  before  62"), "{list}");
-    // A pin reads nothing of what was said.
+    // A pin does not change the count of saved tokens.
     let _ = source_home.run_segue_json([
         "session",
         "checkpoint",
@@ -669,14 +679,14 @@ fn legacy_files_are_migrated_once_with_their_times() {
     );
     write_project_file(&home, ".dagent/chat.json", "");
     assert_snapshot!(home.run_segue(["session", "migrate", ".", "--dry-run"]), @"
-    nothing was said in [HOME]/project/.dagent/chat.json
+    empty: [HOME]/project/.dagent/chat.json
       the file is empty
-    would come: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json  (3 messages, feature pay as pm)
-      entry 3 is null, and was left out
-      entry 4 is a number, and was left out
-      entry 5 has no text, and was left out
-    would come: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json  (2 messages, task hook in state in_dev of feature pay as dev)
-    2 would come, 0 here already, 1 with nothing in them, 0 failed.
+    would import: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json  (3 messages, feature pay as pm)
+      entry 3 was omitted: it is null, not an object
+      entry 4 was omitted: it is a number, not an object
+      entry 5 was omitted: it has no text
+    would import: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json  (2 messages, task hook in state in_dev of feature pay as dev)
+    2 to import, 0 already present, 1 empty, 0 failed.
     --- exit 0
     ");
     assert_eq!(count_sessions(&home), 0);
@@ -684,11 +694,11 @@ fn legacy_files_are_migrated_once_with_their_times() {
     let report = home.run_segue_json(["session", "migrate", ".", "--json"]);
     assert_eq!(report["imported"], 2, "{report}");
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
-    nothing was said in [HOME]/project/.dagent/chat.json
+    empty: [HOME]/project/.dagent/chat.json
       the file is empty
     [SESSION]  is here already: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json
     [SESSION]  is here already: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json
-    0 came, 2 here already, 1 with nothing in them, 0 failed.
+    0 imported, 2 already present, 1 empty, 0 failed.
     --- exit 0
     ");
 
@@ -713,7 +723,7 @@ fn legacy_files_are_migrated_once_with_their_times() {
     assert_eq!(turns.len(), 2);
     assert_eq!(turns[0]["messages"][1]["at"], "2024-12-01T10:00:30Z");
     assert_eq!(turns[1]["started_at"], "2024-12-01T10:01:00Z");
-    assert_eq!(transcript["legs"], json!([]), "no agent was asked");
+    assert_eq!(transcript["legs"], json!([]), "an agent was started");
 }
 
 #[test]
@@ -737,10 +747,10 @@ fn a_legacy_file_that_grew_or_has_future_dates_is_reported() {
     write_project_file(&home, chat, json!({ "entries": entries }));
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     [SESSION]  [HOME]/project/.dagent/chat.json  (2 messages, the project as pm)
-      entry 2 has no text, and was left out
-      it is dated ahead, up to [TIME]; messages keep their times, and the session counts as touched now
-      it is a session of its own: [SESSION] has the same name, but only 1 of its 2 messages; that one stays as it is
-    1 came, 0 here already, 0 with nothing in them, 0 failed.
+      entry 2 was omitted: it has no text
+      some times are in the future, up to [TIME]; limited the session's times to now; message times are unchanged
+      a separate session: [SESSION] has the same name, but only 1 of these 2 messages
+    1 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     let second = home.run_segue_json(["session", "migrate", ".", "--json"]);
@@ -764,9 +774,9 @@ fn a_legacy_file_that_grew_or_has_future_dates_is_reported() {
     let latest = home.run_segue_json(["session", "info", "latest", "--json"]);
     assert_eq!(
         latest["session"]["id"], turn["session_id"],
-        "what was touched last"
+        "`latest` is not the session with the latest turn"
     );
-    // Old files have no counts, and what goes has one.
+    // The export has a token count, although the legacy file has none.
     let _ = home.run_segue_json([
         "session", "export", id, "--format", "dagent", "--to", "out", "--json",
     ]);
@@ -829,24 +839,24 @@ fn an_invalid_legacy_file_is_left_unchanged_and_not_imported() {
     assert!(!home.segue_home().join("backups").exists());
     write_project_file(&home, chat, "{ torn");
     assert_snapshot!(home.run_segue(["session", "migrate", chat]), @"
-    failed: [HOME]/project/.dagent/chat.json: it is not JSON: key must be a string at line 1 column 3
-    0 came, 0 here already, 0 with nothing in them, 1 failed.
+    failed: [HOME]/project/.dagent/chat.json: not valid JSON: key must be a string at line 1 column 3
+    0 imported, 0 already present, 0 empty, 1 failed.
     --- stderr
-    error: 1 of 1 could not be read
-    hint: what failed changed nothing; mend it, and do the same again
+cannot read     error: 1 of 1 sessions
+    hint: fix the files and run the command again; it skips sessions that are already present
     --- exit 1
     ");
     write_project_file(&home, "notes.json", "{}");
     assert_snapshot!(home.run_segue(["session", "migrate", "notes.json"]), @"
     --- stderr
-    error: [HOME]/project/notes.json is none of the old files
-    hint: they are called chat.json and session.json; a directory that has some will do
+cannot migrate     error: [HOME]/project/notes.json: unsupported file name
+    hint: give a chat.json or session.json file, or a directory that contains such files
     --- exit 2
     ");
     fs::remove_dir_all(home.project().join(".dagent")).unwrap();
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     --- stderr
-    there is nothing to take in at [HOME]/project; a `.dagent` with chat.json or session.json was looked for
+    nothing to import from [HOME]/project: found no `.dagent` directory with chat.json or session.json
     --- exit 0
     ");
 }

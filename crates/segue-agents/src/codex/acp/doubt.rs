@@ -36,7 +36,7 @@ fn find_script(args: &Value) -> Option<String> {
     match &args["command"] {
         Value::Null => None,
         Value::String(command) => Some(items::strip_shell(command)),
-        Value::Array(argv) => Some(match argv.as_slice() {
+        Value::Array(words) => Some(match words.as_slice() {
             [_, Value::String(flag), Value::String(script)] if flag == "-lc" => script.clone(),
             _ => args["command"].to_string(),
         }),

@@ -95,7 +95,7 @@ impl RpcClient {
                     }
                     Some(RpcMessage::Request(id, method, _)) => self.reject_request(&id, &method),
                     Some(RpcMessage::Notification(method, params)) => {
-                        self.early_notifications.push((method, params))
+                        self.early_notifications.push((method, params));
                     }
                     Some(RpcMessage::Response(..)) | None => {}
                 }

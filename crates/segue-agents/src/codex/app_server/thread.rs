@@ -79,7 +79,7 @@ impl AppServerConnection {
                 }
             }
             Some(RpcMessage::Request(id, method, params)) => {
-                self.handle_request(id, &method, &params)
+                self.handle_request(id, &method, &params);
             }
             Some(RpcMessage::Response(request_id, outcome))
                 if self.start_request_id == Some(request_id) =>
@@ -125,7 +125,7 @@ impl AppServerConnection {
                     .push_back(ConnectionEvent::PermissionRequested(request, reply));
             }
             CodexRequest::Declined(result) => {
-                self.client.wire.send(&json!({"id": id, "result": result}))
+                self.client.wire.send(&json!({"id": id, "result": result}));
             }
             CodexRequest::Unknown => self.client.reject_request(&id, method),
         }

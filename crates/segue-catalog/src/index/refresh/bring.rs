@@ -12,7 +12,7 @@ use super::walk::SourceChange;
 use crate::index::read::{IndexedTurn, ProjectCache, SourceHead, SourceUpdate, read_source};
 use crate::index::write::{IndexWriter, PartialSession, SourceResult, SourceVerdict};
 use crate::index::{IndexError, NativeStatus};
-use crate::{ReadError, Reader};
+use crate::{ReadError, Reader, SessionLocation};
 
 /// Number of bytes of text after which a transaction is committed. The larger the transactions, the less FTS5 has to
 /// merge.
@@ -72,7 +72,7 @@ pub(super) fn read_changes(
                 let mut is_connected = true;
                 while is_connected
                     && read_next(&mut |index, update| {
-                        is_connected &= sender.send((index, update)).is_ok()
+                        is_connected &= sender.send((index, update)).is_ok();
                     })
                 {}
             });
@@ -205,42 +205,10 @@ impl Ingest<'_, '_> {
             previous,
         } = change;
         let provider = provider.as_str();
-        let status = if location.archived {
-            NativeStatus::Archived
-        } else {
-            NativeStatus::Live
-        };
         let writer = &mut *self.writer;
-        let result_with_id = |id, verdict| SourceResult {
-            native_id: Some(id),
-            ..SourceResult::from_verdict(verdict)
-        };
         match write {
             DeferredWrite::Complete(partial, source_head) => {
-                let id = source_head.head.id.as_str();
-                let source = writer.save_source(
-                    provider,
-                    location,
-                    result_with_id(id, SourceVerdict::Session),
-                )?;
-                writer.mark_displaced_session(source, id)?;
-                if writer.is_duplicate(provider, id, source, location.size)? {
-                    writer.drop_turns(partial.id, 0)?;
-                    writer.save_source(
-                        provider,
-                        location,
-                        result_with_id(id, SourceVerdict::Duplicate),
-                    )?;
-                } else {
-                    writer.replace_session(
-                        provider,
-                        &partial,
-                        &source_head,
-                        Some(source),
-                        status,
-                    )?;
-                    writer.mark_duplicates(provider, id, source)?;
-                }
+                write_complete_session(writer, change, &partial, &source_head)?;
             }
             DeferredWrite::Appended {
                 source_head,
@@ -260,6 +228,7 @@ impl Ingest<'_, '_> {
                     result_with_id(id, SourceVerdict::Session),
                 )?;
                 if let Some(session) = session {
+                    let status = native_status(location);
                     writer.replace_turns_from(session, &source_head, status, first_turn, &turns)?;
                 }
             }
@@ -294,5 +263,44 @@ impl Ingest<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes a session that was read completely, unless a better source of the same session exists.
+fn write_complete_session(
+    writer: &mut IndexWriter<'_>,
+    change: &SourceChange,
+    partial: &PartialSession,
+    source_head: &SourceHead,
+) -> Result<(), IndexError> {
+    let (provider, location) = (change.provider.as_str(), &change.location);
+    let id = source_head.head.id.as_str();
+    let session_result = result_with_id(id, SourceVerdict::Session);
+    let source = writer.save_source(provider, location, session_result)?;
+    writer.mark_displaced_session(source, id)?;
+    if writer.is_duplicate(provider, id, source, location.size)? {
+        writer.drop_turns(partial.id, 0)?;
+        let duplicate_result = result_with_id(id, SourceVerdict::Duplicate);
+        writer.save_source(provider, location, duplicate_result)?;
+    } else {
+        let status = native_status(location);
+        writer.replace_session(provider, partial, source_head, Some(source), status)?;
+        writer.mark_duplicates(provider, id, source)?;
+    }
+    Ok(())
+}
+
+fn native_status(location: &SessionLocation) -> NativeStatus {
+    if location.archived {
+        NativeStatus::Archived
+    } else {
+        NativeStatus::Live
+    }
+}
+
+fn result_with_id(id: &str, verdict: SourceVerdict) -> SourceResult<'_> {
+    SourceResult {
+        native_id: Some(id),
+        ..SourceResult::from_verdict(verdict)
     }
 }

@@ -4,10 +4,10 @@ use segue_core::id::NativeId;
 
 use super::RefreshStats;
 use super::walk::SourceChange;
-use crate::index::read::{ProjectCache, SourceUpdate, project_key_text, read_source};
-use crate::index::write::{IndexWriter, SourceResult, SourceVerdict};
+use crate::index::read::{ProjectCache, SourceHead, SourceUpdate, project_key_text, read_source};
+use crate::index::write::{IndexWriter, PartialSession, SourceResult, SourceVerdict};
 use crate::index::{IndexError, NativeStatus};
-use crate::{Catalog, IdHint, NativeSession, SessionHead};
+use crate::{Catalog, IdHint, NativeSession, Reader, SessionHead, SessionLocation};
 
 /// Indexes a copy in place of a session that no longer exists.
 pub(super) fn index_archived_copy(
@@ -64,28 +64,9 @@ pub(super) fn index_archived_copy(
         }
     };
     let mut partial = writer.start_session();
-    let mut outcome = Ok(());
-    let mut last = None;
-    read_source(
-        reader.as_ref(),
-        &unpacked,
-        None,
-        &ProjectCache::default(),
-        &mut |update| {
-            if let SourceUpdate::Turns(turns) | SourceUpdate::Complete { turns, .. } = &update
-                && outcome.is_ok()
-            {
-                outcome = writer.add_turns(&mut partial, turns);
-            }
-            last = Some(update);
-        },
-    );
-    outcome?;
+    let source_head = read_turns_into(writer, &mut partial, reader.as_ref(), &unpacked)?;
     stats.sources_read += 1;
-    let Some(SourceUpdate::Complete {
-        mut source_head, ..
-    }) = last
-    else {
+    let Some(mut source_head) = source_head else {
         writer.drop_turns(partial.id, 0)?;
         writer.save_source(
             name,
@@ -111,4 +92,31 @@ pub(super) fn index_archived_copy(
         NativeStatus::Archived,
     )?;
     Ok(())
+}
+
+/// Reads a copy and adds its turns to a session. Returns the head of the copy; `None` if it is not a complete
+/// conversation.
+fn read_turns_into(
+    writer: &mut IndexWriter<'_>,
+    partial: &mut PartialSession,
+    reader: &dyn Reader,
+    location: &SessionLocation,
+) -> Result<Option<SourceHead>, IndexError> {
+    let mut outcome = Ok(());
+    let mut last = None;
+    let mut add_turns = |update| {
+        if let SourceUpdate::Turns(turns) | SourceUpdate::Complete { turns, .. } = &update
+            && outcome.is_ok()
+        {
+            outcome = writer.add_turns(partial, turns);
+        }
+        last = Some(update);
+    };
+    let projects = ProjectCache::default();
+    read_source(reader, location, None, &projects, &mut add_turns);
+    outcome?;
+    Ok(match last {
+        Some(SourceUpdate::Complete { source_head, .. }) => Some(*source_head),
+        _ => None,
+    })
 }

@@ -248,7 +248,7 @@ fn own_sessions_are_found_by_words_and_titles_until_they_are_removed() {
         created_at: now,
         updated_at: now,
         head: Some(8),
-        valid_turns: valid_turns,
+        valid_turns,
         new_turns: turns,
     };
     let timeout = std::time::Duration::from_secs(1);

@@ -48,5 +48,5 @@ pub(crate) fn find_session(reader: &dyn Reader, id: &str) -> SessionLocation {
     locations.sort_by_key(|location| location.size);
     locations
         .pop()
-        .unwrap_or_else(|| panic!("there is no session {id}"))
+        .unwrap_or_else(|| panic!("session {id} not found"))
 }

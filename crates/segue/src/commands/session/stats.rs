@@ -3,8 +3,8 @@
 mod footnotes;
 mod format;
 mod json;
-mod since;
 mod table;
+mod time_range;
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ use crate::terminal::{self, Style, eprint_line, print_line, to_single_line};
 pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     let groupings = parse_groupings(args)?;
     let now = Zoned::now();
-    let since = since::parse_period_start(&args.since, &now)?;
+    let since = time_range::parse_period_start(&args.since, &now)?;
     if let Some(provider) = &args.provider {
         check_provider(app, provider)?;
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jiff::Timestamp;
+use segue_testkit::terminal::Pty;
 
 use super::local_source::FakeSource;
-use super::pty::Pty;
+
 use crate::picker::screen::Screen;
 use crate::picker::{self, PickerOptions, ProjectFilter, RowOrder};
 

@@ -1,4 +1,4 @@
-//! `segue index`, and lists that do not look at files.
+//! `segue index`, and lists that use only the index.
 
 use std::fs;
 
@@ -17,14 +17,14 @@ fn index_commands_report_the_path_and_the_counts() {
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["index", "status"]), @"
-    there is no index yet; `segue index refresh` builds it
+    no index yet; run `segue index refresh` to build it
     --- exit 0
     ");
     assert_eq!(
         home.run_segue_json(["index", "status", "--json"]),
         json!({"path": path, "sessions": null})
     );
-    assert!(!path.exists(), "telling about it makes none");
+    assert!(!path.exists(), "`index status` created an index");
     let mut natives = NativeSessionSet::write(&home, 3);
     let stats = refresh_index(&home);
     assert_eq!(
@@ -34,13 +34,13 @@ fn index_commands_report_the_path_and_the_counts() {
     let size = |session_file: &NativeSessionFile| fs::metadata(&session_file.path).unwrap().len();
     let bytes: u64 = natives.sessions.iter().map(size).sum();
     assert_eq!(stats["bytes_read"], bytes);
-    // Four rows at least for each session: its place, itself, its turns and their words.
+    // At least four rows for each session: its source, itself, its turns and their texts.
     assert!(stats["rows_written"].as_u64() >= Some(12), "{stats}");
     assert_snapshot!(home.run_segue(["index", "refresh"]), @"
-    nothing has changed in 3 session file(s)
+    no changes in 3 session files
     --- exit 0
     ");
-    // What is appended costs what is appended, and the turn before it.
+    // After an append, only the new turn and the one before it are read.
     let session_file = &mut natives.sessions[2];
     let (before, turn) = (
         size(session_file),
@@ -74,7 +74,7 @@ fn index_commands_report_the_path_and_the_counts() {
     assert!(
         status
             .stdout
-            .ends_with("\n2 native session(s), 1 more that are not there any more\n"),
+            .ends_with("\n2 native sessions, 1 deleted\n"),
         "{status}"
     );
     let rebuilt = home.run_segue_json(["index", "rebuild", "--json"]);
@@ -82,7 +82,7 @@ fn index_commands_report_the_path_and_the_counts() {
         (&rebuilt["places"], &rebuilt["read"], &rebuilt["gone"]),
         (&json!(2), &json!(2), &json!(0))
     );
-    // What is gone from its agent's home is gone with the index.
+    // A rebuild drops sessions whose files are missing.
     assert_eq!(
         home.run_segue_json(["index", "status", "--json"])["gone"],
         0
@@ -100,7 +100,7 @@ fn an_unreadable_source_is_reported() {
     let home = new_test_home();
     let natives = NativeSessionSet::write(&home, 2);
     let _ = refresh_index(&home);
-    // A directory where a session was: it is there, and can't be read.
+    // A file where Gemini CLI has a directory, so it exists, but cannot be read.
     let chats = home.path().join(".gemini");
     fs::create_dir_all(&chats).unwrap();
     fs::write(chats.join("tmp"), "").unwrap();
@@ -122,17 +122,17 @@ fn an_unreadable_source_is_reported() {
     assert!(search.stdout.contains(&natives.sessions[0].id), "{search}");
     assert_eq!(
         search.stderr,
-        "segue: 1 session file(s) could not be read; `segue session list` tells which\n"
+        "segue: cannot read 1 session file; `segue session list` shows details\n"
     );
 }
 
 #[test]
 fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
     for (content, reason) in [
-        (&[][..], "it is empty"),
+        (&[][..], "the file is empty"),
         (
             &[0x9f, 0x07, 0xff, b'\n', 0x80],
-            "there is no conversation in it",
+            "it contains no conversation",
         ),
     ] {
         let home = new_test_home();
@@ -143,7 +143,7 @@ fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
         assert_eq!(recent_list.stdout.lines().count(), 2, "{recent_list}");
         assert_eq!(
             recent_list.stderr, "",
-            "it may be in the middle of being written"
+            "a recently changed file was reported, but it may still be being written"
         );
         let file = fs::File::options()
             .write(true)
@@ -151,7 +151,7 @@ fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
             .unwrap();
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
         file.set_modified(long_ago).unwrap();
-        // Told when it is come across, and as long as it is so.
+        // The error is reported each time while the file is corrupt.
         for _ in 0..2 {
             let list = home.run_segue(["session", "list", "--all"]);
             assert_eq!(list.stdout.lines().count(), 2, "{list}");
@@ -168,7 +168,7 @@ fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
         );
         let status = home.run_segue(["index", "status"]).stdout;
         assert!(
-            status.contains("\n1 file(s) could not be read:\n"),
+            status.contains("\n1 file cannot be read:\n"),
             "{status}"
         );
         assert!(status.ends_with(&format!(": {reason}\n")), "{status}");
@@ -201,7 +201,7 @@ fn a_list_without_a_refresh_shows_the_indexed_state() {
         let row = |row: &Value| (row["native_session_id"].clone(), row["turns"].clone());
         list.as_array().unwrap().iter().map(row).collect::<Vec<_>>()
     };
-    // Without an index there is nothing but the files, and none is made.
+    // Without an index, the files are read, and no index is created.
     assert_eq!(list(&["--no-refresh"]).len(), 2);
     assert!(!home.segue_home().join("catalog.db").exists());
     let before = list(&[]);

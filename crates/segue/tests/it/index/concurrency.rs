@@ -1,4 +1,4 @@
-//! Fifty processes come at once, and there is one index.
+//! Fifty concurrent processes with one index.
 
 use std::sync::Barrier;
 
@@ -11,7 +11,7 @@ use crate::new_test_home;
 const PROCESS_COUNT: usize = 50;
 const SESSION_COUNT: usize = 200;
 
-/// What the process of this number does.
+/// Returns the arguments of process number `n`.
 fn args_of_process(n: usize) -> &'static [&'static str] {
     match n % 5 {
         0 | 1 => &["index", "refresh", "--json"],
@@ -25,7 +25,7 @@ fn args_of_process(n: usize) -> &'static [&'static str] {
 fn fifty_processes_build_one_index() {
     let home = new_test_home();
     let natives = NativeSessionSet::write(&home, SESSION_COUNT);
-    let _ = home.run_segue_json(["chat", "--json", "asked by nobody"]);
+    let _ = home.run_segue_json(["chat", "--json", "asked in segue"]);
     let start = Barrier::new(PROCESS_COUNT);
     let outputs: Vec<_> = std::thread::scope(|scope| {
         let run = |n: usize| {
@@ -56,15 +56,15 @@ fn fifty_processes_build_one_index() {
             _ => {}
         }
     }
-    // Whoever came first read everything; nobody read anything again.
+    // No file was read more than once.
     assert!(files_read <= SESSION_COUNT as u64, "{files_read}");
     let turns = index_contents(&home)["prompts"].as_array().unwrap().len();
     assert_eq!(turns, natives.count_turns() + 1);
     assert_equals_rebuilt_index(&home);
 }
 
-/// A rebuild takes the file away under everybody's hands: a list is whole all the same, and a search says that it has
-/// nothing to ask just now.
+/// A rebuild deletes the index file while other processes use it: a list is still complete, and a search reports that
+/// there is no index.
 #[test]
 fn a_rebuild_does_not_disturb_concurrent_commands() {
     let home = new_test_home();
@@ -88,7 +88,7 @@ fn run_during_rebuilds(home: &TestHome, n: usize) {
     };
     let output = home.run_segue(args);
     if args[1] == "search" && output.code == Some(1) {
-        assert!(output.stderr.contains("there is no index yet"), "{output}");
+        assert!(output.stderr.contains("the session index does not exist yet"), "{output}");
         return;
     }
     assert_eq!(output.code, Some(0), "{args:?}: {output}");

@@ -1,6 +1,6 @@
-//! Agents write while their sessions are read: by half lines, by truncating, by putting a new file in the place.
+//! Agents that write while their sessions are indexed: partial lines, truncated files and replaced files.
 //!
-//! They write until 40 commands have looked; `SEGUE_INDEX_LOOKS` makes it more, `SEGUE_SEED` repeats one.
+//! They write until 40 commands have run. `SEGUE_INDEX_LOOKS` changes that number, and `SEGUE_SEED` repeats a run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::new_test_home;
 
 const SESSION_COUNT: usize = 8;
 
-/// Writes a text in pieces that end anywhere, also within a character.
+/// Writes a text in chunks that may end anywhere, even within a character.
 fn write_in_chunks(file: &mut File, text: &str, rng: &mut IndexTestRng) {
     let mut remaining = text.as_bytes();
     while !remaining.is_empty() {
@@ -32,7 +32,8 @@ fn write_in_chunks(file: &mut File, text: &str, rng: &mut IndexTestRng) {
     }
 }
 
-/// Writes turns of a session as long as somebody looks; every now and then all of it anew, in place or beside it.
+/// Writes turns of a session while commands are running. Every sixth turn it may rewrite the complete file, in place or
+/// by a rename.
 fn write_turns(
     mut session_file: NativeSessionFile,
     seed: u64,
@@ -63,7 +64,7 @@ fn write_turns(
     session_file
 }
 
-/// Whoever stops looking, also because something was wrong, lets the writers stop.
+/// Stops the writers when a reader ends, even if it panics.
 struct StopWritersGuard<'a>(&'a AtomicUsize);
 
 impl Drop for StopWritersGuard<'_> {
@@ -72,7 +73,8 @@ impl Drop for StopWritersGuard<'_> {
     }
 }
 
-/// Looks again and again. Nothing fails, and what is cut off for a moment is still the session it was.
+/// Runs commands until none remains. Each must succeed, and a list must include sessions that are truncated at the
+/// moment.
 fn run_reader_commands(home: &TestHome, remaining_commands: &AtomicUsize) {
     let _guard = StopWritersGuard(remaining_commands);
     let take_next = || {
@@ -132,7 +134,7 @@ fn sessions_written_during_refreshes_are_indexed_completely() {
         .map(|session_file| session_file.turns)
         .sum();
     crate::print_to_stderr(&format!(
-        "{turns} turns written while {command_count} commands looked, seed {seed}\n"
+        "{turns} turns written during {command_count} commands, seed {seed}\n"
     ));
     let contents = index_contents(&home);
     for key in ["prompts", "answers", "output"] {

@@ -1,5 +1,5 @@
-//! An index that is gone, damaged, in the way or can't be written: lists are read from the files, and the next refresh
-//! with room puts everything right.
+//! A missing, corrupt, blocked or read-only index: lists are read from the files, and the next refresh that can write
+//! repairs the index.
 
 use std::fs;
 
@@ -16,13 +16,13 @@ use crate::new_test_home;
 const SESSION_COUNT: usize = 12;
 const LIST_ARGS: [&str; 6] = ["session", "list", "--all", "--json", "--limit", "0"];
 const SEARCH_ARGS: [&str; 4] = ["session", "search", "--json", "asked"];
-const NO_INDEX_NOTICE: &str = "segue: going on without the index: ";
+const NO_INDEX_NOTICE: &str = "segue: reading the agents' files without the index: ";
 
-/// A world with some sessions, an index of them, and what that tells.
+/// Creates a home with sessions and an index. Returns the home and the contents of the index.
 fn home_with_index() -> (TestHome, Value) {
     let home = new_test_home();
     let _ = NativeSessionSet::write(&home, SESSION_COUNT);
-    let _ = home.run_segue_json(["chat", "--json", "asked by nobody"]);
+    let _ = home.run_segue_json(["chat", "--json", "asked in segue"]);
     let before = index_contents(&home);
     (home, before)
 }
@@ -32,7 +32,7 @@ fn count_listed(list: &ProgramOutput) -> usize {
     list.as_array().unwrap().len()
 }
 
-/// A list has all sessions, and one line says that it was made without the index.
+/// Checks that a list has all sessions and prints one line about the missing index.
 fn assert_listed_without_index(list: &ProgramOutput, sessions: usize) {
     assert_eq!(list.code, Some(0), "{list}");
     assert_eq!(count_listed(list), sessions, "{list}");
@@ -40,7 +40,7 @@ fn assert_listed_without_index(list: &ProgramOutput, sessions: usize) {
     assert_eq!(list.stderr.lines().count(), 1, "{list}");
 }
 
-/// A search that can't be made says so, and what to do.
+/// Checks that a failed search prints an error with a hint.
 fn assert_index_error(search: &ProgramOutput) {
     assert_eq!(search.code, Some(1), "{search}");
     let stdout = &search.stdout;
@@ -80,7 +80,7 @@ fn a_deleted_index_is_rebuilt() {
 #[test]
 fn a_corrupt_index_is_replaced() {
     let (home, before) = home_with_index();
-    let garbage = "this is no database, whatever its name says\n".repeat(500);
+    let garbage = "this is not a database\n".repeat(500);
     for (is_replaced, has_corrupt_wal) in
         [(true, false), (false, false), (true, true), (false, true)]
     {
@@ -110,7 +110,7 @@ fn a_corrupt_index_is_replaced() {
             assert_index_error(&search);
         }
         assert!(!search.stderr.contains("panicked"), "{search}");
-        // Damage inside is come across, or not: either way the answer is right, or says what to do.
+        // The damage may or may not be detected: the search is correct, or it fails with a hint.
         let list = home.run_segue(LIST_ARGS);
         assert_eq!(
             (list.code, count_listed(&list)),
@@ -141,7 +141,7 @@ fn a_read_only_home_is_listed_without_the_index() {
     assert!(
         search
             .stderr
-            .contains("the index could not be brought up to date: "),
+            .contains("the index could not be updated: "),
         "{search}"
     );
     for command in ["refresh", "rebuild"] {
@@ -149,8 +149,8 @@ fn a_read_only_home_is_listed_without_the_index() {
         assert_eq!(failed.code, Some(1), "{failed}");
         assert_eq!(
             failed.stderr,
-            "error: cannot use the index [HOME]/home/catalog.db: Permission denied (os error 13)\n\
-             hint: make the directory writable, or set SEGUE_HOME to one that is\n"
+            "error: cannot use the session index [HOME]/home/catalog.db: Permission denied (os error 13)\n\
+             hint: make the directory writable, or set SEGUE_HOME to a writable directory\n"
         );
     }
     let transcript = run_unprivileged(
@@ -166,7 +166,7 @@ fn a_full_disk_prevents_indexing_and_damages_no_data() {
     let mut late_session =
         super::NativeSessionFile::new(&home, super::SessionFileAgent::Codex, 99, &home.project());
     late_session.append_turn();
-    // Room for what every database needs beside it, and for no more, or a little.
+    // Space for the auxiliary files of a database, and at most a little more.
     for (without_index, blocks) in [(false, 64), (true, 64), (true, 150)] {
         if without_index {
             for name in ["catalog.db", "catalog.db-wal", "catalog.db-shm"] {
@@ -187,27 +187,24 @@ fn a_full_disk_prevents_indexing_and_damages_no_data() {
             assert_index_error(&search);
             assert!(!search.stderr.contains("rebuild"), "{search}");
         } else {
-            // What was there before is still found.
+            // Sessions that were indexed before are still found.
             assert_eq!(search.code, Some(0), "{search}");
         }
         assert!(
             search
                 .stderr
-                .contains("the index could not be brought up to date: "),
+                .contains("the index could not be updated: "),
             "{search}"
         );
         let transcript = run_with_file_limit(&home, blocks, &["session", "show", "latest"]);
-        assert!(
-            transcript.stdout.contains("asked by nobody"),
-            "{transcript}"
-        );
+        assert!(transcript.stdout.contains("asked in segue"), "{transcript}");
     }
     fs::remove_file(&late_session.path).unwrap();
     assert_same_contents(&before, &index_contents(&home));
     assert_equals_rebuilt_index(&home);
 }
 
-/// A directory where the file should be: nothing can be made of it, and nothing but searching needs it.
+/// A directory blocks the path of the index, so that no index can be created.
 #[test]
 fn only_search_needs_the_index() {
     let (home, _) = home_with_index();
@@ -252,7 +249,7 @@ fn only_search_needs_the_index() {
         "codex:0b5e4c3a-1111-4222-8333-000000000003",
     ]);
     assert!(adopted.is_object(), "{adopted}");
-    // Out of the way with it, and everything is found again.
+    // Without the directory, the index is built again.
     fs::remove_dir(home.segue_home().join("catalog.db")).unwrap();
     assert_eq!(refresh_index(&home)["read"], SESSION_COUNT);
     assert_equals_rebuilt_index(&home);

@@ -1,4 +1,4 @@
-//! Sessions of two agents as those would write them, turn by turn, with words that tell where each was said.
+//! Session files of two agents, written turn by turn, with words that identify the session and the turn.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -9,14 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 use segue_testkit::TestHome;
 use serde_json::{Value, json};
 
-/// Who writes a session.
+/// The agent whose format a session file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionFileAgent {
     Claude,
     Codex,
 }
 
-/// A session in the home of its agent.
+/// A session file in the home of its agent.
 #[derive(Debug, Clone)]
 pub(crate) struct NativeSessionFile {
     pub(crate) agent: SessionFileAgent,
@@ -24,17 +24,17 @@ pub(crate) struct NativeSessionFile {
     pub(crate) id: String,
     pub(crate) path: PathBuf,
     cwd: String,
-    /// How many turns it has.
+    /// Number of turns in the file.
     pub(crate) turns: usize,
 }
 
-/// Some sessions, every other one of them Codex's.
+/// Session files, alternating between Claude Code and Codex.
 pub(crate) struct NativeSessionSet {
     pub(crate) sessions: Vec<NativeSessionFile>,
 }
 
 impl NativeSessionSet {
-    /// Writes so many sessions, with one to four turns each.
+    /// Writes `sessions` session files with one to four turns each.
     pub(crate) fn write(home: &TestHome, sessions: usize) -> Self {
         let sessions = (0..sessions).map(|number| {
             let agent = if number % 2 == 0 {
@@ -51,7 +51,7 @@ impl NativeSessionSet {
         }
     }
 
-    /// How many turns there are in all.
+    /// Returns the total number of turns.
     pub(crate) fn count_turns(&self) -> usize {
         self.sessions
             .iter()
@@ -69,7 +69,7 @@ fn push_line(text: &mut String, record: &Value) {
 }
 
 impl NativeSessionFile {
-    /// A session that is not written yet.
+    /// Returns a session file that is not written yet.
     pub(crate) fn new(home: &TestHome, agent: SessionFileAgent, number: usize, cwd: &Path) -> Self {
         let id = format!("0b5e4c3a-1111-4222-8333-{number:012}");
         let path = match agent {
@@ -89,7 +89,7 @@ impl NativeSessionFile {
         }
     }
 
-    /// Adds a turn to its file.
+    /// Appends a turn to the file.
     pub(crate) fn append_turn(&mut self) {
         let text = self.next_turn_lines();
         fs::create_dir_all(self.path.parent().unwrap()).unwrap();
@@ -100,13 +100,13 @@ impl NativeSessionFile {
         file.unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// The lines of the next turn, with what stands before the first one.
+    /// Returns the lines of the next turn; those of the first turn include the header.
     pub(crate) fn next_turn_lines(&mut self) -> String {
         self.turns += 1;
         self.turn_lines(self.turns)
     }
 
-    /// All that is in the file.
+    /// Returns the complete text of the file.
     pub(crate) fn full_text(&self) -> String {
         (1..=self.turns).map(|turn| self.turn_lines(turn)).collect()
     }
@@ -124,7 +124,7 @@ impl NativeSessionFile {
         at.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
     }
 
-    /// What is said in a turn: asked, output of a tool, answered.
+    /// Returns the texts of a turn: prompt, tool output, answer.
     fn turn_texts(&self, turn: usize) -> [String; 3] {
         let n = self.number;
         [

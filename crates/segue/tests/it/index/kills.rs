@@ -1,7 +1,7 @@
-//! The crash campaign of the index: a refresh is killed without warning, over and over, while sessions grow.
+//! Crash test of the index: a refresh is killed repeatedly while sessions grow.
 //!
-//! After each kill lists and searches answer with what is there, and in the end nothing is missing. 40 kills by
-//! default; `SEGUE_INDEX_KILLS` makes it a longer campaign, `SEGUE_SEED` repeats one.
+//! After each kill, lists and searches must work, and at the end no turn may be missing. The default is 40 kills;
+//! `SEGUE_INDEX_KILLS` changes that number, and `SEGUE_SEED` repeats a run.
 
 use std::fs;
 use std::process::Stdio;
@@ -22,18 +22,18 @@ fn remove_index(home: &TestHome) {
     }
 }
 
-/// Starts a refresh and kills it after a while; whether it was still at work.
+/// Starts a refresh and kills it after `delay`. Returns `true` if it was still running.
 fn kill_refresh_after(home: &TestHome, delay: Duration) -> bool {
     let mut command = home.segue_command(["index", "refresh"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     std::thread::sleep(delay);
-    // It may have ended by itself just now.
+    // The process may have exited.
     let _ = child.kill();
     child.wait().unwrap().code().is_none()
 }
 
-/// Both answer, whatever the kill left: a list with every session there is, a search with some of the turns.
+/// Checks that list and search work after a kill: a list has all sessions, a search may have only some of the turns.
 fn assert_list_and_search_answer(home: &TestHome) {
     let list = home.run_segue([
         "session",
@@ -51,8 +51,8 @@ fn assert_list_and_search_answer(home: &TestHome) {
     let search = home.run_segue(["session", "search", "--no-refresh", "--json", "asked"]);
     match search.code {
         Some(0) => assert!(search.stdout.starts_with('['), "{search}"),
-        // Killed before there was an index.
-        _ => assert!(search.stderr.contains("there is no index yet"), "{search}"),
+        // The refresh was killed before the index was created.
+        _ => assert!(search.stderr.contains("the session index does not exist yet"), "{search}"),
     }
 }
 
@@ -60,11 +60,11 @@ fn assert_list_and_search_answer(home: &TestHome) {
 fn a_killed_refresh_loses_no_session() {
     let home = new_test_home();
     let mut natives = NativeSessionSet::write(&home, SESSION_COUNT);
-    let _ = home.run_segue_json(["chat", "--json", "asked by nobody"]);
+    let _ = home.run_segue_json(["chat", "--json", "asked in segue"]);
     let kills = read_env_number("SEGUE_INDEX_KILLS", 40);
     let seed = read_env_number("SEGUE_SEED", 7);
     let mut rng = IndexTestRng(seed);
-    // How long a cold build takes here tells when to kill.
+    // The duration of a complete build is the limit for the delay of a kill.
     let start = Instant::now();
     let _ = super::refresh_index(&home);
     let cold_micros = u64::try_from(start.elapsed().as_micros()).unwrap();
@@ -92,7 +92,7 @@ fn a_killed_refresh_loses_no_session() {
     }
     let [while_growing, while_building] = effective_kills;
     crate::print_to_stderr(&format!(
-        "{kills} kills of a refresh, seed {seed}: {while_building} while the index was made, {while_growing} while it grew, the others too late\n"
+        "{kills} kills of a refresh, seed {seed}: {while_building} during a build, {while_growing} during an update, the others after the end\n"
     ));
     assert!(
         while_building > 0 && while_growing > 0,

@@ -1,4 +1,4 @@
-//! Sessions of the real CLIs archived, deleted and restored: gone for the CLI, and back for it.
+//! Archiving, deleting and restoring sessions of the real CLIs, checked with the CLIs themselves.
 
 mod retention;
 
@@ -33,7 +33,7 @@ const OPENCODE_SETUP: AgentSetup = AgentSetup {
     transport: "acp",
 };
 
-/// The CLI, and how it goes on with a session.
+/// Returns the CLI and its arguments to resume a session.
 fn cli_with_resume_args(setup: AgentSetup) -> (SandboxCli, &'static [&'static str]) {
     match setup.provider {
         "claude" => (SandboxCli::Claude, &["-p", "--resume"]),
@@ -43,7 +43,7 @@ fn cli_with_resume_args(setup: AgentSetup) -> (SandboxCli, &'static [&'static st
     }
 }
 
-/// Who keeps the sessions.
+/// Returns the name of the program that stores the sessions.
 fn storage_provider(setup: AgentSetup) -> &'static str {
     setup
         .provider
@@ -51,7 +51,7 @@ fn storage_provider(setup: AgentSetup) -> &'static str {
         .unwrap_or(setup.provider)
 }
 
-/// Where the CLI keeps them.
+/// Returns the directory in which the CLI stores its sessions.
 fn session_dir(harness: &CliHarness) -> std::path::PathBuf {
     harness.sandbox.home().join(match harness.setup.provider {
         "claude" => ".claude/projects",
@@ -61,7 +61,7 @@ fn session_dir(harness: &CliHarness) -> std::path::PathBuf {
     })
 }
 
-/// Has the CLI itself go on with a session.
+/// Resumes a session in the CLI itself.
 fn resume_in_cli(harness: &CliHarness, id: &str, prompt: &str) -> CommandOutcome {
     let (cli, args) = cli_with_resume_args(harness.setup);
     let resume_args = args.iter().copied().chain([id]);
@@ -74,21 +74,21 @@ fn resume_in_cli(harness: &CliHarness, id: &str, prompt: &str) -> CommandOutcome
         .run(cli, resume_args.chain(prompt_args.iter().copied()))
 }
 
-/// segue's answer in JSON to a command that must do well.
+/// Runs segue, fails unless it succeeds, and returns the printed JSON.
 fn run_json(harness: &CliHarness, args: &[&str]) -> Value {
     let outcome = harness.run_segue(args);
     assert_eq!(outcome.code, Some(0), "{args:?}: {outcome:#?}");
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:#?}"))
 }
 
-/// The one session that the CLI has.
+/// Returns the native id of the only listed session.
 fn find_only_session(harness: &CliHarness) -> String {
     let listed = run_json(harness, &["session", "list", "--json"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
     listed[0]["native_session_id"].as_str().unwrap().to_owned()
 }
 
-/// All files of a directory, with what is in them and when they were written.
+/// Returns all files below a directory with their contents and modification times.
 fn read_files(directory: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
     let mut contents = BTreeMap::new();
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -104,7 +104,7 @@ fn read_files(directory: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
     contents
 }
 
-/// Everything below a directory whose name has a part of this id in it.
+/// Returns all paths below a directory whose names contain `id`.
 fn paths_containing(directory: &Path, id: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -128,7 +128,7 @@ fn assert_cli_resumes(harness: &CliHarness, id: &str) {
     }
 }
 
-/// What the CLI itself says of a session that is gone.
+/// Checks that the CLI does not find a deleted session and that no file of it exists.
 fn assert_missing_in_cli(harness: &CliHarness, id: &str) {
     let request_count = harness.sandbox.model().turn_requests().len();
     let outcome = resume_in_cli(harness, id, "still there?");
@@ -143,7 +143,7 @@ fn assert_missing_in_cli(harness: &CliHarness, id: &str) {
     assert_eq!(
         harness.sandbox.model().turn_requests().len(),
         request_count,
-        "nothing was asked"
+        "a request was sent to the model"
     );
     if harness.setup.provider == "acp:opencode" {
         let reader = OpencodeReader::new(harness.sandbox.home().join(".local/share/opencode"));
@@ -163,7 +163,7 @@ fn assert_missing_in_cli(harness: &CliHarness, id: &str) {
     }
 }
 
-/// A session with files of its own beside it, where the CLI makes any.
+/// Creates a session in the CLI, with additional files if the CLI writes them.
 fn create_cli_session(harness: &CliHarness) -> String {
     let (cli, args): (_, &[&str]) = match harness.setup.provider {
         "claude" => (
@@ -178,7 +178,7 @@ fn create_cli_session(harness: &CliHarness) -> String {
     command
         .args(args)
         .arg("look around: my favourite colour is teal");
-    // Or Claude Code refuses to work without asking for somebody who may do everything.
+    // Without this variable, Claude Code refuses to skip permission requests for root.
     command.env("IS_SANDBOX", "1");
     let outcome = CommandOutcome::run(command, Duration::from_mins(2));
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
@@ -196,17 +196,17 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
         .with_rule("look around", replies)
         .with_rule("count", [slow]);
     let harness = CliHarness::new(setup, script);
-    // So much that some CLIs put it into a file of its own.
+    // The output is so long that some CLIs store it in a separate file.
     let long = "all work and no play makes Jack a dull boy\n".repeat(4000);
     fs::write(harness.sandbox.project().join("long.txt"), long).unwrap();
     let id = create_cli_session(&harness);
     let session_ref = format!("{}:{id}", storage_provider(setup));
     let before = read_files(&session_dir(&harness));
     let expected_counts = match setup.provider {
-        // What the tool said is in a file of its own.
+        // The tool output is in a separate file.
         "claude" | "gemini" => 2..9,
         "codex" => 1..2,
-        // All of it is in a database.
+        // The session is in a database.
         _ => 0..1,
     };
     assert!(
@@ -223,7 +223,7 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
     assert_eq!(
         read_files(&session_dir(&harness)),
         before,
-        "a copy changes nothing"
+        "archiving changed the native session"
     );
 
     let plan = run_json(
@@ -234,7 +234,7 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
     assert_eq!(
         read_files(&session_dir(&harness)),
         before,
-        "a dry run changes nothing"
+        "a dry run changed the native session"
     );
     let deleted = run_json(
         &harness,
@@ -248,7 +248,7 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
     assert_eq!(deleted["native"][0]["by"], expected_method, "{deleted:#}");
     assert_missing_in_cli(&harness, &id);
 
-    // The archive has it still, so it is listed and read.
+    // The archived copy is still listed and shown.
     let listed = run_json(&harness, &["session", "list", "--json"]);
     assert_eq!(listed[0]["status"], "archived", "{listed:#}");
     let transcript = run_json(&harness, &["session", "show", "--json", &session_ref]);
@@ -263,12 +263,12 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
         "{transcript:#}"
     );
 
-    // What a restore left that was killed is in nobody's way.
+    // The leftovers of a killed restore do not block a restore.
     let leftover = harness
         .segue_home()
         .join(format!("tmp/{}-{id}", storage_provider(setup)));
     fs::create_dir_all(&leftover).unwrap();
-    fs::write(leftover.join(format!("{id}.json")), "half").unwrap();
+    fs::write(leftover.join(format!("{id}.json")), "incomplete").unwrap();
     let restored = run_json(&harness, &["session", "restore", "--json", &session_ref]);
     assert_eq!(restored["from"], "trash", "{restored:#}");
     assert!(!leftover.exists());
@@ -281,7 +281,7 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
     assert_cli_resumes(&harness, &id);
     assert_refused_while_in_use(&harness, &id);
 
-    // Purged, it is gone with all its copies.
+    // A purge also removes all copies.
     let outcome = harness.run_segue(&[
         "session",
         "delete",
@@ -297,7 +297,7 @@ fn assert_archived_deleted_and_restored(setup: AgentSetup) {
     harness.assert_no_processes();
 }
 
-/// What the provider cleaned up goes on from the archive, in segue and in the CLI.
+/// Checks that a session that its provider deleted is resumed from the archive, in segue and in the CLI.
 fn assert_archived_session_survives_cleanup(setup: AgentSetup) {
     let harness = CliHarness::new(setup, Script::new());
     harness.start_native_session("my favourite colour is teal");
@@ -311,7 +311,7 @@ fn assert_archived_session_survives_cleanup(setup: AgentSetup) {
     let outcome =
         harness.run_segue(&["session", "archive", "--all", "-p", storage_provider(setup)]);
     assert!(
-        outcome.stdout.contains("1 archived, 0 as before."),
+        outcome.stdout.contains("1 archived, 0 unchanged."),
         "{outcome:#?}"
     );
     harness.delete_native_session(&id);
@@ -325,7 +325,7 @@ fn assert_archived_session_survives_cleanup(setup: AgentSetup) {
         "{setup:?} {adopted:#}: {request:#?}"
     );
     assert_ne!(adopted["opened"], "fresh", "{adopted:#}");
-    // opencode takes seconds for each start, and restores from the archive and from the trash by the same command.
+    // Skipped for opencode, which takes seconds to start: a restore from the trash runs the same command.
     if setup != OPENCODE_SETUP {
         let outcome = harness.run_segue(&["session", "restore", &session_ref]);
         assert_eq!(outcome.code, Some(0), "{outcome:#?}");
@@ -334,7 +334,7 @@ fn assert_archived_session_survives_cleanup(setup: AgentSetup) {
     harness.assert_no_processes();
 }
 
-/// A session of segue's goes with the native sessions that it ran on, and only those.
+/// Checks that deleting a session of segue also deletes its native sessions, and no other data.
 fn assert_deleted_with_segue_session(setup: AgentSetup) {
     let harness = CliHarness::new(setup, Script::new());
     let result = harness.run_finished_turn(&["my favourite colour is teal"]);
@@ -348,10 +348,10 @@ fn assert_deleted_with_segue_session(setup: AgentSetup) {
     assert_eq!(deleted["deleted"], session, "{deleted:#}");
     assert_eq!(deleted["native"][0]["native_session_id"], id, "{deleted:#}");
     assert_missing_in_cli(&harness, id);
-    // What the fork shares with it is in segue's own store.
+    // The turns that the fork shares with it are still in the store.
     let transcript = run_json(&harness, &["session", "show", "--json", fork_id]);
     assert!(transcript.to_string().contains("teal"), "{transcript:#}");
-    // Each start of opencode takes seconds, and `assert_archived_deleted_and_restored` restores its session from the trash.
+    // Skipped for opencode, which takes seconds to start: `assert_archived_deleted_and_restored` restores its session.
     if setup != OPENCODE_SETUP {
         let restored = run_json(&harness, &["session", "restore", "--json", id]);
         assert_eq!(restored["from"], "trash", "{restored:#}");
@@ -361,7 +361,7 @@ fn assert_deleted_with_segue_session(setup: AgentSetup) {
     harness.assert_no_processes();
 }
 
-/// Starts the CLI on a session, with an answer that takes long.
+/// Resumes a session in the CLI with a prompt that is answered slowly.
 fn start_slow_turn(harness: &CliHarness, id: &str) -> Child {
     let (cli, args) = cli_with_resume_args(harness.setup);
     let mut command = harness.sandbox.cli_command(cli);
@@ -381,7 +381,7 @@ fn start_slow_turn(harness: &CliHarness, id: &str) -> Child {
     child
 }
 
-/// Leaves the session `id` alone while its CLI is at work in it.
+/// Checks that the session `id` is neither deleted nor resumed while its CLI is using it.
 fn assert_refused_while_in_use(harness: &CliHarness, id: &str) {
     let setup = harness.setup;
     let mut child = start_slow_turn(harness, id);
@@ -397,7 +397,7 @@ fn assert_refused_while_in_use(harness: &CliHarness, id: &str) {
         &["session", "delete", "--dry-run", "--json", &session_ref],
     );
     assert!(plan["native"][0]["in_use_by"].is_u64(), "{plan:#}");
-    // Nor does anybody else go on with it meanwhile.
+    // segue does not resume it either.
     let request_count = harness.sandbox.model().turn_requests().len();
     let refusals: [(&[&str], &str); 4] = [
         (
@@ -433,7 +433,7 @@ fn assert_refused_while_in_use(harness: &CliHarness, id: &str) {
     harness.assert_no_processes();
 }
 
-/// Makes a module for each CLI, with a test for each scene.
+/// Generates a module for each CLI with one test per check.
 macro_rules! scenes {
     ($($name:ident: $setup:ident,)+) => {
         $(mod $name {
@@ -486,7 +486,7 @@ fn an_opencode_copy_equals_its_own_export() {
     let outcome = sandbox.run(SandboxCli::Opencode, ["export", id.as_str()]);
     let mut copy: Value = serde_json::from_slice(&copy_bytes).unwrap();
     let mut export: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    // A number with a point in it is the same number.
+    // `0` and `0.0` are the same cost.
     for value in [&mut copy, &mut export] {
         let cost = value["info"]["cost"].as_f64().unwrap();
         value["info"]["cost"] = cost.into();
@@ -512,7 +512,7 @@ fn a_codex_fork_is_archived_with_its_parent() {
     let before = read_files(&session_dir(&harness));
     assert_eq!(before.len(), 2);
 
-    // Codex does not delete what a fork goes on from; nothing is lost by having tried.
+    // Codex refuses to delete the parent of a fork, and the attempt changes no file.
     let outcome = harness.run_segue(&["session", "delete", "--yes", &parent]);
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     assert!(

@@ -1,4 +1,4 @@
-//! What is special to Claude Code, over its stream of JSON lines.
+//! Behaviour that is specific to Claude Code, over its `stream-json` transport.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn claude_harness(script: Script) -> (DirectHarness, Provider) {
     (harness, provider)
 }
 
-/// A turn that must end well; its answer.
+/// Runs a turn, fails unless it is finished, and returns the answer.
 fn expect_answer(connection: &mut DirectConnection<'_>, prompt: &str) -> String {
     expect_finished(connection.run_turn(prompt)).0
 }
@@ -36,7 +36,7 @@ fn expect_finished(turn: DirectTurn) -> (String, Usage) {
     }
 }
 
-/// What a turn with one request of the stub's usual figures used.
+/// Returns the usage of a turn with one request, with the default token counts of the stub.
 fn single_request_usage() -> Usage {
     Usage {
         input_tokens: Some(119),
@@ -103,7 +103,10 @@ fn a_prompt_of_a_megabyte_reaches_the_model() {
         .last()
         .unwrap()
         .prompts();
-    assert!(prompts.last() == Some(&prompt), "it arrived changed");
+    assert!(
+        prompts.last() == Some(&prompt),
+        "the model received a different prompt"
+    );
     assert_eq!(expect_answer(&mut connection, "next"), "You said: next");
     connection.close();
 }
@@ -114,7 +117,7 @@ fn an_unknown_session_is_refused_or_replaced_by_a_new_one() {
     let (harness, provider) = claude_harness(Script::new());
     for unknown in ["00000000-0000-4000-8000-000000000000", "a-title"] {
         let Err(error) = harness.open(&provider, Some(unknown), true) else {
-            panic!("{unknown} was opened");
+            panic!("the unknown session {unknown} was opened");
         };
         assert_eq!(error.class(), FailureClass::SessionUnknown, "{error:?}");
         let mut connection = harness.open(&provider, Some(unknown), false).unwrap();
@@ -178,7 +181,7 @@ fn a_command_runs_only_if_the_policy_allows_it() {
         .last()
         .unwrap()
         .tool_results();
-    assert_eq!(results, ["Permission to do this was refused."]);
+    assert_eq!(results, ["Permission for this tool call was denied."]);
     let result = harness.run_finished_turn(&["--permissions", "allow-all", "make it"]);
     assert!(made_path.exists(), "{result:#}");
     harness.assert_no_processes();
@@ -242,7 +245,7 @@ fn the_same_process_continues_after_a_cancel() {
     assert!(turn.text.starts_with("one two"), "{}", turn.text);
     assert_eq!(expect_answer(&mut connection, "next"), "You said: next");
 
-    // Stopped while it asks.
+    // The turn is cancelled while it waits for a permission.
     let turn = connection.run_turn_with(
         "ask",
         |_| PermissionAnswer::Cancelled,
@@ -314,7 +317,7 @@ fn failures_are_classified_and_survived() {
         let turn = connection.run_turn(prompt);
         let error = turn.end.as_ref().unwrap_err();
         assert_eq!(error.class(), class, "{prompt}: {error:?}");
-        // Its own words about the error are no answer; only a cut comes after the first words of one.
+        // The agent's error text is not part of the answer. Only a cut connection leaves the beginning of an answer.
         assert_eq!(
             turn.text.is_empty(),
             failure != StubFailure::Cut,
@@ -345,11 +348,11 @@ fn a_turn_started_by_claude_does_not_answer_the_next_prompt() {
         TurnControl::Continue
     });
     assert_eq!(expect_finished(turn).0, "I start it.It runs.");
-    // Claude takes the end of the command for a reason to ask the model again.
+    // Claude Code sends another request to the model when the background command ends.
     let model = harness.sandbox.model();
     assert!(
         model.wait_for_turn_requests(3, DEFAULT_CLI_TIMEOUT),
-        "nothing came by itself"
+        "Claude Code sent no request on its own"
     );
     connection.wait(Duration::from_millis(300));
     assert_eq!(expect_answer(&mut connection, "next"), "You said: next");
@@ -414,7 +417,7 @@ fn an_edit_is_reported_with_its_diff() {
     connection.close();
 }
 
-/// An MCP server with one tool, `ping_call`.
+/// An MCP server with one tool, `ping`.
 const PING_SERVER_SCRIPT: &str = r#"
 const answers = {
   initialize: (params) => ({protocolVersion: params.protocolVersion, capabilities: {tools: {}}, serverInfo: {name: "ping", version: "1"}}),
@@ -484,7 +487,7 @@ fn a_probe_reports_the_version_and_an_unknown_option_is_a_crash() {
     };
     let provider = claude_provider(&settings, &harness.host());
     let Err(error) = harness.open(&provider, None, true) else {
-        panic!("it was opened");
+        panic!("Claude Code was opened with an unknown option");
     };
     let failure = error.to_failure("2026-11-16T00:00:00Z".parse().unwrap());
     assert_eq!(failure.class, FailureClass::Crashed);

@@ -1,4 +1,4 @@
-//! What is special to Codex.
+//! Behaviour that is specific to Codex.
 
 mod direct;
 mod permissions;
@@ -24,7 +24,7 @@ const ACP_SETUP: AgentSetup = AgentSetup {
 };
 
 fn panic_on_permission_request(request: &PermissionRequest) -> PermissionAnswer {
-    panic!("asked for {request:?}")
+    panic!("unexpected permission request: {request:?}")
 }
 
 fn usage_with_input(input: u64) -> StubUsage {
@@ -34,7 +34,7 @@ fn usage_with_input(input: u64) -> StubUsage {
     }
 }
 
-/// A script whose three answers use 100, 200 and 400 tokens.
+/// Returns a script whose three answers use 100, 200 and 400 tokens.
 fn three_answer_script() -> Script {
     Script::new()
         .with_rule(
@@ -150,12 +150,16 @@ fn an_unknown_thread_is_refused_or_replaced_with_a_reason() {
             assert!(opened.fallback_reason.is_some(), "{transport} {id}");
             codex.close(opened.connection);
         }
-        assert_eq!(codex.rollout_files().len(), 0, "{transport} made a thread");
+        assert_eq!(
+            codex.rollout_files().len(),
+            0,
+            "{transport} created a thread"
+        );
         assert_eq!(codex.sandbox.model().requests().len(), 0, "{transport}");
     }
 }
 
-/// Makes a thread look as if a Codex of the future had written it.
+/// Changes a thread so that a newer version of Codex seems to have written it. Returns the new content.
 fn mark_as_newer_codex(file: &Path) -> String {
     let original = fs::read_to_string(file).unwrap();
     let newer = original.replacen(
@@ -168,7 +172,7 @@ fn mark_as_newer_codex(file: &Path) -> String {
     newer
 }
 
-/// A thread of a newer Codex is ruined by an older one that goes on with it.
+/// An older Codex would damage a thread of a newer version by resuming it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_thread_of_a_newer_codex_is_not_resumed() {
@@ -193,7 +197,7 @@ fn a_thread_of_a_newer_codex_is_not_resumed() {
         assert_eq!(opened.open_mode, OpenMode::Fresh, "{transport}");
         let reason = opened.fallback_reason.unwrap();
         assert!(
-            reason.contains("Codex 0.999.0, this one is 0.166.0"),
+            reason.contains("Codex 0.999.0 wrote the native session; the older Codex 0.166.0"),
             "{reason}"
         );
         let mut connection = opened.connection;
@@ -216,7 +220,7 @@ fn a_new_thread_is_briefed_from_a_thread_of_a_newer_codex() {
         harness.run_finished_turn(&["--resume", first["session_id"].as_str().unwrap(), "again"]);
     assert_eq!(second["opened"], "briefed", "{second:#}");
     let reason = second["opened_why"].as_str().unwrap();
-    assert!(reason.contains("written by Codex 0.999.0"), "{reason}");
+    assert!(reason.contains("Codex 0.999.0 wrote the native session"), "{reason}");
     assert_ne!(first["native_session_id"], second["native_session_id"]);
     let files = list_rollout_files(&harness.sandbox);
     assert!(

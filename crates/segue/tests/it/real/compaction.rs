@@ -1,4 +1,4 @@
-//! A session that is driven over its budget: it is summed up by itself, and the model is shown what matters, within it.
+//! A session that exceeds its budget is compacted automatically, and the model receives the important facts.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::real::harness::{AgentSetup, CliHarness};
 
 const BUDGET_TOKENS: u64 = 6_000;
 
-/// What was said early on, and must be known to the end.
+/// Facts from the first prompt that every later model must receive.
 const EARLY_FACTS: [&str; 4] = [
     "Never push to the main branch",
     "port 8417",
@@ -17,7 +17,7 @@ const EARLY_FACTS: [&str; 4] = [
     "cookies leak",
 ];
 
-/// How many tokens of the conversation a model was shown, without what its CLI adds by itself.
+/// Returns the tokens of the conversation in a request, without the system prompt and the text that the CLI adds.
 fn count_conversation_tokens(request: &ModelRequest) -> u64 {
     let entries = request.transcript().into_iter();
     let token_counts = entries.map(|entry| match entry {
@@ -32,7 +32,7 @@ fn count_conversation_tokens(request: &ModelRequest) -> u64 {
 }
 
 fn assert_budget_is_respected(setup: AgentSetup) {
-    // Gemini CLI stops a model that repeats itself.
+    // Gemini CLI stops a model that repeats itself, so all words are different.
     let distinct_words =
         (1..500_u32).map(|n| format!("w{:x}", n.wrapping_mul(2_654_435_761) >> 16));
     let long_answer = format!(
@@ -74,11 +74,11 @@ fn assert_budget_is_respected(setup: AgentSetup) {
     assert_eq!(
         versions.len(),
         2,
-        "{setup:?}: it was summed up, and again: {versions:#?}"
+        "{setup:?}: the session was not compacted twice: {versions:#?}"
     );
     assert!(
         reported_compactions >= 2,
-        "{setup:?}: and each time it was said"
+        "{setup:?}: not every compaction was reported"
     );
 
     let last = run_turn(&["--resume", &id, "what do you know?"]);
@@ -118,8 +118,9 @@ budgets! {
     gemini_stays_within_its_budget: "gemini" "acp",
 }
 
-/// A list that the model keeps with its agent's own tool: who plans may always plan. (Claude Code and Codex offer theirs
-/// to some models only, and only on search; Gemini CLI does not tell over ACP what it noted.)
+/// The to-do tool of the agent is allowed in a role without write access. Only Gemini CLI over this transport is
+/// tested: Claude Code and Codex offer their tool only to some models, and Gemini CLI over ACP does not report the
+/// list.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn gemini_can_plan_in_any_role() {

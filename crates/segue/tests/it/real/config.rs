@@ -1,4 +1,4 @@
-//! Agents that segue knows only from the configuration.
+//! Agents that are defined only in the configuration.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const CHAT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Runs segue on this machine.
+/// Runs segue in this sandbox.
 fn run_segue(sandbox: &Sandbox, args: &[&str]) -> CommandOutcome {
     let mut command = sandbox.program_command(env!("CARGO_BIN_EXE_segue"));
     command
@@ -42,7 +42,7 @@ fn an_agent_runs_only_after_its_project_is_trusted() {
     assert_eq!(refused["error"]["class"], "usage", "{refused:#}");
     assert!(
         sandbox.model().turn_requests().is_empty(),
-        "an untrusted project started something"
+        "the agent of an untrusted project was started"
     );
 
     let outcome = run_segue(&sandbox, &["trust", "--yes"]);

@@ -1,4 +1,4 @@
-//! A conversation with a real CLI by the agents' own interface, for what takes several prompts to one process.
+//! Direct connections to a real CLI through its provider, for tests with several prompts to one process.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// A machine of its own, and what a provider needs to know of it.
+/// A sandbox, and the runtime and MCP servers for connections in it.
 pub(crate) struct DirectHarness {
     pub(crate) sandbox: Sandbox,
-    /// What the agent is handed along.
+    /// MCP servers that every connection is opened with.
     pub(crate) mcp: Vec<McpServer>,
     runtime: Runtime,
 }
@@ -32,7 +32,7 @@ impl DirectHarness {
         }
     }
 
-    /// Where the CLI runs: on a leash that has the environment of the sandbox and nothing else.
+    /// Returns an agent host whose leash has only the environment of the sandbox.
     pub(crate) fn host(&self) -> AgentHost {
         let command = self.sandbox.cli_command(SandboxCli::Claude);
         let mut args = vec!["-i".into()];
@@ -55,7 +55,7 @@ impl DirectHarness {
         }
     }
 
-    /// Settings for one CLI and nothing else.
+    /// Returns default settings with the path of one CLI.
     pub(crate) fn settings(&self, cli: SandboxCli) -> ProviderSettings {
         ProviderSettings {
             program: Some(PathBuf::from(self.sandbox.cli_command(cli).get_program())),
@@ -63,7 +63,7 @@ impl DirectHarness {
         }
     }
 
-    /// Opens a conversation, to go on with a native session or to begin one.
+    /// Opens a connection that resumes a native session or starts a new one.
     pub(crate) fn open(
         &self,
         provider: &Provider,
@@ -91,7 +91,7 @@ impl DirectHarness {
         })
     }
 
-    /// A new conversation.
+    /// Opens a connection with a new native session.
     pub(crate) fn open_new(&self, provider: &Provider) -> DirectConnection<'_> {
         self.open(provider, None, true)
             .unwrap_or_else(|error| panic!("{error:?}"))
@@ -102,7 +102,7 @@ impl DirectHarness {
     }
 }
 
-/// An open conversation.
+/// An open connection.
 pub(crate) struct DirectConnection<'a> {
     harness: &'a DirectHarness,
     pub(crate) connection: Box<dyn AgentConnection>,
@@ -110,7 +110,7 @@ pub(crate) struct DirectConnection<'a> {
     pub(crate) fallback_reason: Option<String>,
 }
 
-/// All that came of a prompt.
+/// Answer, events, permission requests and end of a turn.
 #[derive(Debug)]
 pub(crate) struct DirectTurn {
     pub(crate) text: String,
@@ -119,21 +119,21 @@ pub(crate) struct DirectTurn {
     pub(crate) end: Result<TurnEnd, AgentError>,
 }
 
-/// What is done while a turn runs.
+/// Decision after each event of a running turn.
 pub(crate) enum TurnControl {
     Continue,
     Cancel,
 }
 
 impl DirectConnection<'_> {
-    /// One turn; everything that is asked is refused.
+    /// Runs one turn and refuses all permission requests.
     pub(crate) fn run_turn(&mut self, prompt: &str) -> DirectTurn {
         self.run_turn_with(prompt, PermissionRequest::reject_answer, |_| {
             TurnControl::Continue
         })
     }
 
-    /// One turn with answers to what is asked, and a say in what happens at each event.
+    /// Runs one turn. `answer` answers permission requests, and `on_event` can cancel the turn at each event.
     pub(crate) fn run_turn_with(
         &mut self,
         prompt: &str,
@@ -152,7 +152,8 @@ impl DirectConnection<'_> {
             loop {
                 let next_event =
                     tokio::time::timeout(DEFAULT_CLI_TIMEOUT, connection.next_event()).await;
-                match next_event.unwrap_or_else(|_| panic!("{prompt:.80} has no end: {events:#?}"))
+                match next_event
+                    .unwrap_or_else(|_| panic!("the turn of {prompt:.80} did not end: {events:#?}"))
                 {
                     ConnectionEvent::NativeIdReported(_) => {}
                     ConnectionEvent::Event(event) => {
@@ -181,7 +182,7 @@ impl DirectConnection<'_> {
         })
     }
 
-    /// Waits while nobody talks.
+    /// Waits without sending a prompt.
     pub(crate) fn wait(&self, duration: Duration) {
         self.harness
             .block_on(async { tokio::time::sleep(duration).await });
@@ -195,10 +196,10 @@ impl DirectConnection<'_> {
         self.connection.process_identity().unwrap().pid
     }
 
-    /// Ends it politely; fails if anything of it still runs.
+    /// Closes the connection and fails if one of its processes is still running.
     pub(crate) fn close(self) {
         self.harness.block_on(self.connection.close());
         let processes = self.harness.sandbox.processes();
-        assert!(processes.is_empty(), "left running: {processes:#?}");
+        assert!(processes.is_empty(), "still running: {processes:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `segue session resume --exec`: the agents' own programs, started in segue's place.
+//! `segue session resume --exec`: the agent's own program replaces segue.
 
 use std::fs;
 use std::io::Read;
@@ -15,17 +15,16 @@ use crate::real::harness::{AgentSetup, CliHarness};
 
 const PROGRAM_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What there is to know of a program in order to go on with a session in it without a terminal.
+/// A program and the arguments with which it resumes a session without a terminal.
 struct NativeProgram {
     setup: AgentSetup,
     cli: SandboxCli,
-    /// What it is called.
     name: &'static str,
-    /// What segue must tell it before the id.
+    /// Argument that segue must pass before the session id.
     resume_arg: &'static str,
-    /// What comes before that without a terminal.
+    /// Arguments before `resume_arg`, needed without a terminal.
     args_before: &'static str,
-    /// What comes after it and before the prompt without a terminal.
+    /// Arguments between the session id and the prompt, needed without a terminal.
     args_after: &'static str,
 }
 
@@ -74,7 +73,7 @@ const OPENCODE_PROGRAM: NativeProgram = NativeProgram {
     args_after: "",
 };
 
-/// Puts a program in the place of the real one that notes how it was started and hands a prompt to the real one.
+/// Writes a script that records its arguments, directory and environment and then runs the real program with a prompt.
 fn write_wrapper(harness: &CliHarness, program: &NativeProgram) -> PathBuf {
     let directory = harness.sandbox.path().join("wrapped");
     fs::create_dir_all(&directory).unwrap();
@@ -96,7 +95,7 @@ fn write_wrapper(harness: &CliHarness, program: &NativeProgram) -> PathBuf {
     path
 }
 
-/// segue with that program configured, in another directory than the session's.
+/// Returns a segue command with the wrapper configured, in a directory other than that of the session.
 fn wrapped_command(
     harness: &CliHarness,
     program: &NativeProgram,
@@ -121,7 +120,7 @@ fn wrapped_command(
     command
 }
 
-/// Has Gemini CLI itself go on with a session in segue's place, with the prompt `what was it?`.
+/// Resumes a session in Gemini CLI with `segue session resume --exec` and the prompt `what was it?`.
 pub(crate) fn resume_in_gemini_cli(harness: &CliHarness, id: &str) -> CommandOutcome {
     let wrapper = write_wrapper(harness, &GEMINI_PROGRAM);
     let args = ["session", "resume", "--exec", id];
@@ -131,13 +130,13 @@ pub(crate) fn resume_in_gemini_cli(harness: &CliHarness, id: &str) -> CommandOut
     )
 }
 
-/// Starts the real program with the right arguments, directory and environment: it goes on with the session, and on a
-/// terminal it shows the conversation.
+/// Checks that the program is started with the right arguments, directory and environment, that it resumes the session,
+/// and that it shows the conversation on a terminal.
 fn assert_session_resumes_in_its_own_program(program: &NativeProgram) {
     let harness = CliHarness::new(program.setup, Script::new());
     write_claude_onboarding_state(&harness);
     if program.name == "codex" {
-        // It asks users of a model that it knows whether they want a newer one.
+        // For a model that Codex knows, it would ask the user whether to switch to a newer one.
         harness.use_model_with_all_tools();
     }
     let first = harness.run_finished_turn(&["the password is swordfish"]);
@@ -169,19 +168,19 @@ fn assert_session_resumes_in_its_own_program(program: &NativeProgram) {
     for text in ["the password is swordfish", "what was it?"] {
         assert!(request.contains(text), "{text} in {:#?}", request.prompts());
     }
-    // What was said there is part of the session here.
+    // The turn that was made in the program is now part of the session.
     let resumed = harness.run_finished_turn(&["--resume", session, "and now?"]);
     assert_eq!(resumed["native_session_id"], native, "{resumed:#}");
     assert_eq!(
         resumed["turn"], 3,
-        "the one made there was taken in: {resumed:#}"
+        "the turn created in the program is missing: {resumed:#}"
     );
     let request = harness.sandbox.model().turn_requests().pop().unwrap();
     assert!(request.contains("what was it?"), "{:#?}", request.prompts());
     harness.assert_no_leftovers();
 
     let resume_command = harness.segue_command(&["session", "resume", "--exec", session]);
-    // The answer, not only the prompt, which may also be the title in a list of sessions.
+    // Wait for the answer, because the prompt may also be a title in a list of sessions.
     let answer = "Yousaid:thepasswordisswordfish";
     let screen = run_until_screen_contains(&harness, &resume_command, answer);
     assert!(screen.contains(answer), "{screen}");
@@ -211,7 +210,7 @@ fn opencode_resumes_a_session_in_its_own_program() {
     assert_session_resumes_in_its_own_program(&OPENCODE_PROGRAM);
 }
 
-/// What Codex has archived it refuses to go on with; segue says so before, and what to do.
+/// Codex refuses to resume an archived session, so segue reports that first, with a hint.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn an_archived_codex_session_must_be_unarchived_before_a_resume() {
@@ -232,7 +231,7 @@ fn an_archived_codex_session_must_be_unarchived_before_a_resume() {
     };
     let refused = run_resume();
     assert_eq!(refused.code, Some(1), "{refused:#?}");
-    let hint = format!("hint: bring it back first: codex unarchive {native}");
+    let hint = format!("hint: run `codex` first unarchive {native}");
     assert!(refused.stderr.contains(&hint), "{refused:#?}");
 
     let unarchived = harness
@@ -245,7 +244,7 @@ fn an_archived_codex_session_must_be_unarchived_before_a_resume() {
     assert!(request.contains("swordfish"), "{:#?}", request.prompts());
 }
 
-/// Answers the questions that Claude Code asks a new user.
+/// Writes the state that makes Claude Code skip its questions to a new user.
 fn write_claude_onboarding_state(harness: &CliHarness) {
     let project = harness.sandbox.project().display().to_string();
     let claude_state = serde_json::json!({
@@ -261,8 +260,8 @@ fn write_claude_onboarding_state(harness: &CliHarness) {
     .unwrap();
 }
 
-/// Runs a command on a terminal until a text is on its screen, or for a minute; what it wrote, without blanks and
-/// what steers the terminal.
+/// Runs a command on a terminal until `text` is on the screen, or for a minute. Returns its output without whitespace
+/// and escape sequences.
 fn run_until_screen_contains(harness: &CliHarness, command: &Command, text: &str) -> String {
     let words = [command.get_program()]
         .into_iter()
@@ -300,14 +299,14 @@ fn run_until_screen_contains(harness: &CliHarness, command: &Command, text: &str
     visible_text(&bytes)
 }
 
-/// Where a program of the developer's machine is.
+/// Finds a program in the `PATH` of the developer.
 fn find_tool(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
     candidates.find(|candidate| candidate.is_file()).unwrap()
 }
 
-/// The letters and digits among what was written to a terminal.
+/// Returns terminal output without escape sequences and whitespace.
 fn visible_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut visible = String::new();

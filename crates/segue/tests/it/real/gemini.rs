@@ -1,4 +1,4 @@
-//! What is special to Gemini CLI: its sessions outlive it, its prompts are no commands, its failures have names.
+//! Behaviour that is specific to Gemini CLI: retention of sessions, prompts that look like commands, and failures.
 
 mod direct;
 mod survival;
@@ -27,7 +27,7 @@ const JSON_SETUP: AgentSetup = AgentSetup {
     transport: "json",
 };
 
-/// Switches on what every user has: the clean-up that deletes sessions.
+/// Enables the automatic deletion of sessions, which is the default for users.
 pub(crate) fn enable_retention(sandbox: Sandbox) -> Sandbox {
     let path = sandbox.home().join(".gemini/settings.json");
     let mut settings: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -37,7 +37,7 @@ pub(crate) fn enable_retention(sandbox: Sandbox) -> Sandbox {
     sandbox
 }
 
-/// The session files of the project, by name.
+/// Returns the session files of the project, sorted by name.
 fn session_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     let chats = sandbox.home().join(".gemini/tmp/project/chats");
     let entries = fs::read_dir(chats).into_iter().flatten();
@@ -47,7 +47,7 @@ fn session_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     paths
 }
 
-/// The files of one session.
+/// Returns the files of one session.
 fn files_of_session(sandbox: &Sandbox, id: &str) -> Vec<PathBuf> {
     let mut paths = session_files(sandbox);
     let suffix = format!("-{}.jsonl", &id[..8]);
@@ -55,14 +55,14 @@ fn files_of_session(sandbox: &Sandbox, id: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// What the user said in the last request to the model.
+/// Returns the user prompts in the last request to the model.
 fn last_prompts(sandbox: &Sandbox) -> Vec<String> {
     sandbox.model().turn_requests().last().unwrap().prompts()
 }
 
-/// A turn of a program that stands in for Gemini CLI.
+/// Runs a turn with a script as the configured Gemini CLI; `GEMINI` in the script is the path of the real one.
 fn run_chat_through_script(harness: &CliHarness, script: &str, prompt: &str) -> Value {
-    let program = harness.sandbox.path().join("gemini-in-disguise");
+    let program = harness.sandbox.path().join("gemini-wrapper");
     let gemini = harness.sandbox.cli_command(SandboxCli::Gemini);
     let gemini = gemini.get_program().to_str().unwrap();
     fs::write(&program, script.replace("GEMINI", gemini)).unwrap();
@@ -88,7 +88,7 @@ fn any_prompt_reaches_the_model() {
         "\nfirst a line",
         &long_prompt,
     ];
-    // The two ways differ in what Gemini CLI prints, and hand over a prompt by the same code.
+    // The two transports send prompts with the same code, so a few prompts are enough for the second one.
     let few_prompts = ["first words", "/clear up this mess", "-p"];
     for (setup, prompts) in [
         (STREAM_JSON_SETUP, &all_prompts[..]),
@@ -99,7 +99,7 @@ fn any_prompt_reaches_the_model() {
             let extra_args: &[&str] = if index == 0 { &[] } else { &["--continue"] };
             let file = harness.sandbox.path().join("prompt");
             fs::write(&file, prompt).unwrap();
-            // What begins with a dash, or is too long for an argument, comes by segue's own input.
+            // A prompt that begins with a dash or is too long for an argument is passed on standard input.
             let mut args = vec!["chat", "-p", "gemini", "--json"];
             args.extend(extra_args);
             let mut command = harness.segue_command(&args);
@@ -250,7 +250,7 @@ fn tools_follow_the_policy_and_usage_is_reported_per_turn() {
         assert_eq!(harness.project_files(), ["README.md"], "{refused:#}");
         let result = harness.run_finished_turn(&["--permissions", "allow-all", "touch it"]);
         assert_eq!(harness.project_files(), ["README.md", "made"], "{result:#}");
-        // Two requests of 101 and 20 and 5 each; the last one alone fills the context.
+        // Two requests, each with 101 input, 20 output and 5 thought tokens. Only the last one counts for the context.
         let usage = json!({
             "input_tokens": 202, "output_tokens": 50, "cached_tokens": 22, "total_tokens": 252,
             "context_tokens": 101, "context_window": null,

@@ -1,4 +1,4 @@
-//! segue on a machine of its own with one real CLI, talked to in one way.
+//! A sandbox with segue and one real CLI, driven through one transport.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,10 +15,10 @@ use segue_testkit::model::Script;
 use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 use serde_json::Value;
 
-/// How long a whole `segue chat` may take.
+/// Time limit for one `segue chat` process.
 const CHAT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The time, and numbers that are as good as drawn.
+/// The system clock, and random numbers from a hash.
 pub(crate) const SYSTEM_FNS: SystemFns = SystemFns {
     now: Timestamp::now,
     random: || {
@@ -27,7 +27,7 @@ pub(crate) const SYSTEM_FNS: SystemFns = SystemFns {
     },
 };
 
-/// A provider, and a way to talk to it.
+/// A provider and the transport with which it is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AgentSetup {
     pub(crate) provider: &'static str,
@@ -35,13 +35,13 @@ pub(crate) struct AgentSetup {
 }
 
 impl AgentSetup {
-    /// Whether the answer comes in pieces.
+    /// Returns `true` if the agent streams its answer.
     pub(crate) fn is_streaming(self) -> bool {
         !matches!(self.transport, "exec" | "json")
     }
 
-    /// Whether the agent asks before it acts. The adapter of Codex asks only for what the model wants outside of the
-    /// sandbox; what it does inside can't do harm.
+    /// Returns `true` if the agent asks for permission before it acts. The ACP adapter of Codex is excluded, because it
+    /// asks only for commands outside its sandbox.
     pub(crate) fn can_ask_permission(self) -> bool {
         !matches!(
             self.as_pair(),
@@ -49,18 +49,19 @@ impl AgentSetup {
         )
     }
 
-    /// Failures that the agent deals with by itself, for minutes or altogether.
+    /// Returns `true` if the agent retries or hides the failure that `prompt` causes, so that segue does not see it.
     pub(crate) fn is_failure_hidden(self, prompt: &str) -> bool {
         match self.as_pair() {
-            // It tries again for more than a minute, whatever its configuration, and sums up what is too long.
+            // opencode retries for more than a minute, whatever its configuration, and compacts a context that is too
+            // long.
             ("acp:opencode", _) => matches!(prompt, "case server" | "case cut" | "case long"),
-            // It asks once more without streaming, which the stub answers.
+            // Claude Code retries without streaming, and the stub answers that request.
             ("claude", _) => prompt == "case cut",
             _ => false,
         }
     }
 
-    /// What the agent calls a tool of segue's own; none where it can't be handed any.
+    /// Returns the agent's name for a tool of segue's MCP server, or `None` if the agent cannot be given that server.
     pub(crate) fn own_tool_name(self, name: &str) -> Option<String> {
         match self.as_pair() {
             ("claude" | "codex", _) => Some(format!("mcp__segue__{name}")),
@@ -75,7 +76,7 @@ impl AgentSetup {
     }
 }
 
-/// A machine with segue and the CLI of one way.
+/// A sandbox with segue and the CLI of one setup.
 pub(crate) struct CliHarness {
     pub(crate) sandbox: Sandbox,
     pub(crate) setup: AgentSetup,
@@ -90,12 +91,12 @@ impl CliHarness {
         Self { sandbox, setup }
     }
 
-    /// Where segue keeps its data.
+    /// Returns the data directory of segue.
     pub(crate) fn segue_home(&self) -> PathBuf {
         self.sandbox.home().join("segue")
     }
 
-    /// segue with these arguments, not started yet.
+    /// Returns a command that runs segue with these arguments.
     pub(crate) fn segue_command(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.program_command(env!("CARGO_BIN_EXE_segue"));
         let variable_name =
@@ -133,28 +134,28 @@ impl CliHarness {
         self.sandbox.cli_command(cli).get_program().to_owned()
     }
 
-    /// Runs segue to its end.
+    /// Runs segue until it exits.
     pub(crate) fn run_segue(&self, args: &[&str]) -> CommandOutcome {
         CommandOutcome::run(self.segue_command(args), CHAT_TIMEOUT)
     }
 
-    /// One turn by `segue chat -p PROVIDER --json …`; what it printed, whatever came of it.
+    /// Runs one turn with `segue chat -p PROVIDER --json …`. Returns the printed JSON, even if the turn failed.
     pub(crate) fn run_chat(&self, args: &[&str]) -> Value {
         let mut chat_args = vec!["chat", "-p", self.setup.provider, "--json"];
         chat_args.extend(args);
         let outcome = self.run_segue(&chat_args);
         serde_json::from_str(&outcome.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {args:?} gave {outcome:#?}"))
+            .unwrap_or_else(|error| panic!("{error}: {args:?} printed {outcome:#?}"))
     }
 
-    /// Runs a `segue chat --json` to its end; what it printed.
+    /// Runs a `segue chat --json` command and returns the printed JSON.
     pub(crate) fn run_chat_command(&self, command: Command) -> Value {
         let outcome = CommandOutcome::run(command, CHAT_TIMEOUT);
         serde_json::from_str(&outcome.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {:?} gave {outcome:#?}", self.setup))
+            .unwrap_or_else(|error| panic!("{error}: {:?} printed {outcome:#?}", self.setup))
     }
 
-    /// Likewise, with a prompt on its standard input.
+    /// Runs a `segue chat --json` command with a prompt on standard input and returns the printed JSON.
     pub(crate) fn run_chat_with_input(&self, command: &mut Command, prompt: &str) -> Value {
         command
             .stdin(Stdio::piped())
@@ -166,10 +167,10 @@ impl CliHarness {
         drop(stdin);
         let output = child.wait_with_output().unwrap();
         serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {:?} gave {output:?}", self.setup))
+            .unwrap_or_else(|error| panic!("{error}: {:?} printed {output:?}", self.setup))
     }
 
-    /// Begins a session in the agent's own program.
+    /// Starts a session in the agent's own program.
     pub(crate) fn start_native_session(&self, prompt: &str) {
         let (cli, args): (_, &[&str]) = match self.setup.provider {
             "claude" => (SandboxCli::Claude, &["-p"]),
@@ -183,8 +184,8 @@ impl CliHarness {
 
     /// Makes the sessions of Gemini CLI older than a minute, by the names of their files.
     ///
-    /// Gemini CLI ruins a session that is loaded over ACP in the minute it was made, so segue begins anew instead. A
-    /// session that was resumed in a later minute has two files; both stay, in their order.
+    /// Gemini CLI damages a session that is loaded over ACP within the minute of its creation, so segue starts a new
+    /// one instead. A session that was resumed in a later minute has two files; both keep their order.
     pub(crate) fn age_gemini_sessions(&self) {
         const AGED_FILE_PREFIX: &str = "session-2026-01-01T00-";
         let chats = self.sandbox.home().join(".gemini/tmp/project/chats");
@@ -205,14 +206,15 @@ impl CliHarness {
         }
     }
 
-    /// Codex shows some models tools only when they search for them, which the stub does not.
+    /// Configures a model that Codex offers all tools. Other models have to search for some tools, which the stub does
+    /// not.
     pub(crate) fn use_model_with_all_tools(&self) {
         let config = self.sandbox.home().join(".codex/config.toml");
         let text = fs::read_to_string(&config).unwrap();
         fs::write(&config, text.replace("gpt-5.5", "stub-model")).unwrap();
     }
 
-    /// Removes a native session, and what segue kept of it, behind everybody's back.
+    /// Deletes a native session and segue's copy of it, without segue or the agent.
     pub(crate) fn delete_native_session(&self, native_id: &str) {
         let _ = fs::remove_dir_all(self.segue_home().join("kept"));
         let home = self.sandbox.home();
@@ -222,10 +224,14 @@ impl CliHarness {
             "gemini" => remove_matching_files(&home.join(".gemini/tmp"), &native_id[..8]),
             _ => usize::from(fs::remove_dir_all(home.join(".local/share/opencode")).is_ok()),
         };
-        assert!(deleted_count > 0, "{:?} keeps no {native_id}", self.setup);
+        assert!(
+            deleted_count > 0,
+            "{:?} has no file of session {native_id}",
+            self.setup
+        );
     }
 
-    /// One turn that must be finished; its answer.
+    /// Runs one turn, fails unless it is finished, and returns the printed JSON.
     pub(crate) fn run_finished_turn(&self, args: &[&str]) -> Value {
         let result = self.run_chat(args);
         assert_eq!(
@@ -236,7 +242,7 @@ impl CliHarness {
         result
     }
 
-    /// Starts a turn and follows its events.
+    /// Starts a turn with `segue chat --events`.
     pub(crate) fn start_turn(&self, args: &[&str]) -> RunningTurn {
         let mut chat_args = vec!["chat", "-p", self.setup.provider, "--events"];
         chat_args.extend(args);
@@ -247,7 +253,7 @@ impl CliHarness {
         RunningTurn { child, stdout }
     }
 
-    /// Fails if anything of this stage still runs a while after.
+    /// Fails if a process of the sandbox is still running after 15 seconds.
     pub(crate) fn assert_no_processes(&self) {
         for _ in 0..150 {
             if self.sandbox.processes().is_empty() {
@@ -255,16 +261,16 @@ impl CliHarness {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("left running: {:#?}", self.sandbox.processes());
+        panic!("still running: {:#?}", self.sandbox.processes());
     }
 
-    /// Fails if anything still runs, or lies in the project.
+    /// Fails if a process is still running or the project contains additional files.
     pub(crate) fn assert_no_leftovers(&self) {
         self.assert_no_processes();
         assert_eq!(self.project_files(), ["README.md"], "{:?}", self.setup);
     }
 
-    /// The files of the project, without what git keeps.
+    /// Returns the file names in the project, without `.git`.
     pub(crate) fn project_files(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.sandbox.project())
             .unwrap()
@@ -276,20 +282,20 @@ impl CliHarness {
     }
 }
 
-/// A turn that is under way.
+/// A running turn.
 pub(crate) struct RunningTurn {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,
 }
 
 impl RunningTurn {
-    /// The next event of this kind; panics if the turn ends before.
+    /// Returns the next event of this kind. Panics if the turn ends first.
     pub(crate) fn wait_for_event(&mut self, kind: &str) -> Value {
         self.find_event(|event| event["event"] == kind)
-            .unwrap_or_else(|| panic!("the turn ended before {kind}"))
+            .unwrap_or_else(|| panic!("the turn ended before the event `{kind}`"))
     }
 
-    /// The next event that fits; none once the output ended.
+    /// Returns the next matching event, or `None` at the end of the output.
     pub(crate) fn find_event(&mut self, is_match: impl Fn(&Value) -> bool) -> Option<Value> {
         let mut line = String::new();
         while let Ok(1..) = self.stdout.read_line(&mut line) {
@@ -307,19 +313,19 @@ impl RunningTurn {
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits until segue is gone.
+    /// Waits until segue exits.
     pub(crate) fn wait_for_exit(mut self) {
         self.child.wait().unwrap();
     }
 
-    /// Reads to the end; the result, and what segue exited with.
+    /// Waits for the end of the turn. Returns the result and the exit code.
     pub(crate) fn wait_for_result(mut self) -> (Value, Option<i32>) {
         let result = self.wait_for_event("result");
         (result, self.child.wait().unwrap().code())
     }
 }
 
-/// Removes the files under `directory` whose names contain `name_part`; says how many there were.
+/// Removes the files under `directory` whose names contain `name_part` and returns their number.
 fn remove_matching_files(directory: &Path, name_part: &str) -> usize {
     let mut removed = 0;
     for entry in fs::read_dir(directory).unwrap() {

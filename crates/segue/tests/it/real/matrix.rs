@@ -1,4 +1,4 @@
-//! What every provider must do, by every way to talk to it: the same scenes for all.
+//! Tests that every provider must pass with each of its transports.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use crate::real::direct::DirectHarness;
 use crate::real::harness::{AgentSetup, CliHarness, RunningTurn};
 
-/// Has one conversation: a turn, a second one that the model sees together with the first, one that is cancelled, one
-/// that is killed together with segue, one after that, and one after the agent lost its session.
+/// Checks one session with six turns: a first turn, a second one that resumes it, one that is cancelled, one in which
+/// segue is killed, one after the kill, and one after the native session is lost.
 fn a_session_survives_a_cancel_a_kill_and_a_lost_native_session(setup: AgentSetup) {
     let slow = Reply::from_text("counting one two three four five six seven eight nine ten")
         .with_pace(Duration::from_millis(500));
@@ -34,7 +34,7 @@ fn a_session_survives_a_cancel_a_kill_and_a_lost_native_session(setup: AgentSetu
     assert_model_received(&harness, &["teal"]);
     assert_usage_is_per_turn(setup, &first, &second);
 
-    // Each start of opencode takes seconds, and a test of segue-testkit cancels it.
+    // Skipped for opencode, which takes seconds to start: a test of segue-testkit cancels it.
     if setup.provider != "acp:opencode" {
         cancel_turn(&harness, id);
     }
@@ -49,7 +49,7 @@ fn a_session_survives_a_cancel_a_kill_and_a_lost_native_session(setup: AgentSetu
     harness.assert_no_leftovers();
 }
 
-/// Asks for a session that does not exist: nothing is started.
+/// Checks that an unknown session is refused without a request to the model.
 fn assert_unknown_session_is_refused(harness: &CliHarness) {
     let unknown = "5f1c2d3e-0000-4000-8000-00000000abcd";
     let refused = harness.run_segue(&["chat", "--json", "--resume", unknown, "x"]);
@@ -69,7 +69,7 @@ fn assert_model_received(harness: &CliHarness, texts: &[&str]) {
     }
 }
 
-/// Interrupts segue in the middle of an answer: the part that arrived is kept.
+/// Interrupts segue during an answer and checks that the received part is stored.
 fn cancel_turn(harness: &CliHarness, id: &str) {
     let turn = start_slow_turn(harness, id);
     turn.send_signal(Signal::INT);
@@ -87,18 +87,18 @@ fn cancel_turn(harness: &CliHarness, id: &str) {
     }
 }
 
-/// Kills segue in the middle of an answer: everything that it started ends.
+/// Kills segue during an answer and checks that all processes end.
 fn kill_turn(harness: &CliHarness, id: &str) {
     let turn = start_slow_turn(harness, id);
-    // The conversation went on after the cancelled turn.
+    // The session was resumed after the cancelled turn.
     assert_model_received(harness, &["teal"]);
     turn.send_signal(Signal::KILL);
     turn.wait_for_exit();
     harness.assert_no_processes();
 }
 
-/// Starts a turn with a slow answer and waits until the answer has begun: for the first words of it, or for the request
-/// to the model if the agent does not stream.
+/// Starts a turn with a slow answer and waits for the first words of it, or for the request to the model if the agent
+/// does not stream.
 fn start_slow_turn(harness: &CliHarness, id: &str) -> RunningTurn {
     let model = harness.sandbox.model();
     let request_count = model.turn_requests().len();
@@ -112,7 +112,7 @@ fn start_slow_turn(harness: &CliHarness, id: &str) -> RunningTurn {
     turn
 }
 
-/// Removes the agent's session: `--strict` refuses to go on, otherwise the agent is briefed.
+/// Deletes the native session and checks that `--strict` fails, and that otherwise a new native session gets a brief.
 fn assert_lost_session_is_briefed(harness: &CliHarness, last: &Value) {
     let id = last["session_id"].as_str().unwrap();
     harness.delete_native_session(last["native_session_id"].as_str().unwrap());
@@ -126,7 +126,7 @@ fn assert_lost_session_is_briefed(harness: &CliHarness, last: &Value) {
     assert_eq!(
         harness.sandbox.model().turn_requests().len(),
         request_count,
-        "nothing was asked"
+        "a request was sent to the model"
     );
 
     let briefed = harness.run_finished_turn(&["--resume", id, "which colour?"]);
@@ -139,7 +139,7 @@ fn assert_lost_session_is_briefed(harness: &CliHarness, last: &Value) {
     assert_model_received(harness, &["teal"]);
 }
 
-/// What has to be the same when the same native session goes on.
+/// Checks that the second turn resumed the native session of the first.
 fn assert_resumed(harness: &CliHarness, first: &Value, second: &Value) {
     let open_mode = second["opened"].as_str().unwrap();
     assert!(
@@ -152,7 +152,7 @@ fn assert_resumed(harness: &CliHarness, first: &Value, second: &Value) {
     assert_eq!(second["turn"], 2);
 }
 
-/// Figures are those of the turn, whatever the agent counts; unknown ones are unknown.
+/// Checks that token counts are those of one turn, even if the agent reports totals of the session.
 fn assert_usage_is_per_turn(setup: AgentSetup, first: &Value, second: &Value) {
     let usage_count = |turn: &Value, name: &str| turn["usage"][name].as_u64();
     let output = usage_count(first, "output_tokens");
@@ -166,7 +166,7 @@ fn assert_usage_is_per_turn(setup: AgentSetup, first: &Value, second: &Value) {
         [first, second].map(|turn| usage_count(turn, "input_tokens").unwrap());
     assert!(
         first_input.abs_diff(second_input) < 20,
-        "{setup:?}: {first_input} and then {second_input}"
+        "{setup:?}: {first_input} input tokens, then {second_input}"
     );
     for turn in [first, second] {
         let total = usage_count(turn, "total_tokens").unwrap();
@@ -177,12 +177,12 @@ fn assert_usage_is_per_turn(setup: AgentSetup, first: &Value, second: &Value) {
     }
 }
 
-/// A session that was begun in the agent's own program, or over its own protocol, goes on in segue.
+/// Checks that segue resumes a session that was started in the agent's own program.
 fn a_native_session_is_continued_in_segue(setup: AgentSetup) {
     let harness = CliHarness::new(setup, Script::new());
     harness.start_native_session("the password is swordfish");
     harness.age_gemini_sessions();
-    // Reached by another name of the same directory.
+    // A symbolic link is another path of the same directory.
     let link = harness.sandbox.path().join("link");
     symlink(harness.sandbox.project(), &link).unwrap();
     let mut command = harness.segue_command(&[
@@ -203,7 +203,7 @@ fn a_native_session_is_continued_in_segue(setup: AgentSetup) {
     );
     assert_ne!(result["opened"], "fresh", "{result:#}");
     assert_ne!(result["opened"], "briefed", "{setup:?}: {result:#}");
-    // It is one conversation from now on, and has its past.
+    // The list has one session with both turns.
     let outcome = harness.run_segue(&["session", "list", "--json"]);
     let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
@@ -211,8 +211,8 @@ fn a_native_session_is_continued_in_segue(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// Runs a tool call that the policy allows and none that it denies; the model names the session by segue's own tool
-/// without permission.
+/// Checks that a tool call runs only if the policy allows it, and that the model can title the session with segue's own
+/// tool without permission.
 fn the_permission_policy_is_enforced(setup: AgentSetup) {
     let own_tool = setup.own_tool_name("session_describe");
     let harness = CliHarness::from_sandbox(
@@ -256,7 +256,7 @@ fn the_permission_policy_is_enforced(setup: AgentSetup) {
         assert!(has_decision(&allowed, "allowed"), "{setup:?}: {allowed:#}");
     }
     if own_tool.is_some() {
-        // Nobody is there to be asked, so segue refuses by default, except for its own tool.
+        // Without a terminal segue refuses by default, except for its own tool.
         let described = harness.run_chat(&["name it"]);
         if setup.can_ask_permission() {
             assert!(
@@ -271,7 +271,7 @@ fn the_permission_policy_is_enforced(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// Fails unless the model named the session of `turn`.
+/// Fails unless the model set the title of the session of `turn`.
 fn assert_model_named_session(harness: &CliHarness, turn: &Value) {
     let id = turn["session_id"].as_str().unwrap();
     let outcome = harness.run_segue(&["session", "info", "--json", id]);
@@ -284,7 +284,7 @@ fn assert_model_named_session(harness: &CliHarness, turn: &Value) {
     assert_eq!(info["session"]["title_from"], "model");
 }
 
-/// The failures of a model, each with the classes that segue may give it.
+/// Failures of the model with the prompts that cause them and the failure classes that segue may report.
 const MODEL_FAILURES: [(&str, StubFailure, &[&str]); 6] = [
     (
         "case limit",
@@ -302,7 +302,7 @@ const MODEL_FAILURES: [(&str, StubFailure, &[&str]); 6] = [
     ("case cut", StubFailure::Cut, &["agent_error", "crashed"]),
 ];
 
-/// Returns a script in which the model fails as [`MODEL_FAILURES`] says.
+/// Returns a script with a rule for each entry of [`MODEL_FAILURES`].
 fn failing_script() -> Script {
     let add_rule = |script: Script, (prompt, failure, _): (&str, StubFailure, _)| {
         let reply = match failure {
@@ -314,7 +314,7 @@ fn failing_script() -> Script {
     MODEL_FAILURES.into_iter().fold(Script::new(), add_rule)
 }
 
-/// Gives each failure of the model its class, and never takes one for an answer.
+/// Checks that each failure of the model is reported with its class, not as an answer.
 fn model_failures_are_classified(setup: AgentSetup) {
     let harness = CliHarness::new(setup, failing_script());
     for (prompt, _, classes) in MODEL_FAILURES {
@@ -330,7 +330,7 @@ fn model_failures_are_classified(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// Two sessions at once do not get into each other's way.
+/// Checks that two sessions can run at the same time.
 fn two_sessions_run_concurrently(setup: AgentSetup) {
     let reply = |text: &str| Reply::from_text(text).with_pace(Duration::from_millis(100));
     let harness = CliHarness::new(
@@ -357,12 +357,13 @@ fn two_sessions_run_concurrently(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// A prompt of about 200,000 characters, to which the model answers with one word: repeating it would look like a loop.
+/// Returns a prompt of about 200,000 characters. The model answers it with one word, because repeating it would look
+/// like a loop.
 fn long_prompt() -> String {
     format!("{} and the end", "all work and no play ".repeat(10_000))
 }
 
-/// Prompts that a careless program takes for options, commands or nothing.
+/// Prompts that a CLI might parse as options or commands, or ignore.
 const UNUSUAL_PROMPTS: [&str; 4] = [
     "-h is a dash",
     "--help me",
@@ -370,7 +371,7 @@ const UNUSUAL_PROMPTS: [&str; 4] = [
     "/init is no command",
 ];
 
-/// Delivers prompts as they are, whatever they begin with and however long they are.
+/// Checks that prompts reach the model unchanged, whatever they begin with and however long they are.
 fn any_prompt_reaches_the_model(setup: AgentSetup) {
     let harness = CliHarness::new(
         setup,
@@ -386,7 +387,8 @@ fn any_prompt_reaches_the_model(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// Checks the same as `any_prompt_reaches_the_model` and `model_failures_are_classified`, by one process of an agent that takes long to start.
+/// Checks the same as `any_prompt_reaches_the_model` and `model_failures_are_classified`, in one process, because the
+/// agent starts slowly.
 fn any_prompt_reaches_the_model_and_failures_are_survived(setup: AgentSetup) {
     let script = failing_script().with_rule("and the end", [Reply::from_text("read")]);
     let harness = DirectHarness::new(Sandbox::new(script));
@@ -426,7 +428,7 @@ fn any_prompt_reaches_the_model_and_failures_are_survived(setup: AgentSetup) {
     connection.close();
 }
 
-/// Returns the provider of a way that uses ACP.
+/// Returns the provider of a setup that uses ACP.
 fn acp_provider(harness: &DirectHarness, setup: AgentSetup) -> Provider {
     let home = |name| harness.sandbox.home().join(name);
     let adapter = |cli| Some(harness.sandbox.cli_command(cli).get_program().into());
@@ -462,7 +464,7 @@ fn acp_provider(harness: &DirectHarness, setup: AgentSetup) -> Provider {
     }
 }
 
-/// Makes a module for each way, with a test for each of its scenes.
+/// Generates a module for each setup with one test per check.
 macro_rules! scenes {
     ($($setup:ident: $provider:literal $transport:literal, $($scene:ident)+;)+) => {
         $(mod $setup {
@@ -480,7 +482,7 @@ macro_rules! scenes {
 }
 
 scenes! {
-    // `claude_provider` checks prompts and failures of this one more closely.
+    // `real/claude.rs` checks prompts and failures of this transport in more detail.
     claude_stream_json: "claude" "stream-json",
         a_session_survives_a_cancel_a_kill_and_a_lost_native_session a_native_session_is_continued_in_segue the_permission_policy_is_enforced two_sessions_run_concurrently;
     claude_acp: "claude" "acp",
@@ -498,12 +500,12 @@ scenes! {
     gemini_acp: "gemini" "acp",
         a_session_survives_a_cancel_a_kill_and_a_lost_native_session a_native_session_is_continued_in_segue the_permission_policy_is_enforced two_sessions_run_concurrently
         any_prompt_reaches_the_model_and_failures_are_survived;
-    // `gemini_provider` checks prompts, failures and permissions of these two more closely.
+    // `real/gemini.rs` checks prompts, failures and permissions of these two transports in more detail.
     gemini_stream_json: "gemini" "stream-json",
         a_session_survives_a_cancel_a_kill_and_a_lost_native_session a_native_session_is_continued_in_segue two_sessions_run_concurrently;
     gemini_json: "gemini" "json",
         a_session_survives_a_cancel_a_kill_and_a_lost_native_session a_native_session_is_continued_in_segue two_sessions_run_concurrently;
-    // Stands for any other agent.
+    // Represents all other ACP agents.
     opencode_acp: "acp:opencode" "acp",
         a_session_survives_a_cancel_a_kill_and_a_lost_native_session the_permission_policy_is_enforced any_prompt_reaches_the_model_and_failures_are_survived;
 }

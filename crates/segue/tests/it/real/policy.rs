@@ -1,4 +1,4 @@
-//! What becomes of a prompt when a real agent fails, rests or is full, and sessions that go from one agent to another.
+//! Handling of failures, cooldowns and context limits of real agents, and handoffs between them.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::real::harness::{AgentSetup, CliHarness};
 
-/// A machine with all three agents, each talked to in its default way, and with these settings.
+/// A sandbox with all three agents, each with its default transport, and with additional settings.
 struct AllAgentsHarness(CliHarness);
 
 impl AllAgentsHarness {
@@ -34,16 +34,17 @@ impl AllAgentsHarness {
         CommandOutcome::run(command, Duration::from_mins(2))
     }
 
-    /// One turn; what `--json` printed, and the exit code.
+    /// Runs one turn. Returns the printed JSON and the exit code.
     fn run_chat(&self, args: &[&str]) -> (Value, Option<i32>) {
         let chat_args = [&["chat", "--json"], args].concat();
         let outcome = self.run_segue(&chat_args);
         let result = serde_json::from_str(&outcome.stdout);
-        let result = result.unwrap_or_else(|error| panic!("{error}: {args:?} gave {outcome:#?}"));
+        let result =
+            result.unwrap_or_else(|error| panic!("{error}: {args:?} printed {outcome:#?}"));
         (result, outcome.code)
     }
 
-    /// A session that knows a colour; its id.
+    /// Starts a session whose first prompt names a colour. Returns its id.
     fn start_session(&self, provider: &str) -> String {
         let (first, _) = self.run_chat(&["-p", provider, "my favourite colour is teal"]);
         assert_eq!(first["stop"], "finished", "{first:#}");
@@ -51,7 +52,7 @@ impl AllAgentsHarness {
         first["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// What the model saw last.
+    /// Returns the last request to the model.
     fn last_request(&self) -> ModelRequest {
         self.0.sandbox.model().turn_requests().pop().unwrap()
     }
@@ -61,12 +62,12 @@ fn has_decision(turn: &Value, text: &str) -> bool {
     turn["decisions"].to_string().contains(text)
 }
 
-/// Ends a native session after three failures and goes on in the next one.
+/// Checks that a native session ends after three failures and that the next one receives a brief.
 fn assert_briefed_after_three_failures(provider: &str) {
     run_failing_turns(provider, 4).0.assert_no_leftovers();
 }
 
-/// Starts no third native session after six failures, unless the user insists.
+/// Checks that no third native session is started after six failures, unless the user passes `--anyway`.
 fn assert_stopped_after_six_failures(provider: &str) {
     let harness = run_failing_turns(provider, 6);
     let outcome = harness.run_segue(&["session", "list", "--json"]);
@@ -79,7 +80,7 @@ fn assert_stopped_after_six_failures(provider: &str) {
     assert_eq!(
         harness.0.sandbox.model().turn_requests().len(),
         request_count,
-        "nobody is asked"
+        "a request was sent to the model"
     );
     let (last, _) = harness.run_chat(&["--resume", id, "--anyway", "which colour?"]);
     assert_eq!(
@@ -94,7 +95,7 @@ fn assert_stopped_after_six_failures(provider: &str) {
     harness.0.assert_no_leftovers();
 }
 
-/// Lets the agent fail in so many turns of one session: after three the next native session begins with a brief.
+/// Runs `turn_count` failing turns in one session and checks that the fourth one starts a native session with a brief.
 fn run_failing_turns(provider: &str, turn_count: usize) -> AllAgentsHarness {
     let script = Script::new()
         .with_rule("which colour?", [Reply::from_text("teal")])
@@ -108,7 +109,8 @@ fn run_failing_turns(provider: &str, turn_count: usize) -> AllAgentsHarness {
             (&json!("agent_error"), Some(3)),
             "{provider} {n}: {turn:#}"
         );
-        // A session of Gemini's that is younger than a minute is replaced for that alone.
+        // A Gemini session is also replaced because it is younger than a minute, so its leg is not checked after turn
+        // 4.
         if n <= 4 || provider != "gemini" {
             let leg = if n <= 3 { 1 } else { 2 };
             assert_eq!(turn["leg"], leg, "{provider} {n}: {turn:#}");
@@ -127,7 +129,7 @@ fn run_failing_turns(provider: &str, turn_count: usize) -> AllAgentsHarness {
     harness
 }
 
-/// A native session goes on up to its limit, and not above it.
+/// Checks that a native session is resumed up to its context limit and replaced above it.
 fn assert_new_leg_above_limit(provider: &str, limit: u64, settings: &str) {
     let reply = |input| {
         let usage = StubUsage {
@@ -195,7 +197,7 @@ fn gemini_continues_in_a_new_native_session_after_three_failures() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn claude_starts_a_new_native_session_above_its_context_limit() {
-    // By itself it makes its context smaller long before the usual limit.
+    // Claude Code compacts its own context long before the default limit.
     assert_new_leg_above_limit("claude", 100_000, "[claude]\ncontext_limit = 100_000\n");
 }
 
@@ -215,7 +217,7 @@ fn gemini_starts_a_new_native_session_above_its_context_limit() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn an_exhausted_quota_delays_the_prompt_or_hands_it_off() {
     let rate_limit = |retry_after| StubFailure::RateLimit { retry_after };
-    // What is told of the first prompt is part of the second one, so the second one's rule comes first.
+    // The brief repeats the first prompt in the second one, so the rule for the second prompt comes first.
     let script = Script::new()
         .with_rule(
             "tomorrow",
@@ -242,14 +244,14 @@ fn an_exhausted_quota_delays_the_prompt_or_hands_it_off() {
         "{handed_off:#}"
     );
     assert!(
-        has_decision(&handed_off, "codex takes the prompt over from gemini"),
+        has_decision(&handed_off, "codex took over the prompt from gemini"),
         "{handed_off:#}"
     );
     assert!(
         harness.last_request().contains("colour is teal"),
         "{handed_off:#}"
     );
-    // A new session does not knock either.
+    // A new session does not try the agent during its cooldown either.
     let request_count = harness.0.sandbox.model().turn_requests().len();
     let (new, _) = harness.run_chat(&["-p", "gemini", "--new", "hello"]);
     assert_eq!(new["provider"], "codex", "{new:#}");
@@ -288,7 +290,7 @@ fn a_session_retains_its_facts_across_three_agents() {
     for fact in ["colour is teal", "number is forty-two", "fish is a sword"] {
         assert!(request.contains(fact), "{fact}: {request:#?}");
     }
-    // What each of them answered is known as well.
+    // The request also contains the earlier answers.
     assert!(
         request.contains("You said: the colour is teal"),
         "{request:#?}"

@@ -1,4 +1,4 @@
-//! Sessions for features, with the real CLIs: what the model is shown of them, before and after the store is lost.
+//! Sessions for features with the real CLIs: the prompts that the model receives, before and after the store is lost.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::real::harness::{AgentSetup, CliHarness};
 
-/// A name that is not ASCII, and one that begins with it.
+/// A name with characters outside ASCII.
 const FEATURE_NAME: &str = "auth für 支払い";
+/// A name that begins with [`FEATURE_NAME`].
 const LONGER_FEATURE_NAME: &str = "auth für 支払い-2";
 
-/// What the user really said, as the model saw it in the last turn.
+/// Returns the user prompts in the last request to the model.
 fn last_prompts(harness: &CliHarness) -> Vec<String> {
     harness
         .sandbox
@@ -26,12 +27,12 @@ fn last_prompts(harness: &CliHarness) -> Vec<String> {
         .prompts()
 }
 
-/// Forgets everything that segue knows.
+/// Deletes all data of segue.
 fn delete_store(harness: &CliHarness) {
     fs::remove_dir_all(harness.segue_home()).unwrap();
 }
 
-/// The beginning of a native session's id, by which its file is named.
+/// Returns the part of the native session id that is in its file name.
 fn session_file_id(harness: &CliHarness, turn: &Value) -> String {
     let id = turn["native_session_id"].as_str().unwrap();
     let length = if harness.setup.provider == "gemini" {
@@ -42,7 +43,7 @@ fn session_file_id(harness: &CliHarness, turn: &Value) -> String {
     id.chars().take(length).collect()
 }
 
-/// Has the files of a native session tell of eight days ago, as if nobody had touched them since.
+/// Moves the timestamps in and of the files of a native session back by eight days. Returns the number of files.
 fn age_session_files(directory: &Path, name_part: &str) -> usize {
     let mut aged_count = 0;
     for entry in fs::read_dir(directory).unwrap() {
@@ -60,7 +61,7 @@ fn age_session_files(directory: &Path, name_part: &str) -> usize {
                 let at = Timestamp::now() - SignedDuration::from_hours(24 * days);
                 at.strftime("\"%FT").to_string()
             };
-            // A test may go over midnight.
+            // The test may run past midnight.
             for days in [1, 0] {
                 text = text.replace(&format_day(days), &format_day(days + 8));
             }
@@ -113,7 +114,7 @@ fn assert_feature_reuses_its_session(provider: &'static str, transport: &'static
         "{setup:?}"
     );
 
-    // Nobody but the agent knows the feature now, and it calls the session by what was said in it.
+    // Without the store, the feature is found by the header in the native session, whose title does not include it.
     delete_store(&harness);
     let listed = harness.run_segue(&["session", "list", "--json"]).stdout;
     assert!(
@@ -140,7 +141,7 @@ fn assert_feature_reuses_its_session(provider: &'static str, transport: &'static
         "{setup:?}: {transcript}"
     );
 
-    // A tag that the agent wrote is none, and what nobody touched for eight days is over.
+    // A header in an answer of the agent is ignored, and a native session is not reused after eight days.
     let ghost = harness.run_finished_turn(&["--feature", "ghost", "boo"]);
     assert_eq!(ghost["turn"], 1, "{setup:?}: {ghost:#}");
     let home = harness.sandbox.home().join(format!(".{provider}"));
@@ -164,7 +165,8 @@ fn assert_feature_reuses_its_session(provider: &'static str, transport: &'static
     harness.assert_no_leftovers();
 }
 
-/// Begins a new session for a feature that has one, by the option and by the variable. The agent makes no difference.
+/// Checks that `--new` and `SEGUE_NO_REUSE` start a new session for a feature that has one. One agent is enough for
+/// this.
 fn assert_new_session_on_request(harness: &CliHarness) {
     let setup = harness.setup;
     let new = harness.run_finished_turn(&["--new", "--feature", FEATURE_NAME, "afresh"]);

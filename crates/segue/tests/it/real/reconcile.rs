@@ -1,4 +1,5 @@
-//! Turns that were made in the agents' own programs, answers that only their records have, and sessions that were lost.
+//! Reconciliation with native sessions: turns made in the agent's own program, answers that only the agent stored, and
+//! lost sessions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::real::harness::{AgentSetup, CliHarness};
 
-/// segue is killed after the agent has written its answer down, and before it has heard it.
+/// Checks the case that segue is killed after the agent stored its answer and before segue received it.
 fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {
     let slow = Reply::from_text("the answer is forty-two").with_delay(Duration::from_secs(3));
     let tool_call = Reply::from_call(ScriptedCall::shell("echo a look around"));
@@ -36,7 +37,7 @@ fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {
 
     let last = harness.run_finished_turn(&["--resume", id, "and now?"]);
     let decisions = last["decisions"].to_string();
-    let expected = format!("its answer is taken from {}'s own record", setup.provider);
+    let expected = format!("its answer was taken from the native session of {}", setup.provider);
     assert!(decisions.contains(&expected), "{setup:?}: {last:#}");
     let turns = load_turns(&harness, id);
     assert_eq!(turns.len(), 3, "{setup:?}: {turns:#?}");
@@ -51,14 +52,14 @@ fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {
     assert!(turns[1]["usage"]["output_tokens"].is_u64(), "{turns:#?}");
 
     let requests = harness.sandbox.model().turn_requests();
-    // Asked once, and told once what the tool said.
+    // One request with the prompt and one with the tool result.
     let prompts = requests.iter().map(ModelRequest::prompts);
     let slow_requests =
         prompts.filter(|prompts| prompts.last().is_some_and(|last| last.ends_with("slowly")));
     assert_eq!(
         slow_requests.count(),
         2,
-        "{setup:?}: nothing was sent twice"
+        "{setup:?}: the prompt was sent again"
     );
     let last_request = requests.last().unwrap();
     assert!(
@@ -68,7 +69,8 @@ fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// Two turns made by hand are known to the next one, and on record as what they are.
+/// Checks that turns made in the agent's own program are imported and marked as such, and that the next request
+/// contains them.
 fn assert_cli_turns_are_reconciled(setup: AgentSetup) {
     let harness = CliHarness::new(setup, Script::new());
     let first = harness.run_finished_turn(&["my favourite colour is teal"]);
@@ -79,7 +81,7 @@ fn assert_cli_turns_are_reconciled(setup: AgentSetup) {
     run_cli_turn(&harness, native, "my name is Ada");
     run_cli_turn(&harness, native, "I live in Graz");
 
-    // Whoever looks sees them.
+    // `session show` includes them.
     let turns = load_turns(&harness, id);
     assert_eq!(
         outside_flags(&turns),
@@ -104,7 +106,7 @@ fn assert_cli_turns_are_reconciled(setup: AgentSetup) {
             request.prompts()
         );
     }
-    // Nothing is taken in twice, and the next ones are.
+    // No turn is imported twice, and later turns are imported too.
     assert_eq!(
         outside_flags(&load_turns(&harness, id)),
         [false, true, true, false]
@@ -123,7 +125,7 @@ fn assert_cli_turns_are_reconciled(setup: AgentSetup) {
     harness.assert_no_leftovers();
 }
 
-/// A native session that was cut, or is gone, is noticed before it is gone on with.
+/// Checks that a truncated or deleted native session is detected before a resume.
 fn assert_lost_native_session_is_detected(setup: AgentSetup) {
     let harness = CliHarness::new(setup, Script::new());
     let first = harness.run_finished_turn(&["my favourite colour is teal"]);
@@ -143,21 +145,21 @@ fn assert_lost_native_session_is_detected(setup: AgentSetup) {
         }
     };
     let third = harness.run_finished_turn(&["--resume", id, "what do you know of me?"]);
-    assert_briefed_with_reason(&third, "does not have all of its own session any more");
+    assert_briefed_with_reason(&third, "no longer has all turns of its native session");
     harness.delete_native_session(third["native_session_id"].as_str().unwrap());
     let fourth = harness.run_finished_turn(&["--resume", id, "still?"]);
     assert_briefed_with_reason(
         &fourth,
         match setup.provider {
-            // It may be put back, so its agent is asked.
+            // segue may be able to restore the session, so it tries to resume it first.
             "gemini" => "told it the story so far",
-            _ => "does not have its own session any more",
+            _ => "no longer has its native session",
         },
     );
     harness.assert_no_leftovers();
 }
 
-/// Goes on with a native session in the agent's own program.
+/// Runs a turn of a native session in the agent's own program.
 fn run_cli_turn(harness: &CliHarness, native: &str, prompt: &str) {
     let (cli, args): (_, &[&str]) = match harness.setup.provider {
         "claude" => (SandboxCli::Claude, &["--resume", native, "-p", prompt]),
@@ -168,7 +170,7 @@ fn run_cli_turn(harness: &CliHarness, native: &str, prompt: &str) {
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 }
 
-/// The turns of a session as they are shown.
+/// Returns the turns of a session as `session show --json` prints them.
 fn load_turns(harness: &CliHarness, id: &str) -> Vec<Value> {
     let outcome = harness.run_segue(&["session", "show", "--json", id]);
     let transcript: Value = serde_json::from_str(&outcome.stdout)
@@ -183,7 +185,7 @@ fn outside_flags(turns: &[Value]) -> Vec<bool> {
         .collect()
 }
 
-/// Waits until a native session tells an answer, and that it is one.
+/// Waits until the file of a native session contains the complete answer.
 fn wait_for_answer(harness: &CliHarness, native: &str, text: &str) {
     for _ in 0..600 {
         let end_marker = match harness.setup.provider {
@@ -204,7 +206,7 @@ fn wait_for_answer(harness: &CliHarness, native: &str, text: &str) {
     panic!("{:?} never wrote {text:?}", harness.setup);
 }
 
-/// Cuts a native session off right after a text.
+/// Truncates the file of a native session after `text`.
 fn truncate_after(harness: &CliHarness, native: &str, text: &str) {
     let mut truncated_count = 0;
     for path in native_files(harness, native) {
@@ -214,10 +216,14 @@ fn truncate_after(harness: &CliHarness, native: &str, text: &str) {
             truncated_count += 1;
         }
     }
-    assert!(truncated_count > 0, "{:?} has no {text:?}", harness.setup);
+    assert!(
+        truncated_count > 0,
+        "no file of {:?} contains {text:?}",
+        harness.setup
+    );
 }
 
-/// The files of a native session.
+/// Returns the files of a native session.
 fn native_files(harness: &CliHarness, native: &str) -> Vec<PathBuf> {
     let home = harness.sandbox.home();
     let (directory, name_part) = match harness.setup.provider {
@@ -241,7 +247,7 @@ fn collect_matching_files(directory: &Path, name_part: &str, files: &mut Vec<Pat
     }
 }
 
-/// Makes a module for each agent, with a test for each scene.
+/// Generates a module for each agent with one test per check.
 macro_rules! scenes {
     ($($name:ident: $provider:literal $transport:literal,)+) => {
         $(mod $name {

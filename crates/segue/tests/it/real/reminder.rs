@@ -1,5 +1,4 @@
-//! Real CLIs that make their own context smaller, by themselves or by hand: the model is told again what must not be
-//! forgotten.
+//! Compaction by the real CLIs, automatic or manual: segue repeats the user's rules to the model.
 
 use std::fs;
 
@@ -11,13 +10,13 @@ use crate::real::harness::{AgentSetup, CliHarness};
 
 const USER_RULE: &str = "Never push to main without my review.";
 
-/// The newest prompt that the model saw.
+/// Returns the last prompt in the last request to the model.
 fn last_prompt(harness: &CliHarness) -> String {
     let request: ModelRequest = harness.sandbox.model().turn_requests().pop().unwrap();
     request.prompts().pop().unwrap()
 }
 
-/// A turn of a session that may hold as much as its agent lets it.
+/// Runs a turn without segue's own context limit.
 fn run_unlimited_turn(harness: &CliHarness, args: &[&str]) -> Value {
     let config = harness.sandbox.home().join("unlimited.toml");
     fs::write(&config, "context_limit = 0\n").unwrap();
@@ -54,7 +53,11 @@ fn assert_rule_is_repeated_once(setup: AgentSetup) {
     assert!(prompt.contains(USER_RULE), "{setup:?}: {prompt}");
     assert!(prompt.ends_with("go on"), "{setup:?}: {prompt}");
     run_unlimited_turn(&harness, &["--resume", id, "and on"]);
-    assert_eq!(last_prompt(&harness), "and on", "{setup:?}: once");
+    assert_eq!(
+        last_prompt(&harness),
+        "and on",
+        "{setup:?}: the rule was repeated more than once"
+    );
     harness.assert_no_leftovers();
 }
 

@@ -1,5 +1,5 @@
-//! A conversation, prompt by prompt: with Claude Code one process for all turns, and over to a session of its own; with
-//! Codex alone in its session.
+//! `segue repl` with real CLIs: one Claude Code process for all turns and a switch to a native session, and exclusive
+//! access to a Codex session.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -16,10 +16,10 @@ const CLAUDE_SETUP: AgentSetup = AgentSetup {
     transport: "stream-json",
 };
 
-/// How long the whole conversation may take.
+/// Time limit for one `segue repl` process.
 const REPL_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// What `segue repl` says to these lines.
+/// Runs `segue repl` with these lines on standard input.
 fn run_repl(harness: &CliHarness, args: &[&str], lines: &[&str]) -> CommandOutcome {
     let input_path = harness.sandbox.path().join("typed");
     fs::write(&input_path, lines.join("\n")).unwrap();
@@ -71,7 +71,7 @@ fn a_single_process_serves_all_turns_and_other_sessions_are_resumed() {
     let last = earlier.last().unwrap();
     assert!(last.contains("Ada") && !last.contains("teal"), "{last:#?}");
     harness.assert_no_leftovers();
-    // The next day.
+    // A later run of the REPL.
     let outcome = run_repl(&harness, &["--continue"], &["and still?", "/session"]);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     assert!(outcome.stdout.contains("turns     3\n"), "{outcome:#?}");
@@ -87,7 +87,7 @@ fn a_single_process_serves_all_turns_and_other_sessions_are_resumed() {
     harness.assert_no_leftovers();
 }
 
-/// Codex lets nobody else into a session as long as one of its programs has it.
+/// Codex locks a session while one of its processes has it open.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_waiting_codex_repl_blocks_other_processes() {
@@ -104,7 +104,7 @@ fn a_waiting_codex_repl_blocks_other_processes() {
     let mut repl = command.spawn().unwrap();
     let mut stdin = repl.stdin.take().unwrap();
     let mut lines = BufReader::new(repl.stdout.take().unwrap()).lines();
-    // What a command shows is shown when the turn before it is over.
+    // The output of `/session` follows the end of the turn before it.
     stdin.write_all(b"the word is teal\n/session\n").unwrap();
     let id = lines.find_map(|line| Some(line.unwrap().strip_prefix("id ")?.trim().to_owned()));
     let id = id.unwrap();

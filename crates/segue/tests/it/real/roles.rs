@@ -1,11 +1,11 @@
-//! Roles with the real CLIs: what a role may not do is not done, and that is on record.
+//! Roles with the real CLIs: a tool that the role does not allow is refused, and the refusal is recorded.
 
 use segue_testkit::model::{Reply, Script, ScriptedCall};
 use segue_testkit::sandbox::Sandbox;
 
 use crate::real::harness::{AgentSetup, CliHarness};
 
-/// Who plans may not change a file or run a command, whatever the policy and the mode; what reads is done.
+/// Checks that the role `pm` cannot change a file or run a command under any permission policy, but can read.
 fn assert_project_manager_is_read_only(provider: &'static str, transport: &'static str) {
     let setup = AgentSetup {
         provider,
@@ -53,7 +53,8 @@ fn assert_project_manager_is_read_only(provider: &'static str, transport: &'stat
             request.contains("You are the project manager"),
             "{setup:?}: {request:#?}"
         );
-        // Claude Code does not even offer what is denied, and those that can't ask are kept from it by themselves.
+        // Claude Code does not offer denied tools to the model. Agents that cannot ask for permission block them
+        // themselves.
         let is_offered = !turn["text"].to_string().contains("offers no tool");
         assert!(!is_offered || provider != "claude", "{setup:?}: {turn:#}");
         assert!(
@@ -63,7 +64,7 @@ fn assert_project_manager_is_read_only(provider: &'static str, transport: &'stat
         if setup.can_ask_permission() && is_offered {
             let decisions = turn["decisions"].to_string();
             assert!(
-                decisions.contains("since the role pm may not use it"),
+                decisions.contains("because the role pm does not allow it"),
                 "{setup:?}: {turn:#}"
             );
         }

@@ -1,4 +1,4 @@
-//! What the real CLIs spent, with and without segue: each turn once.
+//! Statistics of the real CLIs, with and without segue: each turn counts once.
 
 use segue_testkit::model::Script;
 use serde_json::{Value, json};
@@ -13,7 +13,8 @@ fn run_stats(harness: &CliHarness, args: &[&str]) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// A turn in the agent's own program and one through segue: both in its files, and one in segue's as well.
+/// Checks one turn in the agent's own program and one through segue: both are in the agent's files, the second one is
+/// also in segue's store.
 fn assert_turns_count_once(
     provider: &'static str,
     transport: &'static str,
@@ -34,7 +35,7 @@ fn assert_turns_count_once(
     let after = run_stats(&harness, &["--by", "provider,model"]);
     let total = &after["total"];
     assert_eq!(total["turns"], 2, "{after:#}");
-    // The stub uses the same for every request.
+    // The stub reports the same usage for every request.
     assert_eq!(total["total_tokens"], 2 * turn_tokens, "{after:#}");
     assert_eq!(used.unwrap_or(turn_tokens), turn_tokens, "{turn:#}");
     assert_eq!(total["untold_turns"], 0, "{after:#}");
@@ -45,12 +46,12 @@ fn assert_turns_count_once(
     let models = &after["groups"][0]["groups"];
     assert_eq!(models.as_array().map(Vec::len), Some(1), "{after:#}");
     assert_eq!(models[0]["model"], model, "{after:#}");
-    // Without its files, only segue knows of the second turn.
+    // Without the native session, the second turn is only in the store.
     let id = turn["native_session_id"].as_str().unwrap();
     harness.delete_native_session(id);
     let remaining = run_stats(&harness, &["--by", "model", "--since", "all"]);
     if provider == "acp:opencode" {
-        // Which keeps all in one.
+        // opencode stores all sessions together, so the first turn is deleted too.
         assert_eq!(remaining["total"]["turns"], 1, "{remaining:#}");
     } else {
         assert_eq!(remaining["total"]["turns"], 2, "{remaining:#}");

@@ -1,4 +1,4 @@
-//! Real CLIs as summarisers: asked in a session of their own that nobody sees again.
+//! Real CLIs as summarisers, each in a separate native session that is not listed.
 
 use segue_core::checkpoint::SUMMARISER_PROMPT_PREFIX;
 use segue_testkit::model::{Reply, Script};
@@ -34,7 +34,7 @@ fn assert_agent_summarises(setup: AgentSetup) {
     if setup.provider == "claude" {
         assert_eq!(summary_request.tool_names(), Vec::<String>::new());
     }
-    // Neither a list nor `--continue` nor the figures know of it.
+    // Neither `session list` nor `--continue` finds the summariser's session.
     for refresh in [&["index", "refresh"][..], &[]] {
         if !refresh.is_empty() {
             harness.run_segue(refresh);

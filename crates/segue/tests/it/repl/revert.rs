@@ -1,4 +1,4 @@
-//! `/backtoturn`, `/undo` and `/fork`
+//! The REPL commands `/backtoturn`, `/undo` and `/fork`.
 
 use insta::assert_snapshot;
 
@@ -33,26 +33,26 @@ fn a_conversation_is_reverted_and_undone() {
     You said: three
     This is turn 3 of our conversation; before this you said: two
     You said: where are we?
-    I was told what was said before.
+    I received a brief of our conversation.
     You said: and now?
     This is turn 4 of our conversation; before this you said: three
     --- stderr
-    error: there is no session yet
-    hint: the first prompt starts one
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    Current session has 3 turn(s).
+    error: no session yet
+    hint: send a prompt to start a session
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    Current session has 3 turns.
     Usage: /backtoturn N
-    /history shows the numbers. All turns after turn N will be removed; /undo brings them back.
-    error: "x" is not the number of a turn
-    hint: /history shows the numbers
+    /history shows the numbers. All turns after turn N will be removed; /undo restores them.
+    error: "x" is not a turn number
+    hint: run `/history` to show the turn numbers
     error: turn 0 does not exist; turns are numbered from 1 to 3
     Already at turn 3, no changes made.
-    Reverted to turn 1 (removed 2 turn(s)).
-    /undo takes it back.
-    segue: started a new native session and told it the story so far: the session was moved to another turn
-    segue: asking rehearsal to go on with its own session [NATIVE], which knows all turns of [SESSION]
-    Back at turn 3 (it was at turn 2).
-    The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
+    Reverted to turn 1 (dropped 2 turns).
+    Undo with: /undo
+    segue: started a new native session with a brief of this session: the head of the session moved to another turn
+    segue: reopened native session rehearsal:[NATIVE], which contains all turns of [SESSION]
+    Undid the revert: now at turn 3 (was at turn 2).
+    Dropped 1 turn made since the revert. Continue from there with: segue session fork [SESSION] --moved 2
     error: session [SESSION] has no revert to undo
     --- exit 2
     "#);
@@ -68,9 +68,9 @@ fn a_fork_becomes_the_current_session() {
     You said: two
     This is turn 2 of our conversation; before this you said: one
     You said: other two
-    I was told what was said before.
+    I received a brief of our conversation.
     one
-    [SESSION] · rehearsal · 4 message(s), 2 turn(s)
+    [SESSION] · rehearsal · 4 messages, 2 turns
 
     ── turn 1 ──────────────────────────────────────────────────────────────────────
     you
@@ -84,13 +84,13 @@ fn a_fork_becomes_the_current_session() {
       other two
     rehearsal
       You said: other two
-      I was told what was said before.
+      I received a brief of our conversation.
     --- stderr
-    error: there is no session yet
-    hint: the first prompt starts one
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    going on with [SESSION], which branches off from [SESSION] after turn 1; /resume [SESSION] goes back
-    segue: started a new native session and told it the story so far: the session has no native session yet
+    error: no session yet
+    hint: send a prompt to start a session
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    switched to [SESSION], a fork of [SESSION] after turn 1; return with /resume [SESSION]
+    segue: started a new native session with a brief of this session: the session has no native session yet
     error: turn 7 does not exist; turns are numbered from 1 to 2
     --- exit 2
     ");
@@ -107,13 +107,13 @@ fn an_impossible_command_does_not_adopt_a_native_session() {
     let lines = ["/backtoturn", "/backtoturn 99", huge, "/fork 99", "/undo"];
     assert_snapshot!(run_repl_with_args(&home, &["repl", "--resume", NATIVE_ID], &lines), @"
     --- stderr
-    Current session has 3 turn(s).
+    Current session has 3 turns.
     Usage: /backtoturn N
-    /history shows the numbers. All turns after turn N will be removed; /undo brings them back.
+    /history shows the numbers. All turns after turn N will be removed; /undo restores them.
     error: turn 99 does not exist; turns are numbered from 1 to 3
     error: turn 9223372036854775807 does not exist; turns are numbered from 1 to 3
     error: turn 99 does not exist; turns are numbered from 1 to 3
-    error: there is no revert to undo
+    error: no revert to undo
     --- exit 2
     ");
     let listed = home.run_segue_json(["session", "list", "--json"]);

@@ -1,4 +1,4 @@
-//! Going from session to session, and from agent to agent, within one conversation.
+//! Switching between sessions and agents within one REPL.
 
 use insta::assert_snapshot;
 
@@ -35,10 +35,10 @@ fn a_session_is_resumed_by_number_or_id_and_a_failed_resume_changes_nothing() {
     tokens    106
     opened    live: the agent is still running
     --- stderr
-    going on with [SESSION] (the older one), 1 turn(s), with rehearsal
-    you are in this session already
+    resuming [SESSION] (the older one), 1 turn, with rehearsal
+    already in this session
     error: no session matches "nosuch"
-    hint: `/sessions all` shows every session there is
+    hint: run `/sessions all` to list all sessions
     --- exit 1
     "#);
     let info = home.run_segue_json(["session", "info", &older, "--json"]);
@@ -46,7 +46,7 @@ fn a_session_is_resumed_by_number_or_id_and_a_failed_resume_changes_nothing() {
     let output = run_repl(&home, &[&format!("/resume {older}"), "/history 1", "hi"]);
     assert!(output.stdout.contains("── turn 3 "), "{output}");
     assert!(output.stdout.contains("This is turn 4"), "{output}");
-    let removed_dir = home.path().join("project/gone");
+    let removed_dir = home.path().join("project/removed");
     std::fs::create_dir(&removed_dir).unwrap();
     let mut command = home.segue_command(["chat", "over there"]);
     command.current_dir(&removed_dir).output().unwrap();
@@ -72,9 +72,9 @@ fn a_session_whose_agent_is_not_installed_is_not_resumed() {
     You said: still there?
     This is turn 2 of our conversation; before this you said: hello
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    error: claude was not found on this machine
-    hint: put `claude` on PATH, or set `path` in [claude] of the configuration
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    error: agent `claude` not found on this machine
+    hint: put `claude` on PATH, or set `claude.path` in the configuration
     --- exit 2
     ");
 }
@@ -95,15 +95,15 @@ fn the_current_session_is_renamed_and_a_new_one_started() {
     This is where our conversation begins.
     You said: second
     This is where our conversation begins.
-    last turn 1 in, 9 out, 10 in all
-    context   10 of 200,000 (0 %)
-    session   10 in 1 turn(s)
+    last turn 1 input tokens, 9 output, 10 total
+    context   10 of 200,000 tokens (0 %)
+    session   10 tokens in 1 turn
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    [SESSION] is now called "a better title"
+    segue: using rehearsal, the built-in offline agent: no other agent was found
+    renamed [SESSION] to "a better title"
     the next prompt starts a new session
-    error: there is no session yet
-    hint: the first prompt starts one
+    error: no session yet
+    hint: send a prompt to start a session
     --- exit 1
     "#);
     assert_eq!(count_sessions(&home), 2);
@@ -113,7 +113,7 @@ fn the_current_session_is_renamed_and_a_new_one_started() {
 #[test]
 fn a_change_of_agent_briefs_the_new_agent() {
     let home = new_test_home();
-    // The same agent under another name, over ACP.
+    // The rehearsal agent under another name, over ACP.
     let config = home.path().join("config.toml");
     let program = env!("CARGO_BIN_EXE_segue");
     let directory = home.path().join("second");
@@ -135,20 +135,20 @@ fn a_change_of_agent_briefs_the_new_agent() {
     You said: the password is swordfish
     This is where our conversation begins.
     You said: and you?
-    I was told what was said before.
+    I received a brief of our conversation.
     id        [SESSION]
     title     the password is swordfish
     agent     acp:second
     native id [NATIVE]
     turns     2
-    tokens    72
-    opened    briefed: acp:second takes over from rehearsal
+    tokens    70
+    opened    briefed: acp:second took over from rehearsal
     --- stderr
-    error: provider nobody can't be driven by this segue
-    hint: it drives: acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
-    rehearsal answers already
-    the next prompt goes to acp:second, which is told what was said
-    segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
+    error: unknown agent `nobody`
+    hint: available agents: acp:second, rehearsal; configure another ACP agent as [acp.NAME]
+    already using rehearsal
+    the next prompt goes to acp:second, with a brief of this session
+    segue: started a new native session with a brief of this session: acp:second took over from rehearsal
     --- exit 2
     ");
     home.assert_no_processes();

@@ -1,4 +1,4 @@
-//! The conversation at a terminal: a pseudo-terminal made by `script`, with somebody at it who waits for what is shown.
+//! `segue repl` on a pseudo-terminal of `script`, with a simulated user who waits for texts on the screen.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -14,22 +14,22 @@ use crate::new_test_home;
 const CTRL_C: &str = "\u{3}";
 const CTRL_D: &str = "\u{4}";
 const ARROW_UP: &str = "\u{1b}[A";
-/// How the editor asks the terminal where the cursor is.
+/// Query of the editor for the cursor position.
 const CURSOR_POSITION_QUERY: &str = "\u{1b}[6n";
-/// What the editor shows when it gives the terminal back.
+/// Sequence that the editor prints when it restores the terminal.
 const BRACKETED_PASTE_OFF: &str = "\u{1b}[?2004l";
-/// How a full-screen program begins.
+/// Sequence with which a full-screen program starts.
 const ALTERNATE_SCREEN_ON: &str = "\u{1b}[?1049h";
-/// How long is waited for something that must come.
+/// Time limit for an expected text.
 const SCREEN_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Somebody at a terminal.
+/// A simulated user at a terminal.
 struct TerminalUser {
     child: Child,
     keys: Arc<Mutex<ChildStdin>>,
     screen: Arc<(Mutex<String>, Condvar)>,
     reader_thread: Option<JoinHandle<()>>,
-    /// How much of the screen was waited for already.
+    /// End of the last matched text in the screen output.
     matched_bytes: usize,
 }
 
@@ -40,7 +40,7 @@ impl TerminalUser {
 
     fn start_with_no_color(home: &TestHome, arguments: &str, no_colour: &str) -> Self {
         let mut command = home.program_command("script");
-        // The shell in between would have its own opinion about Ctrl-C.
+        // `exec`, because the shell would handle Ctrl-C itself.
         let line = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_segue"));
         command
             .args(["-q", "-e", "-c", &line, "/dev/null"])
@@ -49,7 +49,7 @@ impl TerminalUser {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = command.spawn().expect("script is part of every Linux");
+        let mut child = command.spawn().expect("`script` is not installed");
         let keys = Arc::new(Mutex::new(child.stdin.take().unwrap()));
         let screen = Arc::<(Mutex<String>, Condvar)>::default();
         let (reply_keys, shared_screen) = (Arc::clone(&keys), Arc::clone(&screen));
@@ -88,7 +88,7 @@ impl TerminalUser {
         self
     }
 
-    /// Waits until a text is shown after what was waited for before.
+    /// Waits until `text` is shown after the last matched text.
     fn wait_for(&mut self, text: &str) -> &mut Self {
         let (screen, changed) = &*self.screen;
         let contents = screen.lock().unwrap();
@@ -108,12 +108,12 @@ impl TerminalUser {
         self
     }
 
-    /// Waits until the editor takes keys.
+    /// Waits until the editor accepts keys.
     fn wait_for_prompt(&mut self) -> &mut Self {
         self.wait_for(" › ").wait_for("\u{1b}[?25h")
     }
 
-    /// Has a first word with the agent.
+    /// Sends the first prompt and waits for the answer.
     fn send_greeting(&mut self) -> &mut Self {
         self.wait_for_prompt()
             .type_keys("hello\r")
@@ -121,7 +121,7 @@ impl TerminalUser {
             .wait_for_prompt()
     }
 
-    /// Waits for the end; what was shown, and the exit code.
+    /// Waits for the exit. Returns the screen output and the exit code.
     fn wait_for_exit(mut self) -> (String, Option<i32>) {
         let code = self.child.wait().unwrap().code();
         self.reader_thread.take().unwrap().join().unwrap();
@@ -130,7 +130,7 @@ impl TerminalUser {
     }
 }
 
-/// Whoever fails a test leaves nobody behind: without its terminal, segue ends.
+/// Kills `script`, so that a failed test leaves no process: segue ends without its terminal.
 impl Drop for TerminalUser {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -149,7 +149,7 @@ fn the_prompt_shows_the_agent_and_the_session() {
         .wait_for("You said: hello")
         .wait_for_prompt();
     user.type_keys("/exit\r")
-        .wait_for("go on with: segue repl --resume ");
+        .wait_for("resume with: segue repl --resume ");
     let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
     let id = home.run_segue_json(["session", "list", "--json"])[0]["id"]
@@ -158,7 +158,10 @@ fn the_prompt_shows_the_agent_and_the_session() {
         .to_owned();
     let label = format!("rehearsal {}", &id[id.len() - 4..]);
     assert!(screen.contains(&label), "no {label:?} in {screen:?}");
-    assert!(screen.contains("\u{1b}[92m"), "it is coloured: {screen:?}");
+    assert!(
+        screen.contains("\u{1b}[92m"),
+        "the prompt is not coloured: {screen:?}"
+    );
     home.assert_no_processes();
 }
 
@@ -183,7 +186,7 @@ fn resuming_without_a_prompt_opens_the_repl_or_the_picker() {
     let tail = &id[id.len() - 4..];
     let mut user = TerminalUser::start(&home, &format!("session resume {tail}"));
     user.wait_for(&format!(
-        "going on with {id} (before), 1 turn(s), with rehearsal"
+        "resuming {id} (before), 1 turns, with rehearsal"
     ));
     user.wait_for(&format!("rehearsal {tail}"))
         .wait_for_prompt();
@@ -191,12 +194,12 @@ fn resuming_without_a_prompt_opens_the_repl_or_the_picker() {
         .wait_for("You said: after")
         .wait_for_prompt();
     user.type_keys(CTRL_D)
-        .wait_for(&format!("go on with: segue repl --resume {id}"));
+        .wait_for(&format!("resume with: segue repl --resume {id}"));
     let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
     let info = home.run_segue_json(["session", "info", "--json", &id]);
     assert_eq!(info["session"]["turns"], 2, "{screen}");
-    // Without an id there is the picker.
+    // Without an id, the picker is shown.
     let mut user = TerminalUser::start(&home, "session resume");
     user.wait_for(ALTERNATE_SCREEN_ON).type_keys(CTRL_C);
     let (screen, code) = user.wait_for_exit();
@@ -271,7 +274,7 @@ fn ctrl_c_during_a_backoff_sends_no_prompt() {
     user.type_keys("too early\r")
         .wait_for("s for rehearsal, until")
         .type_keys(CTRL_C);
-    user.wait_for("interrupted before the prompt was sent; Up brings it back")
+    user.wait_for("interrupted before the prompt was sent; press Up to recall it")
         .wait_for_prompt();
     user.type_keys(ARROW_UP)
         .wait_for("too early")
@@ -293,7 +296,7 @@ fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
     user.wait_for_prompt()
         .type_keys("rehearse: say so far; hang\r");
     user.wait_for(BRACKETED_PASTE_OFF).wait_for("so far");
-    // Whoever is frozen hears nothing.
+    // A stopped agent does not react to the interrupt.
     send_signal(&home, "-STOP", " rehearsal-agent ");
     user.type_keys(CTRL_C).wait_for("Ctrl-C again ends it");
     user.type_keys(CTRL_C)
@@ -351,7 +354,7 @@ fn a_multiline_prompt_is_sent_once_and_saved_in_the_history() {
         .wait_for_prompt();
     user.type_keys(CTRL_D);
     user.wait_for_exit();
-    // Somebody comes back the next day.
+    // A later run has the history.
     let mut user = TerminalUser::start(&home, "repl --continue");
     user.wait_for_prompt()
         .type_keys(ARROW_UP)
@@ -388,7 +391,7 @@ fn commands_are_completed_with_tab() {
     user.type_keys(" de\t")
         .wait_for("deny")
         .type_keys("\r")
-        .wait_for("permissions from now on: deny");
+        .wait_for("set the permission policy to deny");
     user.wait_for_prompt().type_keys(CTRL_D);
     assert_eq!(user.wait_for_exit().1, Some(0));
 }
@@ -418,7 +421,7 @@ fn losing_the_terminal_ends_the_repl_and_its_agent() {
                 .wait_for("You said: hello")
                 .wait_for_prompt();
         }
-        // Whoever kills the terminal gives nobody the time to say goodbye.
+        // The terminal is closed without a regular exit.
         drop(user);
         home.assert_no_processes();
     }
@@ -446,7 +449,7 @@ fn an_open_repl_locks_its_session_until_it_exits() {
     }
     let info = home.run_segue(["session", "info", &id]);
     assert!(info.stdout.contains("idle, open in process"), "{info}");
-    // What is done here goes on as ever.
+    // The REPL itself can still change the session.
     user.type_keys("/rename at work\r")
         .wait_for("is now called")
         .wait_for_prompt();
@@ -492,16 +495,16 @@ fn a_repl_follows_a_handoff_by_another_process() {
         .to_owned();
     let mut user = TerminalUser::start(&home, &format!("repl --resume {id}"));
     user.send_greeting();
-    // An agent that is gone holds nothing, once that is noticed.
+    // The lease is released when the REPL notices that the agent has died.
     send_signal(&home, "-KILL", " rehearsal-agent ");
     let is_handed_off = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
         let output = home.run_segue(["session", "handoff", &id, "-p", "acp:second"]);
         output.code == Some(0)
     });
-    assert!(is_handed_off, "the session never came free");
+    assert!(is_handed_off, "the lease was never released");
     user.type_keys("and now?\r")
-        .wait_for("the session was handed to acp:second elsewhere, who answers from now on")
+        .wait_for("another process handed the session off to acp:second, which answers from now on")
         .wait_for("I was told what was said before")
         .wait_for("acp:second")
         .wait_for_prompt()
@@ -511,7 +514,7 @@ fn a_repl_follows_a_handoff_by_another_process() {
     home.assert_no_processes();
 }
 
-/// Sends a signal to the process with this in its command line, and no leash.
+/// Sends a signal to the process whose command line contains `pattern`, except for the leash and `script`.
 fn send_signal(home: &TestHome, signal: &str, pattern: &str) {
     let running = home.processes();
     let found = running.iter().find(|line| {
@@ -532,24 +535,24 @@ fn a_pm_session_for_a_feature_is_read_only_and_resumed() {
     let mut user = TerminalUser::start(&home, "repl --feature auth --role pm");
     user.wait_for_prompt()
         .type_keys("what do we want?\r")
-        .wait_for("there is no session for feature auth as pm yet")
+        .wait_for("no session exists for feature auth as pm yet")
         .wait_for("You said: what do we want?")
         .wait_for_prompt();
-    // It may not change anything, and nobody is asked about it.
+    // The role has no write access, so the user is not asked.
     user.type_keys("rehearse: ask\r")
-        .wait_for("refused \"Edit notes.txt\" since the role pm may not use it")
+        .wait_for("refused \"Edit notes.txt\" because the role pm does not allow it")
         .wait_for("I was not allowed to edit the notes.")
         .wait_for_prompt();
     user.type_keys(CTRL_D);
     let (screen, code) = user.wait_for_exit();
     assert_eq!(code, Some(0), "{screen}");
-    assert!(!screen.contains("May the agent do this?"), "{screen}");
+    assert!(!screen.contains("Allow this tool call?"), "{screen}");
     let list = home.run_segue_json(["session", "list", "--role", "pm", "--json"]);
     assert_eq!(
         (&list[0]["feature"], &list[0]["turns"]),
         (&"auth".into(), &2.into())
     );
-    // The same again is the same conversation.
+    // The same options resume the same session.
     let mut user = TerminalUser::start(&home, "repl --feature auth --role pm");
     user.wait_for_prompt()
         .type_keys("and now?\r")

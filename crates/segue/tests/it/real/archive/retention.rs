@@ -1,4 +1,4 @@
-//! What agents delete by themselves: said before, and seen.
+//! Automatic deletion of sessions by the agents: predicted by segue, and observed.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::real::harness::{AgentSetup, CliHarness};
 
-/// Makes a session so many days old, in the way that its CLI goes by.
+/// Sets the age of a session by its file time and, for Gemini CLI, by the dates in the file.
 fn age_session(harness: &CliHarness, id: &str, days: i64) {
     let name_part = if harness.setup == GEMINI_SETUP {
         &id[..8]
@@ -39,7 +39,8 @@ fn age_session(harness: &CliHarness, id: &str, days: i64) {
     file.set_modified(SystemTime::from(past)).unwrap();
 }
 
-/// What is said to be due is what the CLI deletes, and what was archived comes back to stay.
+/// Checks that the CLI deletes exactly the sessions that segue reports as due, and that a restored copy is not deleted
+/// again.
 fn assert_due_sessions_are_deleted(setup: AgentSetup) {
     let slow = Reply::from_text("one two three four five six").with_pace(Duration::from_secs(2));
     let sandbox = Sandbox::new(Script::new().with_rule("take your time", [slow]));
@@ -60,12 +61,12 @@ fn assert_due_sessions_are_deleted(setup: AgentSetup) {
     let settings_dirs = SettingsDirs {
         home: agent_home,
         project: harness.sandbox.project(),
-        root: "/nowhere".into(),
+        root: "/nonexistent".into(),
     };
     let Some(Retention::Limited(limits)) =
         retention::provider_retention(setup.provider, &settings_dirs)
     else {
-        panic!("{setup:?} deletes nothing?");
+        panic!("{setup:?} has no retention limit");
     };
     let list_due = |at: Timestamp| {
         let sessions = catalog.list_sessions(Some(&provider), None).sessions;
@@ -91,7 +92,7 @@ fn assert_due_sessions_are_deleted(setup: AgentSetup) {
     );
     let new_id = remaining[0]["native_session_id"].as_str().unwrap();
 
-    // One that is not old enough stays.
+    // A session that is not old enough is not deleted.
     age_session(&harness, new_id, 29);
     assert_eq!(list_due(Timestamp::now()), Vec::<String>::new());
     let next_week = Timestamp::now() + SignedDuration::from_hours(7 * 24);

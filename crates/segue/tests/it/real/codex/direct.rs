@@ -1,4 +1,4 @@
-//! Codex without the rest of segue: conversations of several turns.
+//! Codex driven directly through its provider, with several turns per connection.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,16 @@ use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// How long a turn may take.
 const TURN_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Codex on a machine of its own.
+/// A sandbox with Codex and its provider.
 pub(crate) struct CodexHarness {
     pub(crate) sandbox: Sandbox,
     provider: Provider,
     runtime: Runtime,
 }
 
-/// What a conversation is opened with.
+/// Options to open a connection with.
 pub(crate) struct CodexOpenOptions {
     pub(crate) cwd: PathBuf,
     pub(crate) native_id: Option<String>,
@@ -36,7 +35,7 @@ pub(crate) struct CodexOpenOptions {
     pub(crate) mcp: Vec<McpServer>,
 }
 
-/// What came of a turn.
+/// Events, permission requests and end of a turn.
 pub(crate) struct CodexDirectTurn {
     pub(crate) events: Vec<AgentEvent>,
     pub(crate) permission_requests: Vec<PermissionRequest>,
@@ -54,7 +53,7 @@ impl CodexDirectTurn {
             .collect()
     }
 
-    /// What the turn used; it must have ended well.
+    /// Returns the usage of the turn. Panics if the turn failed.
     pub(crate) fn usage(&self) -> Usage {
         match &self.end {
             Ok(end) => end.usage,
@@ -142,7 +141,7 @@ impl CodexHarness {
         self.runtime.block_on(self.provider.open(&request))
     }
 
-    /// A new conversation in the project.
+    /// Opens a connection with a new thread in the project.
     pub(crate) fn open_new(&self) -> Box<dyn AgentConnection> {
         self.open(self.default_options()).unwrap().connection
     }
@@ -155,7 +154,7 @@ impl CodexHarness {
         self.open(options).unwrap()
     }
 
-    /// One turn; `answer` answers what is asked.
+    /// Runs one turn. `answer` answers the permission requests.
     pub(crate) fn run_turn(
         &self,
         connection: &mut dyn AgentConnection,
@@ -165,7 +164,7 @@ impl CodexHarness {
         self.run_turn_and_cancel(connection, prompt, answer, |_| false)
     }
 
-    /// Likewise, cancelled at the first event that `should_cancel` takes.
+    /// Runs one turn and cancels it at the first event for which `should_cancel` returns `true`.
     pub(crate) fn run_turn_and_cancel(
         &self,
         connection: &mut dyn AgentConnection,
@@ -207,12 +206,12 @@ impl CodexHarness {
         self.runtime.block_on(connection.close());
     }
 
-    /// The files of all threads.
+    /// Returns the files of all threads.
     pub(crate) fn rollout_files(&self) -> Vec<PathBuf> {
         list_rollout_files(&self.sandbox)
     }
 
-    /// Changes what is in Codex's configuration.
+    /// Replaces a text in the configuration of Codex.
     pub(crate) fn replace_in_config(&self, old: &str, new: &str) {
         let before = self.read_config();
         assert!(before.contains(old), "{before}");
@@ -225,7 +224,7 @@ impl CodexHarness {
     }
 }
 
-/// The files of all threads in a sandbox.
+/// Returns the files of all threads in a sandbox.
 pub(crate) fn list_rollout_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     fn collect_files(directory: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).into_iter().flatten() {

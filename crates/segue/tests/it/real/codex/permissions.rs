@@ -1,4 +1,4 @@
-//! What Codex may do, and who says so.
+//! Permissions and folder trust in Codex.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::direct::{CodexHarness, CodexOpenOptions};
 use super::panic_on_permission_request;
 
-/// The user's configuration says that nobody is asked and that everything may be done; here it does not count.
+/// The user's Codex configuration allows everything without asking; segue overrides it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn the_app_server_asks_before_it_acts() {
@@ -57,7 +57,7 @@ fn the_app_server_asks_before_it_acts() {
         );
         assert_eq!(refused.permission_requests[0].call.kind, kind);
         assert_eq!(refused.text(), "done");
-        assert!(!file_exists(file), "{prompt} was refused and done");
+        assert!(!file_exists(file), "{prompt} was refused but executed");
         let allowed = codex.run_turn(connection.as_mut(), prompt, PermissionRequest::allow_answer);
         assert_eq!(
             allowed.permission_requests.len(),
@@ -65,7 +65,7 @@ fn the_app_server_asks_before_it_acts() {
             "{prompt}: {:?}",
             allowed.events
         );
-        assert!(file_exists(file), "{prompt} was allowed and not done");
+        assert!(file_exists(file), "{prompt} was allowed but not executed");
     }
     let read = codex.run_turn(connection.as_mut(), "look", PermissionRequest::allow_answer);
     assert_eq!(read.permission_requests[0].call.kind, "read");
@@ -73,10 +73,10 @@ fn the_app_server_asks_before_it_acts() {
         matches!(event, AgentEvent::Tool(call) if call.output.as_ref().is_some_and(|output| output.as_str().contains("A project")))
     });
     assert!(printed, "{:?}", read.events);
-    // Not answering is stopping, and the conversation goes on after that.
+    // A cancelled request stops the turn, and the connection can still be used.
     let stopped = codex.run_turn(connection.as_mut(), "run", |_| PermissionAnswer::Cancelled);
     assert_eq!(stopped.end.unwrap().reason, StopReason::Cancelled);
-    // What is allowed for good is not asked for again, in the same process.
+    // A permission for the session is not requested again in the same process.
     let allow_for_session = |request: &PermissionRequest| {
         let option = request
             .options
@@ -102,7 +102,7 @@ fn a_resumed_thread_asks_for_permission() {
         ],
     );
     let codex = CodexHarness::new("app-server", script);
-    // Codex's own program made it, where nobody is asked.
+    // The thread is created by `codex exec`, which does not ask for permission.
     let outcome = codex.sandbox.run(
         segue_testkit::sandbox::SandboxCli::Codex,
         ["exec", "--json", "hello"],
@@ -120,7 +120,7 @@ fn a_resumed_thread_asks_for_permission() {
     codex.close(connection);
 }
 
-/// Another repository than the one that Codex is told to trust.
+/// Creates a repository that Codex is not configured to trust.
 fn create_other_repository(codex: &CodexHarness) -> PathBuf {
     let repository = codex.sandbox.path().join("other");
     fs::create_dir(&repository).unwrap();
@@ -134,7 +134,7 @@ fn create_other_repository(codex: &CodexHarness) -> PathBuf {
     repository
 }
 
-/// Codex notes down that the user trusts a repository as soon as it may write there.
+/// Codex records a repository as trusted as soon as it may write to it; segue prevents that.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_folder_is_not_trusted_as_a_side_effect() {
@@ -155,7 +155,7 @@ fn a_folder_is_not_trusted_as_a_side_effect() {
         if transport == "acp" {
             codex.replace_in_config("sandbox_mode = \"danger-full-access\"\n", "");
         }
-        // A folder above it does not count.
+        // Trust in a parent folder does not apply.
         let parent = codex.sandbox.path().canonicalize().unwrap();
         let trust_entry = format!("[projects.{parent:?}]\ntrust_level = \"trusted\"\n");
         codex.replace_in_config("[analytics]", &format!("{trust_entry}\n[analytics]"));
@@ -178,7 +178,7 @@ fn a_folder_is_not_trusted_as_a_side_effect() {
     }
 }
 
-/// With a configuration that lets it write, the adapter can't be kept from that, whatever its mode.
+/// segue cannot prevent the adapter from recording trust if the configuration allows writing.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn the_adapter_is_refused_if_it_would_trust_a_folder() {
@@ -207,13 +207,13 @@ fn the_adapter_is_refused_if_it_would_trust_a_folder() {
     }
 }
 
-/// A command that the model wants to run outside of the sandbox, which is what the adapter asks for.
+/// Returns a call of a command outside the sandbox, for which the adapter asks for permission.
 fn escalated_command(command: &str) -> ScriptedCall {
     let input = json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "why not"});
     ScriptedCall::tool("exec_command", input)
 }
 
-/// What the adapter calls a read or a search may be anything.
+/// The adapter may describe any command as a read or a search.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn the_adapters_description_of_a_command_is_not_trusted() {
@@ -297,7 +297,7 @@ fn the_policy_determines_the_permissions_of_exec() {
     }
 }
 
-/// A server with one tool, `ping_call`.
+/// An MCP server with one tool, `ping`.
 const PING_SERVER_SCRIPT: &str = r#"
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
@@ -347,14 +347,14 @@ fn only_segue_tools_need_no_permission() {
                     .unwrap()
                     .to_owned(),
                 args: vec![script_path.to_str().unwrap().to_owned()],
-                // Codex itself needs its own home, and its own key for the model.
+                // Codex itself needs `HOME` and `STUB_KEY`, so the server's values must not replace them.
                 env: ["WHO", "HOME", "STUB_KEY"]
                     .map(|variable| (variable.to_owned(), name.to_owned()))
                     .to_vec(),
             },
         };
         let options = CodexOpenOptions {
-            // For a model that it knows Codex offers such tools only to those who search for them.
+            // Codex offers MCP tools without a search only to models that it does not know.
             model: Some("stub-model".to_owned()),
             mcp: vec![build_server("segue"), build_server("other")],
             ..codex.default_options()

@@ -1,4 +1,4 @@
-//! The agent itself, without the rest of segue: what it tells, and several turns in one conversation.
+//! Gemini CLI driven directly through its provider: its events, and several turns per connection.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::{last_prompts, session_files};
 
-/// Gemini CLI in a sandbox, talked to in one way.
+/// Returns Gemini CLI in a sandbox with one transport.
 pub(super) fn gemini_agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
     let command = sandbox.cli_command(SandboxCli::Gemini);
     let to_text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
@@ -67,7 +67,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// One turn: what was said, and how it ended.
+/// Runs one turn. Returns the answer and the end of the turn.
 pub(super) async fn run_turn(
     connection: &mut dyn AgentConnection,
     prompt: &str,
@@ -79,12 +79,12 @@ pub(super) async fn run_turn(
             ConnectionEvent::Event(AgentEvent::Text(chunk)) => text.push_str(&chunk),
             ConnectionEvent::TurnEnded(end) => return (text, end),
             ConnectionEvent::Event(_) | ConnectionEvent::NativeIdReported(_) => {}
-            ConnectionEvent::PermissionRequested(..) => panic!("it asks"),
+            ConnectionEvent::PermissionRequested(..) => panic!("unexpected permission request"),
         }
     }
 }
 
-/// Everything in a directory, however deep.
+/// Returns all paths below a directory.
 fn list_paths(directory: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -122,9 +122,9 @@ fn a_connection_runs_several_turns() {
                 assert_eq!(end.unwrap().usage.total_tokens, Some(126), "{transport}");
             }
             assert_eq!(connection.native_id(), Some(&id));
-            // The minute may have changed meanwhile.
+            // A twin file is created only if a new minute has begun since the session was created.
             let guard_actions = connection.close().await;
-            let is_twin = |line: &String| line.starts_with("removed an empty twin");
+            let is_twin = |line: &String| line.starts_with("removed an empty duplicate");
             assert!(guard_actions.iter().all(is_twin), "{guard_actions:?}");
         });
         assert_eq!(last_prompts(&sandbox), ["one", "two"], "{transport}");
@@ -144,11 +144,11 @@ fn a_session_lost_between_turns_is_restored_or_an_error() {
         let mut connection = opened.connection;
         run_turn(connection.as_mut(), "one").await.1.unwrap();
         let [file] = session_files(&sandbox).try_into().unwrap();
-        // What was deleted is put back, with all that was said.
+        // A deleted session file is restored with its messages.
         fs::remove_file(&file).unwrap();
         run_turn(connection.as_mut(), "two").await.1.unwrap();
         assert_eq!(last_prompts(&sandbox), ["one", "two"]);
-        // Unless nothing was kept.
+        // Without a copy it cannot be restored.
         fs::remove_file(&file).unwrap();
         fs::remove_dir_all(sandbox.path().join("kept")).unwrap();
         let error = connection.send_prompt("three").await.unwrap_err();
@@ -216,11 +216,11 @@ fn a_probe_leaves_the_users_home_unchanged() {
 fn a_start_of_gemini_does_not_delete_other_sessions() {
     for transport in ["acp", "stream-json"] {
         let sandbox = super::enable_retention(Sandbox::new(Script::new()));
-        let outcome = sandbox.run(SandboxCli::Gemini, ["-o", "json", "somebody else's words"]);
+        let outcome = sandbox.run(SandboxCli::Gemini, ["-o", "json", "a prompt without segue"]);
         assert_eq!(outcome.code, Some(0), "{outcome:#?}");
         let [session] = session_files(&sandbox).try_into().unwrap();
         let text = fs::read_to_string(&session).unwrap();
-        // What a resume in another minute leaves behind.
+        // The file that a resume in another minute leaves.
         let twin: String = text.split_inclusive('\n').take(2).collect();
         let name = session.file_name().unwrap().to_str().unwrap();
         let (prefix, id) = name.rsplit_once('-').unwrap();
@@ -235,7 +235,7 @@ fn a_start_of_gemini_does_not_delete_other_sessions() {
                 .await
                 .unwrap();
             let mut connection = opened.connection;
-            run_turn(connection.as_mut(), "our own words")
+            run_turn(connection.as_mut(), "a prompt from segue")
                 .await
                 .1
                 .unwrap();
@@ -243,7 +243,7 @@ fn a_start_of_gemini_does_not_delete_other_sessions() {
         });
 
         let short_id = id.trim_end_matches(".jsonl");
-        let expected = format!("put back Gemini session {short_id}, which Gemini CLI had deleted");
+        let expected = format!("restored Gemini session {short_id}: Gemini CLI had deleted it");
         assert_eq!(guard_actions, [expected], "{transport}");
         assert_eq!(fs::read_to_string(&session).unwrap(), text, "{transport}");
     }

@@ -1,4 +1,4 @@
-//! Sessions outlive Gemini CLI's own clean-up.
+//! Protection of sessions from the automatic deletion by Gemini CLI.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::direct::{block_on, gemini_agent, open_request, run_turn};
 use super::{ACP_SETUP, STREAM_JSON_SETUP, enable_retention, files_of_session, last_prompts};
 use crate::real::harness::{AgentSetup, CliHarness};
 
-/// The minute of the clock, as in the names of session files.
+/// Returns the current minute in the format of session file names.
 fn current_minute() -> String {
     Timestamp::now().to_string()[..16].replace(':', "-")
 }
@@ -26,7 +26,7 @@ fn current_second() -> i64 {
     Timestamp::now().as_second().rem_euclid(60)
 }
 
-/// Waits for the beginning of a minute, unless it is near.
+/// Waits until the current minute is at most 15 seconds old.
 fn wait_for_minute_start() {
     while current_second() > 15 {
         std::thread::sleep(Duration::from_millis(200));
@@ -37,7 +37,7 @@ fn sandbox_with_retention() -> Sandbox {
     enable_retention(Sandbox::new(Script::new()))
 }
 
-/// A session that the raw CLI made.
+/// Creates a session with Gemini CLI itself. Returns its id.
 fn create_native_session(sandbox: &Sandbox) -> String {
     let outcome = sandbox.run(SandboxCli::Gemini, ["-o", "json", "first"]);
     let answer: Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -49,7 +49,7 @@ fn start_other_session(sandbox: &Sandbox) {
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
 }
 
-/// A session over ACP and a second go at it in the minute it was made: it is left as it was. Returns it.
+/// Checks that a session is not loaded over ACP within the minute of its creation and stays unchanged. Returns its id.
 fn assert_not_loaded_in_its_minute(sandbox: &Sandbox) -> NativeId {
     let agent = gemini_agent(sandbox, "acp");
     for _ in 0..3 {
@@ -78,7 +78,7 @@ fn assert_not_loaded_in_its_minute(sandbox: &Sandbox) -> NativeId {
             (open_mode, fallback_reason)
         });
         if !file.to_str().unwrap().contains(&current_minute()) {
-            // Too slow: the minute is over.
+            // Too slow: the minute has passed.
             continue;
         }
         let error = strict_result.err().unwrap().to_string();
@@ -91,7 +91,7 @@ fn assert_not_loaded_in_its_minute(sandbox: &Sandbox) -> NativeId {
     panic!("the machine is too slow for two starts within a minute");
 }
 
-/// A stage with a session of one turn, by segue: its id, its native id and its file.
+/// Creates a harness and, with segue, a session of one turn. Returns its id, its native id and its file.
 fn harness_with_session(setup: AgentSetup) -> (CliHarness, [String; 2], PathBuf) {
     let harness = CliHarness::from_sandbox(setup, sandbox_with_retention());
     let result = harness.run_finished_turn(&["first"]);
@@ -103,13 +103,14 @@ fn harness_with_session(setup: AgentSetup) -> (CliHarness, [String; 2], PathBuf)
     (harness, ids, file)
 }
 
-/// A stage whose session went on in its minute, in another native session: its id and its first native id.
+/// Creates a harness with a session that was resumed within a minute and so continued in another native session.
+/// Returns its id and its first native id.
 fn harness_with_replaced_session() -> (CliHarness, [String; 2]) {
     for _ in 0..3 {
         let (harness, [session, id], _) = harness_with_session(ACP_SETUP);
         let second = harness.run_finished_turn(&["--resume", &session, "second"]);
         if second["opened"] == "loaded" {
-            // Too slow: the minute is over.
+            // Too slow: the minute has passed.
             continue;
         }
         let reason = second["opened_why"].as_str().unwrap();
@@ -125,7 +126,7 @@ fn harness_with_replaced_session() -> (CliHarness, [String; 2]) {
     panic!("the machine is too slow for two turns within a minute");
 }
 
-/// One test for all that needs the next minute, since it waits for it.
+/// One test for all checks that have to wait for the next minute.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn sessions_survive_the_cleanup_of_gemini_cli() {
@@ -140,21 +141,21 @@ fn sessions_survive_the_cleanup_of_gemini_cli() {
         std::thread::sleep(Duration::from_millis(200));
     }
 
-    // Without segue: a resume, another start, and the session is gone.
+    // Without segue, Gemini CLI deletes the session after a resume and another start.
     let outcome = control.run(SandboxCli::Gemini, ["-o", "json", "-r", &lost_id, "second"]);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     assert_eq!(
         files_of_session(&control, &lost_id).len(),
         2,
-        "no twin was made"
+        "no twin file was created"
     );
     start_other_session(&control);
     assert!(
         files_of_session(&control, &lost_id).is_empty(),
-        "Gemini CLI has changed its ways"
+        "Gemini CLI no longer deletes the session"
     );
 
-    // What could not go on in its minute can now.
+    // The native session that could not be loaded within its minute is loaded now.
     let reverted = replaced.run_segue(&["session", "revert", &session, "--to", "1"]);
     assert_eq!(reverted.code, Some(0), "{reverted:#?}");
     let result = replaced.run_finished_turn(&["--resume", &session, "another second"]);
@@ -164,7 +165,7 @@ fn sessions_survive_the_cleanup_of_gemini_cli() {
         "{result:#}"
     );
 
-    // With segue: it goes on as if nothing had happened.
+    // With segue, the session survives and is resumed.
     for (harness, [session, id], file) in &harnesses {
         let setup = harness.setup;
         let expected_mode = if setup == ACP_SETUP {
@@ -177,7 +178,7 @@ fn sessions_survive_the_cleanup_of_gemini_cli() {
         assert_eq!(
             files_of_session(&harness.sandbox, id),
             std::slice::from_ref(file),
-            "{setup:?}: a twin is left"
+            "{setup:?}: a twin file was not removed"
         );
         start_other_session(&harness.sandbox);
         start_other_session(&harness.sandbox);
@@ -191,7 +192,7 @@ fn sessions_survive_the_cleanup_of_gemini_cli() {
         );
     }
 
-    // What was left alone in its minute can be loaded in the next.
+    // The session that was not loaded within its minute is loaded in the next one.
     block_on(async {
         let agent = gemini_agent(&direct_sandbox, "acp");
         let opened = agent
@@ -200,7 +201,7 @@ fn sessions_survive_the_cleanup_of_gemini_cli() {
             .unwrap();
         assert_eq!(opened.open_mode, OpenMode::Loaded);
         assert_eq!(opened.guard_actions.len(), 1, "{:?}", opened.guard_actions);
-        assert!(opened.guard_actions[0].starts_with("removed an empty twin"));
+        assert!(opened.guard_actions[0].starts_with("removed an empty duplicate"));
         let mut connection = opened.connection;
         run_turn(connection.as_mut(), "second").await.1.unwrap();
         assert_eq!(connection.close().await, Vec::<String>::new());
@@ -220,7 +221,7 @@ fn a_session_deleted_outside_segue_is_restored() {
     assert!(fs::read_to_string(&file).unwrap().starts_with(&text));
     assert_eq!(last_prompts(&harness.sandbox), ["first", "second"]);
 
-    // Over ACP a reset is what happens; it is undone at the next opening.
+    // Over ACP, Gemini CLI resets the session file; the next open undoes that.
     let full_text = fs::read_to_string(&file).unwrap();
     let header: String = full_text.split_inclusive('\n').take(2).collect();
     fs::write(&file, format!("{full_text}{header}")).unwrap();
@@ -229,7 +230,7 @@ fn a_session_deleted_outside_segue_is_restored() {
     assert_eq!(last_prompts(&harness.sandbox), ["first", "second", "third"]);
 }
 
-/// Has a session be of an earlier minute, so that to go on with it makes a twin.
+/// Renames a session file to an earlier minute, so that a resume creates a twin file. Returns the new path.
 fn age_session(sandbox: &Sandbox, id: &str) -> PathBuf {
     let [file] = files_of_session(sandbox, id).try_into().unwrap();
     let older = file.with_file_name(format!("session-2026-01-01T00-00-{}.jsonl", &id[..8]));
@@ -237,7 +238,7 @@ fn age_session(sandbox: &Sandbox, id: &str) -> PathBuf {
     older
 }
 
-/// Waits for something to become so, for a minute or more.
+/// Waits until `condition` is true, for at least a minute.
 fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if condition() {
@@ -245,7 +246,7 @@ fn wait_until(condition: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("it never did");
+    panic!("the condition was never true");
 }
 
 #[test]
@@ -266,7 +267,7 @@ fn an_abandoned_open_leaves_no_twin() {
         tokio::select! {
             biased;
             () = twin => {}
-            _ = agent.open(&request) => panic!("it opened first"),
+            _ = agent.open(&request) => panic!("the session was opened before the twin file was created"),
         }
     });
     let at_risk_dir = sandbox.path().join("kept/gemini/.endangered");
@@ -293,11 +294,11 @@ fn leftovers_of_a_killed_segue_are_removed_by_the_next() {
         running_turn.send_signal(Signal::KILL);
         running_turn.wait_for_exit();
         harness.assert_no_processes();
-        // Whatever it is that segue does next.
+        // The next run of segue cleans up, even if it uses another session.
         let result = harness.run_finished_turn(&["something else"]);
         assert_ne!(result["session_id"], session, "{setup:?}");
         let decisions = result["decisions"].to_string();
-        assert!(decisions.contains("removed an empty twin"), "{decisions}");
+        assert!(decisions.contains("removed an empty duplicate"), "{decisions}");
         assert!(!decisions.contains("put back"), "{decisions}");
         assert_eq!(
             files_of_session(&harness.sandbox, id),
@@ -313,7 +314,7 @@ fn leftovers_of_a_killed_segue_are_removed_by_the_next() {
     }
 }
 
-/// What Gemini CLI itself did with the terminal from segue, and then to the session, is undone by whoever looks next.
+/// Gemini CLI, started by `resume --exec`, deletes the session later; the next segue command restores it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_session_resumed_in_gemini_cli_survives() {
@@ -322,21 +323,21 @@ fn a_session_resumed_in_gemini_cli_survives() {
     let expected_files = [age_session(&harness.sandbox, &id)];
     let outcome = crate::real::exec::resume_in_gemini_cli(&harness, &id);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
-    let copy_notice = format!("kept a copy of Gemini session {}", &id[..8]);
+    let copy_notice = format!("saved a copy of Gemini session {}", &id[..8]);
     assert!(outcome.stderr.contains(&copy_notice), "{outcome:#?}");
     assert_eq!(
         files_of_session(&harness.sandbox, &id).len(),
         2,
-        "no twin was made"
+        "no twin file was created"
     );
     start_other_session(&harness.sandbox);
     assert!(
         files_of_session(&harness.sandbox, &id).is_empty(),
-        "Gemini CLI has changed its ways"
+        "Gemini CLI no longer deletes the session"
     );
 
     let listed = harness.run_segue(&["session", "list"]);
-    let restore_notice = format!("segue: put back Gemini session {}", &id[..8]);
+    let restore_notice = format!("segue: restored Gemini session {}", &id[..8]);
     assert!(listed.stderr.contains(&restore_notice), "{listed:#?}");
     assert!(listed.stdout.contains(&id[..8]), "{listed:#?}");
     assert_eq!(files_of_session(&harness.sandbox, &id), expected_files);
