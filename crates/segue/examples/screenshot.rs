@@ -144,47 +144,47 @@ fn write_session(home: &TestHome, session: &SampleSession) {
         (started_at + SignedDuration::from_secs(seconds)).to_string()
     };
     let numbered = session.messages.iter().enumerate();
-    let (path, lines): (_, Vec<Value>) = match session.agent {
-        "claude" => {
-            let line = |(index, (role, text)): (usize, &(&str, &str))| {
-                json!({
-                    "type": role, "uuid": format!("m{index}"), "sessionId": session.id, "cwd": cwd, "timestamp": time(index),
-                    "parentUuid": index.checked_sub(1).map(|parent| format!("m{parent}")),
-                    "message": { "role": role, "content": [{ "type": "text", "text": text }] },
-                })
+    let (path, lines): (_, Vec<Value>) = if session.agent == "claude" {
+        let line = |(index, (role, text)): (usize, &(&str, &str))| {
+            json!({
+                "type": role, "uuid": format!("m{index}"), "sessionId": session.id, "cwd": cwd, "timestamp": time(index),
+                "parentUuid": index.checked_sub(1).map(|parent| format!("m{parent}")),
+                "message": { "role": role, "content": [{ "type": "text", "text": text }] },
+            })
+        };
+        let path = format!(
+            ".claude/projects/-src-{}/{}.jsonl",
+            session.project, session.id
+        );
+        (path, numbered.map(line).collect())
+    } else {
+        let meta = json!({
+            "timestamp": time(0), "type": "session_meta",
+            "payload": { "id": session.id, "timestamp": time(0), "cwd": cwd, "cli_version": "0.166.0" },
+        });
+        let line = |(index, (role, text)): (usize, &(&str, &str))| {
+            let kind = if *role == "user" {
+                "input_text"
+            } else {
+                "output_text"
             };
-            let path = format!(
-                ".claude/projects/-src-{}/{}.jsonl",
-                session.project, session.id
-            );
-            (path, numbered.map(line).collect())
-        }
-        _ => {
-            let meta = json!({
-                "timestamp": time(0), "type": "session_meta",
-                "payload": { "id": session.id, "timestamp": time(0), "cwd": cwd, "cli_version": "0.166.0" },
-            });
-            let line = |(index, (role, text)): (usize, &(&str, &str))| {
-                let kind = if *role == "user" {
-                    "input_text"
-                } else {
-                    "output_text"
-                };
-                json!({
-                    "timestamp": time(index), "type": "response_item",
-                    "payload": { "type": "message", "role": role, "content": [{ "type": kind, "text": text }] },
-                })
-            };
-            let path = format!(
-                ".codex/sessions/2026/01/01/rollout-2026-01-01T00-00-00-{}.jsonl",
-                session.id
-            );
-            (path, [meta].into_iter().chain(numbered.map(line)).collect())
-        }
+            json!({
+                "timestamp": time(index), "type": "response_item",
+                "payload": { "type": "message", "role": role, "content": [{ "type": kind, "text": text }] },
+            })
+        };
+        let path = format!(
+            ".codex/sessions/2026/01/01/rollout-2026-01-01T00-00-00-{}.jsonl",
+            session.id
+        );
+        (path, [meta].into_iter().chain(numbered.map(line)).collect())
     };
     let path = home.path().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
     fs::write(path, text).unwrap();
 }
 

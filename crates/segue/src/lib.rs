@@ -70,10 +70,10 @@ fn exit_with_clap_error(error: &clap::Error, error_output: ErrorOutputMode) -> !
             ErrorOutputMode::Text => {}
             ErrorOutputMode::Json => json_output::print_error(&usage_error),
             ErrorOutputMode::ChatJson => {
-                commands::chat::print_usage_error(&usage_error, OutputFormat::Json)
+                commands::chat::print_usage_error(&usage_error, OutputFormat::Json);
             }
             ErrorOutputMode::ChatEvents => {
-                commands::chat::print_usage_error(&usage_error, OutputFormat::Events)
+                commands::chat::print_usage_error(&usage_error, OutputFormat::Events);
             }
         }
     }

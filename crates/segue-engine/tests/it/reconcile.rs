@@ -156,6 +156,8 @@ async fn run_recorded_turn(
     prompt: &'static str,
     target: Target,
 ) -> TurnReport {
+    // The times of two turns must differ by more than the tolerance with which native turns are matched.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     let native = native.clone();
     let write_records = move || -> crate::scripted::SideEffectFuture {
         native.write_prompt(&format!("\u{200b}{prompt}"));

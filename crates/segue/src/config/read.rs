@@ -138,7 +138,7 @@ impl ConfigParser<'_> {
                 "acp" => {
                     self.parse_named_table("acp", value, check_agent_name, |parser, name, item| {
                         parser.parse_agent(&ConfiguredAgent::Acp(name.to_owned()), item);
-                    })
+                    });
                 }
                 "mcp" => self.parse_named_table(
                     "mcp",
@@ -228,7 +228,7 @@ impl ConfigParser<'_> {
             match name.get_ref().as_ref() {
                 "path" => self.add_setting(key(AgentKey::Path), item),
                 "acp_path" if agent.has_acp_adapter() => {
-                    self.add_setting(key(AgentKey::AcpPath), item)
+                    self.add_setting(key(AgentKey::AcpPath), item);
                 }
                 "transports" => self.add_setting(key(AgentKey::Transports), item),
                 "model" => self.add_setting(key(AgentKey::Model), item),

@@ -56,10 +56,10 @@ impl LineEditor {
             LineEdit::WordRight => self.move_right(first_word_len(&self.after_cursor)),
             LineEdit::End => self.move_right(self.after_cursor.len()),
             LineEdit::Backspace => {
-                self.delete_before_cursor(last_grapheme_len(&self.before_cursor))
+                self.delete_before_cursor(last_grapheme_len(&self.before_cursor));
             }
             LineEdit::WordBackspace => {
-                self.delete_before_cursor(last_word_len(&self.before_cursor))
+                self.delete_before_cursor(last_word_len(&self.before_cursor));
             }
             LineEdit::DeleteToStart => self.before_cursor.clear(),
             LineEdit::Delete => drop(

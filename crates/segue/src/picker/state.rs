@@ -241,7 +241,7 @@ impl PickerState {
             }
             PickerKey::Help => self.mode = PickerMode::Help { top: 0 },
             PickerKey::Char(c) => {
-                self.edit_search_line(|line| line.insert(c.encode_utf8(&mut [0; 4])))
+                self.edit_search_line(|line| line.insert(c.encode_utf8(&mut [0; 4])));
             }
             PickerKey::Paste(text) => self.edit_search_line(|line| line.insert(&text)),
             PickerKey::Edit(edit) => self.edit_search_line(|line| line.edit(edit)),
@@ -256,7 +256,7 @@ impl PickerState {
             }
             PickerKey::PreviewUp => self.preview_scroll = self.preview_scroll.saturating_sub(1),
             PickerKey::PreviewDown => {
-                self.preview_scroll = (self.preview_scroll + 1).min(draw::max_scroll(self))
+                self.preview_scroll = (self.preview_scroll + 1).min(draw::max_scroll(self));
             }
             PickerKey::ToggleProjects => {
                 self.project_filter = match self.project_filter {

@@ -34,7 +34,7 @@ impl PartialTurnReport {
     fn record_event(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::Started { session, turn } => {
-                self.saved_turn = Some((session.clone(), *turn))
+                self.saved_turn = Some((session.clone(), *turn));
             }
             TurnEvent::Decided(decision) => self.decisions.push(decision.text.clone()),
             TurnEvent::Explained(steps) => self.resolution_steps = Some(steps.clone()),

@@ -35,7 +35,7 @@ fn has_open_fence(text: &str) -> bool {
             // A line with further backticks is inline code.
             None if ticks >= 3 && !after_ticks.contains('`') => open_fence = Some(ticks),
             Some(opening_ticks) if ticks >= opening_ticks && after_ticks.is_empty() => {
-                open_fence = None
+                open_fence = None;
             }
             None | Some(_) => {}
         }

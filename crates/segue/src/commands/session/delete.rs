@@ -298,7 +298,7 @@ fn print_delete_outcome(
             ));
         }
         DeleteScope::Everything | DeleteScope::Native => {
-            print_line(&format!("Deleted {id} ({title})."))
+            print_line(&format!("Deleted {id} ({title})."));
         }
     }
     for (native, _, copy) in &outcome.natives {

@@ -20,7 +20,7 @@ pub(crate) fn resolve_roles(settings: &ConfigLayer) -> RoleRegistry {
         let role_override = overrides.entry(name).or_default();
         match (key, &entry.value) {
             (RoleKey::Role, ConfigValue::Text(text)) => {
-                role_override.description = Some(text.clone())
+                role_override.description = Some(text.clone());
             }
             (RoleKey::ToolInstructions, ConfigValue::Text(text)) => {
                 role_override.tool_instructions = Some(text.clone());
