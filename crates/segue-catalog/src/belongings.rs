@@ -58,7 +58,7 @@ pub struct SessionArtifacts {
     pub home: PathBuf,
     /// The artifacts. The first one is the conversation itself.
     pub artifacts: Vec<Artifact>,
-    /// Directories that serve only this session, inner directories first.
+    /// Directories that belong only to this session, inner directories first.
     pub directories: Vec<PathBuf>,
     /// Paths that are neither copied nor removed, because they are links, not regular files, or outside the home.
     pub skipped: Vec<PathBuf>,
@@ -84,9 +84,9 @@ pub struct Artifact {
 pub enum ArtifactRole {
     /// The conversation.
     Main,
-    /// A file that belongs to the conversation.
+    /// Another file that belongs only to this session.
     Side,
-    /// A file of another session, which this session continues. It is copied, but never removed.
+    /// A file of another session that this session continues. It is copied, but never removed.
     Shared,
     /// Rows of a database, with the id of their session. Only the agent may remove them.
     Rows(String),
@@ -108,7 +108,7 @@ impl SessionArtifacts {
             .max()
     }
 
-    /// Returns the full paths of the files that belong to this session alone.
+    /// Returns the full paths of the files that belong only to this session, so that a deletion may remove them.
     pub fn own_files(&self) -> impl Iterator<Item = PathBuf> {
         let is_own =
             |artifact: &&Artifact| matches!(artifact.role, ArtifactRole::Main | ArtifactRole::Side);
@@ -127,6 +127,7 @@ impl SessionArtifacts {
 /// Collector of the artifacts of a session.
 pub(crate) struct ArtifactCollector {
     home: PathBuf,
+    /// Home with all links resolved.
     real_home: PathBuf,
     artifacts: SessionArtifacts,
 }
@@ -215,11 +216,11 @@ impl ArtifactCollector {
     }
 
     fn push_file(&mut self, path: &Path, data: &Metadata, role: ArtifactRole) {
-        let Ok(name) = path.strip_prefix(&self.home) else {
+        let Ok(relative_path) = path.strip_prefix(&self.home) else {
             return self.artifacts.skipped.push(path.to_owned());
         };
         self.artifacts.artifacts.push(Artifact {
-            relative_path: name.to_owned(),
+            relative_path: relative_path.to_owned(),
             role,
             size: data.len(),
             modified: modification_time(data),
@@ -250,14 +251,15 @@ pub(crate) fn modification_time(data: &Metadata) -> Timestamp {
     at.unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Returns `true` if a name stays inside the directory to which it is joined.
-pub(crate) fn is_contained_path(name: &Path) -> bool {
-    let mut parts = name.components();
-    name.components().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+/// Returns `true` if a path, joined to a directory, leads to a path inside that directory.
+pub(crate) fn is_contained_path(path: &Path) -> bool {
+    let is_empty = path.components().next().is_none();
+    let is_normal = |component| matches!(component, Component::Normal(_));
+    !is_empty && path.components().all(is_normal)
 }
 
-/// Removes the files that belong to this session alone. Removes the conversation first, because without it the agent
-/// does not find the other files. Does not remove rows and shared files.
+/// Removes the files that belong only to this session, but no rows and no shared files. Removes the conversation first,
+/// because without it the agent does not find the other files.
 pub(crate) fn remove_own_files(artifacts: &SessionArtifacts) -> Result<(), ArchiveError> {
     for path in artifacts.own_files() {
         match fs::remove_file(&path) {
@@ -268,7 +270,7 @@ pub(crate) fn remove_own_files(artifacts: &SessionArtifacts) -> Result<(), Archi
         }
     }
     for directory in &artifacts.directories {
-        // A directory that is not empty contains files of other sessions, so this failure is ignored.
+        // Removing a directory fails if it is not empty, for example because it contains skipped paths. It then stays.
         let _ = fs::remove_dir(directory);
     }
     Ok(())

@@ -1,4 +1,7 @@
 //! Interface of formats in which a session is a file of lines, and the operations that all these formats share.
+//!
+//! Functions that accept a `text` read any source of lines, for example a Codex session that continues in several files.
+//! Their `path` is used only in errors.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -33,8 +36,8 @@ pub(crate) struct LineEvents {
 
 /// A format in which a session is a file of lines, each of them a JSON object.
 ///
-/// Reading may begin at any prompt. An implementation may therefore remember recent lines, but must not depend on the
-/// first lines.
+/// Reading may begin at any prompt. An implementation may therefore use the lines that it has read, but must not require
+/// that it has read the first lines of the file.
 pub(crate) trait LineFormat: Default {
     /// Reads one line and adds its events to `line_events`. A line that has no meaning for segue adds none.
     fn parse_line(&mut self, line: &str, line_events: &mut LineEvents)
@@ -59,15 +62,15 @@ pub(crate) trait LineFormat: Default {
     }
 }
 
-/// Records of a file in the format `D`.
-pub(crate) struct LineRecords<D> {
+/// Records of a file in the format `F`.
+pub(crate) struct LineRecords<F> {
     path: PathBuf,
     lines: LineReader<Box<dyn Read>>,
-    format: D,
+    format: F,
     skipped: SkippedContent,
 }
 
-impl<D: LineFormat> LineRecords<D> {
+impl<F: LineFormat> LineRecords<F> {
     /// Opens the records of a file after `start`.
     pub(crate) fn open(path: &Path, start: &ReadStart) -> Result<Self, ReadError> {
         let (file, size) = open_with_size(path).map_err(|error| ReadError::io(path, error))?;
@@ -100,18 +103,18 @@ impl<D: LineFormat> LineRecords<D> {
         size: u64,
     ) -> std::io::Result<Self> {
         text.seek(SeekFrom::Start(begin))?;
-        // Bytes that are appended from now on belong to the next read, because this read would never end while another
-        // process keeps writing.
+        // Bytes that are appended later belong to the next read. Otherwise this read would never end while another
+        // process appends lines.
         let input = text.take(size.saturating_sub(begin));
         Ok(Self::from_input(path, Box::new(input), begin))
     }
 
-    /// Reads records from any input. `begin` is the offset of the input in the complete text.
+    /// Creates the records of any input. `begin` is the offset of the input in the complete text.
     pub(crate) fn from_input(path: &Path, input: Box<dyn Read>, begin: u64) -> Self {
         Self {
             path: path.to_owned(),
             lines: LineReader::new(input, begin),
-            format: D::default(),
+            format: F::default(),
             skipped: SkippedContent::default(),
         }
     }
@@ -142,7 +145,7 @@ impl<D: LineFormat> LineRecords<D> {
     }
 }
 
-impl<D: LineFormat> Records for LineRecords<D> {
+impl<F: LineFormat> Records for LineRecords<F> {
     fn next(&mut self) -> Result<Option<NativeRecord>, ReadError> {
         loop {
             let line = self
@@ -217,15 +220,15 @@ fn line_mark(start: u64, line: &[u8]) -> Mark {
 }
 
 /// Returns the mark of the last record of a file. Searches from the end.
-pub(crate) fn find_last_mark<D: LineFormat>(path: &Path) -> Result<Option<Mark>, ReadError> {
+pub(crate) fn find_last_mark<F: LineFormat>(path: &Path) -> Result<Option<Mark>, ReadError> {
     let failed = |error| ReadError::io(path, error);
     let (text, size) = open_with_size(path).map_err(failed)?;
-    find_last_mark_in_text::<D, _>(text, size).map_err(failed)
+    find_last_mark_in_text::<F, _>(text, size).map_err(failed)
 }
 
 /// Returns the mark of the last record of a text of `size` bytes. Ignores an incomplete line, and titles, because a
 /// title has no position in the conversation.
-pub(crate) fn find_last_mark_in_text<D: LineFormat, R: Read + Seek>(
+pub(crate) fn find_last_mark_in_text<F: LineFormat, R: Read + Seek>(
     text: R,
     size: u64,
 ) -> std::io::Result<Option<Mark>> {
@@ -233,7 +236,7 @@ pub(crate) fn find_last_mark_in_text<D: LineFormat, R: Read + Seek>(
     while let Some((start, line)) = lines.next()? {
         let is_complete = start + (line.len() as u64) < size;
         let mut line_events = LineEvents::default();
-        let result = D::default().parse_line(&decode_lossy(&line), &mut line_events);
+        let result = F::default().parse_line(&decode_lossy(&line), &mut line_events);
         let is_title = |event: &RecordEvent| matches!(event, RecordEvent::TitleChanged { .. });
         if is_complete && result.is_ok() && !line_events.events.iter().all(is_title) {
             return Ok(Some(line_mark(start, &line)));
@@ -242,68 +245,69 @@ pub(crate) fn find_last_mark_in_text<D: LineFormat, R: Read + Seek>(
     Ok(None)
 }
 
-/// Returns the last turns of a file, and `true` if these are all its turns. Searches from the end.
-pub(crate) fn read_recent_turns<D: LineFormat + 'static>(
+/// Returns the last `turn_count` turns of a file, and `true` if these are all its turns. Searches from the end.
+pub(crate) fn read_recent_turns<F: LineFormat + 'static>(
     path: &Path,
-    turns: usize,
+    turn_count: usize,
 ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-    read_recent_turns_from_text::<D, _>(path, || open_with_size(path), turns)
+    read_recent_turns_from_text::<F, _>(path, || open_with_size(path), turn_count)
 }
 
-/// Returns the last turns of a text, and `true` if these are all its turns. `open_with_size` is called several times.
-pub(crate) fn read_recent_turns_from_text<D: LineFormat + 'static, R: Read + Seek + 'static>(
+/// Returns the last `turn_count` turns of a text, and `true` if these are all its turns. Searches from the end. Calls
+/// `open` several times; it returns the text and its size.
+pub(crate) fn read_recent_turns_from_text<F: LineFormat + 'static, R: Read + Seek + 'static>(
     path: &Path,
     open: impl Fn() -> std::io::Result<(R, u64)>,
-    turns: usize,
+    turn_count: usize,
 ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
     let failed = |error| ReadError::io(path, error);
     let (text, size) = open().map_err(failed)?;
     let mut lines = ReverseLineReader::new(text, size);
     // The search includes one turn more than requested, to find out whether there are more.
-    let mut wanted = turns.saturating_add(1);
-    let mut prompts = 0;
+    let mut wanted_prompts = turn_count.saturating_add(1);
+    let mut found_prompts = 0;
     loop {
         let mut begin = 0;
         while let Some((start, line)) = lines.next().map_err(failed)? {
-            if D::can_begin_turn(&line) && D::is_turn_start(&line) {
-                prompts += 1;
-                if prompts >= wanted {
+            if F::can_begin_turn(&line) && F::is_turn_start(&line) {
+                found_prompts += 1;
+                if found_prompts >= wanted_prompts {
                     begin = start;
                     break;
                 }
             }
         }
-        let records = || {
+        let open_records = || {
             let (text, _) = open().map_err(failed)?;
-            let records = LineRecords::<D>::from_offset(path, text, begin, size).map_err(failed)?;
+            let records = LineRecords::<F>::from_offset(path, text, begin, size).map_err(failed)?;
             Ok(Box::new(records) as Box<dyn Records>)
         };
-        let last = read_last_turns(records, turns)?;
-        // Rewound turns do not count, and a rewind may refer to a record before `begin`. In both cases the search
-        // continues.
-        let has_enough = last.turns.len() >= turns && !last.unresolved;
+        let last = read_last_turns(open_records, turn_count)?;
+        // The search continues if rewinds have removed too many of the turns, or if a record refers to one before
+        // `begin`.
+        let has_enough = last.turns.len() >= turn_count && !last.unresolved;
         if begin == 0 || has_enough {
             return Ok((last.turns, begin == 0 && last.turns_before == 0));
         }
-        wanted = wanted.saturating_mul(2).max(prompts + 1);
+        wanted_prompts = wanted_prompts.saturating_mul(2).max(found_prompts + 1);
     }
 }
 
-/// Returns the last bytes of a file. Their first line is usually incomplete. It does not parse, but may contain the
-/// last time.
+/// Returns the last `count` bytes of a file of `size` bytes. The first line of them is usually incomplete: it cannot be
+/// parsed, but [`find_last_timestamp`] may find a time in it.
 pub(crate) fn read_last_bytes<R: Read + Seek>(
     file: &mut R,
     size: u64,
-    bytes: u64,
+    count: u64,
 ) -> std::io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(size.saturating_sub(bytes)))?;
-    let mut tail = Vec::with_capacity(usize::try_from(bytes.min(size)).unwrap_or_default());
-    file.take(bytes).read_to_end(&mut tail)?;
+    file.seek(SeekFrom::Start(size.saturating_sub(count)))?;
+    let mut tail = Vec::with_capacity(usize::try_from(count.min(size)).unwrap_or_default());
+    file.take(count).read_to_end(&mut tail)?;
     Ok(tail)
 }
 
-/// Returns the lines of the beginning of a file. The bytes after the last line feed are a line only at the end of the
-/// file.
+/// Splits bytes into lines and omits empty lines. The bytes after the last line feed are a line only if `at_end` is
+/// `true`, because otherwise the file continues and the line may be incomplete.
 pub(crate) fn complete_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[u8]> {
     let until = if at_end {
         bytes.len()
@@ -322,10 +326,10 @@ pub(crate) fn complete_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item =
     lines.filter(|line| !line.is_empty())
 }
 
-/// Returns the last time that follows `name` in some lines, without parsing them.
-pub(crate) fn find_last_timestamp(bytes: &[u8], name: &[u8]) -> Option<Timestamp> {
-    let at = memmem::rfind(bytes, name)?;
-    let value = bytes.get(at + name.len()..)?.trim_ascii_start();
+/// Returns the time after the last occurrence of a JSON key, for example `"timestamp":`. Does not parse the lines.
+pub(crate) fn find_last_timestamp(bytes: &[u8], key: &[u8]) -> Option<Timestamp> {
+    let key_offset = memmem::rfind(bytes, key)?;
+    let value = bytes.get(key_offset + key.len()..)?.trim_ascii_start();
     let value = value.strip_prefix(b"\"")?;
     let time = value.get(..memchr::memchr(b'"', value)?)?;
     std::str::from_utf8(time).ok()?.parse().ok()

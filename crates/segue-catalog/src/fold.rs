@@ -32,38 +32,41 @@ pub struct NativeTurn {
     pub started_at: Option<Timestamp>,
     /// Time of the last record of the turn.
     pub ended_at: Option<Timestamp>,
-    /// Record before the first one of the turn, from which the turn can be read. `None` if the turn begins the session.
+    /// Mark of the record before the turn; reading after this mark begins with the turn. `None` if the turn begins the
+    /// session.
     pub after: Option<Mark>,
-    /// Last record of the turn.
+    /// Mark of the last record of the turn.
     pub until: Mark,
-    /// Number of turns that began before this one, including those that no longer count.
+    /// Number of turns that began before this one, including those that a rewind has removed.
     ordinal: u32,
     /// Number of the last record that affected the turn.
     last_record: u64,
-    pending_request: Option<PendingRequest>,
+    last_request: Option<LastRequest>,
 }
 
-/// Request that is being counted, and the usage and cost of the turn before it.
+/// Last request of a turn, and the usage and cost of the turn without it. If the request is reported again, the new
+/// usage replaces the old one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PendingRequest {
+struct LastRequest {
     request_id: Option<String>,
     usage_before: Usage,
     cost_before: Option<Cost>,
 }
 
-/// Position in the conversation: a turn, and a number of messages in it.
+/// Position after a message: the number of turns so far, including the turn of the message, and the number of messages
+/// so far in this turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MessagePosition {
     turn: u32,
     message: u32,
 }
 
-/// Positions of the record with a key.
+/// Positions of a record with a key.
 #[derive(Debug, Clone, Copy)]
 struct KeyedPosition {
-    /// Position of the record's first message, or of the message before the record if it contains none.
+    /// Position after the record's first message, or after the message before the record if it contains none.
     start: MessagePosition,
-    /// Position at which the record ends.
+    /// Position after the record's last message.
     end: MessagePosition,
     has_message: bool,
 }
@@ -74,28 +77,30 @@ enum MessageSelection {
     #[default]
     None,
     All,
-    /// Turns of an outline that count at the end, from the index `first_index` on.
+    /// Turns of an outline, from the index `first_index` on.
     Selected {
         first_index: usize,
+        /// Ordinals of all turns of the outline.
         ordinals: Vec<u32>,
     },
 }
 
-/// A builder that converts records to the turns that still count.
+/// A builder that converts records to turns. Rewinds remove turns and messages at the end.
 #[derive(Debug, Default)]
 pub struct TurnBuilder {
     selection: MessageSelection,
     turns: Vec<NativeTurn>,
     begun_turns: u32,
     record_count: u64,
-    /// Record before the one that is being applied.
+    /// Mark of the record before the one that is being applied.
     previous_mark: Option<Mark>,
-    /// Positions by the hash of the key. `key_order` has the hashes in the order of the records. Keys themselves are
-    /// not stored, because a session may have a million of them.
+    /// Positions by the hash of the key. Keys themselves are not stored, because a session may have a million of them.
     positions: HashMap<u64, KeyedPosition>,
+    /// Hashes of the keys in the order of the records.
     key_order: Vec<u64>,
     title: Option<Title>,
     compactions: u32,
+    /// Whether a record refers to a missing one.
     unresolved: bool,
 }
 
@@ -180,7 +185,7 @@ impl TurnBuilder {
                 model,
                 cost,
             } => {
-                self.count_request(request_id, usage, cost);
+                self.add_usage(request_id, usage, cost);
                 if let Some(turn) = self.touch_last_turn() {
                     turn.model = model.or(turn.model.take());
                 }
@@ -206,7 +211,7 @@ impl TurnBuilder {
         }
     }
 
-    /// Returns the current turn, and marks it as affected by the current record.
+    /// Returns the last turn, and marks it as affected by the current record.
     fn touch_last_turn(&mut self) -> Option<&mut NativeTurn> {
         let turn = self.turns.last_mut()?;
         turn.last_record = self.record_count;
@@ -234,7 +239,7 @@ impl TurnBuilder {
             until: mark.clone(),
             ordinal: self.begun_turns,
             last_record: self.record_count,
-            pending_request: None,
+            last_request: None,
         });
         self.begun_turns += 1;
     }
@@ -245,12 +250,12 @@ impl TurnBuilder {
             self.unresolved = true;
             self.begin_turn(mark, at);
         }
-        let is_stored = self.should_store_last_turn();
+        let should_store = self.should_store_last_turn();
         if let Some(turn) = self.touch_last_turn() {
             turn.message_count += 1;
             turn.until = mark.clone();
             turn.ended_at = at.or(turn.ended_at);
-            if is_stored {
+            if should_store {
                 turn.messages.push(keyed_message.message);
             }
         }
@@ -259,8 +264,8 @@ impl TurnBuilder {
         }
     }
 
-    /// Returns `true` if the messages of the last turn are stored. A turn that counts at the end already has its final
-    /// index, because all turns before it count too.
+    /// Returns `true` if the messages of the last turn are stored. A turn of the outline has its final index as soon as
+    /// it begins, because rewinds remove turns only at the end.
     fn should_store_last_turn(&self) -> bool {
         let Some(turn) = self.turns.last() else {
             return false;
@@ -297,7 +302,7 @@ impl TurnBuilder {
         }
     }
 
-    /// Replaces the message with the same key. Returns the message if there is none.
+    /// Replaces the earlier message with the same key. Returns the new message unchanged if there is no earlier one.
     fn replace_message(&mut self, keyed_message: KeyedMessage) -> Option<KeyedMessage> {
         let existing = keyed_message
             .key
@@ -368,6 +373,7 @@ impl TurnBuilder {
     fn rewind_to(&mut self, position: MessagePosition) {
         self.turns.truncate(position.turn as usize);
         if position.message == 0 {
+            // The position is before the first message of its turn, so the turn is removed too.
             self.turns.pop();
         } else if let Some(turn) = self.turns.last_mut()
             && turn.message_count > position.message
@@ -388,28 +394,30 @@ impl TurnBuilder {
         }
     }
 
-    fn count_request(&mut self, request_id: Option<String>, usage: Usage, cost: Option<Cost>) {
+    /// Adds the usage and cost of a request to the last turn. Replaces them if the last request is reported again.
+    fn add_usage(&mut self, request_id: Option<String>, usage: Usage, cost: Option<Cost>) {
         let Some(turn) = self.touch_last_turn() else {
             return;
         };
-        let pending = match turn.pending_request.take() {
+        let request = match turn.last_request.take() {
             Some(previous)
                 if previous.request_id.is_some() && previous.request_id == request_id =>
             {
                 previous
             }
-            previous => PendingRequest {
+            previous => LastRequest {
                 request_id,
                 usage_before: turn.usage,
+                // The first request starts from zero. Later, `None` means that the cost of a request is unknown.
                 cost_before: previous.map_or(Some(Cost::default()), |_| turn.cost),
             },
         };
-        turn.usage = pending.usage_before.saturating_add(usage);
-        turn.cost = pending
+        turn.usage = request.usage_before.saturating_add(usage);
+        turn.cost = request
             .cost_before
             .zip(cost)
             .map(|(cost_before, cost)| cost_before + cost);
-        turn.pending_request = Some(pending);
+        turn.last_request = Some(request);
     }
 
     /// Returns a turn of an outline with its messages. `None` while a later record may still affect the turn.
@@ -434,7 +442,7 @@ impl TurnBuilder {
         &self.turns
     }
 
-    /// Returns all turns that still count.
+    /// Returns all turns that no rewind has removed.
     #[must_use]
     pub fn into_turns(self) -> Vec<NativeTurn> {
         self.turns

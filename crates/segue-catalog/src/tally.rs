@@ -1,4 +1,4 @@
-//! Requests to models in a session. They include the requests of turns that no longer count, because these were paid
+//! Requests that a native session sent to models. The requests of rewound turns are included, because they were paid
 //! for as well.
 
 use std::collections::{HashMap, HashSet};
@@ -27,18 +27,18 @@ pub struct NativeRequest {
     pub is_first_in_turn: bool,
 }
 
-/// A counter of requests. A request that is reported several times counts once.
+/// Collector of the requests in the records of a session. A request that is reported several times is collected once.
 #[derive(Debug, Default)]
 pub struct RequestCounter {
     requests: Vec<NativeRequest>,
-    /// Indices of the requests that have ids.
+    /// Indices into `requests`, of the requests that have ids.
     indices_by_id: HashMap<String, usize>,
     /// Whether a turn has begun and has no request yet.
     at_turn_start: bool,
 }
 
 impl RequestCounter {
-    /// Counts all requests in some records.
+    /// Collects all requests of a session.
     pub fn from_records(records: &mut dyn Records) -> Result<Self, ReadError> {
         let mut counter = Self::default();
         while let Some(record) = records.next()? {
@@ -47,20 +47,20 @@ impl RequestCounter {
         Ok(counter)
     }
 
-    /// Applies the next record.
+    /// Collects the requests in the next record.
     pub fn add_record(&mut self, record: NativeRecord) {
         let at = record.at;
         for event in record.events {
             match event {
                 RecordEvent::Prompt(_) => self.at_turn_start = true,
                 RecordEvent::RequestUsage {
-                    request_id: request,
+                    request_id,
                     usage,
                     model,
                     cost,
                 } => {
-                    self.count_request(NativeRequest {
-                        id: request,
+                    self.add_or_replace_request(NativeRequest {
+                        id: request_id,
                         at,
                         model,
                         usage,
@@ -78,18 +78,19 @@ impl RequestCounter {
         }
     }
 
-    fn count_request(&mut self, mut request: NativeRequest) {
-        let last = self.requests.len().wrapping_sub(1);
-        let existing = request
+    /// Adds a request. If it was reported before, replaces the earlier report.
+    fn add_or_replace_request(&mut self, mut request: NativeRequest) {
+        let last_index = self.requests.len().wrapping_sub(1);
+        let existing_index = request
             .id
             .as_ref()
             .and_then(|id| self.indices_by_id.get(id))
             .copied();
-        if let Some(index) = existing
+        if let Some(index) = existing_index
             && let Some(old) = self.requests.get_mut(index)
-            // An id that recurs much later belongs to another request, unless the times are equal: then the agent wrote
-            // the complete conversation a second time.
-            && (index == last || request.at.is_none() || request.at == old.at)
+            // An id that recurs after other requests belongs to a new request, unless the times are equal: then the
+            // agent wrote the complete conversation a second time.
+            && (index == last_index || request.at.is_none() || request.at == old.at)
         {
             request.is_first_in_turn = old.is_first_in_turn;
             request.at = request.at.or(old.at);
@@ -112,12 +113,15 @@ impl RequestCounter {
     }
 }
 
-/// A filter that removes copied requests, because a fork begins with the requests of its parent.
+/// A filter that removes copied requests, because a fork begins with copies of its parent's requests.
 #[derive(Debug, Default)]
-pub struct RequestDeduplicator(HashSet<u64>);
+pub struct RequestDeduplicator {
+    /// Hashes of the requests so far.
+    seen_keys: HashSet<u64>,
+}
 
 impl RequestDeduplicator {
-    /// Returns the requests of a session that no earlier session contained.
+    /// Returns the requests of a session that no previous call of this function has received.
     pub fn remove_copies(&mut self, requests: Vec<NativeRequest>) -> Vec<NativeRequest> {
         let mut occurrences: HashMap<u64, u32> = HashMap::new();
         let mut new_keys = Vec::new();
@@ -131,17 +135,18 @@ impl RequestDeduplicator {
                 .as_ref()
                 .map(|id| hash(&(id, &request.model, tokens)));
             let time_key = request.at.map(|at| hash(&(at, &request.model, tokens)));
+            // Different requests of a session may have the same time, so they are numbered.
             let time_key = time_key.map(|key| {
                 let occurrence = occurrences.entry(key).or_default();
                 *occurrence += 1;
                 hash(&(key, *occurrence))
             });
             let keys = [id_key, time_key].into_iter().flatten();
-            let is_copy = keys.clone().any(|key| self.0.contains(&key));
+            let is_copy = keys.clone().any(|key| self.seen_keys.contains(&key));
             new_keys.extend(keys);
             !is_copy
         });
-        self.0.extend(new_keys);
+        self.seen_keys.extend(new_keys);
         originals
     }
 }
@@ -176,7 +181,7 @@ mod tests {
         )
     }
 
-    fn used_record(at: Option<i64>, id: &str, tokens: u64) -> NativeRecord {
+    fn usage_record(at: Option<i64>, id: &str, tokens: u64) -> NativeRecord {
         let usage = Usage {
             total_tokens: Some(tokens),
             ..Usage::default()
@@ -208,7 +213,6 @@ mod tests {
 
     #[test]
     fn each_request_counts_once_even_after_a_rewind() {
-        let some = Some;
         let rewind = || record(None, RecordEvent::Rewind(RewindTarget::Beginning));
         let cases = [
             (vec![], ""),
@@ -216,8 +220,8 @@ mod tests {
             (
                 vec![
                     prompt(),
-                    used_record(some(1), "a", 5),
-                    used_record(some(2), "b", 6),
+                    usage_record(Some(1), "a", 5),
+                    usage_record(Some(2), "b", 6),
                 ],
                 "1:5m* 2:6m",
             ),
@@ -225,37 +229,37 @@ mod tests {
             (
                 vec![
                     prompt(),
-                    used_record(some(1), "a", 5),
-                    used_record(some(2), "a", 7),
+                    usage_record(Some(1), "a", 5),
+                    usage_record(Some(2), "a", 7),
                 ],
                 "2:7m*",
             ),
             (
-                vec![used_record(some(1), "", 5), used_record(some(1), "", 5)],
+                vec![usage_record(Some(1), "", 5), usage_record(Some(1), "", 5)],
                 "1:5m 1:5m",
             ),
             // Rewound requests were paid for. Requests that are then written a second time were not.
             (
                 vec![
                     prompt(),
-                    used_record(some(1), "a", 5),
+                    usage_record(Some(1), "a", 5),
                     prompt(),
-                    used_record(some(2), "b", 6),
+                    usage_record(Some(2), "b", 6),
                     rewind(),
                     prompt(),
-                    used_record(some(1), "a", 5),
-                    used_record(None, "b", 6),
-                    used_record(some(3), "c", 7),
+                    usage_record(Some(1), "a", 5),
+                    usage_record(None, "b", 6),
+                    usage_record(Some(3), "c", 7),
                 ],
                 "1:5m* 2:6m* 3:7m",
             ),
             // An agent that restarts its numbering.
             (
                 vec![
-                    used_record(some(1), "a", 5),
-                    used_record(some(2), "b", 6),
-                    used_record(some(9), "a", 7),
-                    used_record(some(9), "a", 8),
+                    usage_record(Some(1), "a", 5),
+                    usage_record(Some(2), "b", 6),
+                    usage_record(Some(9), "a", 7),
+                    usage_record(Some(9), "a", 8),
                 ],
                 "1:5m 2:6m 9:8m",
             ),
@@ -267,50 +271,50 @@ mod tests {
 
     #[test]
     fn requests_that_a_fork_copies_count_once() {
-        let session = |records: Vec<NativeRecord>| {
+        let collect_requests = |records: Vec<NativeRecord>| {
             let mut counter = RequestCounter::default();
             for record in records {
                 counter.add_record(record);
             }
             counter.into_requests()
         };
-        let origin = || vec![used_record(Some(1), "a", 5), used_record(Some(1), "b", 5)];
+        let parent_records = || vec![usage_record(Some(1), "a", 5), usage_record(Some(1), "b", 5)];
         let mut deduplicator = RequestDeduplicator::default();
-        let mut count_new = |records| deduplicator.remove_copies(session(records)).len();
-        assert_eq!(count_new(origin()), 2);
+        let mut count_new = |records| deduplicator.remove_copies(collect_requests(records)).len();
+        assert_eq!(count_new(parent_records()), 2);
         // The fork sends two requests of its own, one of them by chance at the time of a copied one.
         let fork = [
-            origin(),
-            vec![used_record(Some(1), "c", 5), used_record(Some(2), "d", 5)],
+            parent_records(),
+            vec![usage_record(Some(1), "c", 5), usage_record(Some(2), "d", 5)],
         ]
         .concat();
         assert_eq!(count_new(fork), 2);
         // Copies with new ids, and copies with new times.
         assert_eq!(
             count_new(vec![
-                used_record(Some(1), "A", 5),
-                used_record(Some(1), "B", 5)
+                usage_record(Some(1), "A", 5),
+                usage_record(Some(1), "B", 5)
             ]),
             0
         );
         assert_eq!(
             count_new(vec![
-                used_record(Some(8), "a", 5),
-                used_record(Some(9), "b", 5)
+                usage_record(Some(8), "a", 5),
+                usage_record(Some(9), "b", 5)
             ]),
             0
         );
         // Requests that match an earlier one in some fields only.
         assert_eq!(
             count_new(vec![
-                used_record(Some(1), "x", 6),
-                used_record(Some(3), "y", 5)
+                usage_record(Some(1), "x", 6),
+                usage_record(Some(3), "y", 5)
             ]),
             2
         );
-        assert_eq!(count_new(vec![used_record(Some(4), "a", 6)]), 1);
-        // Requests without id and time, which can't be recognised as equal.
-        assert_eq!(count_new(vec![used_record(None, "", 5)]), 1);
-        assert_eq!(count_new(vec![used_record(None, "", 5)]), 1);
+        assert_eq!(count_new(vec![usage_record(Some(4), "a", 6)]), 1);
+        // Requests without id and time, which cannot be recognised as copies.
+        assert_eq!(count_new(vec![usage_record(None, "", 5)]), 1);
+        assert_eq!(count_new(vec![usage_record(None, "", 5)]), 1);
     }
 }

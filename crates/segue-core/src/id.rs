@@ -1,8 +1,8 @@
-//! Ids that can only be created by parsing.
+//! Ids of sessions, providers and turns, and names that the user chooses.
 //!
-//! A value of these types is safe as a command-line argument (it never starts with `-`), as a file name (no separator,
-//! no `..`, short enough) and as a database key (printable, no NUL). Ids from the user or from an agent go through
-//! `parse` once, at the boundary.
+//! An id that is a text is safe as a command-line argument (it never starts with `-`), as a file name (no separator,
+//! never `..`, short enough) and as a database key (printable, no NUL). An id from the user or from an agent is checked
+//! once, by `parse`.
 
 use jiff::Timestamp;
 
@@ -10,13 +10,13 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The text is empty.
-    #[error("{kind} is empty")]
+    #[error("{kind} may not be empty")]
     Empty {
         /// Kind of id, as it is named in a message to the user.
         kind: &'static str,
     },
     /// The text is longer than the id may be.
-    #[error("{kind} is {length} bytes long; at most {limit} are allowed")]
+    #[error("{kind} may have at most {limit} bytes, not {length}")]
     TooLong {
         /// Kind of id.
         kind: &'static str,
@@ -57,7 +57,7 @@ pub enum IdError {
         /// Kind of id.
         kind: &'static str,
     },
-    /// The text is not a valid name for an object that the user names.
+    /// The text is not a valid name for something that the user names, for example a feature or a role.
     #[error(
         "{reason}; a name starts with a letter, a digit or _, has at most {limit} bytes, does not contain [ ] / \\, \
          line breaks or invisible characters, and does not end with a space"
@@ -70,14 +70,14 @@ pub enum IdError {
     },
 }
 
-/// Checks the length and the characters of an id. `start` must accept the first character, and `allowed` all
-/// characters.
+/// Checks the length and the characters of an id. `can_start` decides whether the first character is valid, `is_allowed`
+/// whether any character is valid.
 pub(crate) fn check_id(
     kind: &'static str,
     text: &str,
     limit: usize,
-    start: fn(char) -> bool,
-    allowed: fn(char) -> bool,
+    can_start: fn(char) -> bool,
+    is_allowed: fn(char) -> bool,
 ) -> Result<(), IdError> {
     let Some(first) = text.chars().next() else {
         return Err(IdError::Empty { kind });
@@ -89,10 +89,10 @@ pub(crate) fn check_id(
             limit,
         });
     }
-    if let Some(character) = text.chars().find(|&c| !allowed(c)) {
+    if let Some(character) = text.chars().find(|&c| !is_allowed(c)) {
         return Err(IdError::BadCharacter { kind, character });
     }
-    if !start(first) {
+    if !can_start(first) {
         return Err(IdError::BadStart {
             kind,
             character: first,
@@ -137,7 +137,7 @@ pub struct SessionId(String);
 
 text_id!(SessionId);
 
-/// Characters of the random tail of a session id. No two of them look alike.
+/// Characters of the random tail of a session id, without those that look like another one.
 const TAIL_ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
 
 impl SessionId {
@@ -308,11 +308,11 @@ impl ProviderId {
     }
 }
 
-/// Key of a turn in the store that created it.
+/// Key of a turn. Valid only in the store that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId(pub i64);
 
-/// Key of a leg in the store that created it.
+/// Key of a leg. Valid only in the store that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LegId(pub i64);
 

@@ -126,7 +126,7 @@ pub(crate) fn leased_error(id: &SessionId, mut holder: LeaseHolder) -> EngineErr
 
 fn takeover_decision(from: &LeaseHolder) -> Decision {
     let reason = match process_status(&from.owner) {
-        ProcessStatus::Dead => "it ended without releasing the lease",
+        ProcessStatus::Dead => "it died while it used the session",
         ProcessStatus::Alive | ProcessStatus::Unknown => "it sent no heartbeat for too long",
     };
     let text = format!(

@@ -1,4 +1,4 @@
-//! A pseudo-terminal for tests, with the content of its screen.
+//! A pseudo-terminal for tests, and an emulator that provides the content of its screen.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -15,16 +15,16 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 /// Timeout of every wait.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Escape sequences at the begin and end of a frame.
+/// Escape sequences that begin and end a frame (a synchronized update).
 const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 
-/// Content of a terminal.
+/// Emulated screen, as the output so far has changed it.
 pub struct TerminalContent {
     parser: vt100::Parser,
-    /// Last bytes of the output, which may contain the start of a begin or end mark.
+    /// Last bytes of the output, which may be the first part of a frame's escape sequence.
     tail: Vec<u8>,
-    /// Whether only a part of a frame was received.
+    /// Whether a frame has begun and not ended.
     is_partial_frame: bool,
 }
 
@@ -32,9 +32,12 @@ impl TerminalContent {
     fn process_output(&mut self, output: &[u8]) {
         self.parser.process(output);
         self.tail.extend_from_slice(output);
-        let last_position =
-            |mark: &[u8]| self.tail.windows(mark.len()).rposition(|part| part == mark);
+        let last_position = |sequence: &[u8]| {
+            let mut windows = self.tail.windows(sequence.len());
+            windows.rposition(|window| window == sequence)
+        };
         let (begin, end) = (last_position(FRAME_BEGIN), last_position(FRAME_END));
+        // Both are `None` if the output contains neither; the state then stays.
         if begin != end {
             self.is_partial_frame = begin > end;
         }
@@ -51,15 +54,19 @@ impl TerminalContent {
 /// A program in its own terminal.
 pub struct Pty {
     child: Child,
+    /// Controlling side of the pseudo-terminal. The test writes keys to it and reads the program's output from it.
     controller: File,
-    /// End of the terminal that the program uses, open after the end of the program, so that a test can inspect it.
+    /// Side of the pseudo-terminal that the program uses. It stays open after the program ends, so that a test can
+    /// inspect its modes.
     terminal: OwnedFd,
+    /// Content of the screen. The condition variable is notified of each change.
     content: Arc<(Mutex<TerminalContent>, Condvar)>,
     reader_thread: Option<JoinHandle<()>>,
 }
 
 impl Pty {
-    /// Starts a program with the arguments and the environment of the command.
+    /// Starts the program of a command, with its arguments and variables, in a new terminal. Ignores the command's
+    /// working directory. Panics if the command removes a variable.
     pub fn start(command: &Command, (columns, rows): (u16, u16)) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
@@ -68,7 +75,7 @@ impl Pty {
         let terminal = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let controller = File::from(controller);
         set_terminal_size(&controller, columns, rows);
-        // A separate session, so that signals of the terminal reach only this program.
+        // The program runs in its own process session, so that signals of the terminal reach only this program.
         let mut session_command = Command::new("setsid");
         session_command
             .arg("--ctty")
@@ -130,7 +137,8 @@ impl Pty {
         self
     }
 
-    /// Waits until the screen matches, with a complete frame.
+    /// Waits until the last frame is complete and the screen matches. `description` names the expected change in the
+    /// message of a timeout.
     pub fn wait_until(
         &mut self,
         description: &str,
@@ -145,7 +153,10 @@ impl Pty {
             .unwrap();
         let contents = guard.screen().contents();
         drop(guard);
-        assert!(!outcome.timed_out(), "no {description} in\n{contents}");
+        assert!(
+            !outcome.timed_out(),
+            "timed out waiting for {description}; the screen is\n{contents}"
+        );
         self
     }
 
@@ -156,17 +167,18 @@ impl Pty {
 
     /// Waits until a text is no longer on the screen.
     pub fn wait_for_absence(&mut self, text: &str) -> &mut Self {
-        self.wait_until(&format!("end of {text}"), |screen| {
+        self.wait_until(&format!("the removal of {text}"), |screen| {
             !screen.contents().contains(text)
         })
     }
 
-    /// Returns the current content of the terminal. The program's output waits until the caller drops the guard.
+    /// Locks and returns the current content of the terminal. The output of the program is not processed until the caller
+    /// drops the guard.
     pub fn screen(&self) -> MutexGuard<'_, TerminalContent> {
         self.content.0.lock().unwrap()
     }
 
-    /// Returns the content of the screen, line by line.
+    /// Returns the text on the screen after the last frame is complete. Lines have no trailing spaces.
     pub fn contents(&self) -> String {
         let (content, changed) = &*self.content;
         let guard = content.lock().unwrap();
@@ -186,7 +198,7 @@ impl Pty {
         self.child.id()
     }
 
-    /// Waits for the end of the program and for all of its output.
+    /// Waits until the program exits and all of its output is processed.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         let start = Instant::now();
         let status = loop {
@@ -195,29 +207,29 @@ impl Pty {
             }
             assert!(
                 start.elapsed() < WAIT_TIMEOUT,
-                "no end of\n{}",
+                "timed out waiting for the exit of the program; the screen is\n{}",
                 self.contents()
             );
             std::thread::sleep(Duration::from_millis(5));
         };
-        // A mark after the last output shows that all of it was processed.
+        // When this text is on the screen, all output before it was processed.
         rustix::io::write(&self.terminal, b"\r\n<end>").unwrap();
         self.wait_for_text("<end>");
         status
     }
 
-    /// Asserts that the terminal is restored for a shell.
+    /// Asserts that the terminal is in the state that a shell expects.
     pub fn assert_restored(&self) {
         let content = self.screen();
         let screen = content.screen();
-        assert!(!screen.alternate_screen(), "the other screen is shown");
+        assert!(!screen.alternate_screen(), "the alternate screen is active");
         assert!(!screen.hide_cursor(), "the cursor is hidden");
-        assert!(!screen.bracketed_paste(), "pastes are bracketed");
+        assert!(!screen.bracketed_paste(), "bracketed paste is on");
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         let cooked_modes = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         assert!(
             modes.contains(cooked_modes),
-            "the terminal is raw: {modes:?}"
+            "the terminal is in raw mode: {modes:?}"
         );
     }
 }
@@ -237,7 +249,8 @@ impl Drop for Pty {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The thread ends with the terminal, which this value and the test hold open, so it is not joined.
+        // The thread ends when the terminal is closed. `self.terminal` is still open here, so joining the thread would
+        // block.
         drop(self.reader_thread.take());
     }
 }

@@ -225,7 +225,7 @@ pub(crate) enum AnySessionCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     List(ListArgs),
-    /// Show a session's metadata: legs, lineage and decisions
+    /// Show a session's metadata: agents, forks and decisions
     Info(SessionRefArgs),
     Show(ShowArgs),
     Preview(PreviewArgs),
@@ -308,7 +308,7 @@ pub(crate) struct ListArgs {
 /// A session and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct SessionRefArgs {
-    /// Session: ID, unique ID prefix or suffix, native ID (also `claude:ID`), `latest`, `feature:NAME`, or list number (not for deleting)
+    /// Session: ID, unique ID prefix or suffix, native ID (also `claude:ID`), `latest`, `feature:NAME`, or list number
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 

@@ -1,4 +1,4 @@
-//! The user's configuration, by priority: flag > environment > the project's file > the user's file > default.
+//! Configuration from several sources, by priority: flag > environment > the project's file > the user's file > default.
 //!
 //! Every source becomes a layer of settings that record their origin. The merged layers become a [`Config`]. Settings
 //! that need the user's trust are removed from a project's layer before the merge.
@@ -68,13 +68,13 @@ pub(crate) struct LoadedConfig {
     pub(crate) withheld: Vec<ConfigKey>,
 }
 
-/// A configuration file that was searched for.
+/// Location of a configuration file, and the result of reading it.
 pub(crate) struct ConfigFile {
     pub(crate) source: ConfigSource,
     pub(crate) status: ConfigFileStatus,
 }
 
-/// Status of a configuration file.
+/// Result of reading a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfigFileStatus {
     Absent,
@@ -143,31 +143,33 @@ pub(crate) fn load(inputs: &ConfigInputs, flags: &ConfigFlags) -> LoadedConfig {
     }
 }
 
-/// Removes the settings that need trust from the layer of an untrusted project. Returns the status of the file.
+/// Removes the settings that need trust from a project's layer and lists them in `withheld`, unless the file is trusted.
+/// Returns the status of the file.
 fn withhold_untrusted(
     layer: &mut ConfigLayer,
     is_trusted: bool,
     roles: &RoleRegistry,
     withheld: &mut Vec<ConfigKey>,
 ) -> ConfigFileStatus {
-    let mut permitted = layer.clone();
-    let removed_keys = merge::remove_keys_needing_trust(&mut permitted, roles);
+    let mut restricted_layer = layer.clone();
+    let removed_keys = merge::remove_keys_needing_trust(&mut restricted_layer, roles);
     match (removed_keys.is_empty(), is_trusted) {
         (true, _) => ConfigFileStatus::Read,
         (false, true) => ConfigFileStatus::Trusted,
         (false, false) => {
-            *layer = permitted;
+            *layer = restricted_layer;
             *withheld = removed_keys;
             ConfigFileStatus::Untrusted
         }
     }
 }
 
-/// Returns the project's file. `None` if that is the user's own file, which needs no trust wherever it is located.
+/// Returns the location of the project's file. `None` if the path leads to the user's own file, which needs no trust and
+/// is read only once.
 pub(crate) fn project_file(inputs: &ConfigInputs) -> Option<ConfigSource> {
     let path = project_root(&inputs.cwd).join(PROJECT_FILE_NAME);
     let is_same_file = |user: &ConfigSource| match (user.path.canonicalize(), path.canonicalize()) {
-        (Ok(user), Ok(project)) => user == project,
+        (Ok(user_path), Ok(project_path)) => user_path == project_path,
         _ => false,
     };
     if inputs.user_file.as_ref().is_some_and(is_same_file) {
@@ -186,7 +188,7 @@ fn config_sources(inputs: &ConfigInputs) -> Vec<ConfigSource> {
     user.into_iter().chain(project_file(inputs)).collect()
 }
 
-/// Reads a file and parses its settings. `None` if the file does not exist.
+/// Reads a file and parses its settings. Returns both. `None` if the file does not exist.
 pub(crate) fn read_source(
     source: &ConfigSource,
     user_home: Option<&Path>,
@@ -199,7 +201,8 @@ pub(crate) fn read_source(
     Ok(Some((content, layer)))
 }
 
-/// Returns the roles without any project. A project can only narrow them unless the user trusts it.
+/// Returns the roles without the project's file. The project's file needs trust to give a role more tools than it has
+/// here.
 pub(crate) fn user_roles(inputs: &ConfigInputs) -> RoleRegistry {
     let user = inputs.user_file.as_ref();
     let loaded = user.and_then(|user| {
@@ -210,7 +213,7 @@ pub(crate) fn user_roles(inputs: &ConfigInputs) -> RoleRegistry {
     resolved::resolve_roles(&loaded.map_or_else(ConfigLayer::new, |(_, layer)| layer))
 }
 
-/// Reads a project's file. `None` if it does not exist or cannot be read.
+/// Returns the content of a project's file. `None` if it does not exist or cannot be read.
 pub(crate) fn read_project_file(path: &Path) -> Option<Vec<u8>> {
     let source = ConfigSource {
         owner: ConfigOwner::Project,
@@ -235,7 +238,7 @@ impl LoadedConfig {
     }
 }
 
-/// Lists the settings that a project asks for, with one name per MCP server and ACP agent: `claude.path, mcp.x`.
+/// Formats a list of settings, with one name per MCP server and ACP agent: `claude.path, mcp.x`.
 pub(crate) fn format_key_summary(keys: &[ConfigKey]) -> String {
     let mut names: Vec<String> = Vec::new();
     for key in keys {

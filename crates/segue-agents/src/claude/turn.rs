@@ -13,39 +13,40 @@ use super::retold::ReplayFilter;
 use super::tools::{self, ClaudeToolCalls};
 use crate::AgentError;
 
-/// Event that a line contains.
+/// Event that a line of Claude Code's output contains.
 #[derive(Debug)]
 pub(super) enum ClaudeEvent {
-    /// Output of the agent.
+    /// Event in the form that all agents share.
     Event(AgentEvent),
     /// A permission request; Claude Code waits for the answer.
     PermissionRequest(ClaudePermissionRequest),
     /// A request that segue does not support; Claude Code waits for an answer.
     UnsupportedRequest { id: String, subtype: String },
-    /// Id of the native session, which may differ from the previous one.
+    /// Current id of the native session. Claude Code may change it.
     NativeId(String),
     /// End of the turn.
     TurnEnded(Result<TurnEnd, AgentError>),
 }
 
-/// Acceptance of the prompt, as far as one line reports it.
+/// Report of a line on the acceptance of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PromptAcceptance {
-    /// The line does not concern the prompt.
+    /// The line does not report it.
     Unreported,
     /// Claude Code has accepted the prompt.
     Accepted,
-    /// Claude Code has accepted the prompt only now, after a stop request, which therefore stopped another turn.
+    /// Claude Code has accepted the prompt after segue interrupted it. The interrupt affected an earlier turn, so it must
+    /// be sent a second time.
     AcceptedAfterCancel,
 }
 
-/// State of a turn.
+/// State of a turn, which begins with a prompt from segue.
 #[derive(Debug)]
 pub(super) struct ClaudeTurn {
     /// Id of the prompt.
     prompt_id: String,
-    /// Whether the current lines belong to the prompt. Claude Code also runs turns of its own when a background task
-    /// ends, and the end of such a turn is not the end of this one.
+    /// Whether the current lines belong to this turn. When a background task ends, Claude Code runs a turn of its own,
+    /// and the lines of that turn do not belong to this one.
     is_active: bool,
     calls: ClaudeToolCalls,
     message: ClaudeMessage,
@@ -54,22 +55,23 @@ pub(super) struct ClaudeTurn {
     observations: ClaudeTurnObservations,
 }
 
-/// Answer of the model that is being streamed.
+/// Current message of the model.
 #[derive(Debug, Default)]
 struct ClaudeMessage {
     id: String,
-    /// Whether the answer arrives in deltas rather than in complete blocks.
+    /// Whether the message arrives in deltas rather than in complete blocks.
     is_streamed: bool,
-    /// Whether the answer is complete.
+    /// Whether the message is complete.
     is_complete: bool,
     tokens: ClaudeTokenCounts,
 }
 
-/// Output of one kind: text or thoughts.
+/// Stream of one kind of output: text or thoughts.
 #[derive(Debug, Default)]
 struct ClaudeTextStream {
     /// Text of the current message.
     message_text: String,
+    /// Filter that omits repeated text while a broken message is streamed a second time.
     replay_filter: Option<ReplayFilter>,
 }
 
@@ -79,7 +81,7 @@ impl ClaudeTextStream {
         let previous_text = std::mem::take(&mut self.message_text);
         self.replay_filter = match self.replay_filter.take() {
             _ if was_complete => None,
-            // The repetition broke too, before it reached new text.
+            // The repeated message broke too, before it contained new text.
             Some(filter) => Some(filter.restart()),
             None => ReplayFilter::new(previous_text),
         };
@@ -100,8 +102,8 @@ impl ClaudeTextStream {
 }
 
 impl ClaudeTurn {
-    /// Creates the turn of a prompt. `reports_acceptance` is `true` if Claude Code reports when it accepts the prompt;
-    /// until it does, all lines belong to other turns.
+    /// Creates the turn of a prompt. If `reports_acceptance` is `true`, Claude Code reports when it accepts the prompt,
+    /// and all lines before that report belong to other turns.
     pub(super) fn new(prompt_id: String, reports_acceptance: bool) -> Self {
         Self {
             prompt_id,
@@ -117,12 +119,12 @@ impl ClaudeTurn {
         }
     }
 
-    /// Records that segue requested a stop.
+    /// Records that segue interrupts Claude Code to cancel the turn.
     pub(super) fn record_cancel(&mut self) {
         self.observations.cancel_requested = true;
     }
 
-    /// Checks whether a line reports that the prompt was accepted.
+    /// Checks whether a line reports that the prompt was accepted. If it does, the lines from now on belong to this turn.
     pub(super) fn check_acceptance(&mut self, line: &Value) -> PromptAcceptance {
         let id = match line["type"].as_str() {
             Some("user") if line["isReplay"] == true => &line["uuid"],
@@ -144,7 +146,7 @@ impl ClaudeTurn {
     pub(super) fn convert_line(&mut self, line: &Value, now: Timestamp) -> Vec<ClaudeEvent> {
         let kind = line["type"].as_str().unwrap_or_default();
         match kind {
-            // Claude Code waits for the answer, also in a turn of its own.
+            // Claude Code waits for the answer even if the request belongs to another turn.
             "control_request" => vec![self.convert_control_request(line)],
             _ if !self.is_active => Vec::new(),
             "result" => self.convert_result(line, now),
@@ -190,7 +192,7 @@ impl ClaudeTurn {
     fn convert_result(&mut self, line: &Value, now: Timestamp) -> Vec<ClaudeEvent> {
         let end = end::parse_turn_end(line, &self.observations, now);
         let mut events = Vec::new();
-        // Only the result contains the reason for the refusal.
+        // Only the `result` line contains the reason for the refusal.
         if matches!(&end, Ok(end) if end.reason == StopReason::Refusal) && line["is_error"] == true
         {
             let separator = if self.text.message_text.is_empty() {
@@ -205,7 +207,7 @@ impl ClaudeTurn {
         events
     }
 
-    /// Converts an event of the model's own stream.
+    /// Converts an event of the model's stream, which Claude Code passes on unchanged.
     fn convert_stream_event(&mut self, event: &Value) -> Vec<ClaudeEvent> {
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -236,7 +238,7 @@ impl ClaudeTurn {
         self.thought.begin_message(self.message.is_complete);
         let mut tokens = ClaudeTokenCounts::default();
         tokens.update(&message["usage"]);
-        // Messages that Claude Code itself writes in the model's name have no token counts.
+        // Messages that Claude Code itself writes with the role of the model have no token counts.
         if tokens.total().is_some() {
             self.observations.last_request_tokens = tokens;
             self.observations.model = message["model"].as_str().map(str::to_owned);
@@ -277,9 +279,9 @@ impl ClaudeTurn {
         events
     }
 
-    /// Converts a complete block of an answer. Omits text that was streamed before.
+    /// Converts complete blocks of a message of the model. Omits text that was streamed before, and text of subagents.
     fn convert_assistant_message(&mut self, line: &Value) -> Vec<ClaudeEvent> {
-        // Claude Code reports its errors in the model's name; the result contains them as well.
+        // Claude Code also reports its own errors as messages of the model. The `result` line contains them as well.
         if line["is_api_error_message"] == true || line["error"].is_string() {
             return Vec::new();
         }
@@ -306,7 +308,7 @@ impl ClaudeTurn {
         events
     }
 
-    /// Converts a message in the user's name: the results of tools. Omits the blocks that only the model needs.
+    /// Converts a message with the role of the user, which contains results of tools. Omits all other blocks.
     fn convert_tool_results(&mut self, line: &Value) -> Vec<ClaudeEvent> {
         let blocks = line["message"]["content"].as_array().into_iter().flatten();
         blocks
@@ -340,9 +342,10 @@ impl ClaudeTurn {
     }
 
     fn record_rate_limit(&mut self, limit: &Value) {
-        let reset = limit["resetsAt"].as_i64();
-        let reset = reset.filter(|_| limit["status"] == "rejected");
-        self.observations.quota_resets_at = reset.and_then(|at| Timestamp::from_second(at).ok());
+        let resets_at = limit["resetsAt"].as_i64();
+        let resets_at = resets_at.filter(|_| limit["status"] == "rejected");
+        self.observations.quota_resets_at =
+            resets_at.and_then(|seconds| Timestamp::from_second(seconds).ok());
     }
 }
 

@@ -5,26 +5,27 @@ use segue_core::session::ToolCall;
 /// Tools that only record what the model plans.
 const PLANNING_TOOLS: [&str; 2] = ["write_todos", "update_topic"];
 
-/// Gives a call of an MCP server's tool, or of a planning tool, the name that the model uses for it.
+/// Replaces the title of a call with the name that the model uses for the tool, if the tool belongs to an MCP server or
+/// is a planning tool. A call of a planning tool also gets the kind `think`.
 ///
-/// Over ACP, the former has a title, `TOOL (SERVER MCP Server)`. A command could imitate that, so the name is accepted
-/// only if the call's id, which Gemini CLI derives from it, begins with the name too.
+/// The title of an MCP server's tool is `TOOL (SERVER MCP Server)`. The title of a shell command is arbitrary text and
+/// may look like that, so the id of the call must confirm the name: Gemini CLI forms it as `NAME__SUFFIX`.
 pub(super) fn normalise_tool_name(call: &mut ToolCall) {
-    let is_id_of = |id: &str, name: &str| {
-        let suffix = id.strip_prefix(name);
+    let id_confirms_name = |name: &str| {
+        let suffix = call.id.strip_prefix(name);
         suffix.is_some_and(|suffix| suffix.starts_with("__"))
     };
-    let is_planner = |name: &&&str| call.kind == "other" && is_id_of(&call.id, name);
-    if let Some(planner) = PLANNING_TOOLS.iter().find(is_planner) {
-        (call.name, call.kind) = ((*planner).to_owned(), "think".to_owned());
+    let is_name_of_call = |name: &&&str| call.kind == "other" && id_confirms_name(name);
+    if let Some(planning_tool) = PLANNING_TOOLS.iter().find(is_name_of_call) {
+        (call.name, call.kind) = ((*planning_tool).to_owned(), "think".to_owned());
         return;
     }
-    let title = call.name.strip_suffix(" MCP Server)");
-    let Some((tool, server)) = title.and_then(|title| title.split_once(" (")) else {
+    let tool_and_server = call.name.strip_suffix(" MCP Server)");
+    let Some((tool, server)) = tool_and_server.and_then(|text| text.split_once(" (")) else {
         return;
     };
     let name = format!("mcp_{server}_{tool}");
-    if call.kind == "other" && is_id_of(&call.id, &name) {
+    if call.kind == "other" && id_confirms_name(&name) {
         call.name = name;
     }
 }
@@ -36,8 +37,9 @@ mod tests {
     use segue_core::session::ToolStatus;
 
     #[test]
-    fn a_title_becomes_a_name_if_the_id_agrees() {
+    fn a_title_is_replaced_by_the_tool_name_if_the_id_confirms_it() {
         let id = "mcp_segue_ping__call_1";
+        // Id, kind and title of the call, and its expected name.
         let cases = [
             (id, "other", "ping (segue MCP Server)", "mcp_segue_ping"),
             (

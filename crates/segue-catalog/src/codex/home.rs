@@ -1,4 +1,4 @@
-//! Location and names of Codex's files.
+//! Location and names of Codex's session files.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -16,7 +16,7 @@ use crate::json::JsonText;
 use crate::lines::LineReader;
 use crate::{SessionLocation, SessionScan};
 
-/// Depth of the directories: year, month and day.
+/// Number of directory levels below `sessions`: year, month and day.
 const DATE_DIRECTORY_DEPTH: usize = 3;
 
 /// Home directory of Codex.
@@ -26,18 +26,20 @@ pub(super) struct CodexHome {
     titles: Arc<Mutex<CodexTitleCache>>,
 }
 
-/// Titles that users gave their sessions, as last read.
+/// Titles that the user gave to sessions, as last read from `session_index.jsonl`.
 #[derive(Debug, Default)]
 struct CodexTitleCache {
+    /// Modification time and size of the file when it was read.
     file_version: Option<(SystemTime, u64)>,
     by_id: HashMap<String, String>,
 }
 
-/// Parsed name of a file: `rollout-<time>-<session>[_<this file>].jsonl[.zst]`.
+/// Parsed name of a session file: `rollout-<time>-<session id>[_<revert id>].jsonl[.zst]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RolloutName<'a> {
     pub(super) session_id: &'a str,
-    /// Id of this file, if a revert created it. A reverted session continues in a new file.
+    /// Id of the revert that created the file. `None` for the first file of a session. A reverted session continues in
+    /// a new file.
     pub(super) revert_id: Option<&'a str>,
     pub(super) compressed: bool,
 }
@@ -78,7 +80,7 @@ pub(super) fn parse_rollout_name(path: &Path) -> Option<RolloutName<'_>> {
     path.file_name()?.to_str().and_then(RolloutName::parse)
 }
 
-/// Returns the creation time of an id. `None` if the id is not a UUID of version 7.
+/// Returns the time at which an id was created. `None` if the id is not a UUID of version 7, which contains the time.
 pub(super) fn id_creation_time(id: &str) -> Option<Timestamp> {
     let (high, remainder) = id.split_once('-')?;
     let (low, remainder) = remainder.split_once('-')?;
@@ -118,28 +120,28 @@ impl CodexHome {
         self.root.join("archived_sessions")
     }
 
-    /// Finds all sessions, each at its newest file.
+    /// Finds all sessions. The location of a session is its current file.
     pub(super) fn find_sessions(&self) -> SessionScan {
         let mut scan = SessionScan::default();
         scan_directory(&mut scan, &self.sessions_dir(), DATE_DIRECTORY_DEPTH, false);
         scan_directory(&mut scan, &self.archived_sessions_dir(), 0, true);
-        let mut newest: HashMap<String, SessionLocation> =
+        let mut current_files: HashMap<String, SessionLocation> =
             HashMap::with_capacity(scan.locations.len());
         for location in std::mem::take(&mut scan.locations) {
             let IdHint::Complete(id) = &location.id_hint else {
                 continue;
             };
-            match newest.get(id) {
+            match current_files.get(id) {
                 Some(existing) if file_rank(existing) >= file_rank(&location) => {}
-                _ => drop(newest.insert(id.clone(), location)),
+                _ => drop(current_files.insert(id.clone(), location)),
             }
         }
-        scan.locations = newest.into_values().collect();
+        scan.locations = current_files.into_values().collect();
         scan
     }
 
-    /// Returns the file to which other files refer as `id`. Ids come from files, so they are compared with names and
-    /// never become a part of a path.
+    /// Returns the file to which other files refer as `id`. Searches the directory of the file `near` first. `id` comes
+    /// from a file, so it is compared with file names and never becomes a part of a path.
     pub(super) fn find_file(&self, id: &str, near: &Path) -> Option<PathBuf> {
         let sessions_dir = self.sessions_dir();
         let sibling = near
@@ -154,12 +156,12 @@ impl CodexHome {
             .or_else(|| find_file_in_directory(&sessions_dir, id, DATE_DIRECTORY_DEPTH))
     }
 
-    /// Returns the title that the user gave a session. Reads the list only if it has changed.
+    /// Returns the title that the user gave to a session. Reads the list of titles only if its file has changed.
     pub(super) fn session_title(&self, id: &str) -> Option<String> {
         let mut titles = self.titles.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.root.join("session_index.jsonl");
-        let data = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
-        let file_version = Some((data.modified().ok()?, data.len()));
+        let metadata = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
+        let file_version = Some((metadata.modified().ok()?, metadata.len()));
         if titles.file_version != file_version {
             titles.by_id = read_titles(&path);
             titles.file_version = file_version;
@@ -168,7 +170,9 @@ impl CodexHome {
     }
 }
 
-/// Returns the rank of a file among the files of a session: after the last revert, not archived, not compressed.
+/// Returns the rank of a file among the files of its session; the file with the highest rank is the current one. The
+/// last revert has the highest rank, because its id sorts by time. Among equals, a file that is not archived and then a
+/// file that is not compressed has the higher rank.
 fn file_rank(location: &SessionLocation) -> (Option<&str>, bool, bool) {
     let name = parse_rollout_name(&location.path);
     (
@@ -190,7 +194,7 @@ fn scan_directory(scan: &mut SessionScan, directory: &Path, depth: usize, archiv
     }
 }
 
-/// Collects the files of a session in a directory.
+/// Adds the files of a session in a directory to `paths`. Searches `depth` levels of subdirectories.
 fn collect_session_files(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     for entry in entries.filter_map(Result::ok) {
@@ -203,7 +207,7 @@ fn collect_session_files(directory: &Path, id: &str, depth: usize, paths: &mut V
     }
 }
 
-/// Returns the file in a directory to which other files refer as `id`.
+/// Returns the file in a directory to which other files refer as `id`. Searches `depth` levels of subdirectories.
 fn find_file_in_directory(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
     let mut compressed = None;
     for entry in std::fs::read_dir(directory).ok()?.filter_map(Result::ok) {
@@ -226,10 +230,11 @@ fn find_file_in_directory(directory: &Path, id: &str, depth: usize) -> Option<Pa
     compressed
 }
 
-/// Returns the directories in which a file of this time may be, because they are named by local dates.
+/// Returns the directories that may contain a file of this time: those of the UTC date, the day before and the day
+/// after, because Codex names them by the local date.
 fn candidate_day_directories(at: Timestamp) -> impl Iterator<Item = String> {
-    let hours = [0, -24, 24].into_iter();
-    hours.filter_map(move |hours| {
+    let offsets_in_hours = [0, -24, 24].into_iter();
+    offsets_in_hours.filter_map(move |hours| {
         let day = at.checked_add(jiff::Span::new().hours(hours)).ok()?;
         Some(day.to_zoned(TimeZone::UTC).strftime("%Y/%m/%d").to_string())
     })

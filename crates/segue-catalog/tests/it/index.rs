@@ -1,8 +1,8 @@
 //! Tests of the index: the work of a refresh, searches, and recovery from failures.
 
+mod damage;
 mod incremental;
 mod search;
-mod damage;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -10,10 +10,10 @@
 
 mod agents;
 mod bad_files;
+mod conversation_text;
 mod corpus;
 mod index;
 mod long_prompts;
 mod marks;
 mod real;
-mod conversation_text;
 mod summaries;

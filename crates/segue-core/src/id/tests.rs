@@ -6,7 +6,7 @@ use super::*;
 fn session_ids_have_one_format() {
     assert!(SessionId::parse("20251207_143022_k3f9").is_ok());
     let refused = [
-        ("", "a session id is empty"),
+        ("", "a session id may not be empty"),
         ("../x", "a session id may not contain '.'"),
         ("-rf", "a session id may not contain '-'"),
         ("a\0b", "a session id may not contain '\\0'"),
@@ -25,7 +25,7 @@ fn session_ids_have_one_format() {
     let long = "x".repeat(300);
     assert_eq!(
         SessionId::parse(&long).unwrap_err().to_string(),
-        "a session id is 300 bytes long; at most 64 are allowed"
+        "a session id may have at most 64 bytes, not 300"
     );
 }
 

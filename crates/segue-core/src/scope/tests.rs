@@ -264,7 +264,7 @@ fn names_are_stored_exactly_or_rejected() {
     };
     let long = "x".repeat(300);
     let refused = [
-        ("", "a task name is empty"),
+        ("", "a task name may not be empty"),
         ("a]b", "a task name may not contain ']'"),
         ("a[b", "a task name may not contain '['"),
         ("a/b", "a task name may not contain '/'"),
@@ -272,10 +272,7 @@ fn names_are_stored_exactly_or_rejected() {
         ("a\u{1b}b", "a task name may not contain '\\u{1b}'"),
         ("-a", "a task name may not start with '-'"),
         ("a ", "a task name may not end with a space"),
-        (
-            &long,
-            "a task name is 300 bytes long; at most 200 are allowed",
-        ),
+        (&long, "a task name may have at most 200 bytes, not 300"),
     ];
     for (text, reason) in refused {
         let message = TaskId::parse(text).unwrap_err().to_string();
@@ -284,7 +281,7 @@ fn names_are_stored_exactly_or_rejected() {
         assert!(RoleName::parse(text).is_err());
     }
     let state = TaskState::parse(&"x".repeat(65)).unwrap_err().to_string();
-    let reason = "a state name is 65 bytes long; at most 64 are allowed";
+    let reason = "a state name may have at most 64 bytes, not 65";
     assert_eq!(state, format!("{reason}; {}", allowed(64)));
 }
 

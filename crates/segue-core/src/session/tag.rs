@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn an_invalid_tag_is_rejected_with_the_reason() {
         let cases = [
-            ("", "a tag is empty"),
+            ("", "a tag may not be empty"),
             ("two words", "a tag may not contain ' '"),
             ("a\tb", "a tag may not contain '\\t'"),
             ("a,b", "a tag may not contain ','"),

@@ -45,7 +45,7 @@ impl fmt::Display for AnswerSource {
             Self::Role(role) => write!(f, "because the role {role} does not allow it"),
             Self::User => f.write_str("by the user"),
             Self::Unanswered => {
-                f.write_str("because the user did not answer and no policy allows it")
+                f.write_str("because the user did not or could not answer, and no policy allows it")
             }
         }
     }

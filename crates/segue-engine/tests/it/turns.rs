@@ -287,7 +287,7 @@ async fn a_permission_request_is_answered_by_the_caller_or_refused() {
     );
     assert_eq!(
         second.decisions[0].text,
-        "refused \"write\" because the user did not answer and no policy allows it"
+        "refused \"write\" because the user did not or could not answer, and no policy allows it"
     );
 }
 

@@ -1,6 +1,6 @@
-//! Contract cases for revert, undo, fork and delete: the head moves, the turns stay.
+//! Contract cases for revert, undo, fork and delete: they move the head of a session, but keep its turns in the store.
 
-use segue_core::session::{HeadMove, HeadMoveKind, LegEnd, Lineage};
+use segue_core::session::{HeadMove, HeadMoveKind, LegEnd, Lineage, Session, Turn};
 
 use super::{
     finished_ending, lease_request, list_prompts, new_leg, new_session, open_session, prompt,
@@ -8,24 +8,17 @@ use super::{
 };
 use crate::{AdoptedSession, ForkPoint, Lease, Store, StoreError};
 
-/// Creates a session with turns "1" to "n".
-async fn open_session_with_turns(
-    store: &dyn Store,
-    n: u32,
-) -> (
-    segue_core::session::Session,
-    Lease,
-    Vec<segue_core::session::Turn>,
-) {
+/// Creates a session with `count` turns. Their prompts are "1", "2" and so on.
+async fn open_session_with_turns(store: &dyn Store, count: u32) -> (Session, Lease, Vec<Turn>) {
     let (session, lease) = open_session(store, 1).await;
     let mut turns = Vec::new();
-    for text in 1..=n {
-        turns.push(record_turn(store, &lease, &text.to_string()).await);
+    for number in 1..=count {
+        turns.push(record_turn(store, &lease, &number.to_string()).await);
     }
     (session, lease, turns)
 }
 
-/// Verifies that a revert and an undo move the head, and that all turns stay on record.
+/// Verifies that a revert and an undo move the head, and that all turns stay in the store.
 pub async fn a_revert_moves_the_head_and_an_undo_restores_it(store: &dyn Store) {
     let (session, lease, turns) = open_session_with_turns(store, 5).await;
     let reverted = store
@@ -34,7 +27,7 @@ pub async fn a_revert_moves_the_head_and_an_undo_restores_it(store: &dyn Store) 
         .unwrap();
     assert_eq!((reverted.turns, reverted.head), (2, Some(turns[1].id)));
     assert_eq!(list_prompts(store, &session.id).await, ["1", "2"]);
-    // A turn that no longer leads to the head cannot be the target of a revert.
+    // A revert can only move the head back: turn 4 comes after the head.
     let forward = store.revert_head(&lease, turns[3].id, time_at(9)).await;
     assert!(matches!(forward, Err(StoreError::NoTurn(_))));
 
@@ -50,7 +43,7 @@ pub async fn a_revert_moves_the_head_and_an_undo_restores_it(store: &dyn Store) 
     ));
 }
 
-/// Verifies that a revert can be undone after later turns, and that those turns stay on record.
+/// Verifies that a revert can be undone after later turns, and that those turns stay in the store.
 pub async fn a_revert_can_be_undone_after_later_turns(store: &dyn Store) {
     let (session, lease, turns) = open_session_with_turns(store, 3).await;
     store
@@ -92,16 +85,19 @@ pub async fn two_undos_reverse_two_reverts_newest_first(store: &dyn Store) {
 /// Verifies that a fork shares the turns before it and that later turns are separate.
 pub async fn a_fork_shares_earlier_turns_but_not_later_ones(store: &dyn Store) {
     let (session, lease, turns) = open_session_with_turns(store, 3).await;
-    let point = |turn| ForkPoint {
+    let fork_point = |turn| ForkPoint {
         session: session.id.clone(),
         turn,
         before_move: None,
     };
-    let fork = store.fork_session(new_session(2), point(2)).await.unwrap();
+    let fork = store
+        .fork_session(new_session(2), fork_point(2))
+        .await
+        .unwrap();
     assert_eq!(
         (fork.turns, fork.head),
         (2, Some(turns[1].id)),
-        "shared, not copied"
+        "turns are shared, not copied"
     );
     assert_eq!(fork.forked_from, Some((session.id.clone(), 2)));
 
@@ -114,8 +110,10 @@ pub async fn a_fork_shares_earlier_turns_but_not_later_ones(store: &dyn Store) {
     assert_eq!(list_prompts(store, &fork.id).await, ["1", "2", "3b"]);
     assert_eq!(list_prompts(store, &session.id).await, ["1", "2", "3", "4"]);
 
-    for missing in [0, 9] {
-        let refused = store.fork_session(new_session(3), point(missing)).await;
+    for missing_turn in [0, 9] {
+        let refused = store
+            .fork_session(new_session(3), fork_point(missing_turn))
+            .await;
         assert!(matches!(refused, Err(StoreError::NoTurn(_))));
         assert_eq!(
             store.session(&session_id(3)).await.unwrap(),
@@ -125,8 +123,8 @@ pub async fn a_fork_shares_earlier_turns_but_not_later_ones(store: &dyn Store) {
     }
 }
 
-/// Verifies that shared turns of a deleted session stay as long as a fork needs them, and are deleted with the last
-/// fork.
+/// Verifies that the turns of a deleted session stay in the store as long as a fork shares them, and are deleted with
+/// the last fork.
 pub async fn deleting_a_session_retains_turns_that_its_forks_share(store: &dyn Store) {
     let (session, lease, turns) = open_session_with_turns(store, 4).await;
     let point = ForkPoint {
@@ -172,8 +170,8 @@ pub async fn every_earlier_head_can_be_forked(store: &dyn Store) {
     record_turn(store, &lease, "2b").await;
     record_turn(store, &lease, "3b").await;
     store.undo_revert(&lease, time_at(11)).await.unwrap();
-    let head_move = |n, kind, from, to, undone, seconds| HeadMove {
-        number: n,
+    let head_move = |number, kind, from, to, undone, seconds| HeadMove {
+        number,
         kind,
         from,
         to,
@@ -187,27 +185,32 @@ pub async fn every_earlier_head_can_be_forked(store: &dyn Store) {
     let lineage = store.lineage(&session.id).await.unwrap();
     assert_eq!((lineage.moves, lineage.forks), (moves.into(), vec![]));
 
-    let point = |turn, n| ForkPoint {
+    let fork_point = |turn, move_number| ForkPoint {
         session: session.id.clone(),
         turn,
-        before_move: Some(n),
+        before_move: Some(move_number),
     };
     let fork = store
-        .fork_session(new_session(2), point(3, 2))
+        .fork_session(new_session(2), fork_point(3, 2))
         .await
         .unwrap();
     assert_eq!(list_prompts(store, &fork.id).await, ["1", "2b", "3b"]);
     let full_fork = store
-        .fork_session(new_session(3), point(4, 1))
+        .fork_session(new_session(3), fork_point(4, 1))
         .await
         .unwrap();
     assert_eq!(
         list_prompts(store, &full_fork.id).await,
         ["1", "2", "3", "4"]
     );
-    for (turn, n) in [(4, 2), (0, 2), (1, 3), (1, 0)] {
-        let refused = store.fork_session(new_session(4), point(turn, n)).await;
-        assert!(matches!(refused, Err(StoreError::NoTurn(_))), "{turn} {n}");
+    for (turn, move_number) in [(4, 2), (0, 2), (1, 3), (1, 0)] {
+        let refused = store
+            .fork_session(new_session(4), fork_point(turn, move_number))
+            .await;
+        assert!(
+            matches!(refused, Err(StoreError::NoTurn(_))),
+            "turn {turn} before move {move_number}"
+        );
     }
     let forks = store.lineage(&session.id).await.unwrap().forks;
     let forks: Vec<_> = forks.into_iter().map(|fork| (fork.id, fork.turn)).collect();
@@ -228,9 +231,9 @@ pub async fn an_ended_leg_is_reopened_as_a_new_leg(store: &dyn Store) {
     let finish = store.finish_turn(&lease, last.id, finished_ending(8));
     finish.await.unwrap();
     let reason = LegEnd::HeadMoved;
-    let running = store.reopen_leg(&lease, first.id, reason, time_at(9)).await;
+    let refused = store.reopen_leg(&lease, first.id, reason, time_at(9)).await;
     assert!(
-        matches!(running, Err(StoreError::NoLeg(_))),
+        matches!(refused, Err(StoreError::NoLeg(_))),
         "the leg has not ended"
     );
     store
@@ -262,7 +265,7 @@ pub async fn an_ended_leg_is_reopened_as_a_new_leg(store: &dyn Store) {
     let current = store.session(&session.id).await.unwrap().unwrap();
     assert_eq!(current.native_id, first.native_id);
 
-    // The native session is in use by another session by now.
+    // A leg cannot be reopened after another session has adopted its native session.
     let adopted = AdoptedSession {
         native_id: "other".parse().unwrap(),
         turns: Vec::new(),

@@ -1,4 +1,4 @@
-//! Encoding of answers and failures for Anthropic Messages.
+//! Encoding of answers and failures for the Anthropic Messages API.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::frame::SseFrame;
 use super::reply::StubAnswer;
 use super::script::{StubFailure, StubUsage};
 
-/// Encodes the answer as a single response.
+/// Encodes the answer as the body of a response that is not streamed.
 pub(crate) fn encode_response(answer: &StubAnswer) -> Value {
     let mut message = message_header(answer);
     message["content"] = content_blocks(answer).into();
@@ -15,7 +15,7 @@ pub(crate) fn encode_response(answer: &StubAnswer) -> Value {
     message
 }
 
-/// Encodes the answer as a stream.
+/// Encodes the answer as the events of a streamed response.
 pub(crate) fn encode_stream(answer: &StubAnswer) -> Vec<SseFrame> {
     let mut start = message_header(answer);
     start["usage"] = encode_usage(&answer.usage);
@@ -64,7 +64,7 @@ fn content_blocks(answer: &StubAnswer) -> Vec<Value> {
 }
 
 fn block_events(index: usize, block: &Value, answer: &StubAnswer) -> Vec<Value> {
-    let (empty, deltas) = match block["type"].as_str().unwrap_or_default() {
+    let (empty_block, deltas) = match block["type"].as_str().unwrap_or_default() {
         "thinking" => (
             json!({"type": "thinking", "thinking": "", "signature": ""}),
             vec![
@@ -85,7 +85,8 @@ fn block_events(index: usize, block: &Value, answer: &StubAnswer) -> Vec<Value> 
             vec![json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})],
         ),
     };
-    let start = json!({"type": "content_block_start", "index": index, "content_block": empty});
+    let start =
+        json!({"type": "content_block_start", "index": index, "content_block": empty_block});
     let deltas = deltas
         .into_iter()
         .map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta}));
@@ -111,7 +112,7 @@ fn encode_usage(usage: &StubUsage) -> Value {
     })
 }
 
-/// Returns the status and the body of a failure.
+/// Returns the HTTP status and the body of a failure. The server adds the `retry-after` header.
 pub(crate) fn encode_failure(failure: StubFailure) -> (u16, Value) {
     let (status, kind, message) = match failure {
         StubFailure::RateLimit { .. } => (
@@ -126,6 +127,7 @@ pub(crate) fn encode_failure(failure: StubFailure) -> (u16, Value) {
             "invalid_request_error",
             "prompt is too long: 1250000 tokens > 1000000 maximum",
         ),
+        // The server handles `Stall` and `Cut` itself and does not pass them to this function.
         StubFailure::ServerError | StubFailure::Stall | StubFailure::Cut => {
             (500, "api_error", "Internal server error")
         }
@@ -133,7 +135,7 @@ pub(crate) fn encode_failure(failure: StubFailure) -> (u16, Value) {
     (status, error_body(kind, message))
 }
 
-/// Creates an error body.
+/// Creates the body of an error response.
 pub(crate) fn error_body(kind: &str, message: &str) -> Value {
     json!({
         "type": "error",

@@ -1,4 +1,4 @@
-//! Scripts of the stub: rules, steps and requested failures.
+//! Scripts of the model stub: rules, steps and requested failures.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 /// The model's replies to prompts.
 ///
-/// A rule applies to a prompt, and its steps to the rounds of that prompt: the first step answers the prompt, the
-/// second answers the results of the tools that the first one called, and so on. The request alone determines the step,
-/// so a script works across restarts, resumes and forks. Without a matching rule the stub repeats the prompt; after the
-/// last step it answers `Done.`
+/// The stub uses the first rule whose text occurs in the prompt. The first step of the rule answers the prompt, the
+/// second step answers the results of the tools that the first one called, and so on. The transcript in the request
+/// determines the step, so a script works across restarts, resumes and forks. Without a matching rule the stub repeats
+/// the prompt; after the last step it answers `Done.`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
@@ -41,24 +41,24 @@ impl Script {
         Self::default()
     }
 
-    /// Adds the replies to prompts that contain `prompt`. The first matching rule applies.
+    /// Adds the replies to prompts that contain `prompt_text`. The first matching rule applies.
     #[must_use]
-    pub fn with_rule(mut self, prompt: &str, steps: impl IntoIterator<Item = Reply>) -> Self {
+    pub fn with_rule(mut self, prompt_text: &str, steps: impl IntoIterator<Item = Reply>) -> Self {
         self.rules.push(ScriptRule {
-            prompt_text: prompt.to_owned(),
+            prompt_text: prompt_text.to_owned(),
             steps: steps.into_iter().collect(),
         });
         self
     }
 
-    /// Sets the summary of conversations.
+    /// Sets the answer to requests for a summary.
     #[must_use]
     pub fn with_summary(mut self, text: &str) -> Self {
         self.summary = Some(text.to_owned());
         self
     }
 
-    /// Sets the title of conversations.
+    /// Sets the answer to requests for a title.
     #[must_use]
     pub fn with_title(mut self, text: &str) -> Self {
         self.title = Some(text.to_owned());
@@ -66,7 +66,7 @@ impl Script {
     }
 }
 
-/// A reply of the model.
+/// A reply of the model. The stub sends it as an answer in the format of the API that the request uses.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
@@ -86,11 +86,11 @@ pub struct Reply {
     pub delay_ms: u64,
     /// Milliseconds before each event of a streamed answer.
     pub pace_ms: u64,
-    /// Failure that replaces the reply.
+    /// Failure that is sent instead of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "fail")]
     pub failure: Option<StubFailure>,
-    /// Number of failures before the reply is sent. `None` if every request fails.
+    /// Number of requests that fail before the reply is sent. `None` if every request fails. Ignored without `failure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "times")]
     pub failure_count: Option<u32>,
@@ -110,7 +110,7 @@ impl Reply {
         Self::default().with_call(call)
     }
 
-    /// Creates a reply that always fails.
+    /// Creates a reply without content, instead of which the failure is always sent.
     pub fn from_failure(failure: StubFailure) -> Self {
         Self::default().with_failure(failure)
     }
@@ -150,8 +150,8 @@ impl Reply {
         self
     }
 
-    /// Makes the reply always fail. If the failure is a cut or a stall, the answer begins with the text of the reply
-    /// and does not finish.
+    /// Sends the failure instead of the reply, to every request. [`StubFailure::Cut`] and [`StubFailure::Stall`] send the
+    /// beginning of the reply's text before they fail.
     #[must_use]
     pub fn with_failure(mut self, failure: StubFailure) -> Self {
         self.failure = Some(failure);
@@ -159,7 +159,7 @@ impl Reply {
         self
     }
 
-    /// Makes the reply fail `count` times before it is sent.
+    /// Sends the failure to the first `count` requests for this step, and then the reply.
     #[must_use]
     pub fn with_failures(mut self, failure: StubFailure, count: u32) -> Self {
         self.failure = Some(failure);
@@ -187,9 +187,9 @@ pub enum ScriptedCall {
         /// Complete content of the file.
         content: String,
     },
-    /// Exactly this tool, with exactly this input.
+    /// Tool of the request, with an unchanged input.
     Tool {
-        /// Name in the request; `SPACE__NAME` for a tool in a namespace.
+        /// Name in the request; `NAMESPACE__NAME` for a tool in a namespace.
         name: String,
         /// Arguments of the call.
         input: Value,
@@ -241,7 +241,7 @@ pub struct StubUsage {
     pub cache_write: u64,
 }
 
-/// Default values are all different and not zero, so that a test detects a mix-up.
+/// Default values are all different and not zero, so that a test detects swapped counts.
 impl Default for StubUsage {
     fn default() -> Self {
         Self {
@@ -270,11 +270,11 @@ pub enum StubFailure {
     ServerError,
     /// Status 400.
     BadRequest,
-    /// Conversation too long for the model, reported as the API does it.
+    /// Error for a conversation that is too long for the model, in the form that each API uses.
     #[serde(rename = "too_long")]
     PromptTooLong,
     /// Answer that begins and then sends no more data until the stub stops or ten minutes have passed.
     Stall,
-    /// Answer that begins and then loses its connection.
+    /// Answer that begins and then breaks off, because the stub closes the connection.
     Cut,
 }

@@ -52,7 +52,7 @@ pub(crate) fn measure(mode: BenchmarkMode, corpus: &WrittenCorpus) {
 }
 
 /// Texts in the first and the last line of the first screen, without spaces.
-const FIRST_SCREEN_TEXTS: [&str; 2] = ["conversations", "?help"];
+const FIRST_SCREEN_TEXTS: [&str; 2] = ["sessions", "?help"];
 
 const FIRST_SCREEN_TIMEOUT: Duration = Duration::from_secs(20);
 

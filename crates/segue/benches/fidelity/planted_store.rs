@@ -60,7 +60,7 @@ fn build_messages(turn: &fact_sessions::PlantedTurn) -> Vec<Message> {
     for (index, action) in turn.actions.iter().enumerate() {
         match action {
             PlantedAction::Message(text) => {
-                messages.push(Message::from_text(Role::Assistant, text.clone(), at))
+                messages.push(Message::from_text(Role::Assistant, text.clone(), at));
             }
             PlantedAction::ToolCall {
                 tool,

@@ -7,8 +7,8 @@ use super::SessionRefArgs;
 /// Delete a session, including the agent's native session
 ///
 /// segue deletes the native session with the agent's own command if it has one, or removes its files. It first copies the
-/// session to the trash, unless --purge is given; `segue session restore` brings it back. segue does not delete a native
-/// session that another session uses, or a session that is in use.
+/// session to the trash, unless --purge is given or segue cannot read the agent's files; `segue session restore` brings it
+/// back. segue does not delete a native session that another session uses, or a session that is in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -14,7 +14,7 @@ use super::SessionRefArgs;
 Examples:
   segue session preview latest                       show the current brief
   segue session preview k3f9 -p codex                show the brief for a handoff to codex
-  git diff | segue session preview k3f9 --prompt -   include a prompt, which takes part of the budget
+  git diff | segue session preview k3f9 --prompt -   include a prompt in the budget
   segue session preview k3f9 --json | jq .sections")]
 pub(crate) struct PreviewArgs {
     #[command(flatten)]

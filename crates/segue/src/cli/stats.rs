@@ -18,8 +18,8 @@ Examples:
   segue session stats --by month,provider --since all
   segue session stats --all --since 7d -p claude
 
-The cost is the one that the agent reports, or is computed from [prices] in your configuration, or is
-unknown. A sum with unknown parts is shown as a minimum.")]
+The cost is the one that the agent reports, or is computed from [prices] in your configuration, or
+is unknown. A sum with unknown parts is shown as a minimum.")]
 pub(crate) struct StatsArgs {
     /// Grouping; with two keys, such as month,model, each group is divided by the second key
     #[arg(

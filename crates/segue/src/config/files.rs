@@ -10,22 +10,22 @@ use super::problem::{ConfigProblem, ProblemLocation, ValueError};
 /// File name of a project's configuration.
 pub(crate) const PROJECT_FILE_NAME: &str = "segue.toml";
 
-/// Maximum size of a file, in bytes.
+/// Maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Owner of a file.
+/// Owner of a configuration file: the user, whose file applies to all projects, or one project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfigOwner {
     User,
     Project,
 }
 
-/// A configuration file that segue looks for.
+/// Location of a configuration file that segue reads if it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigSource {
     pub(crate) owner: ConfigOwner,
     pub(crate) path: PathBuf,
-    /// Whether the user named the file, so that it must exist.
+    /// Whether a missing file is an error. It is one if the user named the file, for example in `SEGUE_CONFIG`.
     pub(crate) is_required: bool,
 }
 
@@ -34,7 +34,8 @@ pub(crate) fn project_root(cwd: &Path) -> &Path {
     segue_catalog::work_tree_root(cwd).unwrap_or(cwd)
 }
 
-/// Reads a file. `None` if an optional file does not exist.
+/// Reads a file. `None` if an optional file does not exist. Fails if the file is larger than [`MAX_FILE_BYTES`] or is
+/// not a regular file.
 pub(crate) fn read_bytes(source: &ConfigSource) -> Result<Option<Vec<u8>>, ConfigProblem> {
     let path = &source.path;
     let to_problem = |message: String| {

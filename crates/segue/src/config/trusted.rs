@@ -1,7 +1,7 @@
 //! Project files that the user trusts, each by path and content.
 //!
 //! The list is stored as `trusted.json` in segue's home. A file that has changed is not trusted. If the list cannot be
-//! read, no file is trusted.
+//! read, [`config::load`](super::load) trusts no file, and `segue trust` fails.
 
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::error::CliError;
 
 const TRUST_FILE_NAME: &str = "trusted.json";
 
-/// List of trusted files.
+/// List of trusted files, as `trusted.json` contains it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TrustStore {
     pub(crate) files: Vec<TrustedFile>,
@@ -26,12 +26,14 @@ pub(crate) struct TrustStore {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrustedFile {
     pub(crate) path: PathBuf,
+    /// SHA-256 of the content, in hexadecimal.
     pub(crate) sha256: String,
+    /// Time at which the user trusted the file, in RFC 3339 format.
     pub(crate) trusted_at: String,
 }
 
 impl TrustStore {
-    /// Reads the list from segue's home. Empty if it does not exist.
+    /// Reads the list from segue's home. Returns an empty list if the file does not exist.
     pub(crate) fn load(home: &Path) -> Result<Self, CliError> {
         let path = home.join(TRUST_FILE_NAME);
         let content = match std::fs::read(&path) {
@@ -49,17 +51,17 @@ impl TrustStore {
         })
     }
 
-    /// Returns `true` if a file with this content is trusted.
+    /// Returns `true` if the file at `path` is trusted with exactly this content.
     pub(crate) fn is_trusted(&self, path: &Path, content: &[u8]) -> bool {
         let file = self.files.iter().find(|file| file.path == path);
         file.is_some_and(|file| file.sha256 == sha256_hex(content))
     }
 
-    /// Changes the list under a lock, so that no other process changes it concurrently. Replaces the file atomically,
-    /// so that no process reads a partial list.
+    /// Reads the list, applies `change` and saves the list. Holds a lock, so that no other process changes the list
+    /// concurrently. Replaces the file atomically, so that no process reads a partial list.
     pub(crate) fn update<T>(
         home: &Path,
-        update: impl FnOnce(&mut Self) -> T,
+        change: impl FnOnce(&mut Self) -> T,
     ) -> Result<T, CliError> {
         let write_error = |error: std::io::Error| {
             CliError::failed(format!(
@@ -76,14 +78,14 @@ impl TrustStore {
         let lock = open_private_file(&home.join("trusted.lock")).map_err(write_error)?;
         lock.lock().map_err(write_error)?;
         let mut list = Self::load(home)?;
-        let outcome = update(&mut list);
+        let result = change(&mut list);
         list.save(home).map_err(write_error)?;
-        Ok(outcome)
+        Ok(result)
     }
 
     fn save(&self, home: &Path) -> std::io::Result<()> {
         let temp_path = home.join("trusted.json.new");
-        // A file that a killed process left behind may have been made readable to other users.
+        // A temporary file from a killed process would keep its own permissions, which may let other users read it.
         match std::fs::remove_file(&temp_path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -97,7 +99,7 @@ impl TrustStore {
     }
 }
 
-/// Opens a file that only its owner may read.
+/// Creates or truncates a file. Only the owner may read a file that is created.
 fn open_private_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .create(true)

@@ -262,7 +262,7 @@ impl LocalSource {
             .await?;
         if natives.is_empty() {
             return Err(CliError::failed(
-                "the session has no native session to archive",
+                "cannot archive the session: segue cannot read the files of its agent",
             ));
         }
         let mut new_copies = 0;

@@ -190,8 +190,10 @@ fn an_archived_session_is_listed_shown_and_restored_after_its_files_are_lost() {
     let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed[0]["status"], "archived", "{listed:#}");
     assert_eq!(listed[0]["title"], "Shopping");
-    let archived_transcript =
-        transcript.replace(" · native session of claude\n", " · only in segue's archive\n");
+    let archived_transcript = transcript.replace(
+        " · native session of claude\n",
+        " · only in segue's archive\n",
+    );
     assert_ne!(archived_transcript, transcript);
     assert_eq!(
         home.run_segue(["session", "show", NATIVE_REF]).stdout,
@@ -203,7 +205,7 @@ fn an_archived_session_is_listed_shown_and_restored_after_its_files_are_lost() {
         info,
         [
             "claude no longer has this session; this is the copy in segue's archive",
-            "go on     segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666   (puts it back for claude)",
+            "restore   segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666   (puts it back for claude)",
         ]
     );
     assert_eq!(
@@ -289,7 +291,7 @@ fn a_session_in_use_by_a_process_is_not_deleted() {
     assert!(
         outcome
             .stderr
-            .contains(" s ago; an agent that is still at work"),
+            .contains(" s ago; an agent that still uses it may write it again"),
         "{outcome}"
     );
     assert_eq!(outcome.code, Some(0));
@@ -392,7 +394,8 @@ fn a_read_only_home_refuses_copies_with_a_hint() {
             &["session", "delete", "--yes", NATIVE_REF],
         ] {
             let failed = run_unprivileged(&home, args);
-            let hint = "hint: make the directory writable, or set SEGUE_HOME to a writable directory\n";
+            let hint =
+                "hint: make the directory writable, or set SEGUE_HOME to a writable directory\n";
             assert!(failed.stderr.ends_with(hint), "{failed}");
             assert_eq!(failed.code, Some(1), "{failed}");
         }
@@ -424,7 +427,7 @@ fn a_killed_deletion_loses_no_file() {
     // All copies that the killed deletions left are complete.
     let copies = home.run_segue(["session", "archive", "--list"]);
     assert_eq!(
-        (copies.stderr.contains("can't be read"), copies.code),
+        (copies.stderr.contains("cannot read a copy"), copies.code),
         (false, Some(0)),
         "{copies}"
     );
@@ -484,9 +487,9 @@ fn doctor_reports_sessions_due_for_deletion() {
     let output = home
         .run_segue(["doctor"])
         .stdout
-        .replace("\n           ", " ");
+        .replace("\n                ", " ");
     assert!(
-        output.contains("keeps    30 days; 1 sessions will be deleted within 7 days: run `segue session archive --all --older-than 23d -p claude` to keep copies"),
+        output.contains("retention     30 days; 1 session will be deleted within 7 days: run `segue session archive --all --older-than 23d -p claude` to keep copies"),
         "{output}"
     );
     let outcome = home.run_segue([
@@ -530,7 +533,7 @@ fn an_adopted_session_is_restored_by_its_segue_id() {
     assert_eq!(purged.code, Some(0), "{purged}");
     let not_found = home.run_segue(["session", "restore", &id]);
     assert!(
-        not_found.stderr.contains("there is no copy of a session"),
+        not_found.stderr.contains("no copy of session"),
         "{not_found}"
     );
 

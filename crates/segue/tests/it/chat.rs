@@ -358,11 +358,9 @@ fn help_shows_commands_examples_and_exit_codes() {
       segue session list                       list the sessions of this project
       segue session show latest                show the transcript of the newest session
 
-    Exit codes: 0 success, 1 error, 2 usage error or ambiguous session, 3 the agent failed, 4 stopped by
-    a
-    policy, 130 interrupted. segue stores its data in $SEGUE_HOME, by default in the user's data
-    directory;
-    `segue doctor` prints the path.
+    Exit codes: 0 success, 1 error, 2 usage error or ambiguous session, 3 the agent failed, 4 stopped
+    by a policy, 130 interrupted. segue stores its data in $SEGUE_HOME, by default in the user's data
+    directory; `segue doctor` prints the path.
     --- exit 0
     "#);
 }

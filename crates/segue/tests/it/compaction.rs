@@ -119,7 +119,7 @@ fn a_checkpoint_is_shown_with_its_items_grouped_by_kind() {
     });
     assert_snapshot!(unnumbered.collect::<String>(), @"
     checkpoint 2 of [SESSION]: Never push to main. Please build the login form.
-    created just now: edited
+    created just now (edited)
     summarises turns 1 to 2 in 88 tokens; the session has 2 turns
     ▏···················  250 of 100,000 tokens in the next brief; 0 saved in total
 
@@ -186,9 +186,9 @@ fn items_are_pinned_and_versions_compared_and_restored() {
     );
     assert_eq!(diff["changed"][0]["after"]["text"], "docs");
     assert!(
-        run_checkpoint(&["diff", "2", "3"])
-            .stdout
-            .starts_with("from checkpoint 2 to 3: 0 removed, 1 changed, 0 added\n- Still to do: docs")
+        run_checkpoint(&["diff", "2", "3"]).stdout.starts_with(
+            "from checkpoint 2 to 3: 0 removed, 1 changed, 0 added\n- Still to do: docs"
+        )
     );
     assert_eq!(run_checkpoint(&["unpin", &docs]).code, Some(0));
     assert_eq!(pinned(), ["never push to main"]);
@@ -220,7 +220,7 @@ fn items_are_pinned_and_versions_compared_and_restored() {
     );
     let listed = run_checkpoint(&["list"]);
     assert_eq!(listed.stdout.lines().count(), 7, "{listed}");
-    assert!(listed.stdout.contains("\n*  5  1-2 "), "{listed}");
+    assert!(listed.stdout.contains("\n*  5        1-2 "), "{listed}");
     assert_snapshot!(run_checkpoint(&["pin", "999"]), @"
     --- stderr
     error: checkpoint 5 has no item 999
@@ -263,7 +263,10 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
         invalid.stderr.contains("\"Goals:\" is neither"),
         "{invalid}"
     );
-    assert!(invalid.stderr.contains("there is no item 77"), "{invalid}");
+    assert!(
+        invalid.stderr.contains("item 77 does not exist"),
+        "{invalid}"
+    );
     assert_eq!(checkpoint_json(), after);
     // The rejected text is saved as a draft.
     let draft = home.segue_home().join(format!("edit-{id}-2.txt"));
@@ -276,9 +279,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     let second_edit = edit_checkpoint(&home, &id, corrected_script);
     assert_eq!(second_edit.code, Some(0), "{second_edit}");
     assert!(
-        second_edit
-            .stderr
-            .contains("resuming what was left in"),
+        second_edit.stderr.contains("resuming your draft in"),
         "{second_edit}"
     );
     assert!(!draft.exists());
@@ -287,7 +288,10 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     let draft = home.segue_home().join(format!("edit-{id}-3.txt"));
     let failed = edit_checkpoint(&home, &id, "echo '- more' >> \"$1\"; exit 3");
     assert_eq!(failed.code, Some(1), "{failed}");
-    assert!(failed.stderr.contains("what you wrote is in"), "{failed}");
+    assert!(
+        failed.stderr.contains("continue with your draft in"),
+        "{failed}"
+    );
     assert!(draft.exists());
     let _ = fs::remove_file(&draft);
     // The editor changed nothing, so there is no draft.
@@ -302,14 +306,17 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     let emptied = edit_checkpoint(&home, &id, ": > \"$1\"");
     assert_snapshot!(emptied, @"
     --- stderr
-    error: the checkpoint has no items
+    error: the edited checkpoint is empty
     hint: nothing was changed; run `edit` again to start over
     --- exit 2
     ");
     assert!(!draft.exists());
     let garbled = edit_checkpoint(&home, &id, "printf 'Goal:\\n- sh\\377p\\n' > \"$1\"");
     assert_eq!(garbled.code, Some(1), "{garbled}");
-    assert!(garbled.stderr.contains("what you wrote is in"), "{garbled}");
+    assert!(
+        garbled.stderr.contains("continue with your draft in"),
+        "{garbled}"
+    );
     let _ = fs::remove_file(&draft);
     let mut command = home.segue_command(["session", "checkpoint", &id, "edit"]);
     command.env("EDITOR", "/nonexistent/editor --wait");
@@ -317,7 +324,7 @@ fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     assert!(
         without_editor
             .stderr
-            .contains("set $VISUAL or $EDITOR to an editor"),
+            .contains("set $VISUAL or $EDITOR to an installed editor"),
         "{without_editor}"
     );
     assert!(!draft.exists());
@@ -338,7 +345,7 @@ fn a_draft_of_an_earlier_version_removes_no_item_of_a_later_one() {
     let edited = edit_checkpoint(&home, &id, ":");
     assert_eq!(edited.code, Some(0), "{edited}");
     assert!(
-        edited.stderr.contains("what is new in checkpoint 2 stays"),
+        edited.stderr.contains("changes in checkpoint 2 remain"),
         "{edited}"
     );
     let after = checkpoint_json();
@@ -362,11 +369,11 @@ fn an_exceeded_budget_compacts_automatically_and_prints_one_line() {
     let compaction_lines = output
         .stderr
         .lines()
-        .filter(|line| line.contains("summed up"));
+        .filter(|line| line.contains("compacted"));
     let compaction_lines: Vec<&str> = compaction_lines.collect();
     assert_eq!(compaction_lines.len(), 1, "{output}");
     assert!(
-        compaction_lines[0].starts_with("segue: 2 turn(s) of "),
+        compaction_lines[0].starts_with("segue: compacted 2 turns ("),
         "{compaction_lines:?}"
     );
     let next = home.run_segue_json(["chat", "--json", "--resume", &id, "go on"]);
@@ -399,12 +406,14 @@ fn a_repl_conversation_is_compacted_by_a_command() {
     let typed = b"hello\n/compact\n/compact\n/checkpoint\nand now?\n/compact\n";
     let output = home.run_segue_with_input(["repl"], typed);
     assert_eq!(output.code, Some(0), "{output}");
-    let report_count = output
-        .stdout
-        .matches("are summed up in checkpoint 1")
-        .count();
+    let report_count = output.stdout.matches(" into checkpoint 1 (").count();
     assert_eq!(report_count, 1, "{output}");
-    assert!(output.stdout.contains("nothing was said since"), "{output}");
+    assert!(
+        output
+            .stdout
+            .contains("no new turns since the last compaction"),
+        "{output}"
+    );
     // The suggested action is a command of the REPL.
     assert!(
         output.stdout.contains("\nShow it with: /checkpoint\n")
@@ -422,7 +431,7 @@ fn a_repl_conversation_is_compacted_by_a_command() {
     assert!(
         output
             .stdout
-            .contains(": 1 turns and the previous checkpoint ("),
+            .contains(": compacted 1 turn and the previous checkpoint ("),
         "{output}"
     );
     let info = home.run_segue_json(["session", "info", "--json", "latest"]);

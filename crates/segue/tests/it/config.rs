@@ -386,7 +386,9 @@ fn trust_asks_the_user_who_may_decline() {
     };
     let output = run_trust("\n");
     assert!(
-        output.stdout.contains("Trust it, until it changes? [y/N]"),
+        output
+            .stdout
+            .contains("Trust this file until it changes? [y/N]"),
         "{output}"
     );
     assert_eq!((output.code, count_trusted()), (Some(0), 0), "{output}");

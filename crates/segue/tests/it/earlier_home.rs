@@ -58,28 +58,28 @@ fn an_earlier_store_is_listed_shown_and_changed() {
             "the password is swordfish",
         ]
     );
-    let transcript = home.run_segue(["session", "show", "feature:auth"]);
+    let sessions = sessions.as_array().unwrap();
+    let session = sessions
+        .iter()
+        .find(|session| session["title"] == "Named by model")
+        .unwrap();
+    assert_eq!(session["feature"], "auth");
+    let id = session["id"].as_str().unwrap();
+    let transcript = home.run_segue(["session", "show", id]);
     assert!(
         transcript.stdout.contains("add the login form"),
         "{transcript}"
     );
-    let checkpoint = home.run_segue_json(["session", "checkpoint", "feature:auth", "--json"]);
-    assert_eq!(checkpoint["n"], 1, "{checkpoint}");
+    let checkpoint = home.run_segue_json(["session", "checkpoint", id, "--json"]);
+    assert_eq!(checkpoint["version"], 1, "{checkpoint}");
     for (arguments, turns) in [
-        (&["session", "revert", "feature:auth", "--to", "2"][..], 2),
-        (&["session", "undo", "feature:auth"], 3),
+        (&["session", "revert", id, "--to", "2"][..], 2),
+        (&["session", "undo", id], 3),
     ] {
         let output = home.run_segue(arguments);
         assert_eq!(output.code, Some(0), "{output}");
-        let info = home.run_segue_json(["session", "info", "feature:auth", "--json"]);
-        assert_eq!(
-            info["turns"]
-                .as_array()
-                .map(Vec::len)
-                .or(info["turns"].as_u64().map(|n| usize::try_from(n).unwrap())),
-            Some(turns),
-            "{info}"
-        );
+        let info = home.run_segue_json(["session", "info", id, "--json"]);
+        assert_eq!(info["session"]["turns"], turns, "{info}");
     }
     let output = home.run_segue([
         "chat",

@@ -279,7 +279,7 @@ fn the_stderr_of_a_crashed_agent_is_in_the_json() {
     assert_eq!(turn["error"]["class"], "crashed");
     assert_eq!(
         turn["error"]["stderr"],
-        "error: rehearsal: exited because of the start fault `exit`"
+        "error: the rehearsal agent failed: exited because of the start fault `exit`"
     );
     let transcript = home.run_segue_json(["session", "show", "--json", "latest"]);
     assert_eq!(

@@ -22,7 +22,7 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
-    session [SESSION] already uses acp:second, no changes made. Continue with: segue chat --resume [SESSION] "…"
+    session [SESSION] already uses acp:second, so no handoff was needed. Continue with: segue chat --resume [SESSION] "…"
     --- exit 0
     "#);
     let next = home.run_segue_json(["chat", "--resume", id, "--json", "what was it?"]);
@@ -31,7 +31,10 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
         (&"acp:second".into(), &"briefed".into())
     );
     let text = next["text"].as_str().unwrap();
-    assert!(text.contains("I was told what was said before"), "{text}");
+    assert!(
+        text.contains("I received a brief of our conversation"),
+        "{text}"
+    );
     // Hand off back, with a prompt.
     let prompt = [
         "session",
@@ -44,16 +47,16 @@ fn a_handoff_briefs_the_new_agent_with_the_next_prompt() {
     ];
     let output = home.run_segue(prompt);
     assert!(
-        output
-            .stderr
-            .contains("is with rehearsal now, not with acp:second any more")
+        output.stderr.contains("off from acp:second to rehearsal; ")
             && output
                 .stderr
                 .contains("rehearsal took over from acp:second"),
         "{output}"
     );
     assert!(
-        output.stdout.contains("I was told what was said before"),
+        output
+            .stdout
+            .contains("I received a brief of our conversation"),
         "{output}"
     );
     let info = home.run_segue_json(["session", "info", id, "--json"]);
@@ -126,7 +129,7 @@ fn a_repl_conversation_is_handed_off_by_a_command() {
     I received a brief of our conversation.
     --- stderr
     handed session [SESSION] off from rehearsal to acp:second; the next prompt starts a new native session with a brief
-    session [SESSION] already uses acp:second, no changes made
+    session [SESSION] already uses acp:second, so no handoff was needed
     error: unknown agent `nobody`
     hint: available agents: acp:second, rehearsal; configure another ACP agent as [acp.NAME]
     segue: started a new native session with a brief of this session: acp:second took over from rehearsal

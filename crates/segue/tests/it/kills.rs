@@ -84,7 +84,7 @@ impl ObservedRun {
                     .push_str(event["text"].as_str().unwrap());
             }
             "saved" => {
-                self.last_saved_message = self.last_saved_message.max(event["message"].as_u64())
+                self.last_saved_message = self.last_saved_message.max(event["message"].as_u64());
             }
             "ended" => self.has_ended = true,
             _ => {}

@@ -179,7 +179,10 @@ fn a_history_lists_the_session_turn_by_turn() {
         "turn 3 does not exist; turns are numbered from 1 to 2"
     );
     let both = server.call_tool("session_history", &json!({"from": 1, "last": 1}));
-    assert_eq!(both.unwrap_err(), "`last` cannot be combined with `from` or `to`");
+    assert_eq!(
+        both.unwrap_err(),
+        "`last` cannot be combined with `from` or `to`"
+    );
 }
 
 fn replace_times(text: &str) -> String {
@@ -225,7 +228,7 @@ fn a_history_is_split_into_pages_that_cover_all_turns() {
         "{newest}"
     );
     assert!(newest.contains("more characters (full: true shows them)"));
-    assert!(!newest.contains("turn 1,") && newest.contains("are left out"));
+    assert!(!newest.contains("turn 1,") && newest.contains("are omitted"));
     // Request the omitted turns with the given arguments until none is omitted.
     let mut turns = newest.matches("\nturn ").count();
     let mut next = next_page_arguments(&newest);
@@ -292,14 +295,11 @@ fn a_search_finds_messages_of_segues_own_and_native_sessions() {
     );
     assert!(found.contains(": Milk is to be bought."), "{found}");
     assert!(!found.contains('\u{1b}'), "{found}");
-    assert!(!found.contains("There are more"), "{found}");
+    assert!(!found.contains("More sessions match"), "{found}");
     // All words must be in one turn.
     let found = search(json!({"query": "honey milk"}));
     assert!(found.contains(&old) && !found.contains(&new), "{found}");
-    assert_eq!(
-        search(json!({"query": "honey today"})),
-        "No matches.\n"
-    );
+    assert_eq!(search(json!({"query": "honey today"})), "No matches.\n");
     // Phrases, prefixes and filters.
     let found = search(json!({"query": "\"milk and\" role:user"}));
     assert!(found.contains(&old) && !found.contains(&new), "{found}");
@@ -308,19 +308,19 @@ fn a_search_finds_messages_of_segues_own_and_native_sessions() {
     // The limit is respected, and the result mentions that there are more hits.
     let found = search(json!({"query": "milk", "limit": 1}));
     assert!(found.contains(&new) && !found.contains(&old), "{found}");
-    assert!(found.contains("There are more"), "{found}");
+    assert!(found.contains("More sessions match"), "{found}");
     // A hit can be read with `session_history`.
     let session = json!({"session": native, "from": 2, "to": 2});
     let history = server.call_tool("session_history", &session).unwrap();
     assert!(history.contains("claude:\n  calls Read"), "{history}");
-    assert!(history.contains("It has 3 turn(s)"), "{history}");
+    assert!(history.contains("It has 3 turns."), "{history}");
     let last = json!({"session": native, "last": 1});
     let last = server.call_tool("session_history", &last).unwrap();
     assert!(last.contains("turn 3 (cancelled)"), "{last}");
     assert!(!last.contains("turn 2"), "{last}");
     for (arguments, reason) in [
         (json!({"query": " "}), "a search needs at least one word"),
-        (json!({"query": "x", "limit": 0}), "limit must be between"),
+        (json!({"query": "x", "limit": 0}), "`limit` must be between"),
     ] {
         let error = server.call_tool("session_search", &arguments).unwrap_err();
         assert!(error.contains(reason), "{error}");

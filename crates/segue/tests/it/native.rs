@@ -174,7 +174,7 @@ fn an_ambiguous_unknown_or_unadopted_session_is_an_error() {
         assert_eq!(output.code, Some(2), "{output}");
         let lines: Vec<&str> = output.stderr.lines().collect();
         let first = format!("error: {text:?} matches 2 sessions");
-        assert_eq!(lines[..2], [first.as_str(), "hint: say which:"]);
+        assert_eq!(lines[..2], [first.as_str(), "hint: use one of these IDs:"]);
         for (line, group) in lines[2..].iter().zip(["1111", "9999"]) {
             let id = format!("  claude:0b5e4c3a-{group}-4222-8333-444455556666  ");
             assert!(line.starts_with(&id), "{output}");

@@ -119,7 +119,7 @@ fn a_preview_respects_the_configured_budget() {
     );
     let output = home.run_segue(["session", "preview", &id]);
     assert!(
-        output.stdout.contains("\n3 message(s) are shortened by "),
+        output.stdout.contains("\nshortened 3 messages by "),
         "{output}"
     );
     let output = home.run_segue(["session", "preview", &id, "--prompt", &long.repeat(2)]);

@@ -120,20 +120,20 @@ fn names_are_stored_exactly_or_refused() {
     let before = count_sessions(&home);
     let long = "x".repeat(300);
     let cases = [
-        ("--feature", "", "a feature name is empty"),
+        ("--feature", "", "a feature name may not be empty"),
         ("--feature", "a]b", "a feature name may not contain ']'"),
         ("--feature", "a\nb", "a feature name may not contain '\\n'"),
         (
             "--feature",
             &long,
-            "a feature name is 300 bytes long; at most 200 are allowed",
+            "a feature name may have at most 200 bytes, not 300",
         ),
         ("--role", "a]b", "a role name may not contain ']'"),
         ("--task", "a/b", "a task name may not contain '/'"),
         (
             "--state",
             &long,
-            "a state name is 300 bytes long; at most 64 are allowed",
+            "a state name may have at most 64 bytes, not 300",
         ),
     ];
     for (option, name, reason) in cases {
@@ -152,7 +152,7 @@ fn names_are_stored_exactly_or_refused() {
     assert_eq!(result["error"]["class"], "usage");
     let message = result["error"]["message"].as_str().unwrap();
     assert!(
-        message.contains("a feature name may not contain ']'; it begins"),
+        message.contains("a feature name may not contain ']'; a name starts"),
         "{message}"
     );
     for args in [
@@ -493,7 +493,7 @@ fn a_feature_stays_with_the_origin_of_a_fork() {
     let first = home.run_segue_json(["chat", "--json", "--feature", "auth", "one"]);
     let id = first["session_id"].as_str().unwrap();
     let forked = home.run_segue(["session", "fork", id]);
-    let notice = ", which stays the session for feature auth. Go on with";
+    let notice = " ([SESSION] remains the session for feature auth). Continue with";
     assert!(forked.stdout.contains(notice), "{forked}");
     let next = home.run_segue_json(["chat", "--json", "--feature", "auth", "two"]);
     assert_eq!(next["session_id"], id, "{next:#}");
@@ -541,7 +541,10 @@ fn a_list_has_a_purpose_column_if_any_session_has_a_purpose() {
     let home = new_test_home();
     run_turn(&home, &["for nothing in particular"]);
     let without_purpose = home.run_segue(["session", "list"]);
-    assert!(!without_purpose.stdout.contains("FOR"), "{without_purpose}");
+    assert!(
+        !without_purpose.stdout.contains("PURPOSE"),
+        "{without_purpose}"
+    );
     run_turn(&home, &["--feature", "auth", "the feature"]);
     run_turn(&home, &["--role", "pm", "the project"]);
     let task = ["--feature", "auth", "--task", "T1", "--state", "in_dev"];

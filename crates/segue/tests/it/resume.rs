@@ -244,7 +244,7 @@ fn a_session_in_use_is_not_resumed_in_the_agents_own_program() {
     assert!(
         output
             .stderr
-            .contains("is at work in it\nhint: end it, or wait"),
+            .contains("is using it\nhint: wait until that process finishes, or end it"),
         "{output}"
     );
     let _ = events.kill();
@@ -254,7 +254,7 @@ fn a_session_in_use_is_not_resumed_in_the_agents_own_program() {
         output
             .stderr
             .contains("rehearsal has no command that resumes a session")
-            || output.stderr.contains("no agent has a session of its own"),
+            || output.stderr.contains("it has no native session yet"),
         "{output}"
     );
 }

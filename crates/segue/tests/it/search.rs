@@ -84,7 +84,10 @@ fn a_search_prints_sessions_turns_and_snippets() {
     ");
     let limited = home.run_segue(["session", "search", "-n", "1", "milk"]);
     assert_eq!(limited.stdout.lines().count(), 3, "{limited}");
-    assert_eq!(limited.stderr, "there are more sessions; use --limit 0 to show all\n");
+    assert_eq!(
+        limited.stderr,
+        "there are more sessions; use --limit 0 to show all\n"
+    );
     // The numbers of hits are list numbers.
     let _ = home.run_segue(["session", "search", "milk"]);
     let transcript = home.run_segue(["session", "show", "2", "--turn", "2"]);
@@ -243,7 +246,7 @@ fn an_invalid_query_is_an_error_with_a_hint() {
         (
             "provider:codx milk",
             "unknown agent `codx`",
-            "there are: ",
+            "available agents: ",
         ),
         (
             "milk tag:",
@@ -403,7 +406,8 @@ fn the_turn_option_shows_a_single_turn() {
             (Some(2), ""),
             "{output}"
         );
-        let error = format!("error: turn {turn} does not exist; turns are numbered from 1 to {last}\n");
+        let error =
+            format!("error: turn {turn} does not exist; turns are numbered from 1 to {last}\n");
         assert_eq!(output.stderr, error);
     }
     assert_eq!(

@@ -154,14 +154,11 @@ fn info_and_show_print_the_metadata_and_the_transcript() {
     updated   [TIME] UTC (just now)
     leg 1     rehearsal [NATIVE] turns 1 to 2 (active)
     decision  [TIME]: using rehearsal, the built-in offline agent: no other agent was found
-    decision  [TIME]: refused "Edit notes.txt" because the user did not answer and no policy allows it
+    decision  [TIME]: refused "Edit notes.txt" because the user did not or could not answer, and no policy allows it
     --- exit 0
     "#);
     let second = home.run_segue(["session", "show", "latest", "--turn", "2"]);
-    assert!(
-        second.stdout.contains("9 messages, 2 turns"),
-        "{second}"
-    );
+    assert!(second.stdout.contains("9 messages, 2 turns"), "{second}");
     assert!(!second.stdout.contains("── turn 1"), "{second}");
     assert_snapshot!(home.run_segue(["session", "show", "latest"]), @r#"
     turn 1
@@ -195,7 +192,7 @@ fn info_and_show_print_the_metadata_and_the_transcript() {
     --- exit 0
     "#);
     assert_snapshot!(home.run_segue(["session", "info", "latest", "--json"]), @r#"
-    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[HOME]/project","cwd":"[HOME]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"standings":[],"origin":null,"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found"},{"at":"[TIME]","kind":"continued","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" because the user did not answer and no policy allows it"}],"held_by":null}
+    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[HOME]/project","cwd":"[HOME]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"standings":[],"origin":null,"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found"},{"at":"[TIME]","kind":"continued","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" because the user did not or could not answer, and no policy allows it"}],"held_by":null}
     --- exit 0
     "#);
 }
@@ -227,7 +224,7 @@ fn invalid_ids_are_refused_by_every_command() {
     ");
     assert_snapshot!(home.run_segue(["session", "info", ""]), @"
     --- stderr
-    error: invalid value '' for '<ID>': a session id is empty
+    error: invalid value '' for '<ID>': a session id may not be empty
 
     For more information, try '--help'.
     --- exit 2
@@ -241,7 +238,7 @@ fn invalid_ids_are_refused_by_every_command() {
     ");
     assert_snapshot!(home.run_segue(["chat", "--resume", &"x".repeat(300), "hi"]), @"
     --- stderr
-    error: invalid value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' for '--resume <ID>': a session id is 300 bytes long; at most 200 are allowed
+    error: invalid value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' for '--resume <ID>': a session id may have at most 200 bytes, not 300
 
     For more information, try '--help'.
     --- exit 2

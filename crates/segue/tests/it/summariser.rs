@@ -36,7 +36,7 @@ fn the_requested_summariser_refines_the_checkpoint() {
     assert!(
         output
             .stderr
-            .contains("segue: acp:second added 1 statements to checkpoint 1: checkpoint 2 has "),
+            .contains("segue: acp:second added 1 statement to checkpoint 1: checkpoint 2 has "),
         "{output}"
     );
     home.assert_no_processes();
@@ -129,7 +129,7 @@ fn the_command_line_overrides_the_configured_summariser() {
         summary["told"]
             .as_str()
             .unwrap()
-            .starts_with("acp:second added 1 statement(s)")
+            .starts_with("acp:second added 1 statement to checkpoint ")
     );
 }
 
@@ -166,7 +166,7 @@ fn a_repl_refines_a_checkpoint_in_the_background() {
         if stderr_text
             .lock()
             .unwrap()
-            .contains("acp:second added 1 statements to checkpoint 1")
+            .contains("acp:second added 1 statement to checkpoint 1")
         {
             break;
         }
@@ -177,7 +177,7 @@ fn a_repl_refines_a_checkpoint_in_the_background() {
     let stderr_text = stderr_text.lock().unwrap();
     assert_eq!(
         stderr_text
-            .matches("acp:second added 1 statement(s)")
+            .matches("acp:second added 1 statement to checkpoint ")
             .count(),
         1,
         "{stderr_text}"

@@ -233,7 +233,11 @@ fn a_native_session_is_renamed_from_the_repl() {
     let typed = format!("/resume {NATIVE_ID}\n/rename milk\n/rename bread\n");
     let output = home.run_segue_with_input(["repl"], typed.as_bytes());
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stderr.matches("took claude:").count(), 1, "{output}");
+    assert_eq!(
+        output.stderr.matches("adopted claude:").count(),
+        1,
+        "{output}"
+    );
     let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
     assert_eq!(listed[0]["title"], "bread");

@@ -54,7 +54,7 @@ fn a_permission_request_is_answered_on_the_terminal() {
     let home = new_test_home();
     let (screen, code) = type_keys(
         start_on_terminal(&home, "chat 'rehearse: ask'"),
-        &[("or n: ", "7\n"), ("or n: ", "1\n")],
+        &[("or n): ", "7\n"), ("or n): ", "1\n")],
     );
     assert!(screen.contains("Allow this tool call?"), "{screen}");
     assert!(
@@ -62,7 +62,7 @@ fn a_permission_request_is_answered_on_the_terminal() {
         "{screen}"
     );
     assert_eq!(
-        screen.matches("Your choice, 1 to 2, or y or n:").count(),
+        screen.matches("Your choice (1-2, y or n):").count(),
         2,
         "the question was not repeated after an invalid answer: {screen}"
     );
@@ -71,7 +71,7 @@ fn a_permission_request_is_answered_on_the_terminal() {
     for refusal in ["2\n", "n\n"] {
         let (screen, _) = type_keys(
             start_on_terminal(&home, "chat 'rehearse: ask'"),
-            &[("or n: ", refusal)],
+            &[("or n): ", refusal)],
         );
         assert!(
             screen.contains("I was not allowed to edit the notes."),
@@ -86,7 +86,7 @@ fn keys_typed_before_a_question_do_not_answer_it() {
     let home = new_test_home();
     let (screen, _) = type_keys(
         start_on_terminal(&home, "chat 'rehearse: say soon; wait 1s; ask'"),
-        &[("soon", "1\n"), ("or n: ", "2\n")],
+        &[("soon", "1\n"), ("or n): ", "2\n")],
     );
     assert!(
         screen.contains("I was not allowed to edit the notes."),
@@ -234,13 +234,13 @@ fn a_hit_that_is_tagged_or_forked_stays_selected() {
         (CTRL_Y.to_owned(), "forked as"),
     ] {
         let home = home_with_shopping_lists();
-        let found = |screen: &str| screen.contains("milk") && screen.contains(" 3 conversations");
+        let found = |screen: &str| screen.contains("milk") && screen.contains(" 3 sessions");
         let second = |screen: &str| found(screen) && selected_row(screen).contains("list 2");
         // Sessions of segue are shown without a Git branch.
         let done = |screen: &str| {
             second(screen) && screen.contains(message) && !selected_row(screen).contains("main")
         };
-        let first = |screen: &str| screen.contains(" 3 conversations");
+        let first = |screen: &str| screen.contains(" 3 sessions");
         drive_picker(
             &home,
             &[
@@ -256,7 +256,7 @@ fn a_hit_that_is_tagged_or_forked_stays_selected() {
 #[test]
 fn a_hit_adopted_by_another_process_is_shown_as_adopted() {
     let home = home_with_shopping_lists();
-    let first = |screen: &str| screen.contains(" 3 conversations");
+    let first = |screen: &str| screen.contains(" 3 sessions");
     // Adopt only after the first refresh, so that the next refresh detects it.
     let found = |screen: &str| {
         let is_ready = screen.contains("bought") && first(screen) && !screen.contains("refreshing");

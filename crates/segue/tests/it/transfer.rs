@@ -123,22 +123,22 @@ fn dagent_sessions_are_imported_once() {
     ");
     assert_eq!(count_sessions(&home), 0);
     assert_snapshot!(home.run_segue(["session", "import", "."]), @"
-    [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
-    [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
+    [SESSION]  imported: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
+    [SESSION]  imported: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 was omitted: it has no text
     [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
     2 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "import", ".dagent-worktrees/pay"]), @"
-    [SESSION]  is here already: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a
-    [SESSION]  is here already: dev-1
+    [SESSION]  already present: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a
+    [SESSION]  already present: dev-1
     [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
     0 imported, 2 already present, 0 empty, 0 failed.
     --- exit 0
     ");
     let info = home.run_segue(["session", "info", DAGENT_SESSION_ID]);
-    let expected = format!("known as  {DAGENT_SESSION_ID} (from dagent)\n");
+    let expected = format!("alias     {DAGENT_SESSION_ID} (from dagent)\n");
     assert!(info.stdout.contains(&expected), "{info}");
     let info = home.run_segue_json(["session", "info", DAGENT_SESSION_ID, "--json"]);
     assert_eq!(info["origin"]["name"], DAGENT_SESSION_ID);
@@ -229,7 +229,7 @@ fn an_exported_session_is_unchanged_by_an_import_and_another_export() {
     assert_snapshot!(source_home.run_segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"
     Exported 4 sessions to out: 19 new files, 0 replaced, 0 unchanged.
     --- stderr
-omitted     3 messages without text (tool calls, tool results, thoughts): this format contains only text
+    omitted 3 messages without text (tool calls, tool results, thoughts): this format contains only text
     --- exit 0
     ");
 
@@ -416,14 +416,14 @@ fn a_bad_file_is_reported_and_the_others_are_imported() {
     assert_eq!(output.code, Some(1));
     assert_eq!(count_sessions(&home), 2);
     assert_snapshot!(output, @"
-    [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
+    [SESSION]  imported: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
     failed: [HOME]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: not valid JSON: key must be a string at line 1 column 3
-    [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
+    [SESSION]  imported: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
       message 3 was omitted: it has no text
     [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json refers to session lost, which has no file
     2 imported, 0 already present, 0 empty, 1 failed.
     --- stderr
-cannot read     error: 1 of 3 sessions
+    error: cannot read 1 of 3 sessions
     hint: fix the files and run the command again; it skips sessions that are already present
     --- exit 1
     ");
@@ -432,14 +432,14 @@ cannot read     error: 1 of 3 sessions
     assert_eq!(report["error"]["message"], "cannot read 1 of 3 sessions");
     assert_snapshot!(home.run_segue(["session", "import", "missing"]), @"
     --- stderr
-    error: cannot access missing: No such file or directory (os error 2)
+    error: cannot open missing: No such file or directory (os error 2)
     hint: give the path of a project, of a worktree of a feature, or of its `.dagent` directory
     --- exit 2
     ");
     assert_snapshot!(home.run_segue(["session", "import", ".", "-p", "nobody"]), @"
     --- stderr
     error: unknown agent `nobody`
-    hint: available settings: claude, codex, gemini, opencode, rehearsal
+    hint: available agents: claude, codex, gemini, opencode, rehearsal
     --- exit 2
     ");
     fs::create_dir(home.project().join("empty")).unwrap();
@@ -467,8 +467,8 @@ fn two_sessions_with_the_same_name_are_both_imported() {
     write_dagent_chat(&home, "auth", "chat-1", &["about the login"]);
     write_dagent_chat(&home, "pay", "chat-1", &["about the invoices"]);
     assert_snapshot!(home.run_segue(["session", "import", "."]), @"
-    [SESSION]  chat-1  (1 message, feature auth)
-    [SESSION]  chat-1  (1 message, feature pay)
+    [SESSION]  imported: chat-1  (1 message, feature auth)
+    [SESSION]  imported: chat-1  (1 message, feature pay)
       a separate session: [SESSION] has the same name, but another purpose
     2 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
@@ -512,7 +512,7 @@ fn a_grown_file_is_imported_as_a_separate_session() {
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "import", "."]), @"
-    [SESSION]  chat-1  (3 messages, feature pay)
+    [SESSION]  imported: chat-1  (3 messages, feature pay)
       a separate session: [SESSION] has the same name, but only 2 of these 3 messages
     1 imported, 0 already present, 0 empty, 0 failed.
     --- exit 0
@@ -567,8 +567,8 @@ fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
         .collect();
     assert_snapshot!(lines.join("\n"), @"
     checkpoint 1 of [SESSION]: and refunds?
-    summarises the imported conversation in 62 tokens; the session has 1 turns
-    ▏···················  331 of 100,000 tokens in the next brief; 250,000 saved in total
+    summarises the imported conversation in 62 tokens; the session has 1 turn
+    ▏···················  315 of 100,000 tokens in the next brief; 250,000 saved in total
 
     1 done, 1 open, 1 decided, 0 blocking
 
@@ -587,7 +587,10 @@ fn an_imported_checkpoint_is_shown_and_its_totals_continue() {
           last error: 1 failed
     ");
     let list = source_home.run_segue(["session", "checkpoint", DAGENT_SESSION_ID, "list"]);
-    assert!(list.stdout.contains("*  1  before  62"), "{list}");
+    assert!(
+        list.stdout.contains("\n*  1        imported  62  "),
+        "{list}"
+    );
     // A pin does not change the count of saved tokens.
     let _ = source_home.run_segue_json([
         "session",
@@ -696,8 +699,8 @@ fn legacy_files_are_migrated_once_with_their_times() {
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
     empty: [HOME]/project/.dagent/chat.json
       the file is empty
-    [SESSION]  is here already: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json
-    [SESSION]  is here already: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json
+    [SESSION]  already present: [HOME]/project/.dagent-worktrees/pay/.dagent/chat.json
+    [SESSION]  already present: [HOME]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json
     0 imported, 2 already present, 1 empty, 0 failed.
     --- exit 0
     ");
@@ -746,7 +749,7 @@ fn a_legacy_file_that_grew_or_has_future_dates_is_reported() {
     entries.push(entry("later", "2999-01-01T00:00:00Z"));
     write_project_file(&home, chat, json!({ "entries": entries }));
     assert_snapshot!(home.run_segue(["session", "migrate", "."]), @"
-    [SESSION]  [HOME]/project/.dagent/chat.json  (2 messages, the project as pm)
+    [SESSION]  imported: [HOME]/project/.dagent/chat.json  (2 messages, the project as pm)
       entry 2 was omitted: it has no text
       some times are in the future, up to [TIME]; limited the session's times to now; message times are unchanged
       a separate session: [SESSION] has the same name, but only 1 of these 2 messages
@@ -842,14 +845,14 @@ fn an_invalid_legacy_file_is_left_unchanged_and_not_imported() {
     failed: [HOME]/project/.dagent/chat.json: not valid JSON: key must be a string at line 1 column 3
     0 imported, 0 already present, 0 empty, 1 failed.
     --- stderr
-cannot read     error: 1 of 1 sessions
+    error: cannot read 1 of 1 session
     hint: fix the files and run the command again; it skips sessions that are already present
     --- exit 1
     ");
     write_project_file(&home, "notes.json", "{}");
     assert_snapshot!(home.run_segue(["session", "migrate", "notes.json"]), @"
     --- stderr
-cannot migrate     error: [HOME]/project/notes.json: unsupported file name
+    error: cannot migrate [HOME]/project/notes.json: unsupported file name
     hint: give a chat.json or session.json file, or a directory that contains such files
     --- exit 2
     ");

@@ -1,4 +1,4 @@
-//! Turns as the real Claude Code streams them, reduced to the relevant lines and fields.
+//! Tests with output of the real Claude Code, reduced to the relevant lines and fields.
 
 use segue_core::session::ToolStatus;
 use serde_json::json;
@@ -9,7 +9,7 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_794_800_000).unwrap()
 }
 
-/// Returns the events, in a short notation, of a turn whose start Claude Code does not report.
+/// Converts the lines of a turn whose acceptance Claude Code does not report. Returns the formatted events.
 fn collect_events(lines: &[Value]) -> Vec<String> {
     let mut turn = ClaudeTurn::new("u1".to_owned(), false);
     collect_turn_events(&mut turn, lines)
@@ -326,6 +326,7 @@ fn an_exhausted_quota_reports_its_reset_time() {
 
 #[test]
 fn lines_are_converted_by_their_type() {
+    // A line, and the formatted events that it is converted to.
     let cases = [
         (
             json!({"type": "system", "subtype": "init", "session_id": "s2"}),
@@ -403,7 +404,7 @@ fn a_permission_request_concerns_a_pending_call() {
 }
 
 #[test]
-fn a_turn_that_claude_code_starts_is_not_part_of_the_prompts_turn() {
+fn lines_of_a_background_turn_are_not_part_of_the_prompts_turn() {
     let background_turn = [
         json!({"type": "system", "subtype": "task_notification", "summary": "done"}),
         message_start("m1"),
@@ -463,11 +464,11 @@ fn a_cancelled_turn_ends_as_cancelled() {
 }
 
 #[test]
-fn a_cancel_before_the_prompt_was_accepted_must_be_repeated() {
+fn an_interrupt_before_the_prompt_was_accepted_must_be_repeated() {
     let acceptance_line =
         json!({"type": "user", "uuid": "u1", "isReplay": true, "message": {"content": []}});
     let cases = [
-        // (Claude Code reports the start, segue requested a stop, expected result)
+        // Whether Claude Code reports acceptance, whether segue cancelled the turn, and the expected result.
         (true, false, PromptAcceptance::Accepted),
         (true, true, PromptAcceptance::AcceptedAfterCancel),
         (false, true, PromptAcceptance::Accepted),
@@ -481,7 +482,7 @@ fn a_cancel_before_the_prompt_was_accepted_must_be_repeated() {
         assert_eq!(
             turn.check_acceptance(&acceptance_line),
             PromptAcceptance::Accepted,
-            "a later report"
+            "a second report of the acceptance"
         );
     }
 }

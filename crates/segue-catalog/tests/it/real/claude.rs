@@ -10,9 +10,9 @@ use segue_testkit::model::{Reply, ScriptedCall};
 use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 use serde_json::{Value, json};
 
+use crate::conversation_text::format_turns;
 use crate::real::corpus::{ReaderFactory, save_fixture};
 use crate::real::session::{cli_script, find_session, read_turns};
-use crate::conversation_text::format_turns;
 
 const VERSION: &str = "2.1.325";
 /// Version of Claude Code inside the ACP adapter.

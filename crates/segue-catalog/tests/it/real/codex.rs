@@ -6,9 +6,9 @@ use segue_testkit::model::{Reply, ScriptedCall};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::{Value, json};
 
+use crate::conversation_text::format_turns;
 use crate::real::corpus::{ReaderFactory, save_fixture};
 use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
-use crate::conversation_text::format_turns;
 
 const VERSION: &str = "0.166.0";
 const NEW_READER: ReaderFactory = |home| Box::new(CodexReader::new(home));

@@ -11,8 +11,8 @@ use std::path::Path;
 use segue_catalog::Reader;
 use segue_testkit::sandbox::Sandbox;
 
-use crate::real::session::read_turns;
 use crate::conversation_text::format_turns;
+use crate::real::session::read_turns;
 
 /// Maximum length of a text. Longer texts are cut, unless they contain a text of the scripts, which are all shorter.
 const MAX_TEXT_BYTES: usize = 96;

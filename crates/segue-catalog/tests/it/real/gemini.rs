@@ -10,9 +10,9 @@ use segue_testkit::model::{Reply, StubUsage};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
 
+use crate::conversation_text::format_turns;
 use crate::real::corpus::{ReaderFactory, save_fixture};
 use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
-use crate::conversation_text::format_turns;
 
 const VERSION: &str = "0.61.0";
 const NEW_READER: ReaderFactory = |home| Box::new(GeminiReader::new(home));

@@ -5,8 +5,8 @@ use segue_core::session::TitleSource;
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
 
-use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
 use crate::conversation_text::format_turns;
+use crate::real::session::{cli_script, find_session, format_echo_turn, read_turns};
 
 fn create_sandbox() -> Sandbox {
     Sandbox::new(cli_script("What is here?"))

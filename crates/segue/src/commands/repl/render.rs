@@ -91,7 +91,7 @@ fn format_usage(usage: &Usage) -> String {
         None => String::new(),
     };
     format!(
-        "{} input tokens{cached}, {} output, {} total",
+        "{} input{cached}, {} output, {} total tokens",
         format_tokens(usage.input_tokens),
         format_tokens(usage.output_tokens),
         format_tokens(usage.total_tokens)
@@ -106,7 +106,8 @@ fn format_context_usage(usage: &Usage) -> String {
             let (used, window) = (format_count(used), format_count(window));
             format!("{used} of {window} tokens ({percent} %)")
         }
-        (used, _) => format!("{} tokens", format_tokens(used)),
+        (Some(used), _) => format!("{} tokens", format_count(used)),
+        (None, _) => "unknown".to_owned(),
     }
 }
 
@@ -117,10 +118,10 @@ mod tests {
     #[test]
     fn missing_token_counts_are_shown_as_unknown() {
         let unknown = Usage::default();
-        assert_eq!(format_context_usage(&unknown), "unknown tokens");
+        assert_eq!(format_context_usage(&unknown), "unknown");
         assert_eq!(
             format_usage(&unknown),
-            "unknown input tokens, unknown output, unknown total"
+            "unknown input, unknown output, unknown total tokens"
         );
         let cached = Usage {
             input_tokens: Some(5),
@@ -129,7 +130,7 @@ mod tests {
         };
         assert_eq!(
             format_usage(&cached),
-            "5 input tokens (3 cached), unknown output, unknown total"
+            "5 input (3 cached), unknown output, unknown total tokens"
         );
         let measured = Usage {
             context_tokens: Some(50),

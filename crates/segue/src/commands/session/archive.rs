@@ -97,10 +97,10 @@ async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSess
         let natives = app.engine.list_conversation_natives(&conversation).await?;
         if natives.is_empty() {
             return Err(CliError::failed(format!(
-                "session {} has no native session to archive",
+                "cannot archive session {}: segue cannot read the files of its agent",
                 conversation.id()
             ))
-            .with_hint("segue's own record needs no archive, because agents never delete it"));
+            .with_hint("archive sessions of claude, codex, gemini or opencode; segue's own record needs no copy"));
         }
         sessions.extend(natives);
     }

@@ -66,7 +66,10 @@ pub(crate) async fn hand_off_session(
     outcome.decisions.iter().for_each(eprint_decision);
     let (session, from) = (outcome.session, outcome.from);
     let message = if from == *to {
-        format!("session {} already uses {to}, no changes made", session.id)
+        format!(
+            "session {} already uses {to}, so no handoff was needed",
+            session.id
+        )
     } else {
         let prefix = Style::stderr().yellow("segue:");
         for line in &outcome.dropped_settings {

@@ -72,9 +72,7 @@ fn index_commands_report_the_path_and_the_counts() {
         "{status}"
     );
     assert!(
-        status
-            .stdout
-            .ends_with("\n2 native sessions, 1 deleted\n"),
+        status.stdout.ends_with("\n2 native sessions, 1 deleted\n"),
         "{status}"
     );
     let rebuilt = home.run_segue_json(["index", "rebuild", "--json"]);
@@ -89,7 +87,7 @@ fn index_commands_report_the_path_and_the_counts() {
     );
     let rebuilt = home.run_segue(["index", "rebuild"]);
     assert!(
-        rebuilt.stdout.starts_with("read 2 of 2 session file(s), "),
+        rebuilt.stdout.starts_with("read 2 of 2 session files ("),
         "{rebuilt}"
     );
     assert_eq!(home.run_segue(["index"]).code, Some(2));
@@ -110,7 +108,7 @@ fn an_unreadable_source_is_reported() {
     let list = home.run_segue(["session", "list", "--all"]);
     assert!(
         list.stderr
-            .starts_with("segue: some of gemini's sessions are missing here: "),
+            .starts_with("segue: some sessions of gemini are not listed: "),
         "{list}"
     );
     assert_eq!(
@@ -167,10 +165,7 @@ fn a_session_with_a_corrupt_file_stays_listed_and_is_reported() {
             1
         );
         let status = home.run_segue(["index", "status"]).stdout;
-        assert!(
-            status.contains("\n1 file cannot be read:\n"),
-            "{status}"
-        );
+        assert!(status.contains("\ncannot read 1 file:\n"), "{status}");
         assert!(status.ends_with(&format!(": {reason}\n")), "{status}");
         let session_ref = format!("claude:{}", session_file.id);
         for (command, name) in [
@@ -210,7 +205,7 @@ fn a_list_without_a_refresh_shows_the_indexed_state() {
     fs::remove_file(&natives.sessions[1].path).unwrap();
     assert_eq!(list(&["--no-refresh"]), before);
     let search = home.run_segue(["session", "search", "--no-refresh", "w5x1"]);
-    assert!(search.stderr.starts_with("nothing was found"), "{search}");
+    assert!(search.stderr.starts_with("no matches; "), "{search}");
     let after = list(&[]);
     let turns = |number: usize| {
         let id = format!("0b5e4c3a-1111-4222-8333-{number:012}");

@@ -88,7 +88,12 @@ fn run_during_rebuilds(home: &TestHome, n: usize) {
     };
     let output = home.run_segue(args);
     if args[1] == "search" && output.code == Some(1) {
-        assert!(output.stderr.contains("the session index does not exist yet"), "{output}");
+        assert!(
+            output
+                .stderr
+                .contains("the session index does not exist yet"),
+            "{output}"
+        );
         return;
     }
     assert_eq!(output.code, Some(0), "{args:?}: {output}");

@@ -139,9 +139,7 @@ fn a_read_only_home_is_listed_without_the_index() {
     let search = run_unprivileged(&home, &SEARCH_ARGS);
     assert!([Some(0), Some(1)].contains(&search.code), "{search}");
     assert!(
-        search
-            .stderr
-            .contains("the index could not be updated: "),
+        search.stderr.contains("cannot refresh the index: "),
         "{search}"
     );
     for command in ["refresh", "rebuild"] {
@@ -180,7 +178,7 @@ fn a_full_disk_prevents_indexing_and_damages_no_data() {
         let search = run_with_file_limit(&home, blocks, &SEARCH_ARGS);
         let refreshed = run_with_file_limit(&home, blocks, &["index", "refresh"]);
         assert!(
-            refreshed.stderr.contains("\nhint: free some space"),
+            refreshed.stderr.contains("\nhint: free disk space"),
             "{refreshed}"
         );
         if without_index {
@@ -191,9 +189,7 @@ fn a_full_disk_prevents_indexing_and_damages_no_data() {
             assert_eq!(search.code, Some(0), "{search}");
         }
         assert!(
-            search
-                .stderr
-                .contains("the index could not be updated: "),
+            search.stderr.contains("cannot refresh the index: "),
             "{search}"
         );
         let transcript = run_with_file_limit(&home, blocks, &["session", "show", "latest"]);
@@ -217,7 +213,7 @@ fn only_search_needs_the_index() {
     for command in ["refresh", "rebuild"] {
         let failed = home.run_segue(["index", command]);
         assert_index_error(&failed);
-        let hint = "\nhint: move away what stands in its place";
+        let hint = "\nhint: move or fix the file at the path that `segue index path` prints";
         assert!(failed.stderr.contains(hint), "{failed}");
     }
     let own_id =

@@ -52,7 +52,12 @@ fn assert_list_and_search_answer(home: &TestHome) {
     match search.code {
         Some(0) => assert!(search.stdout.starts_with('['), "{search}"),
         // The refresh was killed before the index was created.
-        _ => assert!(search.stderr.contains("the session index does not exist yet"), "{search}"),
+        _ => assert!(
+            search
+                .stderr
+                .contains("the session index does not exist yet"),
+            "{search}"
+        ),
     }
 }
 

@@ -305,7 +305,7 @@ fn assert_archived_session_survives_cleanup(setup: AgentSetup) {
     let session_ref = format!("{}:{id}", storage_provider(setup));
     let outcome = harness.run_segue(&["session", "archive", "--all", "--older-than", "1m"]);
     assert!(
-        outcome.stderr.contains("nothing to archive"),
+        outcome.stderr.contains("no sessions to archive"),
         "{outcome:#?}"
     );
     let outcome =
@@ -410,11 +410,11 @@ fn assert_refused_while_in_use(harness: &CliHarness, id: &str) {
         ),
         (
             &["session", "resume", "--exec", &session_ref],
-            "is at work in it",
+            "is using it",
         ),
         (
             &["session", "resume", "--print", &session_ref],
-            "is at work in it",
+            "is using it",
         ),
     ];
     for (args, expected) in refusals {

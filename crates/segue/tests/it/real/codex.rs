@@ -220,7 +220,10 @@ fn a_new_thread_is_briefed_from_a_thread_of_a_newer_codex() {
         harness.run_finished_turn(&["--resume", first["session_id"].as_str().unwrap(), "again"]);
     assert_eq!(second["opened"], "briefed", "{second:#}");
     let reason = second["opened_why"].as_str().unwrap();
-    assert!(reason.contains("Codex 0.999.0 wrote the native session"), "{reason}");
+    assert!(
+        reason.contains("Codex 0.999.0 wrote the native session"),
+        "{reason}"
+    );
     assert_ne!(first["native_session_id"], second["native_session_id"]);
     let files = list_rollout_files(&harness.sandbox);
     assert!(

@@ -231,7 +231,7 @@ fn an_archived_codex_session_must_be_unarchived_before_a_resume() {
     };
     let refused = run_resume();
     assert_eq!(refused.code, Some(1), "{refused:#?}");
-    let hint = format!("hint: run `codex` first unarchive {native}");
+    let hint = format!("hint: run `codex unarchive {native}` first");
     assert!(refused.stderr.contains(&hint), "{refused:#?}");
 
     let unarchived = harness

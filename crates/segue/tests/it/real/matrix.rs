@@ -260,7 +260,7 @@ fn the_permission_policy_is_enforced(setup: AgentSetup) {
         let described = harness.run_chat(&["name it"]);
         if setup.can_ask_permission() {
             assert!(
-                has_decision(&described, "since nobody answered"),
+                has_decision(&described, "because the user did not answer"),
                 "{setup:?}: {described:#}"
             );
         }

@@ -115,7 +115,11 @@ fn run_failing_turns(provider: &str, turn_count: usize) -> AllAgentsHarness {
             let leg = if n <= 3 { 1 } else { 2 };
             assert_eq!(turn["leg"], leg, "{provider} {n}: {turn:#}");
         }
-        assert_eq!(has_decision(&turn, "is over"), n % 3 == 0, "{n}: {turn:#}");
+        assert_eq!(
+            has_decision(&turn, "ended the native session"),
+            n % 3 == 0,
+            "{n}: {turn:#}"
+        );
         if n == 4 {
             assert_eq!(turn["opened"], "briefed", "{turn:#}");
             let request = harness.last_request();
@@ -151,7 +155,10 @@ fn assert_new_leg_above_limit(provider: &str, limit: u64, settings: &str) {
         exact["usage"]["context_tokens"], limit,
         "{provider}: {exact:#}"
     );
-    assert!(!has_decision(&exact, "is over"), "{provider}: {exact:#}");
+    assert!(
+        !has_decision(&exact, "ended the native session"),
+        "{provider}: {exact:#}"
+    );
     let (excess, _) = harness.run_chat(&["--resume", &id, "too much"]);
     assert_eq!(
         excess["usage"]["context_tokens"],
@@ -163,7 +170,10 @@ fn assert_new_leg_above_limit(provider: &str, limit: u64, settings: &str) {
         (&json!(1), &json!(1)),
         "{excess:#}"
     );
-    assert!(has_decision(&excess, "is over"), "{provider}: {excess:#}");
+    assert!(
+        has_decision(&excess, "ended the native session"),
+        "{provider}: {excess:#}"
+    );
     let (next, _) = harness.run_chat(&["--resume", &id, "which colour?"]);
     assert_eq!(
         (&next["leg"], &next["opened"]),

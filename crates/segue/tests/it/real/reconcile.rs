@@ -37,7 +37,10 @@ fn assert_interrupted_answer_is_recovered(setup: AgentSetup) {
 
     let last = harness.run_finished_turn(&["--resume", id, "and now?"]);
     let decisions = last["decisions"].to_string();
-    let expected = format!("its answer was taken from the native session of {}", setup.provider);
+    let expected = format!(
+        "its answer was taken from the native session of {}",
+        setup.provider
+    );
     assert!(decisions.contains(&expected), "{setup:?}: {last:#}");
     let turns = load_turns(&harness, id);
     assert_eq!(turns.len(), 3, "{setup:?}: {turns:#?}");
@@ -116,7 +119,7 @@ fn assert_cli_turns_are_reconciled(setup: AgentSetup) {
     assert!(
         end["decisions"]
             .to_string()
-            .contains("took in a turn that was made in"),
+            .contains("added 1 turn made in"),
         "{setup:?}: {end:#}"
     );
     let turns = load_turns(&harness, id);
@@ -152,7 +155,7 @@ fn assert_lost_native_session_is_detected(setup: AgentSetup) {
         &fourth,
         match setup.provider {
             // segue may be able to restore the session, so it tries to resume it first.
-            "gemini" => "told it the story so far",
+            "gemini" => "started a new native session with a brief of this session",
             _ => "no longer has its native session",
         },
     );

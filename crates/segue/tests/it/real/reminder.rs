@@ -44,7 +44,7 @@ fn assert_rule_is_repeated_once(setup: AgentSetup) {
     let compacted = run_unlimited_turn(&harness, &["--resume", id, "after"]);
     let decisions = compacted["decisions"].to_string();
     assert!(
-        decisions.contains("made its own context smaller"),
+        decisions.contains("compacted its own context"),
         "{setup:?}: {compacted:#}"
     );
     let next = run_unlimited_turn(&harness, &["--resume", id, "go on"]);
@@ -96,10 +96,7 @@ fn a_manual_compaction_in_claude_repeats_the_users_rule() {
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     let turn = harness.run_finished_turn(&["--resume", id, "go on"]);
     let decisions = turn["decisions"].to_string();
-    assert!(
-        decisions.contains("made its own context smaller"),
-        "{turn:#}"
-    );
+    assert!(decisions.contains("compacted its own context"), "{turn:#}");
     let prompt = last_prompt(&harness);
     assert!(
         prompt.contains(USER_RULE) && prompt.ends_with("go on"),

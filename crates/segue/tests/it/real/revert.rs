@@ -65,7 +65,7 @@ impl RevertFixture {
     /// Returns `true` if the last request to the model contains a brief.
     fn is_last_request_briefed(&self) -> bool {
         let request = self.harness.sandbox.model().turn_requests().pop().unwrap();
-        request.contains("[End of the record")
+        request.contains("[End of the conversation so far")
     }
 
     /// Returns the files of a native session with their contents.
@@ -305,7 +305,7 @@ fn a_codex_thread_with_too_many_turns_is_archived() {
     assert_eq!(result["opened"], "briefed", "{result:#}");
     let reason = result["opened_why"].as_str().unwrap();
     assert!(
-        reason.contains("not 2; archived the new thread ") && reason.contains(""),
+        reason.contains("instead of 2; archived the new thread "),
         "{reason}"
     );
     let request = fixture

@@ -42,7 +42,7 @@ fn a_conversation_is_reverted_and_undone() {
     segue: using rehearsal, the built-in offline agent: no other agent was found
     Current session has 3 turns.
     Usage: /backtoturn N
-    /history shows the numbers. All turns after turn N will be removed; /undo restores them.
+    /history shows the numbers. Later turns leave the session; /undo restores them.
     error: "x" is not a turn number
     hint: run `/history` to show the turn numbers
     error: turn 0 does not exist; turns are numbered from 1 to 3
@@ -109,7 +109,7 @@ fn an_impossible_command_does_not_adopt_a_native_session() {
     --- stderr
     Current session has 3 turns.
     Usage: /backtoturn N
-    /history shows the numbers. All turns after turn N will be removed; /undo restores them.
+    /history shows the numbers. Later turns leave the session; /undo restores them.
     error: turn 99 does not exist; turns are numbered from 1 to 3
     error: turn 9223372036854775807 does not exist; turns are numbered from 1 to 3
     error: turn 99 does not exist; turns are numbered from 1 to 3

@@ -52,7 +52,7 @@ fn a_session_is_resumed_by_number_or_id_and_a_failed_resume_changes_nothing() {
     command.current_dir(&removed_dir).output().unwrap();
     std::fs::remove_dir(&removed_dir).unwrap();
     let output = run_repl(&home, &["/sessions all", "/resume 1", "/session"]);
-    assert!(output.stderr.contains("is not there"), "{output}");
+    assert!(output.stderr.contains("no longer exists"), "{output}");
     assert!(output.stderr.contains("no session yet"), "{output}");
 }
 
@@ -95,7 +95,7 @@ fn the_current_session_is_renamed_and_a_new_one_started() {
     This is where our conversation begins.
     You said: second
     This is where our conversation begins.
-    last turn 1 input tokens, 9 output, 10 total
+    last turn 1 input, 9 output, 10 total tokens
     context   10 of 200,000 tokens (0 %)
     session   10 tokens in 1 turn
     --- stderr

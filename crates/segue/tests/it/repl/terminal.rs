@@ -185,9 +185,7 @@ fn resuming_without_a_prompt_opens_the_repl_or_the_picker() {
     let id = create_session(&home, "before");
     let tail = &id[id.len() - 4..];
     let mut user = TerminalUser::start(&home, &format!("session resume {tail}"));
-    user.wait_for(&format!(
-        "resuming {id} (before), 1 turns, with rehearsal"
-    ));
+    user.wait_for(&format!("resuming {id} (before), 1 turn, with rehearsal"));
     user.wait_for(&format!("rehearsal {tail}"))
         .wait_for_prompt();
     user.type_keys("after\r")
@@ -248,7 +246,7 @@ fn ctrl_c_stops_the_turn_and_the_conversation_continues() {
     user.wait_for(BRACKETED_PASTE_OFF)
         .wait_for("so far")
         .type_keys(CTRL_C);
-    user.wait_for("asking the agent to stop; Ctrl-C again ends it");
+    user.wait_for("asked the agent to stop; press Ctrl-C again to end it");
     user.wait_for("interrupted").wait_for_prompt();
     user.type_keys("and now?\r")
         .wait_for(BRACKETED_PASTE_OFF)
@@ -281,7 +279,7 @@ fn ctrl_c_during_a_backoff_sends_no_prompt() {
         .type_keys(CTRL_C);
     user.wait_for_prompt().type_keys(CTRL_D);
     let (screen, _) = user.wait_for_exit();
-    assert!(!screen.contains("asking the agent to stop"), "{screen}");
+    assert!(!screen.contains("asked the agent to stop"), "{screen}");
     let info = home.run_segue_json(["session", "info", "latest", "--json"]);
     assert_eq!(info["session"]["turns"], 1, "{info:#}");
     let log = info["decisions"].to_string();
@@ -298,7 +296,8 @@ fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
     user.wait_for(BRACKETED_PASTE_OFF).wait_for("so far");
     // A stopped agent does not react to the interrupt.
     send_signal(&home, "-STOP", " rehearsal-agent ");
-    user.type_keys(CTRL_C).wait_for("Ctrl-C again ends it");
+    user.type_keys(CTRL_C)
+        .wait_for("press Ctrl-C again to end it");
     user.type_keys(CTRL_C)
         .wait_for("interrupted")
         .wait_for_prompt();
@@ -320,12 +319,12 @@ fn an_unanswered_question_consumes_no_keys_of_the_next_prompt() {
     let mut user = TerminalUser::start(&home, "repl");
     user.wait_for_prompt()
         .type_keys("rehearse: ask\r")
-        .wait_for("Your choice, 1 to 2, or y or n:");
+        .wait_for("Your choice (1-2, y or n):");
     user.type_keys("1\r")
         .wait_for("I edited the notes.")
         .wait_for_prompt();
     user.type_keys("rehearse: ask\r")
-        .wait_for("Your choice, 1 to 2, or y or n:")
+        .wait_for("Your choice (1-2, y or n):")
         .type_keys(CTRL_C);
     user.wait_for("interrupted").wait_for_prompt();
     user.type_keys("hello there\r")
@@ -441,8 +440,8 @@ fn an_open_repl_locks_its_session_until_it_exits() {
     let expected_messages = [
         "session [SESSION] is open in process [PID] on ",
         "hint: it has been open there since [TIME] UTC (",
-        "leave it there first (/quit in `segue repl`)\n",
-        "hint: `segue session fork [SESSION]` branches off",
+        "continue there, or close it first (`/quit` in `segue repl`)\n",
+        "hint: run `segue session fork [SESSION]` to continue in a fork",
     ];
     for message in expected_messages {
         assert!(refused.stderr.contains(message), "{message:?} in {refused}");
@@ -451,13 +450,14 @@ fn an_open_repl_locks_its_session_until_it_exits() {
     assert!(info.stdout.contains("idle, open in process"), "{info}");
     // The REPL itself can still change the session.
     user.type_keys("/rename at work\r")
-        .wait_for("is now called")
+        .wait_for("renamed ")
+        .wait_for(" to \"at work\"")
         .wait_for_prompt();
     user.type_keys("and now?\r")
         .wait_for("This is turn 2")
         .wait_for_prompt();
     user.type_keys("/backtoturn 1\r")
-        .wait_for("/undo takes it back")
+        .wait_for("Undo with: /undo")
         .wait_for_prompt();
     user.type_keys("/undo\r")
         .wait_for("turn 2")
@@ -482,7 +482,7 @@ fn a_killed_repl_does_not_block_its_session() {
     user.wait_for_exit();
     let next = home.run_segue(["chat", "--continue", "me too"]);
     assert_eq!(next.code, Some(0), "{next}");
-    assert!(next.stderr.contains("took the session over"), "{next}");
+    assert!(next.stderr.contains("took over the session"), "{next}");
     home.assert_no_processes();
 }
 
@@ -505,7 +505,7 @@ fn a_repl_follows_a_handoff_by_another_process() {
     assert!(is_handed_off, "the lease was never released");
     user.type_keys("and now?\r")
         .wait_for("another process handed the session off to acp:second, which answers from now on")
-        .wait_for("I was told what was said before")
+        .wait_for("I received a brief of our conversation")
         .wait_for("acp:second")
         .wait_for_prompt()
         .type_keys(CTRL_D);

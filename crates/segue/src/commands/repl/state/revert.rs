@@ -46,7 +46,7 @@ impl ReplState {
             let turns = self.count_turns().await?;
             eprint_line(&format!(
                 "Current session has {}.\nUsage: /backtoturn N\n\
-                 /history shows the numbers. All turns after turn N will be removed; /undo restores them.",
+                 /history shows the numbers. Later turns leave the session; /undo restores them.",
                 format_quantity(turns.into(), "turn")
             ));
             return Ok(());

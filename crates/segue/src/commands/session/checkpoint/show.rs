@@ -72,7 +72,7 @@ fn push_checkpoint_lines(
     push_line(&style.bold(&shorten_to_width(&headline, terminal_width())));
     let age = format_age(version.at, jiff::Timestamp::now());
     push_line(&format!(
-        "created {age}: {}",
+        "created {age} ({})",
         describe_reason(version.reason)
     ));
     match view.status {

@@ -1,4 +1,4 @@
-//! Sorting of a list.
+//! Sorting of conversations for `segue session list`.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -7,7 +7,8 @@ use segue_engine::Conversation;
 
 use crate::cli::{SortArgs, SortKeyArg};
 
-/// Sort key of a conversation. The smaller key comes first.
+/// Sort key of a conversation. The smallest key comes first, so times and counts are reversed: the latest time and the
+/// greatest count come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     Time(Reverse<Timestamp>),
@@ -16,28 +17,35 @@ enum SortKey {
 }
 
 impl SortArgs {
-    /// Returns `true` if this is the order in which the engine returns sessions.
+    /// Returns `true` if this is the order in which the engine returns conversations, so that no sorting is necessary.
     pub(super) fn is_default_order(self) -> bool {
         self.sort == SortKeyArg::Updated && !self.reverse
     }
 }
 
-/// Sorts conversations. Unknown values come last in both directions; equal values are sorted newest first.
+/// Sorts conversations. Those with an unknown value come last, also in reverse order. Those with equal values are
+/// sorted by the time of the last update, newest first.
 pub(super) fn sort_conversations(rows: &mut [Conversation], order: SortArgs) {
     rows.sort_by_cached_key(|row| {
         let key = sort_key(row, order.sort);
         let is_unknown = key.is_none();
         (
             is_unknown,
-            DirectedSortKey(key, order.reverse),
+            DirectedSortKey {
+                key,
+                is_reversed: order.reverse,
+            },
             Reverse(updated_at(row)),
         )
     });
 }
 
-/// A key in normal or reversed order.
+/// A sort key with its direction.
 #[derive(PartialEq, Eq)]
-struct DirectedSortKey(Option<SortKey>, bool);
+struct DirectedSortKey {
+    key: Option<SortKey>,
+    is_reversed: bool,
+}
 
 impl PartialOrd for DirectedSortKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -47,11 +55,16 @@ impl PartialOrd for DirectedSortKey {
 
 impl Ord for DirectedSortKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        let ordering = self.0.cmp(&other.0);
-        if self.1 { ordering.reverse() } else { ordering }
+        let ordering = self.key.cmp(&other.key);
+        if self.is_reversed {
+            ordering.reverse()
+        } else {
+            ordering
+        }
     }
 }
 
+/// Returns the sort key of a conversation. `None` if the value to sort by is unknown.
 fn sort_key(row: &Conversation, sort_by: SortKeyArg) -> Option<SortKey> {
     let time_key = |at| SortKey::Time(Reverse(at));
     let count_key = |number| SortKey::Count(Reverse(number));
@@ -70,7 +83,8 @@ fn sort_key(row: &Conversation, sort_by: SortKeyArg) -> Option<SortKey> {
             match sort_by {
                 SortKeyArg::Updated => Some(time_key(head.updated_at)),
                 SortKeyArg::Created => head.created_at.map(time_key),
-                // Without the index, only reading the complete session would provide the number.
+                // The counts come from the index. Without it they are unknown, because counting would require reading
+                // the complete session.
                 SortKeyArg::Turns => Some(count_key(native.details.as_ref()?.turns.into())),
                 SortKeyArg::Tokens => native.details.as_ref()?.usage.total_tokens.map(count_key),
                 SortKeyArg::Title => head.title.as_ref().map(|title| name_key(title.as_str())),

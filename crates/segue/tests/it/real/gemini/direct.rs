@@ -155,7 +155,7 @@ fn a_session_lost_between_turns_is_restored_or_an_error() {
         assert_eq!(error.class().as_str(), "session_unknown", "{error}");
         let guard_actions = connection.close().await;
         assert!(
-            guard_actions[0].starts_with("put back"),
+            guard_actions[0].starts_with("restored Gemini session"),
             "{guard_actions:?}"
         );
     });

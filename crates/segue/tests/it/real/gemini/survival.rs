@@ -82,9 +82,14 @@ fn assert_not_loaded_in_its_minute(sandbox: &Sandbox) -> NativeId {
             continue;
         }
         let error = strict_result.err().unwrap().to_string();
-        assert!(error.contains("in the minute it was made"), "{error}");
+        assert!(error.contains("in the minute of its creation"), "{error}");
         assert_eq!(second_open.0, OpenMode::Fresh);
-        assert!(second_open.1.unwrap().contains("in the minute it was made"));
+        assert!(
+            second_open
+                .1
+                .unwrap()
+                .contains("in the minute of its creation")
+        );
         assert_eq!(fs::read(&file).unwrap(), before);
         return id;
     }
@@ -115,7 +120,7 @@ fn harness_with_replaced_session() -> (CliHarness, [String; 2]) {
         }
         let reason = second["opened_why"].as_str().unwrap();
         assert!(
-            reason.contains("could not go on with its own session yet"),
+            reason.contains("could not resume its native session at this time"),
             "{reason}"
         );
         let outcome = harness.run_segue(&["session", "info", &session, "--json"]);
@@ -298,8 +303,11 @@ fn leftovers_of_a_killed_segue_are_removed_by_the_next() {
         let result = harness.run_finished_turn(&["something else"]);
         assert_ne!(result["session_id"], session, "{setup:?}");
         let decisions = result["decisions"].to_string();
-        assert!(decisions.contains("removed an empty duplicate"), "{decisions}");
-        assert!(!decisions.contains("put back"), "{decisions}");
+        assert!(
+            decisions.contains("removed an empty duplicate"),
+            "{decisions}"
+        );
+        assert!(!decisions.contains("restore"), "{decisions}");
         assert_eq!(
             files_of_session(&harness.sandbox, id),
             expected_files,
