@@ -1,7 +1,7 @@
 //! Interface of formats in which a session is a file of lines, and the operations that all these formats share.
 //!
-//! Functions that accept a `text` read any source of lines, for example a Codex session that continues in several files.
-//! Their `path` is used only in errors.
+//! A `text` is any source of lines, for example a Codex session that continues in several files. Functions that accept a
+//! text use the `path` only in errors.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -36,8 +36,8 @@ pub(crate) struct LineEvents {
 
 /// A format in which a session is a file of lines, each of them a JSON object.
 ///
-/// Reading may begin at any prompt. An implementation may therefore use the lines that it has read, but must not require
-/// that it has read the first lines of the file.
+/// Reading may begin at any prompt. An implementation may therefore use the lines that it has read, but must not depend
+/// on the first lines of the file.
 pub(crate) trait LineFormat: Default {
     /// Reads one line and adds its events to `line_events`. A line that has no meaning for segue adds none.
     fn parse_line(&mut self, line: &str, line_events: &mut LineEvents)

@@ -70,8 +70,8 @@ pub enum IdError {
     },
 }
 
-/// Checks the length and the characters of an id. `can_start` decides whether the first character is valid, `is_allowed`
-/// whether any character is valid.
+/// Checks the length and the characters of an id. The first character must satisfy `can_start`, and all characters must
+/// satisfy `is_allowed`.
 pub(crate) fn check_id(
     kind: &'static str,
     text: &str,
@@ -137,7 +137,7 @@ pub struct SessionId(String);
 
 text_id!(SessionId);
 
-/// Characters of the random tail of a session id, without those that look like another one.
+/// Characters of the random tail of a session id. No two of them look alike.
 const TAIL_ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
 
 impl SessionId {

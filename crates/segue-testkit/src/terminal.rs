@@ -172,8 +172,8 @@ impl Pty {
         })
     }
 
-    /// Locks and returns the current content of the terminal. The output of the program is not processed until the caller
-    /// drops the guard.
+    /// Locks and returns the current content of the terminal. Further output is processed only after the caller drops the
+    /// guard.
     pub fn screen(&self) -> MutexGuard<'_, TerminalContent> {
         self.content.0.lock().unwrap()
     }

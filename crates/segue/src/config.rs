@@ -1,4 +1,4 @@
-//! Configuration from several sources, by priority: flag > environment > the project's file > the user's file > default.
+//! Configuration of segue, by priority: flag > environment > the project's file > the user's file > default.
 //!
 //! Every source becomes a layer of settings that record their origin. The merged layers become a [`Config`]. Settings
 //! that need the user's trust are removed from a project's layer before the merge.
@@ -143,8 +143,8 @@ pub(crate) fn load(inputs: &ConfigInputs, flags: &ConfigFlags) -> LoadedConfig {
     }
 }
 
-/// Removes the settings that need trust from a project's layer and lists them in `withheld`, unless the file is trusted.
-/// Returns the status of the file.
+/// Moves the settings that need trust from a project's layer to `withheld`, unless the file is trusted. Returns the
+/// status of the file.
 fn withhold_untrusted(
     layer: &mut ConfigLayer,
     is_trusted: bool,
@@ -164,7 +164,7 @@ fn withhold_untrusted(
     }
 }
 
-/// Returns the location of the project's file. `None` if the path leads to the user's own file, which needs no trust and
+/// Returns the location of the project's file. `None` if it is the same file as the user's own, which needs no trust and
 /// is read only once.
 pub(crate) fn project_file(inputs: &ConfigInputs) -> Option<ConfigSource> {
     let path = project_root(&inputs.cwd).join(PROJECT_FILE_NAME);

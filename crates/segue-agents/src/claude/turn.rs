@@ -35,8 +35,8 @@ pub(super) enum PromptAcceptance {
     Unreported,
     /// Claude Code has accepted the prompt.
     Accepted,
-    /// Claude Code has accepted the prompt after segue interrupted it. The interrupt affected an earlier turn, so it must
-    /// be sent a second time.
+    /// Claude Code has accepted the prompt after segue sent an interrupt. The interrupt stopped an earlier turn, so it
+    /// must be sent a second time.
     AcceptedAfterCancel,
 }
 
@@ -124,7 +124,8 @@ impl ClaudeTurn {
         self.observations.cancel_requested = true;
     }
 
-    /// Checks whether a line reports that the prompt was accepted. If it does, the lines from now on belong to this turn.
+    /// Checks whether a line reports that the prompt was accepted. If it does, this line and all later ones belong to
+    /// this turn.
     pub(super) fn check_acceptance(&mut self, line: &Value) -> PromptAcceptance {
         let id = match line["type"].as_str() {
             Some("user") if line["isReplay"] == true => &line["uuid"],

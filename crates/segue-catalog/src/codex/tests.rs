@@ -9,42 +9,18 @@ use super::*;
 use crate::compression::compress;
 use crate::{read_outline, read_turn, read_turns};
 
-#[test]
-fn requests_use_the_model_of_their_turn() {
-    let usage_record =
-        json!({"response_id": "r", "usage": {"input_tokens": 3, "output_tokens": 1}});
-    let turn = |log: CodexLogBuilder, model: &Value| {
-        log.task_start()
-            .line("turn_context", model)
-            .user("x")
-            .assistant("y")
-            .line("token_usage_record", &usage_record)
-            .task_end()
-    };
-    let log = turn(
-        CodexLogBuilder::with_ordinals(0).meta(PARENT, &json!({})),
-        &json!({"model": "gpt-5"}),
-    );
-    let log = turn(turn(log, &json!({})), &json!({"model": "gpt-5-mini"}));
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("rollout.jsonl");
-    fs::write(&path, log.text).unwrap();
-    let mut records = LineRecords::<CodexLineFormat>::open(&path, &ReadStart::Beginning).unwrap();
-    let turns = read_turns(&mut records).unwrap().into_turns();
-    let models: Vec<_> = turns
-        .iter()
-        .map(|turn| turn.model.as_deref().unwrap())
-        .collect();
-    assert_eq!(models, ["gpt-5", "gpt-5", "gpt-5-mini"]);
-}
-
+/// Id of the session, which is the parent if there is a fork.
 const PARENT: &str = "01a1e1c9-a9d7-7401-9e63-df60adf7fbc8";
+/// Id of a fork of the session.
 const FORK: &str = "01a1e1c9-b34e-7500-936f-4f21715570df";
-const LATER: &str = "01a1e1c9-b225-7eb3-9ba5-499d24b95664";
+/// Id of a revert, and of the file in which the reverted session continues.
+const REVERT: &str = "01a1e1c9-b225-7eb3-9ba5-499d24b95664";
 
-/// Writer of the records of a file, with numbers from `first` on in the format that has them.
+/// Builder of the text of a session file. Newer versions of Codex number the lines of a file (`ordinal`), older ones do
+/// not.
 struct CodexLogBuilder {
     text: String,
+    /// Number of the next line. `None` in a file without numbers.
     ordinal: Option<u64>,
 }
 
@@ -170,31 +146,33 @@ impl CodexTestHome {
         read_turns(records.unwrap().as_mut()).unwrap().into_turns()
     }
 
-    /// Returns the turns of a session, after checking that all methods of reading return the same.
+    /// Returns the formatted turns of a session. Asserts that all methods of reading return the same turns.
     fn read_checked_turns(&self, id: &str) -> Vec<String> {
         let (reader, location) = (self.reader(), self.location(id));
         let turns = self.turns(id);
         let records = reader.open_records(&location, &ReadStart::Beginning);
-        let outlined = read_outline(records.unwrap().as_mut())
+        let outline = read_outline(records.unwrap().as_mut())
             .unwrap()
             .into_turns();
-        for (outlined, full_turn) in outlined.iter().zip(&turns) {
+        for (outline_turn, full_turn) in outline.iter().zip(&turns) {
             assert_eq!(
-                read_turn(&reader, &location, outlined).unwrap().messages,
+                read_turn(&reader, &location, outline_turn)
+                    .unwrap()
+                    .messages,
                 full_turn.messages
             );
         }
-        for wanted in 1..=turns.len() + 1 {
-            let (recent, is_complete) = reader.read_recent_turns(&location, wanted).unwrap();
+        for count in 1..=turns.len() + 1 {
+            let (recent, is_complete) = reader.read_recent_turns(&location, count).unwrap();
             let format_turns =
                 |turns: &[NativeTurn]| turns.iter().map(format_turn).collect::<Vec<_>>();
-            let last = &turns[turns.len().saturating_sub(wanted)..];
+            let last = &turns[turns.len().saturating_sub(count)..];
             assert_eq!(
                 format_turns(&recent),
                 format_turns(last),
-                "the last {wanted}"
+                "the last {count}"
             );
-            assert_eq!(is_complete, wanted >= turns.len());
+            assert_eq!(is_complete, count >= turns.len());
         }
         turns.iter().map(format_turn).collect()
     }
@@ -206,7 +184,7 @@ fn write(path: &Path, text: impl AsRef<[u8]>) {
 }
 
 fn format_turn(turn: &NativeTurn) -> String {
-    let part = |part: &Part| match part {
+    let format_part = |part: &Part| match part {
         Part::Text(text) => text.clone(),
         Part::Thought(text) => format!("({text})"),
         Part::FunctionCall { name, args, .. } => format!("{name}{}", args.as_str()),
@@ -223,11 +201,11 @@ fn format_turn(turn: &NativeTurn) -> String {
         Part::Unknown(json) => format!("?{}", json.as_str()),
     };
     let parts = turn.messages.iter().flat_map(|message| &message.parts);
-    let parts: Vec<_> = parts.map(part).collect();
+    let parts: Vec<_> = parts.map(format_part).collect();
     format!("{}: {}", turn.state.as_str(), parts.join(" | "))
 }
 
-/// Returns the turns of a complete file.
+/// Writes a session file and returns the formatted turns of the session.
 fn read_log_turns(log: CodexLogBuilder) -> Vec<String> {
     let test_home = CodexTestHome::new();
     test_home.write(&format!("{PARENT}.jsonl"), log.text);
@@ -263,7 +241,7 @@ fn messages_and_tool_calls_are_read_in_both_formats() {
             .item(&json!({"type": "function_call_output", "call_id": "c1", "output": [{"text": "a", "type": "input_text"}]}))
             .item(&json!({"type": "custom_tool_call_output", "call_id": "c2", "output": "Exit code: 1\nOutput:\nno"}))
             .item(&json!({"type": "function_call_output", "call_id": "c3", "output": "ok"}))
-            .item(&json!({"type": "of_tomorrow", "x": 1}))
+            .item(&json!({"type": "unknown_type", "x": 1}))
             .assistant("done")
             .task_end();
         assert_eq!(
@@ -271,7 +249,7 @@ fn messages_and_tool_calls_are_read_in_both_formats() {
             [concat!(
                 "finished: look | (hm) | mcp__lab__ls{\"a\": 1} | apply_patch\"*** x\" | local_shell{\"type\":\"exec\"} | ",
                 "web_search{\"query\":\"q\",\"type\":\"search\"} | mcp__lab__ls=[{\"text\":\"a\",\"type\":\"input_text\"}] | ",
-                "apply_patch!=\"Exit code: 1\\nOutput:\\nno\" | local_shell=\"ok\" | ?{\"type\":\"of_tomorrow\",\"x\":1} | done"
+                "apply_patch!=\"Exit code: 1\\nOutput:\\nno\" | local_shell=\"ok\" | ?{\"type\":\"unknown_type\",\"x\":1} | done"
             )]
         );
     }
@@ -295,7 +273,7 @@ fn a_prompt_contains_its_images_but_not_their_labels() {
 }
 
 #[test]
-fn the_kind_of_a_text_counts_more_than_its_beginning() {
+fn the_kind_of_a_text_takes_precedence_over_its_beginning() {
     let message_of_kind = |kind: &str| {
         json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}],
             "internal_chat_message_metadata_passthrough": {"content_item_kinds": [kind]}})
@@ -566,6 +544,32 @@ fn each_request_is_counted_once() {
 }
 
 #[test]
+fn a_turn_without_a_model_uses_the_model_of_the_previous_turn() {
+    let usage_record =
+        json!({"response_id": "r", "usage": {"input_tokens": 3, "output_tokens": 1}});
+    let add_turn = |log: CodexLogBuilder, turn_context: &Value| {
+        log.task_start()
+            .line("turn_context", turn_context)
+            .user("x")
+            .assistant("y")
+            .line("token_usage_record", &usage_record)
+            .task_end()
+    };
+    let log = CodexLogBuilder::with_ordinals(0).meta(PARENT, &json!({}));
+    let log = add_turn(log, &json!({"model": "gpt-5"}));
+    let log = add_turn(log, &json!({}));
+    let log = add_turn(log, &json!({"model": "gpt-5-mini"}));
+    let test_home = CodexTestHome::new();
+    test_home.write(&format!("{PARENT}.jsonl"), log.text);
+    let turns = test_home.turns(PARENT);
+    let models: Vec<_> = turns
+        .iter()
+        .map(|turn| turn.model.as_deref().unwrap())
+        .collect();
+    assert_eq!(models, ["gpt-5", "gpt-5", "gpt-5-mini"]);
+}
+
+#[test]
 fn failures_are_detected_by_text_or_by_the_preceding_event() {
     let is_failed = |text: &str| failure::is_failed_output(&json!(text).to_string());
     for text in [
@@ -618,7 +622,8 @@ fn failures_are_detected_by_text_or_by_the_preceding_event() {
     );
 }
 
-/// Writes a conversation of two turns, a revert of the second, and a fork with the first turn and another one.
+/// Writes a session with the turns "one" and "two", which is reverted to "one" and continued with "three" and "four",
+/// and a fork after "three", which is continued with "five".
 fn write_fork_family(test_home: &CodexTestHome) {
     let parent = CodexLogBuilder::with_ordinals(0)
         .meta(PARENT, &json!({}))
@@ -631,11 +636,11 @@ fn write_fork_family(test_home: &CodexTestHome) {
         .turn("three", "3");
     let (shared_bytes, at) = (later.len(), later.ordinal.unwrap());
     test_home.write(
-        &format!("{PARENT}_{LATER}.jsonl"),
+        &format!("{PARENT}_{REVERT}.jsonl"),
         later.turn("four", "4").text,
     );
     let base = json!({"forked_from_id": PARENT, "forked_from_ordinal_exclusive": at,
-        "history_base": {"thread_id": LATER, "end_ordinal_exclusive": at, "end_byte_offset": shared_bytes}});
+        "history_base": {"thread_id": REVERT, "end_ordinal_exclusive": at, "end_byte_offset": shared_bytes}});
     test_home.write(
         &format!("{FORK}.jsonl"),
         CodexLogBuilder::with_ordinals(at)
@@ -645,11 +650,13 @@ fn write_fork_family(test_home: &CodexTestHome) {
     );
 }
 
+/// Turns of the session that [`write_fork_family`] writes.
 const REVERTED_TURNS: [&str; 3] = [
     "finished: one | 1",
     "finished: three | 3",
     "finished: four | 4",
 ];
+/// Turns of the fork that [`write_fork_family`] writes.
 const FORKED_TURNS: [&str; 3] = [
     "finished: one | 1",
     "finished: three | 3",
@@ -668,15 +675,15 @@ fn forks_and_reverts_continue_other_files() {
     assert_eq!(parent.created_at, home::id_creation_time(PARENT));
     assert_eq!(fork.first_prompt.as_deref(), Some("one"));
     assert_eq!(fork.forked_from.as_deref(), Some(PARENT));
-    // A mark in the shared records is the same in both.
+    // Both sessions have the same marks for shared records.
     let (parent, fork) = (test_home.turns(PARENT), test_home.turns(FORK));
     assert_eq!(parent[1].until, fork[1].until);
     let start = ReadStart::After(parent[1].until.clone());
-    let records = test_home
+    let mut records = test_home
         .reader()
         .open_records(&test_home.location(FORK), &start)
         .unwrap();
-    let later_turns = read_turns({ records }.as_mut()).unwrap().into_turns();
+    let later_turns = read_turns(records.as_mut()).unwrap().into_turns();
     assert_eq!(
         later_turns.iter().map(format_turn).collect::<Vec<_>>(),
         [FORKED_TURNS[2]]
@@ -702,7 +709,7 @@ fn compressed_files_read_the_same() {
     let (parent, fork) = (marks(PARENT), marks(FORK));
     for name in [
         PARENT.to_owned(),
-        format!("{PARENT}_{LATER}"),
+        format!("{PARENT}_{REVERT}"),
         FORK.to_owned(),
     ] {
         let uncompressed = test_home.path(&format!("{name}.jsonl"));
@@ -763,7 +770,7 @@ fn the_base_of_a_fork_may_be_missing_or_cyclic() {
             .turn("six", "6")
             .text,
     );
-    fs::remove_file(test_home.path(&format!("{PARENT}_{LATER}.jsonl"))).unwrap();
+    fs::remove_file(test_home.path(&format!("{PARENT}_{REVERT}.jsonl"))).unwrap();
     test_home.write(
         &format!("{FORK}.jsonl"),
         CodexLogBuilder::with_ordinals(9)
@@ -817,7 +824,7 @@ fn a_fork_may_name_only_an_ordinal() {
 }
 
 #[test]
-fn an_older_fork_is_a_copy() {
+fn forks_of_older_codex_versions_contain_copied_turns() {
     let test_home = CodexTestHome::new();
     let log = CodexLogBuilder::without_ordinals()
         .meta(FORK, &json!({}))
@@ -877,7 +884,7 @@ fn a_head_combines_the_first_line_and_the_title_list() {
     assert_eq!(title(&reader).as_str(), "Another");
 }
 
-/// Creates an image of about this many bytes in Base64.
+/// Creates a message with an image whose Base64 text has about this many bytes.
 fn image_message(bytes: usize) -> Value {
     let url = format!("data:image/png;base64,{}", "QUJD".repeat(bytes / 4));
     json!({"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": url}]})
@@ -903,7 +910,7 @@ fn a_session_with_a_too_long_first_prompt_is_a_conversation() {
         ),
         (started_log(), NativeSessionKind::Empty),
         (
-            started_log().event("of_tomorrow", &image_message(FIRST_HEAD_READ_BYTES)),
+            started_log().event("unknown_type", &image_message(FIRST_HEAD_READ_BYTES)),
             NativeSessionKind::Empty,
         ),
     ];
@@ -1000,7 +1007,7 @@ fn a_session_is_found_once_at_its_newest_file() {
     test_home.write(&format!("{PARENT}.jsonl.zst"), "x");
     let uncompressed = test_home.write(&format!("{PARENT}.jsonl"), &text);
     assert_eq!(test_home.location(PARENT).path, uncompressed);
-    let later = test_home.write(&format!("{PARENT}_{LATER}.jsonl"), &text);
+    let later = test_home.write(&format!("{PARENT}_{REVERT}.jsonl"), &text);
     assert_eq!(test_home.location(PARENT).path, later);
     let archived = test_home.directory.path().join("archived_sessions");
     write(
@@ -1009,7 +1016,7 @@ fn a_session_is_found_once_at_its_newest_file() {
     );
     assert!(test_home.location(FORK).archived);
     test_home.write("../x.jsonl", &text);
-    fs::create_dir_all(test_home.path(&format!("{LATER}.jsonl"))).unwrap();
+    fs::create_dir_all(test_home.path(&format!("{REVERT}.jsonl"))).unwrap();
     assert_eq!(test_home.reader().scan_sessions().locations.len(), 2);
     let scan = CodexReader::new(test_home.directory.path().join("nowhere")).scan_sessions();
     assert!(scan.locations.is_empty() && scan.unreadable.is_empty());

@@ -237,6 +237,7 @@ fn items_are_pinned_and_versions_compared_and_restored() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one scenario with many checks")]
 fn a_checkpoint_is_edited_and_an_invalid_edit_saves_only_the_draft() {
     let home = new_test_home();
     let id = create_compactable_session(&home);

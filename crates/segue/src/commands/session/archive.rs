@@ -30,7 +30,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     if args.dry_run {
         return print_archive_plan(app, &sessions, args).await;
     }
-    let mut outcome_rows = Vec::new();
+    let mut outcomes = Vec::new();
     let mut first_error: Option<CliError> = None;
     for session in &sessions {
         match app.engine.archive_native(session).await {
@@ -38,7 +38,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
                 if !args.json {
                     print_line(&format_outcome(&outcome));
                 }
-                outcome_rows.push(outcome_json(&outcome));
+                outcomes.push(outcome);
             }
             // The other sessions are archived even if one cannot be copied.
             Err(error) => {
@@ -54,17 +54,17 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
         }
     }
     if args.json {
-        print_json(&outcome_rows);
+        print_json(&outcomes.iter().map(outcome_json).collect::<Vec<_>>());
     } else if sessions.is_empty() {
         eprint_line("no sessions to archive");
     } else if args.all {
-        print_line(&format_summary(&outcome_rows));
+        print_line(&format_summary(&outcomes));
     }
     match first_error {
         Some(error) if args.all => Err(CliError {
             message: format!(
                 "cannot archive {} of {}",
-                sessions.len() - outcome_rows.len(),
+                sessions.len() - outcomes.len(),
                 format_quantity(sessions.len() as u64, "session")
             ),
             ..error
@@ -107,12 +107,13 @@ async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSess
     Ok(sessions)
 }
 
+/// Returns the id of a native session with the name of its provider: `claude:ID`.
 fn qualified_id(session: &NativeSession) -> String {
     format!("{}:{}", session.provider, session.head.id)
 }
 
-fn copy_qualified_id(entry: &ArchivedSession) -> String {
-    format!("{}:{}", entry.manifest.provider, entry.manifest.id)
+fn copy_qualified_id(copy: &ArchivedSession) -> String {
+    format!("{}:{}", copy.manifest.provider, copy.manifest.id)
 }
 
 async fn print_archive_plan(
@@ -158,10 +159,10 @@ fn native_title(session: &NativeSession) -> String {
 }
 
 fn format_outcome(outcome: &ArchiveOutcome) -> String {
-    let entry = outcome.entry();
+    let copy = outcome.entry();
     let (id, title) = (
-        copy_qualified_id(entry),
-        native_title(&entry.native_session()),
+        copy_qualified_id(copy),
+        native_title(&copy.native_session()),
     );
     match outcome {
         ArchiveOutcome::Created(_) | ArchiveOutcome::Updated(_) => {
@@ -171,8 +172,8 @@ fn format_outcome(outcome: &ArchiveOutcome) -> String {
                 "Archived"
             };
             let (size, packed_size) = (
-                format_bytes(entry.manifest.size()),
-                format_bytes(entry.packed_size()),
+                format_bytes(copy.manifest.size()),
+                format_bytes(copy.packed_size()),
             );
             format!("{action} {id} ({title}): {size}, compressed to {packed_size}.")
         }
@@ -180,28 +181,21 @@ fn format_outcome(outcome: &ArchiveOutcome) -> String {
     }
 }
 
-fn format_summary(outcome_rows: &[Value]) -> String {
-    let count = |outcome: &str| {
-        outcome_rows
-            .iter()
-            .filter(|row| row["outcome"] == outcome)
-            .count()
-    };
-    let (created, updated) = (count("archived"), count("renewed"));
-    format!(
-        "{} archived, {} unchanged.",
-        created + updated,
-        count("already")
-    )
+fn format_summary(outcomes: &[ArchiveOutcome]) -> String {
+    let is_unchanged = |outcome: &&ArchiveOutcome| matches!(outcome, ArchiveOutcome::Unchanged(_));
+    let unchanged = outcomes.iter().filter(is_unchanged).count();
+    let archived = outcomes.len() - unchanged;
+    format!("{archived} archived, {unchanged} unchanged.")
 }
 
-fn entry_json(entry: &ArchivedSession) -> Value {
-    let (manifest, head) = (&entry.manifest, &entry.manifest.head);
+/// Encodes a copy of a native session in the archive or in the trash.
+fn copy_json(copy: &ArchivedSession) -> Value {
+    let (manifest, head) = (&copy.manifest, &copy.manifest.head);
     json!({
         "provider": manifest.provider.as_str(),
         "native_session_id": manifest.id.as_str(),
-        "kept": entry.location.as_str(),
-        "path": entry.path.display().to_string(),
+        "kept": copy.location.as_str(),
+        "path": copy.path.display().to_string(),
         "title": head.title.as_ref().map(Title::as_str),
         "cwd": head.cwd,
         "turns": manifest.turns,
@@ -209,13 +203,14 @@ fn entry_json(entry: &ArchivedSession) -> Value {
         "updated_at": head.updated_at.to_string(),
         "copied_at": manifest.at.to_string(),
         "bytes": manifest.size(),
-        "packed_bytes": entry.packed_size(),
+        "packed_bytes": copy.packed_size(),
         "files": manifest.files.iter().map(|file| file.artifact.relative_path.display().to_string()).collect::<Vec<_>>(),
     })
 }
 
+/// Encodes the copy of a session, and whether it is new, updated or unchanged.
 fn outcome_json(outcome: &ArchiveOutcome) -> Value {
-    let mut row = entry_json(outcome.entry());
+    let mut row = copy_json(outcome.entry());
     row["outcome"] = match outcome {
         ArchiveOutcome::Created(_) => "archived",
         ArchiveOutcome::Updated(_) => "renewed",
@@ -225,18 +220,19 @@ fn outcome_json(outcome: &ArchiveOutcome) -> Value {
     row
 }
 
+/// Lists the copies in the archive and in the trash.
 fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
-    let (mut copies, unreadable) = app.engine.list_copies()?;
+    let (mut copies, read_errors) = app.engine.list_copies()?;
     if let Some(provider) = &args.provider {
-        copies.retain(|entry| entry.manifest.provider == *provider);
+        copies.retain(|copy| copy.manifest.provider == *provider);
     }
-    for error in unreadable {
+    for error in read_errors {
         let prefix = Style::stderr().yellow("segue:");
         let error = CliError::failed("cannot read a copy").with_cause(&error);
         eprint_line(&format!("{prefix} {}", error.message));
     }
     if args.json {
-        print_json(&copies.iter().map(entry_json).collect::<Vec<_>>());
+        print_json(&copies.iter().map(copy_json).collect::<Vec<_>>());
         return Ok(());
     }
     if copies.is_empty() {
@@ -245,13 +241,13 @@ fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     }
     let now = Timestamp::now();
     let mut table = Table::new(&["ID", "LOCATION", "COPIED", "SIZE", "TITLE"]);
-    for entry in &copies {
+    for copy in &copies {
         table.add_row(&[
-            copy_qualified_id(entry),
-            entry.location.as_str().to_owned(),
-            format_age(entry.manifest.at, now),
-            format_bytes(entry.packed_size()),
-            native_title(&entry.native_session()),
+            copy_qualified_id(copy),
+            copy.location.as_str().to_owned(),
+            format_age(copy.manifest.at, now),
+            format_bytes(copy.packed_size()),
+            native_title(&copy.native_session()),
         ]);
     }
     table.print();
@@ -269,10 +265,10 @@ pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), 
     } else {
         RestoredFileTimes::Original
     };
-    for entry in &copies {
+    for copy in &copies {
         let outcome = app
             .engine
-            .restore_copy(entry, file_times, &app.project)
+            .restore_copy(copy, file_times, &app.project)
             .await?;
         print_restore_outcome(&outcome, args);
     }
@@ -280,7 +276,7 @@ pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), 
 }
 
 fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
-    let entry = &outcome.entry;
+    let copy = &outcome.entry;
     if args.json {
         let path_strings = |paths: &[std::path::PathBuf]| -> Vec<String> {
             paths
@@ -289,8 +285,8 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
                 .collect()
         };
         print_json(&json!({
-            "restored": copy_qualified_id(entry),
-            "from": entry.location.as_str(),
+            "restored": copy_qualified_id(copy),
+            "from": copy.location.as_str(),
             "files": path_strings(&outcome.files),
             "unchanged": path_strings(&outcome.existing_files),
             "taken_back_by_agent": outcome.imported_count,
@@ -299,8 +295,8 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         return;
     }
     let (id, title) = (
-        copy_qualified_id(entry),
-        native_title(&entry.native_session()),
+        copy_qualified_id(copy),
+        native_title(&copy.native_session()),
     );
     if outcome.files.is_empty() && outcome.imported_count == 0 {
         print_line(&format!(
@@ -308,7 +304,7 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         ));
         return;
     }
-    let source = match entry.location {
+    let source = match copy.location {
         CopyLocation::Archive => "from the archive; the archived copy remains",
         CopyLocation::Trash => "from the trash",
     };
@@ -325,8 +321,8 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
             session.id
         ));
     }
-    let provider = entry.manifest.provider.as_str();
-    if let Some(command) = segue_agents::known::resume_command(provider, &entry.manifest.id) {
+    let provider = copy.manifest.provider.as_str();
+    if let Some(command) = segue_agents::known::resume_command(provider, &copy.manifest.id) {
         print_line(&format!(
             "Resume it with: {command}   or: segue chat --resume {id} \"…\""
         ));

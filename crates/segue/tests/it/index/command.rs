@@ -60,20 +60,20 @@ fn index_commands_report_the_path_and_the_counts() {
         (&stats["places"], &stats["read"], &stats["gone"]),
         (&json!(2), &json!(0), &json!(1))
     );
-    let status = home.run_segue_json(["index", "status", "--json"]);
+    let index = home.run_segue_json(["index", "status", "--json"]);
     assert_eq!(
-        (&status["sessions"], &status["gone"], &status["unreadable"]),
+        (&index["sessions"], &index["gone"], &index["unreadable"]),
         (&json!(2), &json!(1), &json!(0))
     );
-    assert!(status["bytes"].as_u64() > Some(0), "{status}");
-    let status = home.run_segue(["index", "status"]);
+    assert!(index["bytes"].as_u64() > Some(0), "{index}");
+    let output = home.run_segue(["index", "status"]);
     assert!(
-        status.stdout.starts_with("[HOME]/home/catalog.db ("),
-        "{status}"
+        output.stdout.starts_with("[HOME]/home/catalog.db ("),
+        "{output}"
     );
     assert!(
-        status.stdout.ends_with("\n2 native sessions, 1 deleted\n"),
-        "{status}"
+        output.stdout.ends_with("\n2 native sessions, 1 deleted\n"),
+        "{output}"
     );
     let rebuilt = home.run_segue_json(["index", "rebuild", "--json"]);
     assert_eq!(

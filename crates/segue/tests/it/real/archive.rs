@@ -185,6 +185,7 @@ fn create_cli_session(harness: &CliHarness) -> String {
     find_only_session(harness)
 }
 
+#[expect(clippy::too_many_lines, reason = "one scenario with many checks")]
 fn assert_archived_deleted_and_restored(setup: AgentSetup) {
     let replies = [
         Reply::from_call(ScriptedCall::shell("cat long.txt")),

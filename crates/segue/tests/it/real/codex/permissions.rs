@@ -315,6 +315,7 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
+#[expect(clippy::too_many_lines, reason = "one scenario with many checks")]
 fn only_segue_tools_need_no_permission() {
     let ping_call = |server: &str| ScriptedCall::tool(&format!("mcp__{server}__ping"), json!({}));
     let script = Script::new()
