@@ -84,8 +84,8 @@ pub struct Artifact {
 pub enum ArtifactRole {
     /// The conversation.
     Main,
-    /// Another file that belongs only to this session.
-    Side,
+    /// A file other than the conversation that belongs only to this session.
+    Attachment,
     /// A file of another session that this session continues. It is copied, but never removed.
     Shared,
     /// Rows of a database, with the id of their session. Only the agent may remove them.
@@ -110,8 +110,9 @@ impl SessionArtifacts {
 
     /// Returns the full paths of the files that belong only to this session, so that a deletion may remove them.
     pub fn own_files(&self) -> impl Iterator<Item = PathBuf> {
-        let is_own =
-            |artifact: &&Artifact| matches!(artifact.role, ArtifactRole::Main | ArtifactRole::Side);
+        let is_own = |artifact: &&Artifact| {
+            matches!(artifact.role, ArtifactRole::Main | ArtifactRole::Attachment)
+        };
         let own_artifacts = self.artifacts.iter().filter(is_own);
         own_artifacts.map(|artifact| self.home.join(&artifact.relative_path))
     }
@@ -194,7 +195,7 @@ impl ArtifactCollector {
             if fs::symlink_metadata(&child).is_ok_and(|data| data.is_dir()) {
                 self.add_directory(&child);
             } else {
-                self.add_file(&child, ArtifactRole::Side);
+                self.add_file(&child, ArtifactRole::Attachment);
             }
         }
         self.artifacts.directories.push(path.to_owned());

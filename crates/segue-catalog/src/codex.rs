@@ -1,7 +1,7 @@
 //! Codex sessions: `sessions/<year>/<month>/<day>/rollout-<time>-<session id>.jsonl`, and `archived_sessions/`
 //!
 //! A file is a log of records, compressed with zstd when it is old. A session that was forked or reverted is a new
-//! file, which refers to the part of an older file that is still valid ([`resolve_history`]). Titles that users gave to
+//! file, which refers to the part of an older file that is still valid ([`history`]). Titles that users gave to
 //! sessions are in a separate list next to the sessions.
 
 mod belongings;

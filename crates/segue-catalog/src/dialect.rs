@@ -1,7 +1,7 @@
 //! Interface of formats in which a session is a file of lines, and the operations that all these formats share.
 //!
-//! A `text` is any source of lines, for example a Codex session that continues in several files. Functions that accept a
-//! text use the `path` only in errors.
+//! A `text` is any source of lines, for example a Codex session that continues in several files. Functions with a text
+//! use the `path` only in errors.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -61,5 +61,5 @@ pub use record::{
     KeyedMessage, NativeRecord, ReadStart, RecordEvent, Records, RewindTarget, SkippedContent,
 };
 pub use since::{TailTurns, read_tail};
-pub use tally::{NativeRequest, RequestCounter, RequestDeduplicator};
+pub use tally::{NativeRequest, RequestCollector, RequestDeduplicator};
 pub use trash::Trash;

@@ -29,7 +29,7 @@ pub struct NativeRequest {
 
 /// Collector of the requests in the records of a session. A request that is reported several times is collected once.
 #[derive(Debug, Default)]
-pub struct RequestCounter {
+pub struct RequestCollector {
     requests: Vec<NativeRequest>,
     /// Indices into `requests`, of the requests that have ids.
     indices_by_id: HashMap<String, usize>,
@@ -37,7 +37,7 @@ pub struct RequestCounter {
     at_turn_start: bool,
 }
 
-impl RequestCounter {
+impl RequestCollector {
     /// Collects all requests of a session.
     pub fn from_records(records: &mut dyn Records) -> Result<Self, ReadError> {
         let mut counter = Self::default();
@@ -197,7 +197,7 @@ mod tests {
 
     /// Formats the time, the tokens and the model of each request, and whether it begins a turn.
     fn format_requests(records: Vec<NativeRecord>) -> String {
-        let mut counter = RequestCounter::default();
+        let mut counter = RequestCollector::default();
         for record in records {
             counter.add_record(record);
         }
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn requests_that_a_fork_copies_count_once() {
         let collect_requests = |records: Vec<NativeRecord>| {
-            let mut counter = RequestCounter::default();
+            let mut counter = RequestCollector::default();
             for record in records {
                 counter.add_record(record);
             }

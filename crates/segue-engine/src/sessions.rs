@@ -351,17 +351,17 @@ impl Engine {
         self.fork_before_move(session, at, None, project).await
     }
 
-    /// Forks a session like [`Engine::fork_session`]. With `before_move`, the turns are those that led to the head
+    /// Forks a session like [`Engine::fork_session`]. With `before_head_move`, the turns are those that led to the head
     /// before that move.
     pub async fn fork_before_move(
         &self,
         session: &Session,
         at: Option<i64>,
-        before_move: Option<i64>,
+        before_head_move: Option<i64>,
         project: &Project,
     ) -> Result<ForkOutcome, EngineError> {
         let (session, decisions) = self.reconcile_if_idle(session.clone()).await?;
-        let (last, before_move) = match before_move {
+        let (last, before_head_move) = match before_head_move {
             None => {
                 let turns = self.store.turns(&session.id).await?;
                 let mut newest_first = turns.iter().rev();
@@ -386,7 +386,7 @@ impl Engine {
         let point = ForkPoint {
             session: session.id.clone(),
             turn,
-            before_move,
+            before_head_move,
         };
         loop {
             let new = self.new_session(project, &title, None, &session.provider);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use segue_catalog::{
-    Catalog, NativeRequest, ReadError, ReadStart, RequestCounter, RequestDeduplicator,
+    Catalog, NativeRequest, ReadError, ReadStart, RequestCollector, RequestDeduplicator,
 };
 use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
 use segue_core::session::{Leg, Session, Turn, TurnState, Usage};
@@ -183,7 +183,7 @@ impl Ledger {
             .open_records(session, &ReadStart::Beginning)
             .map_err(|error| format_read_error(&error))?;
         // The requests before a read error count as well.
-        let mut counter = RequestCounter::default();
+        let mut counter = RequestCollector::default();
         let read_error = loop {
             match records.next() {
                 Ok(Some(record)) => counter.add_record(record),

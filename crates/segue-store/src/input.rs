@@ -89,7 +89,7 @@ pub struct ForkPoint {
     pub turn: u32,
     /// Number of a head move. If set, the turns are those that led to the head before this move; otherwise those that
     /// lead to the head now.
-    pub before_move: Option<u32>,
+    pub before_head_move: Option<u32>,
 }
 
 /// A leg to open.

@@ -172,9 +172,9 @@ impl Pty {
         })
     }
 
-    /// Locks and returns the current content of the terminal. Further output is processed only after the caller drops the
-    /// guard.
-    pub fn screen(&self) -> MutexGuard<'_, TerminalContent> {
+    /// Locks and returns the current content of the terminal. Further output is processed only after the caller drops
+    /// the guard.
+    pub fn lock_content(&self) -> MutexGuard<'_, TerminalContent> {
         self.content.0.lock().unwrap()
     }
 
@@ -212,7 +212,7 @@ impl Pty {
             );
             std::thread::sleep(Duration::from_millis(5));
         };
-        // When this text is on the screen, all output before it was processed.
+        // Output is processed in order, so all of it was processed when this text is on the screen.
         rustix::io::write(&self.terminal, b"\r\n<end>").unwrap();
         self.wait_for_text("<end>");
         status
@@ -220,7 +220,7 @@ impl Pty {
 
     /// Asserts that the terminal is in the state that a shell expects.
     pub fn assert_restored(&self) {
-        let content = self.screen();
+        let content = self.lock_content();
         let screen = content.screen();
         assert!(!screen.alternate_screen(), "the alternate screen is active");
         assert!(!screen.hide_cursor(), "the cursor is hidden");

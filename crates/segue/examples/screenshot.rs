@@ -127,7 +127,10 @@ fn main() {
     terminal.wait_for_absence("refreshing");
     terminal.type_keys("\u{1b}[B");
     terminal.wait_for_text("no_newline_at_end");
-    let svg = render_svg(terminal.screen().screen(), &home.path().to_string_lossy());
+    let svg = render_svg(
+        terminal.lock_content().screen(),
+        &home.path().to_string_lossy(),
+    );
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images/picker.svg");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, svg).unwrap();

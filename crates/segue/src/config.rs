@@ -164,8 +164,8 @@ fn withhold_untrusted(
     }
 }
 
-/// Returns the location of the project's file. `None` if it is the same file as the user's own, which needs no trust and
-/// is read only once.
+/// Returns the location of the project's file. `None` if it is the same file as the user's own, which needs no trust
+/// and is read only once.
 pub(crate) fn project_file(inputs: &ConfigInputs) -> Option<ConfigSource> {
     let path = project_root(&inputs.cwd).join(PROJECT_FILE_NAME);
     let is_same_file = |user: &ConfigSource| match (user.path.canonicalize(), path.canonicalize()) {

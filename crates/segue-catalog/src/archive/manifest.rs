@@ -212,7 +212,7 @@ impl From<&Manifest> for ManifestFile {
             path: file.artifact.relative_path.clone(),
             role: match &file.artifact.role {
                 ArtifactRole::Main => "main".to_owned(),
-                ArtifactRole::Side => "side".to_owned(),
+                ArtifactRole::Attachment => "side".to_owned(),
                 ArtifactRole::Shared => "shared".to_owned(),
                 ArtifactRole::Rows(session) => format!("rows:{session}"),
             },
@@ -343,7 +343,7 @@ impl ManifestEntry {
         }
         let role = match (self.role.as_str(), self.role.strip_prefix("rows:")) {
             ("main", _) => ArtifactRole::Main,
-            ("side", _) => ArtifactRole::Side,
+            ("side", _) => ArtifactRole::Attachment,
             ("shared", _) => ArtifactRole::Shared,
             (_, Some(session)) if NativeId::parse(session).is_ok() => {
                 ArtifactRole::Rows(session.to_owned())

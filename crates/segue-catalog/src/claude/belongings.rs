@@ -34,7 +34,10 @@ impl SessionStorage for ClaudeReader {
         artifacts.add_main_file(&location.path)?;
         for project in list_directory(&self.projects_dir) {
             // A session is in two projects if the user copied it.
-            artifacts.add_file(&project.join(format!("{id}.jsonl")), ArtifactRole::Side);
+            artifacts.add_file(
+                &project.join(format!("{id}.jsonl")),
+                ArtifactRole::Attachment,
+            );
             artifacts.add_directory(&project.join(id.as_str()));
         }
         let is_side_file = |path: &PathBuf| {
@@ -50,7 +53,7 @@ impl SessionStorage for ClaudeReader {
             .map(list_directory)
             .unwrap_or_default();
         for path in project.into_iter().filter(is_side_file) {
-            artifacts.add_file(&path, ArtifactRole::Side);
+            artifacts.add_file(&path, ArtifactRole::Attachment);
         }
         for directory in SESSION_DIRECTORIES {
             artifacts.add_directory(&self.config_dir.join(directory).join(id.as_str()));
@@ -58,12 +61,12 @@ impl SessionStorage for ClaudeReader {
         for path in list_directory(&self.config_dir.join("todos")) {
             let name = path.file_name().and_then(|name| name.to_str());
             if name.is_some_and(|name| name.starts_with(&format!("{id}-agent-"))) {
-                artifacts.add_file(&path, ArtifactRole::Side);
+                artifacts.add_file(&path, ArtifactRole::Attachment);
             }
         }
         artifacts.add_file(
             &self.config_dir.join(format!("debug/{id}.txt")),
-            ArtifactRole::Side,
+            ArtifactRole::Attachment,
         );
         Ok(artifacts.finish())
     }

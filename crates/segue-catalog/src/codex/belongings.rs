@@ -27,7 +27,7 @@ impl SessionStorage for CodexReader {
         let mut artifacts = ArtifactCollector::new(self.home.root())?;
         artifacts.add_main_file(&location.path)?;
         for path in self.home.session_files(id.as_str()) {
-            artifacts.add_file(&path, ArtifactRole::Side);
+            artifacts.add_file(&path, ArtifactRole::Attachment);
         }
         // A fork shares records with its parent that only the parent's file contains.
         let history = self.resolve_history(location)?;
@@ -37,7 +37,7 @@ impl SessionStorage for CodexReader {
             artifacts.add_file(
                 path,
                 if is_own {
-                    ArtifactRole::Side
+                    ArtifactRole::Attachment
                 } else {
                     ArtifactRole::Shared
                 },

@@ -29,7 +29,7 @@ impl SessionStorage for GeminiReader {
         // A resume in another minute creates a twin, and a newer version continues an older file in a second one.
         for path in list_directory(chats) {
             if is_session_file(&path, id) {
-                artifacts.add_file(&path, ArtifactRole::Side);
+                artifacts.add_file(&path, ArtifactRole::Attachment);
             }
         }
         let Some(project) = chats.parent() else {
@@ -57,7 +57,7 @@ impl SessionStorage for GeminiReader {
 fn add_agent_artifacts(artifacts: &mut ArtifactCollector, project: &Path, id: &NativeId) {
     artifacts.add_file(
         &project.join(format!("logs/session-{id}.jsonl")),
-        ArtifactRole::Side,
+        ArtifactRole::Attachment,
     );
     artifacts.add_directory(&project.join(format!("tool-outputs/session-{id}")));
     artifacts.add_directory(&project.join(id.as_str()));

@@ -59,7 +59,7 @@ impl SessionStorage for OpencodeReader {
         for kind in ["todo", "session_diff"] {
             artifacts.add_file(
                 &storage.join(format!("{kind}/{id}.json")),
-                ArtifactRole::Side,
+                ArtifactRole::Attachment,
             );
         }
         Ok(artifacts.finish())

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use segue_catalog::{
-    NativeTurn, ReadStart, Reader, RequestCounter, RequestDeduplicator, read_outline, read_turns,
+    NativeTurn, ReadStart, Reader, RequestCollector, RequestDeduplicator, read_outline, read_turns,
     read_turns_from,
 };
 
@@ -162,7 +162,7 @@ fn every_request_of_the_corpus_is_counted_once() {
                 let mut records = reader
                     .open_records(&location, &ReadStart::Beginning)
                     .unwrap();
-                let requests = RequestCounter::from_records(records.as_mut())
+                let requests = RequestCollector::from_records(records.as_mut())
                     .unwrap()
                     .into_requests();
                 for request in deduplicator.remove_copies(requests) {

@@ -107,7 +107,7 @@ pub(crate) fn fork_session(
     fork_point: &ForkPoint,
 ) -> OpResult<Session> {
     load_session(db, &fork_point.session)?;
-    let chain = match fork_point.before_move {
+    let chain = match fork_point.before_head_move {
         None => turns::chain(db, &fork_point.session)?,
         Some(n) => turns::chain_up_to(db, lineage::head_before_move(db, &fork_point.session, n)?)?,
     };

@@ -222,7 +222,7 @@ pub async fn a_fork_shares_the_checkpoints_of_its_origin(store: &dyn Store) {
     let fork_point = ForkPoint {
         session: session.id.clone(),
         turn: first_turn.number,
-        before_move: None,
+        before_head_move: None,
     };
     let fork = store
         .fork_session(new_fork(2, 6), fork_point)
@@ -279,7 +279,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
     let fork_point = ForkPoint {
         session: session.id.clone(),
         turn: second_turn.number,
-        before_move: None,
+        before_head_move: None,
     };
     let fork = store
         .fork_session(new_fork(2, 10), fork_point.clone())
@@ -330,7 +330,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
     let nested_point = ForkPoint {
         session: fork.id.clone(),
         turn: second_turn.number,
-        before_move: None,
+        before_head_move: None,
     };
     let nested_fork = store
         .fork_session(new_fork(4, 31), nested_point)

@@ -88,7 +88,7 @@ pub async fn a_fork_shares_earlier_turns_but_not_later_ones(store: &dyn Store) {
     let fork_point = |turn| ForkPoint {
         session: session.id.clone(),
         turn,
-        before_move: None,
+        before_head_move: None,
     };
     let fork = store
         .fork_session(new_session(2), fork_point(2))
@@ -130,7 +130,7 @@ pub async fn deleting_a_session_retains_turns_that_its_forks_share(store: &dyn S
     let point = ForkPoint {
         session: session.id.clone(),
         turn: 2,
-        before_move: None,
+        before_head_move: None,
     };
     let fork = store.fork_session(new_session(2), point).await.unwrap();
     let fork_lease = store
@@ -188,7 +188,7 @@ pub async fn every_earlier_head_can_be_forked(store: &dyn Store) {
     let fork_point = |turn, move_number| ForkPoint {
         session: session.id.clone(),
         turn,
-        before_move: Some(move_number),
+        before_head_move: Some(move_number),
     };
     let fork = store
         .fork_session(new_session(2), fork_point(3, 2))

@@ -166,7 +166,7 @@ pub async fn a_fork_has_its_own_purpose(store: &dyn Store) {
     let point = ForkPoint {
         session: session.id,
         turn: 1,
-        before_move: None,
+        before_head_move: None,
     };
     let fork = store.fork_session(new.clone(), point).await.unwrap();
     assert_eq!(fork.purpose, new.purpose);

@@ -91,7 +91,7 @@ pub async fn a_fork_copies_the_tags_of_its_origin(store: &dyn Store) {
     let point = ForkPoint {
         session: origin.id,
         turn: 1,
-        before_move: None,
+        before_head_move: None,
     };
     let fork = store.fork_session(new_session(2), point).await.unwrap();
     assert_eq!(fork.tags, parse_tags(&["a", "b"]));

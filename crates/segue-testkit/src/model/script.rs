@@ -150,8 +150,8 @@ impl Reply {
         self
     }
 
-    /// Sends the failure instead of the reply, to every request. A [`StubFailure::Cut`] or [`StubFailure::Stall`] occurs
-    /// after the beginning of the reply's text.
+    /// Sends the failure instead of the reply, to every request. A [`StubFailure::Cut`] or [`StubFailure::Stall`]
+    /// occurs after the beginning of the reply's text.
     #[must_use]
     pub fn with_failure(mut self, failure: StubFailure) -> Self {
         self.failure = Some(failure);

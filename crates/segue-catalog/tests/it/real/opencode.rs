@@ -1,6 +1,6 @@
 //! Tests with opencode, from a shell and over ACP.
 
-use segue_catalog::{OpencodeReader, ReadStart, Reader, RequestCounter, RequestDeduplicator};
+use segue_catalog::{OpencodeReader, ReadStart, Reader, RequestCollector, RequestDeduplicator};
 use segue_core::session::TitleSource;
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
@@ -69,7 +69,7 @@ fn a_conversation_is_read_back_after_a_resume_and_a_fork() {
         let mut records = reader
             .open_records(&location, &ReadStart::Beginning)
             .unwrap();
-        let requests = RequestCounter::from_records(records.as_mut())
+        let requests = RequestCollector::from_records(records.as_mut())
             .unwrap()
             .into_requests();
         assert!(requests.iter().all(|request| request.model.is_some()));

@@ -144,7 +144,7 @@ fn typing_narrows_the_list_and_escape_restores_it() {
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  F1 help
     ");
     // The cursor is at the end of the typed text.
-    assert_eq!(pty.screen().screen().cursor_position(), (0, 10));
+    assert_eq!(pty.lock_content().screen().cursor_position(), (0, 10));
     pty.type_keys(ESCAPE_KEY).wait_for_text("30,000 sessions");
     pty.type_keys(END_KEY)
         .wait_for_text("conversation 29999")
@@ -266,14 +266,14 @@ fn no_color_disables_all_colours() {
         let mut pty = start_picker_with_no_color("plain", (80, 24), no_colour);
         pty.wait_for_text("30,000 sessions")
             .wait_for_text("What about number 1?");
-        let parser = pty.screen();
+        let content = pty.lock_content();
         let coloured = (0..24).any(|row| {
-            let cells = (0..80).filter_map(|column| parser.screen().cell(row, column));
+            let cells = (0..80).filter_map(|column| content.screen().cell(row, column));
             let mut cells = cells.filter(|cell| !cell.contents().is_empty());
             cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
         });
         assert_eq!(coloured, expected);
-        drop(parser);
+        drop(content);
         pty.type_keys(CTRL_C).wait_for_exit();
     }
 }
@@ -331,7 +331,7 @@ fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
         pty.type_keys("fg\r")
             .wait_for_text("› pay")
             .wait_for_text("60+ sessions");
-        assert!(pty.screen().screen().alternate_screen());
+        assert!(pty.lock_content().screen().alternate_screen());
         pty.type_keys(ESCAPE_KEY).wait_for_text("30,000 sessions");
     }
     // Ctrl-C is a key again and sends no signal.
