@@ -3,8 +3,7 @@
 //! All writes of a process run on one thread. It commits the queued writes in one transaction and answers the callers
 //! once the commit is on the disk. Writes of leases do not wait for the disk, because a lease need not survive a power
 //! failure. Reads use their own connections and never wait for the writer. If another process has locked the file,
-//! segue waits for it. `segue-catalog` uses `rusqlite` too, for data that can be
-//! rebuilt.
+//! segue waits for it. `segue-catalog` uses `rusqlite` too, for data that can be rebuilt.
 
 mod connection;
 mod error;
