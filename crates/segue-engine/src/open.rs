@@ -459,7 +459,7 @@ fn replaced_leg_end(
     } else {
         (
             LegEnd::HeadMoved,
-            "the head of the session moved to another turn".to_owned(),
+            "the session was moved to another turn by a revert or an undo".to_owned(),
         )
     }
 }

@@ -66,12 +66,12 @@ pub(crate) fn interruption_failure() -> Failure {
 /// Returns the decision that reports an interrupted turn, based on segue's record alone.
 pub(crate) fn interruption_decision(turn: &Turn) -> Decision {
     let delivery = if turn.sent {
-        "may have reached"
+        "may have reached the agent, so segue does not send it again"
     } else {
-        "never reached"
+        "never reached the agent; send it again to get an answer"
     };
     let text = format!(
-        "turn {} was interrupted: its prompt {delivery} the agent and is not sent again",
+        "turn {} was interrupted: its prompt {delivery}",
         turn.number
     );
     Decision::new(DecisionKind::Recovered, text)

@@ -374,7 +374,7 @@ fn a_prompt_is_never_sent_twice() {
     let output = home.run_segue(["chat", "--continue", "and now?"]);
     assert!(
         output.stderr.contains(
-            "turn 1 was interrupted: its prompt may have reached the agent and is not sent again"
+            "turn 1 was interrupted: its prompt may have reached the agent, so segue does not send it again"
         ),
         "{output}"
     );

@@ -34,11 +34,11 @@ fn tags_are_added_shown_and_removed() {
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "tag", tail, "Urgent", "auth", "urgent"]), @"
-    [SESSION]: auth urgent
+    [SESSION] has the tags: auth urgent
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "tag", tail, "done", "--remove", "URGENT", "-r", "other"]), @"
-    [SESSION]: auth done
+    [SESSION] has the tags: auth done
     --- exit 0
     ");
     assert_snapshot!(home.run_segue(["session", "list"]), @"

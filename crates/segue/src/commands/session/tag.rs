@@ -47,7 +47,7 @@ async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), 
             .map(segue_core::session::Tag::as_str)
             .collect();
         print_line(&strip_control_chars(&format!(
-            "{}: {}",
+            "{} has the tags: {}",
             session.id,
             tags.join(" ")
         )));

@@ -49,7 +49,7 @@ fn a_conversation_is_reverted_and_undone() {
     Already at turn 3, no changes made.
     Reverted to turn 1 (dropped 2 turns).
     Undo with: /undo
-    segue: started a new native session with a brief of this session: the head of the session moved to another turn
+    segue: started a new native session with a brief of this session: the session was moved to another turn by a revert or an undo
     segue: reopened native session rehearsal:[NATIVE], which contains all turns of [SESSION]
     Undid the revert: now at turn 3 (was at turn 2).
     Dropped 1 turn made since the revert. Continue from there with: segue session fork [SESSION] --moved 2

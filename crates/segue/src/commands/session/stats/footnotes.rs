@@ -114,7 +114,7 @@ fn list_unpriced_models(by_model: &Spending) -> String {
         .take(MAX_NAMED_MODELS)
         .map(|group| match &group.key {
             SpendGroupKey::Name(Some(name)) => crate::terminal::to_single_line(name),
-            SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => "(unknown model)".to_owned(),
+            SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => "an unknown model".to_owned(),
         })
         .collect();
     if groups.len() > MAX_NAMED_MODELS {
