@@ -14,25 +14,6 @@ use serde_json::{Value, json};
 
 pub(crate) use home::{NativeSessionFile, NativeSessionSet, SessionFileAgent};
 
-/// Reads a number from an environment variable, for longer or different test runs.
-fn read_env_number(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// A small pseudo-random number generator with a fixed seed.
-struct IndexTestRng(u64);
-
-impl IndexTestRng {
-    fn next_below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
 /// Returns the contents of the index: all sessions with their counts, and the turns that searches for each role find.
 fn index_contents(home: &TestHome) -> Value {
     let search = |query: &str| {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use segue_testkit::{ChatProcess, TestHome};
 use serde_json::Value;
 
-use crate::new_test_home;
+use crate::{CampaignRng, new_test_home, read_env_number};
 
 /// Number of turns in a session before the test starts a new one.
 const MAX_TURNS_PER_SESSION: usize = 20;
@@ -36,26 +36,6 @@ const KILL_STEPS: [KillStep; 8] = [
     }),
     ("turn ended", |event| event["event"] == "ended"),
 ];
-
-fn read_env_number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
-
-/// A small pseudo-random number generator with a fixed seed.
-struct KillTestRng(u64);
-
-impl KillTestRng {
-    fn next_below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// Events of a run before it was killed.
 #[derive(Default)]
@@ -104,7 +84,7 @@ fn run_and_kill(
     home: &TestHome,
     session: &KilledSession,
     step: usize,
-    rng: &mut KillTestRng,
+    rng: &mut CampaignRng,
     prompt: &str,
 ) -> ObservedRun {
     let mut args = vec![];
@@ -252,7 +232,7 @@ fn acknowledged_writes_survive_a_kill() {
     let home = new_test_home();
     let kills = usize::try_from(read_env_number("SEGUE_KILLS", 64)).unwrap();
     let seed = read_env_number("SEGUE_SEED", 7);
-    let mut rng = KillTestRng(seed);
+    let mut rng = CampaignRng(seed);
     let mut kills_per_step = [0; KILL_STEPS.len()];
     let mut progress_counts = [0; 3];
     let mut session = KilledSession {
@@ -295,7 +275,7 @@ fn acknowledged_writes_survive_a_kill() {
 
 #[test]
 fn a_store_survives_a_kill_during_its_creation() {
-    let mut rng = KillTestRng(read_env_number("SEGUE_SEED", 7));
+    let mut rng = CampaignRng(read_env_number("SEGUE_SEED", 7));
     for _ in 0..read_env_number("SEGUE_KILLS", 64) / 4 {
         let home = new_test_home();
         let events = home.start_chat(["first words"]);

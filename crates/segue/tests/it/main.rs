@@ -57,6 +57,25 @@ fn count_sessions(home: &TestHome) -> usize {
     list.as_array().unwrap().len()
 }
 
+/// Reads a number from an environment variable, for longer or different test runs.
+fn read_env_number(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A small pseudo-random number generator with a fixed seed.
+struct CampaignRng(u64);
+
+impl CampaignRng {
+    fn next_below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
 /// Prints a text that is visible even if the test passes.
 fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());

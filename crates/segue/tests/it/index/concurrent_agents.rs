@@ -10,16 +10,14 @@ use std::time::Duration;
 use segue_testkit::TestHome;
 use serde_json::Value;
 
-use super::{
-    IndexTestRng, NativeSessionFile, SessionFileAgent, assert_equals_rebuilt_index, index_contents,
-    read_env_number,
-};
+use super::{NativeSessionFile, SessionFileAgent, assert_equals_rebuilt_index, index_contents};
 use crate::new_test_home;
+use crate::{CampaignRng, read_env_number};
 
 const SESSION_COUNT: usize = 8;
 
 /// Writes a text in chunks that may end anywhere, even within a character.
-fn write_in_chunks(file: &mut File, text: &str, rng: &mut IndexTestRng) {
+fn write_in_chunks(file: &mut File, text: &str, rng: &mut CampaignRng) {
     let mut remaining = text.as_bytes();
     while !remaining.is_empty() {
         let end = remaining
@@ -39,7 +37,7 @@ fn write_turns(
     seed: u64,
     remaining_commands: &AtomicUsize,
 ) -> NativeSessionFile {
-    let mut rng = IndexTestRng(seed);
+    let mut rng = CampaignRng(seed);
     while remaining_commands.load(Ordering::Relaxed) > 0 || session_file.turns < 8 {
         match (session_file.turns % 6, session_file.number % 4) {
             (5, 0) => {

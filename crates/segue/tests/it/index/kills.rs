@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use segue_testkit::TestHome;
 
-use super::{
-    IndexTestRng, NativeSessionSet, assert_equals_rebuilt_index, index_contents, read_env_number,
-};
+use super::{NativeSessionSet, assert_equals_rebuilt_index, index_contents};
 use crate::new_test_home;
+use crate::{CampaignRng, read_env_number};
 
 const SESSION_COUNT: usize = 60;
 
@@ -68,7 +67,7 @@ fn a_killed_refresh_loses_no_session() {
     let _ = home.run_segue_json(["chat", "--json", "asked in segue"]);
     let kills = read_env_number("SEGUE_INDEX_KILLS", 40);
     let seed = read_env_number("SEGUE_SEED", 7);
-    let mut rng = IndexTestRng(seed);
+    let mut rng = CampaignRng(seed);
     // The duration of a complete build is the limit for the delay of a kill.
     let start = Instant::now();
     let _ = super::refresh_index(&home);
