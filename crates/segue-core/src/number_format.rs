@@ -1,7 +1,5 @@
 //! Number format for the user.
 
-use std::fmt::Display;
-
 /// Formats a number with a comma between thousands: 3,117.
 #[must_use]
 pub fn format_count(number: u64) -> String {
@@ -16,14 +14,12 @@ pub fn format_count(number: u64) -> String {
     out
 }
 
-/// Formats a count with its noun: `1 turn`, `3 turns`. The plural of `noun` must end with `s`.
+/// Formats a count with its noun: `1 turn`, `1,200 turns`. The plural of `noun` must end with `s`.
 #[must_use]
-pub fn format_plural<N>(count: N, noun: &str) -> String
-where
-    N: Copy + Display + PartialEq + From<u8>,
-{
-    let suffix = if count == N::from(1) { "" } else { "s" };
-    format!("{count} {noun}{suffix}")
+pub fn format_plural(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    let suffix = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{suffix}", format_count(count))
 }
 
 #[cfg(test)]
@@ -49,5 +45,6 @@ mod tests {
         assert_eq!(format_plural(0_u32, "turn"), "0 turns");
         assert_eq!(format_plural(1_usize, "turn"), "1 turn");
         assert_eq!(format_plural(2_u64, "more turn"), "2 more turns");
+        assert_eq!(format_plural(1_200_u64, "turn"), "1,200 turns");
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use segue_core::agent::{PermissionPolicy, RoleRegistry};
 
 use crate::error::CliError;
-use crate::terminal::format_quantity;
+use crate::terminal::format_plural;
 use accept::PathBase;
 pub(crate) use files::{ConfigOwner, ConfigSource, PROJECT_FILE_NAME, project_root};
 pub(crate) use key::{ConfigKey, ConfiguredAgent, NO_AGENT};
@@ -232,7 +232,7 @@ impl LoadedConfig {
             0 => error,
             remaining => error.with_hint(format!(
                 "run `segue config check` to list {}",
-                format_quantity(remaining as u64, "more problem")
+                format_plural(remaining as u64, "more problem")
             )),
         })
     }

@@ -24,7 +24,7 @@ use subject::ErrorSubject;
 
 use crate::frontend::Frontend;
 use crate::terminal::{
-    Style, eprint_line, format_age, format_quantity, strip_control_chars, to_single_line,
+    Style, eprint_line, format_age, format_plural, strip_control_chars, to_single_line,
 };
 
 /// Kind of a failure, which decides the exit code.
@@ -243,7 +243,7 @@ impl CliError {
                     0 => command_hint(SuggestedAction::List, "list sessions"),
                     list_len => Hint::from(format!(
                         "the last list had {}; ",
-                        format_quantity(list_len as u64, "session")
+                        format_plural(list_len as u64, "session")
                     ))
                     .append(command_hint(SuggestedAction::List, "list sessions again")),
                 })

@@ -7,9 +7,9 @@ mod time;
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
-use segue_core::number_format::format_count;
 use segue_core::session::Decision;
 
+pub(crate) use segue_core::number_format::format_plural;
 pub(crate) use table::{Table, shorten_to_width};
 pub(crate) use time::format_age;
 
@@ -122,12 +122,6 @@ pub(crate) fn format_bytes(size: u64) -> String {
     }
 }
 
-/// Formats a count with its noun: `1 turn`, `1,200 turns`.
-pub(crate) fn format_quantity(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", format_count(count))
-}
-
 /// Prints a line to standard error.
 pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -229,7 +223,7 @@ mod tests {
     fn a_noun_is_plural_unless_the_count_is_one() {
         let cases = [(0, "0 turns"), (1, "1 turn"), (1_200, "1,200 turns")];
         for (count, expected) in cases {
-            assert_eq!(format_quantity(count, "turn"), expected);
+            assert_eq!(format_plural(count, "turn"), expected);
         }
     }
 

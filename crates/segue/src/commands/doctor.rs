@@ -22,7 +22,7 @@ use crate::cli::DoctorArgs;
 use crate::error::CliError;
 use crate::json_output::{self, print_json};
 use crate::terminal::{
-    Style, eprint_line, format_quantity, print_line, strip_control_chars, terminal_width, wrap,
+    Style, eprint_line, format_plural, print_line, strip_control_chars, terminal_width, wrap,
 };
 
 /// Timeout for an agent's answer about its version and capabilities.
@@ -295,7 +295,7 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
         "NOT healthy"
     };
     let sessions = store.sessions.map_or("? sessions".to_owned(), |sessions| {
-        format_quantity(sessions, "session")
+        format_plural(sessions, "session")
     });
     print_line(&format!(
         "store    {} ({health}, {sessions})",
@@ -350,7 +350,7 @@ fn print_agent(agent: &AgentReport, style: Style) {
         print_field("capabilities", &capabilities.join(", "));
     }
     if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
-        let sessions = format_quantity(sessions as u64, "native session");
+        let sessions = format_plural(sessions as u64, "native session");
         print_field("sessions", &sessions);
         if let Some(report) = &agent.retention {
             print_field("retention", &retention::format_report(&agent.name, report));

@@ -14,7 +14,7 @@ use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{
-    Style, eprint_line, format_bytes, format_quantity, print_line, to_single_line,
+    Style, eprint_line, format_bytes, format_plural, print_line, to_single_line,
 };
 
 /// Maximum wait for another process that writes the index. A command on the index itself waits long enough for the
@@ -85,13 +85,13 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
     ));
     print_line(&format!(
         "{}, {} deleted",
-        format_quantity(present, "native session"),
+        format_plural(present, "native session"),
         format_count(total - present)
     ));
     if unreadable_count > 0 {
         print_line(&format!(
             "cannot read {}:",
-            format_quantity(unreadable_count as u64, "file")
+            format_plural(unreadable_count as u64, "file")
         ));
         for unreadable_source in index.unreadable_sources().map_err(EngineError::from)? {
             print_line(&format!(
@@ -135,7 +135,7 @@ async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Re
         return Ok(());
     }
     let seconds = started.elapsed().as_secs_f64();
-    let files = format_quantity(*sources as u64, "session file");
+    let files = format_plural(*sources as u64, "session file");
     print_line(&match sources_read {
         0 if *sources_missing == 0 => format!("no changes in {files}"),
         _ => format!(

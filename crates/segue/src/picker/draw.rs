@@ -16,7 +16,7 @@ use segue_core::number_format::format_count;
 use super::data_source::{ProjectFilter, RowOrder, RowTotal};
 use super::layout::PickerLayout;
 use super::state::{PickerMessage, PickerMode, PickerState};
-use crate::terminal::{format_quantity, text};
+use crate::terminal::{format_plural, text};
 
 pub(super) use preview::max_scroll;
 
@@ -131,7 +131,7 @@ fn info_line(state: &PickerState, width: usize) -> Line<'static> {
 
 fn format_total(total: RowTotal) -> String {
     match total {
-        RowTotal::Exact(count) => format_quantity(count as u64, "session"),
+        RowTotal::Exact(count) => format_plural(count as u64, "session"),
         RowTotal::AtLeast(count) => format!("{}+ sessions", format_count(count as u64)),
     }
 }

@@ -8,7 +8,7 @@ use segue_catalog::{Archive, Catalog, NativeSession};
 use segue_core::id::ProviderId;
 use serde_json::{Value, json};
 
-use crate::terminal::format_quantity;
+use crate::terminal::format_plural;
 
 /// Number of days that the report looks ahead.
 const LOOKAHEAD_DAYS: i64 = 7;
@@ -114,7 +114,7 @@ pub(super) fn format_report(agent: &str, report: &RetentionReport) -> String {
     format!(
         "{rules}; {} will be deleted within {LOOKAHEAD_DAYS} days: run `segue session archive --all{age_option} \
          -p {native_provider}` to keep copies",
-        format_quantity(report.due_count as u64, "session")
+        format_plural(report.due_count as u64, "session")
     )
 }
 

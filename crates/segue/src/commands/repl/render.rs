@@ -5,7 +5,7 @@ use segue_core::number_format::format_count;
 use segue_core::session::{OpenMode, Session, Usage};
 
 use super::command::REPL_COMMANDS;
-use crate::terminal::{Style, format_quantity, print_line, to_single_line};
+use crate::terminal::{Style, format_plural, print_line, to_single_line};
 
 /// Returns the end of an id, which distinguishes the sessions of one day.
 pub(super) fn short_id(id: &SessionId) -> &str {
@@ -16,7 +16,7 @@ pub(super) fn short_id(id: &SessionId) -> &str {
 /// Describes a session in one line.
 pub(super) fn describe_session(session: &Session) -> String {
     let (id, provider) = (&session.id, &session.provider);
-    let turns = format_quantity(session.turns.into(), "turn");
+    let turns = format_plural(session.turns, "turn");
     let title = to_single_line(session.title.as_str());
     format!("{id} ({title}), {turns}, with {provider}")
 }
@@ -67,7 +67,7 @@ pub(super) fn print_usage(last_usage: Option<&Usage>, session: &Session) {
         fields.push(("last turn", format_usage(last_usage)));
         fields.push(("context", format_context_usage(last_usage)));
     }
-    let turns = format_quantity(session.turns.into(), "turn");
+    let turns = format_plural(session.turns, "turn");
     let total = format_tokens(session.total_tokens);
     fields.push(("session", format!("{total} tokens in {turns}")));
     print_fields(&fields);

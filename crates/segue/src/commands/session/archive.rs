@@ -18,8 +18,7 @@ use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{
-    Style, Table, eprint_line, format_age, format_bytes, format_quantity, print_line,
-    to_single_line,
+    Style, Table, eprint_line, format_age, format_bytes, format_plural, print_line, to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
@@ -65,7 +64,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
             message: format!(
                 "cannot archive {} of {}",
                 sessions.len() - outcomes.len(),
-                format_quantity(sessions.len() as u64, "session")
+                format_plural(sessions.len() as u64, "session")
             ),
             ..error
         }),

@@ -15,7 +15,7 @@ use crate::config::ConfigFlags;
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_decision, eprint_line, format_quantity, print_line};
+use crate::terminal::{Style, eprint_decision, eprint_line, format_plural, print_line};
 
 pub(super) async fn run(
     app: &App,
@@ -150,7 +150,7 @@ fn print_compaction(
         return;
     };
     let replaced_turns = plan.format_replaced_turns();
-    let tokens = format_quantity(plan.tokens, "token");
+    let tokens = format_plural(plan.tokens, "token");
     match version {
         Some(version) => {
             let n = version.n;

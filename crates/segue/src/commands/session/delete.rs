@@ -18,7 +18,7 @@ use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{
-    Style, eprint_decision, eprint_line, format_quantity, print_line, strip_control_chars,
+    Style, eprint_decision, eprint_line, format_plural, print_line, strip_control_chars,
     to_single_line,
 };
 
@@ -180,7 +180,7 @@ fn rehearsal_session_name(id: &NativeId) -> String {
 }
 
 fn format_turn_count(count: u32) -> String {
-    format_quantity(count.into(), "turn")
+    format_plural(count, "turn")
 }
 
 fn describe_method(method: &DeleteMethod) -> String {

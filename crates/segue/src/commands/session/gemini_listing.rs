@@ -20,7 +20,7 @@ use segue_store::SessionFilter;
 
 use crate::app::{self, App};
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_line, format_quantity};
+use crate::terminal::{Style, eprint_line, format_plural};
 
 const GEMINI_PROVIDER: &str = "gemini";
 
@@ -87,7 +87,7 @@ pub(super) async fn add_listed_sessions(
     if listing.skipped > 0 {
         eprint_line(&format!(
             "{prefix} ignored {} of Gemini CLI's list: unknown format",
-            format_quantity(listing.skipped as u64, "line")
+            format_plural(listing.skipped as u64, "line")
         ));
     }
     let listed_sessions = listing.sessions.into_iter();

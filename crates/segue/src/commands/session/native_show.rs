@@ -15,9 +15,7 @@ use crate::app::App;
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::json_output::{self, SessionJson, TurnJson, print_json};
-use crate::terminal::{
-    Style, eprint_line, format_age, format_quantity, print_line, to_single_line,
-};
+use crate::terminal::{Style, eprint_line, format_age, format_plural, print_line, to_single_line};
 
 /// Maximum size in bytes of a session that is read completely in order to number its last turns.
 const MAX_NUMBERED_BYTES: u64 = 64 << 20;
@@ -128,7 +126,7 @@ pub(super) fn show_info(app: &App, native: &NativeEntry, json: bool) -> Result<(
     });
     print_field("turns", &format!("{}{tokens}", outline.turns.len()));
     if outline.compactions > 0 {
-        let times = format_quantity(outline.compactions.into(), "time");
+        let times = format_plural(outline.compactions, "time");
         print_field("compacted", &format!("{times}, by the agent"));
     }
     if let Some(at) = head.created_at {
@@ -268,7 +266,7 @@ fn report_skipped(skipped: SkippedContent) {
     let mut notes = Vec::new();
     let mut add_count = |count: u64, noun: &str, note: &str| {
         if count > 0 {
-            notes.push(format!("{}{note}", format_quantity(count, noun)));
+            notes.push(format!("{}{note}", format_plural(count, noun)));
         }
     };
     add_count(skipped.malformed, "invalid line", "");

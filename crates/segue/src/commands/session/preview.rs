@@ -13,7 +13,7 @@ use crate::commands::chat::read_prompt;
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{
-    Style, eprint_line, format_quantity, print_line, strip_control_chars, try_print_line,
+    Style, eprint_line, format_plural, print_line, strip_control_chars, try_print_line,
 };
 
 /// Width of the bar for the complete budget.
@@ -144,7 +144,7 @@ fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
     let (omitted_turns, omissions) = (preview.brief.omitted_turns, preview.brief.omissions);
     let mut lines = Vec::new();
     if let Some(excess) = excess_tokens(preview) {
-        let excess = format_quantity(excess, "token");
+        let excess = format_plural(excess, "token");
         lines.push(format!(
             "over the budget by {excess}: the prompt is never shortened"
         ));
@@ -157,14 +157,14 @@ fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
         )),
     }
     if omissions.omitted_messages > 0 {
-        let messages = format_quantity(omissions.omitted_messages.into(), "message");
+        let messages = format_plural(omissions.omitted_messages, "message");
         lines.push(format!(
             "omitted {messages} of a turn that does not fit into the budget"
         ));
     }
     if omissions.shortened_messages > 0 {
-        let messages = format_quantity(omissions.shortened_messages.into(), "message");
-        let bytes = format_quantity(omissions.cut_bytes, "byte");
+        let messages = format_plural(omissions.shortened_messages, "message");
+        let bytes = format_plural(omissions.cut_bytes, "byte");
         lines.push(format!(
             "shortened {messages} by {bytes}: tool output of older turns, and messages that are too long"
         ));

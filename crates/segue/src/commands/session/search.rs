@@ -20,8 +20,8 @@ use crate::index_refresh::RefreshFailure;
 use crate::json_output::{self, print_json};
 use crate::last_list;
 use crate::terminal::{
-    Style, eprint_line, format_age, format_quantity, print_line, strip_control_chars,
-    terminal_width, to_single_line,
+    Style, eprint_line, format_age, format_plural, print_line, strip_control_chars, terminal_width,
+    to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
@@ -148,7 +148,7 @@ fn print_report(app: &App, report: &SearchReport) {
         }
         let remaining = hit.count.saturating_sub(hit.turns.len());
         if remaining > 0 {
-            let remaining = format_quantity(remaining as u64, "more turn");
+            let remaining = format_plural(remaining as u64, "more turn");
             print_line(&style.dim(&format!("    and in {remaining}")));
         }
     }
@@ -164,7 +164,7 @@ fn print_report(app: &App, report: &SearchReport) {
     if report.unreadable_files > 0 {
         eprint_line(&format!(
             "{prefix} cannot read {}; `segue session list` shows details",
-            format_quantity(report.unreadable_files as u64, "session file")
+            format_plural(report.unreadable_files as u64, "session file")
         ));
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::{SessionRefArgs, ShowArgs};
 use crate::error::CliError;
 use crate::json_output::{self, TranscriptJson, print_json};
 use crate::terminal::{
-    Style, format_age, format_quantity, print_line, strip_control_chars, terminal_width,
+    Style, format_age, format_plural, print_line, strip_control_chars, terminal_width,
     try_print_line, wrap,
 };
 
@@ -186,8 +186,8 @@ fn print_transcript(transcript: &Transcript, size: TranscriptSize, full: bool) {
         "{} · {} · {}, {}",
         session.id,
         session.provider,
-        format_quantity(messages as u64, "message"),
-        format_quantity(turns as u64, "turn"),
+        format_plural(messages as u64, "message"),
+        format_plural(turns as u64, "turn"),
     )));
     for entry in &transcript.turns {
         let turn = &entry.turn;

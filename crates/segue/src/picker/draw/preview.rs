@@ -9,7 +9,7 @@ use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, list, with_colour};
 use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowPreview, RowStatus};
 use crate::picker::layout::PickerLayout;
 use crate::picker::state::PickerState;
-use crate::terminal::{format_age, format_quantity, text};
+use crate::terminal::{format_age, format_plural, text};
 
 /// Maximum number of lines of a prompt, because pasted text must not hide the answer.
 const MAX_PROMPT_LINES: usize = 6;
@@ -69,7 +69,7 @@ fn preview_lines(state: &PickerState, row: &PickerRow, width: usize) -> Vec<Line
 
 /// Returns the details of a row in one line.
 fn details_line(state: &PickerState, row: &PickerRow, width: usize) -> Line<'static> {
-    let turns = format_quantity(row.turn_count.into(), "turn");
+    let turns = format_plural(row.turn_count, "turn");
     let status = match row.status {
         RowStatus::Idle => None,
         RowStatus::Running => Some("running".to_owned()),

@@ -8,7 +8,7 @@ use segue_core::session::{Message, Role, SessionStatus};
 use segue_engine::{Conversation, NativeEntry, Snippet};
 
 use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowStatus, TextSpan};
-use crate::terminal::format_quantity;
+use crate::terminal::format_plural;
 
 pub(super) fn conversation_row(conversation: &Conversation) -> PickerRow {
     let id = conversation.id().to_string();
@@ -82,7 +82,7 @@ pub(super) fn conversation_details(conversation: &Conversation) -> Vec<String> {
             details.extend(
                 session
                     .total_tokens
-                    .map(|tokens| format_quantity(tokens, "token")),
+                    .map(|tokens| format_plural(tokens, "token")),
             );
         }
         Conversation::Native(native) => {
@@ -96,7 +96,7 @@ pub(super) fn conversation_details(conversation: &Conversation) -> Vec<String> {
             );
             if let Some(indexed) = &native.details {
                 let tokens = indexed.usage.total_tokens;
-                let tokens = tokens.map(|tokens| format_quantity(tokens, "token"));
+                let tokens = tokens.map(|tokens| format_plural(tokens, "token"));
                 let parts: Vec<String> = indexed.model.clone().into_iter().chain(tokens).collect();
                 if !parts.is_empty() {
                     details.push(parts.join(" · "));

@@ -6,7 +6,7 @@ use segue_engine::{Conversation, ConversationId, EngineError, Target};
 use super::{ReplState, session_ref, session_ref_args};
 use crate::commands::session::revert::{find_or_adopt_checked, fork_in_origin_directory, messages};
 use crate::error::CliError;
-use crate::terminal::{eprint_decision, eprint_line, format_quantity, strip_control_chars};
+use crate::terminal::{eprint_decision, eprint_line, format_plural, strip_control_chars};
 
 impl ReplState {
     /// Returns the session of the conversation for a change at one of its turns. Adopts a native session, unless
@@ -47,7 +47,7 @@ impl ReplState {
             eprint_line(&format!(
                 "Current session has {}.\nUsage: /backtoturn N\n\
                  /history shows the numbers. Later turns leave the session; /undo restores them.",
-                format_quantity(turns.into(), "turn")
+                format_plural(turns, "turn")
             ));
             return Ok(());
         };

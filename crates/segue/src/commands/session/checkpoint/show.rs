@@ -11,7 +11,7 @@ use segue_engine::{CheckpointView, VersionStatus};
 
 use crate::commands::session::stats::{draw_bar, has_unicode_locale};
 use crate::terminal::{
-    Style, format_age, format_quantity, shorten_to_width, terminal_height, terminal_width,
+    Style, format_age, format_plural, shorten_to_width, terminal_height, terminal_width,
     to_single_line, try_print_line, wrap,
 };
 
@@ -82,7 +82,7 @@ fn push_checkpoint_lines(
             push_line("not current: it covers turns that the session no longer contains");
         }
     }
-    let tokens = format_quantity(version.tokens, "token");
+    let tokens = format_plural(version.tokens, "token");
     let coverage = match version.covers {
         0 => format!("summarises the imported conversation in {tokens}"),
         1 => format!("summarises turn 1 in {tokens}"),
@@ -90,7 +90,7 @@ fn push_checkpoint_lines(
     };
     push_line(&format!(
         "{coverage}; the session has {}",
-        format_quantity(session.turns.into(), "turn")
+        format_plural(session.turns, "turn")
     ));
     push_line(&format_budget(view, style));
     push_line("");
@@ -175,7 +175,7 @@ fn push_section(
     if skipped > 0 {
         let note = format!(
             "      {} not shown (use `show --all`, or `/checkpoint all` in the REPL)",
-            format_quantity(skipped as u64, "earlier item")
+            format_plural(skipped as u64, "earlier item")
         );
         push_line(&style.dim(&note));
     }

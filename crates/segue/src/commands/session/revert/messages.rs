@@ -3,7 +3,7 @@
 use segue_core::session::Effects;
 use segue_engine::{ForkOutcome, RevertOutcome, RevertPlan};
 
-use crate::terminal::format_quantity;
+use crate::terminal::format_plural;
 
 pub(in crate::commands) fn format_already_at_turn(turns: u32) -> String {
     format!("Already at turn {turns}, no changes made.")
@@ -86,7 +86,7 @@ pub(in crate::commands) fn format_omitted_purpose(outcome: &ForkOutcome) -> Stri
 }
 
 fn format_turns(count: u32) -> String {
-    format_quantity(count.into(), "turn")
+    format_plural(count, "turn")
 }
 
 /// Lists the files that turns changed. `verb` is `remain` or `would remain`.
@@ -94,7 +94,7 @@ fn format_effects(verb: &str, effects: &Effects) -> Vec<String> {
     let heading = format!("Files changed by these turns {verb} as they are:");
     let commands = format!(
         "any changes made by {}",
-        format_quantity(effects.commands as u64, "command")
+        format_plural(effects.commands as u64, "command")
     );
     match (effects.files.is_empty(), effects.commands) {
         (true, 0) => Vec::new(),

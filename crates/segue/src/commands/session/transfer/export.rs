@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::cli::{ExportArgs, ExportFormatArg};
 use crate::error::CliError;
 use crate::json_output::{TranscriptJson, print_json};
-use crate::terminal::{eprint_line, format_quantity, print_line, strip_control_chars};
+use crate::terminal::{eprint_line, format_plural, print_line, strip_control_chars};
 
 /// Default directory of an export.
 const DEFAULT_EXPORT_DIR: &str = "segue-export";
@@ -218,7 +218,7 @@ fn ensure_no_conflict(
         0 => " already exists".to_owned(),
         remaining => format!(
             " and {} already exist",
-            format_quantity(remaining as u64, "more file")
+            format_plural(remaining as u64, "more file")
         ),
     };
     Err(CliError::failed(format!(
@@ -288,9 +288,9 @@ fn print_export(
     };
     print_line(&strip_control_chars(&format!(
         "{verb} {} to {}: {}, {} replaced, {} unchanged.",
-        format_quantity(summaries.len() as u64, "session"),
+        format_plural(summaries.len() as u64, "session"),
         target_dir.display(),
-        format_quantity(count(TargetState::Missing) as u64, "new file"),
+        format_plural(count(TargetState::Missing) as u64, "new file"),
         count(TargetState::Different),
         count(TargetState::Identical)
     )));
@@ -301,7 +301,7 @@ fn print_export(
     if omitted_messages > 0 {
         eprint_line(&format!(
             "omitted {} without text (tool calls, tool results, thoughts): this format contains only text",
-            format_quantity(omitted_messages, "message")
+            format_plural(omitted_messages, "message")
         ));
     }
 }

@@ -16,7 +16,7 @@ use crate::commands::session;
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_line, format_quantity, print_line, strip_control_chars};
+use crate::terminal::{Style, eprint_line, format_plural, print_line, strip_control_chars};
 
 /// Options of an import.
 pub(super) struct ImportOptions<'a> {
@@ -156,7 +156,7 @@ pub(super) fn print_report(
     let error = (failed > 0).then(|| {
         format!(
             "cannot read {failed} of {}",
-            format_quantity(entries.len() as u64, "session")
+            format_plural(entries.len() as u64, "session")
         )
     });
     if options.json {
@@ -234,7 +234,7 @@ fn format_entry(entry: &ImportEntry) -> String {
 
 fn format_details(session: &PortableSession) -> String {
     let count = session.compacted_messages.len() + session.messages.len();
-    let messages = format_quantity(count as u64, "message");
+    let messages = format_plural(count as u64, "message");
     let checkpoint_note = if session.checkpoint.is_some() {
         ", a checkpoint"
     } else {
