@@ -226,8 +226,8 @@ fn find_registered_process(
     })
 }
 
-/// Returns `true` if the process that wrote the registration is still running. Compares the start time, because another process may have
-/// reused the process id.
+/// Returns `true` if the process that wrote the registration is still running. Compares the start time, because another
+/// process may have reused the process id.
 fn is_running(registration: &ClaudeRegistration) -> bool {
     let pid = i32::try_from(registration.pid).ok().and_then(Pid::from_raw);
     let start_time = read_stat_field(registration.pid, 22).map(|start| start.to_string());
@@ -247,8 +247,8 @@ mod tests {
 
     const SESSION_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-    /// Polls until `observe` returns `expected`. A program's arguments are not visible for a moment after its start, and
-    /// a program that another test starts has all files of this process open for a moment before its start.
+    /// Polls until `observe` returns `expected`. A program's arguments are not visible for a moment after its start,
+    /// and a program that another test starts has all files of this process open for a moment before its start.
     fn assert_eventually(observe: impl Fn() -> Option<u32>, expected: Option<u32>) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while observe() != expected && Instant::now() < deadline {

@@ -2,8 +2,8 @@
 //! words of every turn.
 //!
 //! The index can be deleted at any time, because segue rebuilds it from the agents' files. [`Index::refresh`] updates
-//! it; [`Index::list_sessions`] and [`Index::search`] only read it. No other part of segue needs it: a session is resumed
-//! without it.
+//! it; [`Index::list_sessions`] and [`Index::search`] only read it. No other part of segue needs it: a session is
+//! resumed without it.
 
 mod fold;
 mod own;

@@ -241,8 +241,8 @@ impl Engine {
         .await
     }
 
-    /// Returns the open leg, or the reason why the newest leg is not resumed. Compacts the session first if that is due,
-    /// which ends the leg.
+    /// Returns the open leg, or the reason why the newest leg is not resumed. Compacts the session first if that is
+    /// due, which ends the leg.
     async fn find_open_leg(
         &self,
         leg_request: &OpenLegRequest<'_>,
@@ -280,8 +280,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Creates the request for an agent. `native_id` is the native session to resume, and `branch_point` is the position
-    /// to branch off from; with neither of them, the agent starts a new native session.
+    /// Creates the request for an agent. `native_id` is the native session to resume, and `branch_point` is the
+    /// position to branch off from; with neither of them, the agent starts a new native session.
     fn build_open_request(
         &self,
         leg_request: &OpenLegRequest<'_>,

@@ -37,8 +37,8 @@ impl LazyToolContext {
         Self(ToolContextState::Ready(context))
     }
 
-    /// Creates the context at the first call of a tool, because agents wait for the handshake and may never call a tool.
-    /// If `opener` fails, the call returns its error text, and the next call retries.
+    /// Creates the context at the first call of a tool, because agents wait for the handshake and may never call a
+    /// tool. If `opener` fails, the call returns its error text, and the next call retries.
     #[must_use]
     pub fn from_opener(
         opener: impl Fn() -> Result<ToolContext, String> + Send + Sync + 'static,

@@ -163,7 +163,8 @@ fn every_acknowledgement_follows_a_sync() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // If calls of two threads overlap, strace prints each in two halves; `join_split_calls` joins them at the second half.
+    // If calls of two threads overlap, strace prints each in two halves; `join_split_calls` joins them at the second
+    // half.
     let trace = fs::read_to_string(trace).unwrap();
     let events: Vec<TraceEvent> = join_split_calls(&trace)
         .iter()

@@ -1,8 +1,8 @@
 //! A data directory that an earlier build wrote: store, index, archive and trash still open and work.
 //!
-//! The build of November 2026 (commit 9e0b6ef) wrote `fixtures/home-2026-11` with the built-in agent and three sessions of
-//! Claude Code: chats, a feature, a task with a role, tags, a fork, a revert with an undo, a compaction, an adoption, one
-//! archived and one deleted session.
+//! The build of November 2026 (commit 9e0b6ef) wrote `fixtures/home-2026-11` with the built-in agent and three sessions
+//! of Claude Code: chats, a feature, a task with a role, tags, a fork, a revert with an undo, a compaction, an
+//! adoption, one archived and one deleted session.
 
 use std::fs;
 use std::path::Path;
