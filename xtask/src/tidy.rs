@@ -14,6 +14,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "segue",
         &[
             "segue-mcp",
+            "segue-api",
             "segue-engine",
             "segue-sqlite",
             "segue-store",
@@ -24,7 +25,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "segue-core",
         ],
     ),
-    ("segue-mcp", &["segue-engine", "segue-core"]),
+    ("segue-mcp", &["segue-api", "segue-engine", "segue-core"]),
+    ("segue-api", &["segue-core"]),
     (
         "segue-engine",
         &[
@@ -60,6 +62,7 @@ const FORBIDDEN_CALLS: &[&str] = &[
 /// Crates to which [`FORBIDDEN_CALLS`] applies.
 const LIBRARY_CRATES: &[&str] = &[
     "segue-core",
+    "segue-api",
     "segue-store",
     "segue-sqlite",
     "segue-acp",

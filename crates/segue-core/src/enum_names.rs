@@ -1,6 +1,6 @@
 //! Names of enum variants outside Rust.
 
-/// Implements `as_str` and `from_name` for an enum, from one table.
+/// Implements `as_str` and `from_name` for an enum, from one table. Serde, and the JSON Schema, use the same names.
 macro_rules! names {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
@@ -19,6 +19,35 @@ macro_rules! names {
                     $($name => Some(Self::$variant),)+
                     _ => None,
                 }
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                Self::from_name(&name)
+                    .ok_or_else(|| serde::de::Error::unknown_variant(&name, &[$($name),+]))
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": [$($name),+] })
             }
         }
     };
