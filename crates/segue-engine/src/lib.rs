@@ -100,40 +100,18 @@
 //! and `Sync`, so that it can be shared in an [`Arc`]; its futures can be spawned. Agents that stay running
 //! ([`ChatRequest::keep_agent`]) are ended by [`Engine::close`], and killed when the engine is dropped.
 
-mod added;
-mod adopt;
-mod branch;
-mod checkpoints;
-mod compact;
-mod context;
-mod counted;
-mod depart;
+mod brief;
+mod checkpoint;
+mod environment;
 mod error;
-mod forgot;
-mod handoff;
-mod head;
-mod hold;
-mod indexed;
-mod native;
-mod open;
-mod outside;
-mod pieces;
-mod policy;
-mod portable;
-mod purpose;
-mod recall;
-mod record;
-mod recover;
-mod request;
+mod leg;
+mod library;
+mod reconcile;
 mod resolve;
-mod sessions;
-mod spending;
-mod summarise;
-mod tell;
+mod session;
+mod token_count;
 mod turn;
 mod upkeep;
-mod warm;
-mod world;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -148,38 +126,41 @@ use segue_core::policy::Policy;
 use segue_store::Store;
 use tokio::sync::Mutex;
 
-pub use added::{AddedMessage, MessageAuthor};
-pub use checkpoints::{
+pub use brief::added_messages::{AddedMessage, MessageAuthor};
+pub use brief::compose::BriefPreview;
+pub use brief::project_context::{ContextRebuild, GatheredContext};
+pub use checkpoint::compaction::{CompactionOutcome, CompactionPlan};
+pub use checkpoint::edit::{
     BudgetUsage, CheckpointChange, CheckpointError, CheckpointView, VersionStatus,
 };
-pub use compact::{CompactionOutcome, CompactionPlan};
-pub use context::{ContextRebuild, GatheredContext};
-pub use depart::{NativeResume, NativeResumeError};
+pub use checkpoint::summariser::{Summariser, SummaryOutcome, SummaryProposal};
+pub use environment::Environment;
 pub use error::EngineError;
-pub use handoff::HandoffOutcome;
-pub use head::{DetachedTurns, DroppedTurn, RevertPlan};
-pub use indexed::{Freshness, IndexSync, IndexedDetails};
-pub use native::{Conversation, ConversationId, ConversationList, NativeEntry, NativeOutline};
-pub use portable::{ExportOutcome, ImportConflict, ImportMatch, ImportOutcome, count_tokens};
-pub use purpose::PurposeSession;
-pub use recall::{
-    DescribeError, DescribeOutcome, HistoryDetail, HistorySelection, SearchHit, SearchHitTurn,
-    SearchReport, SearchRequest,
+pub use leg::handoff::HandoffOutcome;
+pub use leg::native_resume::{NativeResume, NativeResumeError};
+pub use library::conversations::{
+    Conversation, ConversationId, ConversationList, NativeEntry, NativeOutline,
 };
-pub use request::{ChatRequest, StopLevel, Target, TurnEvent, TurnReport};
+pub use library::history::{HistoryDetail, HistorySelection};
+pub use library::index_sync::{Freshness, IndexSync, IndexedDetails};
+pub use library::search::{SearchHit, SearchHitTurn, SearchReport, SearchRequest};
+pub use library::spending::{SpendingReport, SpendingRequest};
+pub use resolve::purpose_session::PurposeSession;
 pub use resolve::{RefContext, SessionMatch};
 pub use segue_catalog::index::{HitOrder, QueryError, QueryWords, SearchQuery, Snippet};
-pub use sessions::{
+pub use session::change::{
     ForkOutcome, ListedSessions, RevertOutcome, SessionView, Transcript, TranscriptTurn,
 };
-pub use spending::{SpendingReport, SpendingRequest};
-pub use summarise::{Summariser, SummaryOutcome, SummaryProposal};
-pub use tell::BriefPreview;
+pub use session::describe::{DescribeError, DescribeOutcome};
+pub use session::revert::{DetachedTurns, DroppedTurn, RevertPlan};
+pub use session::transfer::{
+    ExportOutcome, ImportConflict, ImportMatch, ImportOutcome, count_tokens,
+};
+pub use turn::request::{ChatRequest, StopLevel, Target, TurnEvent, TurnReport};
 pub use upkeep::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
     PlannedDeletion, RestoreOutcome, SkippedNative,
 };
-pub use world::Environment;
 
 /// An engine that runs turns on a store and a set of agents.
 pub struct Engine {
@@ -189,7 +170,7 @@ pub struct Engine {
     index: Option<Arc<Index>>,
     environment: Environment,
     tools: McpTools,
-    agent_pool: warm::AgentPool,
+    agent_pool: leg::agent_pool::AgentPool,
     /// Cache of the last location at which each native session was found.
     native_locations: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
     archive_service: Option<ArchiveService>,
@@ -236,7 +217,7 @@ impl Engine {
             index: None,
             environment,
             tools: McpTools::default(),
-            agent_pool: warm::AgentPool::default(),
+            agent_pool: leg::agent_pool::AgentPool::default(),
             native_locations: Mutex::default(),
             archive_service: None,
             budget: DEFAULT_BUDGET_TOKENS,

@@ -1,23 +1,25 @@
 //! Resolution of a request to a session and an agent.
 
-mod begin;
-mod catalog;
+pub(crate) mod adopt;
 mod feature;
-mod here;
-mod reference;
-mod scoped;
-mod trail;
+mod native_match;
+mod new_session;
+mod purpose;
+pub(crate) mod purpose_session;
+mod session_ref;
+mod trace;
+mod working_directory;
 
 use segue_agents::SessionDefault;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session, SessionRef};
 use segue_store::SessionFilter;
 
-pub use reference::{RefContext, SessionMatch};
-pub(crate) use scoped::purpose_filter;
-pub(crate) use trail::ResolutionTrace;
+pub(crate) use purpose::purpose_filter;
+pub use session_ref::{RefContext, SessionMatch};
+pub(crate) use trace::ResolutionTrace;
 
-use crate::adopt::AdoptionHint;
+use crate::resolve::adopt::AdoptionHint;
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// Session that a prompt is for, and the agent that is to answer.

@@ -1,13 +1,17 @@
 //! A turn, from the prompt to its final record.
 
-mod again;
+pub(crate) mod admission;
+mod agent_events;
 mod attempt;
-mod compacted;
-mod listen;
-mod memory;
-mod patience;
+mod auto_compaction;
+mod context_loss;
+pub(crate) mod message_chunks;
+pub(crate) mod recorder;
+pub(crate) mod request;
+mod retry;
 mod settle;
-mod tokens;
+mod token_estimate;
+mod watchdog;
 
 use std::collections::HashSet;
 
@@ -22,16 +26,16 @@ use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use again::RetryState;
-use memory::ContextChange;
+use context_loss::ContextChange;
+use retry::RetryState;
 
-use crate::hold::LeaseGuard;
-use crate::outside::ReconcileMode;
-use crate::pieces::BoundedText;
-use crate::policy::AdmittedPrompt;
-use crate::record::Recorder;
+use crate::leg::agent_pool::PooledAgent;
+use crate::reconcile::ReconcileMode;
 use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
-use crate::warm::PooledAgent;
+use crate::session::lease::LeaseGuard;
+use crate::turn::admission::AdmittedPrompt;
+use crate::turn::message_chunks::BoundedText;
+use crate::turn::recorder::Recorder;
 use crate::{ChatRequest, Engine, EngineError, StopLevel, Target, TurnEvent, TurnReport};
 
 /// End of the agent's work on a turn.

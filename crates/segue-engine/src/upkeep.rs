@@ -3,9 +3,9 @@
 //! No single command loses data: before segue removes data of an agent, it copies that data to the trash, unless the
 //! user requests permanent deletion. A conversation that another process uses is not changed.
 
-mod busy;
+mod copies;
 mod delete;
-mod keep;
+mod in_use;
 
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use segue_core::session::{Decision, DecisionKind, FailureClass, OpenMode, TurnState};
 
 use super::{AttemptResult, TurnOutcome, TurnRun, wait_for_stop};
-use crate::open::{OpenLeg, OpenLegError, OpenLegRequest};
+use crate::leg::open_leg::{OpenLeg, OpenLegError, OpenLegRequest};
 use crate::{EngineError, StopLevel, TurnEvent};
 
 impl TurnRun<'_> {

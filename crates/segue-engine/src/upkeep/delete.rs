@@ -15,7 +15,7 @@ use super::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
     PlannedDeletion, SkippedNative,
 };
-use crate::native::storage_provider;
+use crate::library::conversations::storage_provider;
 use crate::{Conversation, ConversationId, Engine, EngineError};
 
 /// Seconds after the last write in which a process may still be using a session.

@@ -1,0 +1,392 @@
+//! Checkpoints as the user views and changes them. No change ends a leg: it takes effect in the brief of the next
+//! native session.
+
+use std::collections::HashSet;
+
+use segue_core::checkpoint::{
+    Checkpoint, CheckpointReason, CheckpointVersion, ItemAuthor, assign_item_ids,
+    render_checkpoint, total_saved_tokens,
+};
+use segue_core::id::{SessionId, TurnId};
+use segue_core::number_format::format_count;
+use segue_core::session::{Decision, Session, SessionStatus, can_resume_leg};
+use segue_store::NewCheckpoint;
+
+use crate::reconcile::ReconcileMode;
+use crate::session::lease::LeaseGuard;
+use crate::{Conversation, Engine, EngineError};
+
+/// Status of a version relative to the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionStatus {
+    /// The active version, which the next brief contains.
+    Active,
+    /// A version on the path to the head that a later one replaced.
+    Superseded,
+    /// A version that covers turns which do not lead to the head.
+    OffPath,
+}
+
+/// A version with its content and its status.
+#[derive(Debug, Clone)]
+pub struct CheckpointView {
+    /// Metadata of the version.
+    pub version: CheckpointVersion,
+    /// Content of the version.
+    pub checkpoint: Checkpoint,
+    /// Status of the version relative to the head.
+    pub status: VersionStatus,
+    /// Usage of the session's budget.
+    pub budget_usage: BudgetUsage,
+    /// Tokens that the active version saves compared with the full text of all turns that it covers.
+    pub total_saved: u64,
+}
+
+/// Usage of a session's budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetUsage {
+    /// Tokens in the native session, by segue's count. If no native session can be resumed, the tokens of the next
+    /// brief.
+    pub used_tokens: u64,
+    /// Whether a native session can be resumed.
+    pub is_resumable: bool,
+    /// Budget, in tokens.
+    pub budget: u64,
+    /// Whether automatic compaction is due in this session.
+    pub is_compaction_due: bool,
+}
+
+/// Result of a change by the user.
+#[derive(Debug, Clone)]
+pub struct CheckpointChange {
+    /// Version that is active after the change.
+    pub view: CheckpointView,
+    /// Whether the change created a version.
+    pub is_new: bool,
+    /// Automatic decisions that segue made during the call.
+    pub decisions: Vec<Decision>,
+}
+
+/// Reason why a checkpoint cannot be shown or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckpointError {
+    /// The session has no checkpoint.
+    #[error("session {0} has no checkpoint yet")]
+    NoCheckpoint(SessionId),
+    /// The session has checkpoints, but none on the path to the head.
+    #[error("session {0} has no checkpoint at its current head")]
+    NoneOnPath(SessionId),
+    /// The session has no version with this number.
+    #[error("session {session} has no checkpoint {n}")]
+    Unknown {
+        /// Id of the session.
+        session: SessionId,
+        /// Number of the version.
+        n: u32,
+    },
+    /// The version covers turns that do not lead to the head.
+    #[error("checkpoint {n} covers turns that are no longer part of session {session}")]
+    OffPath {
+        /// Id of the session.
+        session: SessionId,
+        /// Number of the version.
+        n: u32,
+    },
+    /// The version has no item with this number.
+    #[error("checkpoint {n} has no item {item}")]
+    NoItem {
+        /// Id of the session.
+        session: SessionId,
+        /// Number of the version.
+        n: u32,
+        /// Number of the item.
+        item: u32,
+    },
+    /// The change is out of date: a different version became active after the user began it.
+    #[error("checkpoint {base} is out of date: checkpoint {active} replaced it")]
+    Outdated {
+        /// Number of the version that the user changed.
+        base: u32,
+        /// Number of the version that is active now.
+        active: u32,
+    },
+    /// The checkpoint exceeds the maximum size.
+    #[error(
+        "the checkpoint has {} tokens; the budget allows at most {}",
+        format_count(*tokens), format_count(*max_tokens)
+    )]
+    TooLarge {
+        /// Tokens in the checkpoint.
+        tokens: u64,
+        /// Maximum number of tokens.
+        max_tokens: u64,
+    },
+}
+
+/// A change that the user requests.
+enum CheckpointEdit {
+    Pin { item: u32, pinned: bool },
+    Restore(u32),
+    Rewrite { base: u32, checkpoint: Checkpoint },
+}
+
+impl Engine {
+    /// Returns all versions of a session with their status, oldest first.
+    pub async fn checkpoint_versions(
+        &self,
+        session: &Session,
+    ) -> Result<Vec<(CheckpointVersion, VersionStatus)>, EngineError> {
+        let all = self.store.checkpoints(&session.id).await?;
+        let path = self.turns_on_path(session).await?;
+        let active = versions_on_path(&all, &path)
+            .last()
+            .map(|version| version.n);
+        let status_of = |version: &CheckpointVersion| match active {
+            Some(n) if n == version.n => VersionStatus::Active,
+            _ if path.contains(&version.turn) => VersionStatus::Superseded,
+            _ => VersionStatus::OffPath,
+        };
+        Ok(all
+            .into_iter()
+            .map(|version| {
+                let status = status_of(&version);
+                (version, status)
+            })
+            .collect())
+    }
+
+    /// Returns version `n` of a session, or the active version if `n` is `None`.
+    pub async fn checkpoint(
+        &self,
+        session: &Session,
+        n: Option<u32>,
+    ) -> Result<CheckpointView, EngineError> {
+        let versions = self.checkpoint_versions(session).await?;
+        let requested = versions.iter().find(|(version, status)| match n {
+            Some(n) => version.n == n,
+            None => *status == VersionStatus::Active,
+        });
+        let Some((version, status)) = requested else {
+            return Err(match n {
+                None if !versions.is_empty() => CheckpointError::NoneOnPath(session.id.clone()),
+                _ => missing_checkpoint_error(session, n),
+            }
+            .into());
+        };
+        let stored = self.store.checkpoint(&session.id, version.n).await?;
+        let (version, checkpoint) =
+            stored.ok_or_else(|| missing_checkpoint_error(session, Some(version.n)))?;
+        let path = self.turns_on_path(session).await?;
+        let all: Vec<CheckpointVersion> = versions
+            .iter()
+            .map(|(version, _)| version.clone())
+            .collect();
+        Ok(CheckpointView {
+            version,
+            checkpoint,
+            status: *status,
+            budget_usage: self.budget_usage(session).await?,
+            total_saved: total_saved_tokens(&versions_on_path(&all, &path)),
+        })
+    }
+
+    /// Computes the budget usage of a session.
+    pub async fn budget_usage(&self, session: &Session) -> Result<BudgetUsage, EngineError> {
+        let budget = self.provider_budget(&session.provider).await?;
+        let legs = self.store.legs(&session.id).await?;
+        let turns = self.store.turns(&session.id).await?;
+        let resumable_leg = legs.last().filter(|leg| can_resume_leg(leg, &turns));
+        let counted_tokens = match resumable_leg {
+            Some(leg) => leg.estimated_tokens,
+            None => self.estimate_next_brief_tokens(session).await,
+        };
+        let size = match (counted_tokens, session.head) {
+            (Some(size), _) => size,
+            (None, Some(head)) => self.estimate_native_tokens(session, head).await?,
+            (None, None) => 0,
+        };
+        let applies = self.policy.compaction.should_compact(session);
+        let is_due = match session.head.filter(|_| applies) {
+            Some(head) => self.should_compact(session, head, (size, budget)).await?,
+            None => false,
+        };
+        Ok(BudgetUsage {
+            used_tokens: size,
+            is_resumable: resumable_leg.is_some(),
+            budget,
+            is_compaction_due: is_due,
+        })
+    }
+
+    /// Returns the tokens of the brief for a new native session; `None` if no brief can be composed.
+    async fn estimate_next_brief_tokens(&self, session: &Session) -> Option<u64> {
+        let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
+        let preview = self.preview_brief(&conversation, None, "").await.ok()?;
+        Some(preview.brief.total_tokens())
+    }
+
+    /// Pins or unpins an item of the active version. Compaction never drops a pinned item.
+    pub async fn pin_checkpoint_item(
+        &self,
+        session: &Session,
+        item: u32,
+        pinned: bool,
+    ) -> Result<CheckpointChange, EngineError> {
+        self.change_checkpoint(session, CheckpointEdit::Pin { item, pinned })
+            .await
+    }
+
+    /// Makes an earlier version active. The next brief contains in full the turns after those that it covers.
+    pub async fn restore_checkpoint(
+        &self,
+        session: &Session,
+        n: u32,
+    ) -> Result<CheckpointChange, EngineError> {
+        self.change_checkpoint(session, CheckpointEdit::Restore(n))
+            .await
+    }
+
+    /// Replaces the active version by a checkpoint that the user wrote. `base` is the number of the version that the
+    /// user started from; fails if another version is active now.
+    pub async fn write_checkpoint(
+        &self,
+        session: &Session,
+        base: u32,
+        checkpoint: Checkpoint,
+    ) -> Result<CheckpointChange, EngineError> {
+        let edit = CheckpointEdit::Rewrite { base, checkpoint };
+        self.change_checkpoint(session, edit).await
+    }
+
+    async fn change_checkpoint(
+        &self,
+        session: &Session,
+        edit: CheckpointEdit,
+    ) -> Result<CheckpointChange, EngineError> {
+        let (guard, decisions) = self
+            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
+            .await?;
+        let changed = self
+            .change_checkpoint_under_lease(&guard, &session.id, edit)
+            .await;
+        guard.release().await;
+        let is_new = changed?;
+        let session = self.require_session(&session.id).await?;
+        Ok(CheckpointChange {
+            view: self.checkpoint(&session, None).await?,
+            is_new,
+            decisions,
+        })
+    }
+
+    /// Adds a version on the turn of the active one, unless the content stays the same. Returns `true` if it added one.
+    async fn change_checkpoint_under_lease(
+        &self,
+        guard: &LeaseGuard,
+        id: &SessionId,
+        edit: CheckpointEdit,
+    ) -> Result<bool, EngineError> {
+        let session = self.require_session(id).await?;
+        let stored = match session.head {
+            Some(head) => self.store.checkpoint_at(id, head).await?,
+            None => None,
+        };
+        let Some((active_version, active_content)) = stored else {
+            // The error of a restore distinguishes an unknown number from a version off the path.
+            let n = match edit {
+                CheckpointEdit::Restore(n) => {
+                    Some(self.checkpoint(&session, Some(n)).await?.version.n)
+                }
+                CheckpointEdit::Pin { .. } | CheckpointEdit::Rewrite { .. } => {
+                    self.checkpoint(&session, None).await?;
+                    None
+                }
+            };
+            let session = session.id;
+            let error = n.map_or(CheckpointError::NoCheckpoint(session.clone()), |n| {
+                CheckpointError::OffPath { session, n }
+            });
+            return Err(error.into());
+        };
+        let at = (self.environment.now)();
+        let mut new = NewCheckpoint {
+            turn: active_version.turn,
+            covers: active_version.covers,
+            checkpoint: active_content.clone(),
+            tokens: active_version.tokens,
+            replaced: active_version.tokens,
+            author: ItemAuthor::User,
+            reason: CheckpointReason::Pinned,
+            last_read_turn: 0,
+            at,
+        };
+        match edit {
+            CheckpointEdit::Pin { item, pinned } => {
+                let n = active_version.n;
+                let checkpoint = active_content.with_item_pinned(item, pinned);
+                new.checkpoint = checkpoint.ok_or_else(|| CheckpointError::NoItem {
+                    session: session.id.clone(),
+                    n,
+                    item,
+                })?;
+            }
+            CheckpointEdit::Restore(n) => {
+                let restored = self.checkpoint(&session, Some(n)).await?;
+                if restored.status == VersionStatus::OffPath {
+                    let session = session.id;
+                    return Err(CheckpointError::OffPath { session, n }.into());
+                }
+                new.checkpoint = restored.checkpoint;
+                (new.covers, new.tokens) = (restored.version.covers, restored.version.tokens);
+                (new.replaced, new.reason) =
+                    (restored.version.replaced, CheckpointReason::Restored);
+            }
+            CheckpointEdit::Rewrite { base, checkpoint } => {
+                if base != active_version.n {
+                    let active = active_version.n;
+                    return Err(CheckpointError::Outdated { base, active }.into());
+                }
+                let max_tokens = self.checkpoint_budget(&session, &session.provider).await?;
+                let last_item = self.last_item_id(&session.id).await?;
+                let checkpoint = assign_item_ids(&active_content, checkpoint, last_item);
+                let tokens = segue_tokens::count(&render_checkpoint(&checkpoint));
+                // A version that exceeds the maximum already may shrink in several changes.
+                if tokens > max_tokens && tokens > active_version.tokens {
+                    return Err(CheckpointError::TooLarge { tokens, max_tokens }.into());
+                }
+                (new.checkpoint, new.tokens, new.reason) =
+                    (checkpoint, tokens, CheckpointReason::Edited);
+            }
+        }
+        if new.checkpoint == active_content && new.covers == active_version.covers {
+            return Ok(false);
+        }
+        self.store.add_checkpoint(&guard.lease, new, None).await?;
+        Ok(true)
+    }
+
+    /// Returns the turns that lead to the head.
+    async fn turns_on_path(&self, session: &Session) -> Result<HashSet<TurnId>, EngineError> {
+        let turns = self.store.turns(&session.id).await?;
+        Ok(turns.into_iter().map(|turn| turn.id).collect())
+    }
+}
+
+/// Returns the versions on the path to the head, ordered by turn and then by number. The last one is active.
+pub(crate) fn versions_on_path(
+    all: &[CheckpointVersion],
+    path: &HashSet<TurnId>,
+) -> Vec<CheckpointVersion> {
+    let mut on_path: Vec<CheckpointVersion> = all.to_vec();
+    on_path.retain(|version| path.contains(&version.turn));
+    on_path.sort_by_key(|version| (version.turn.0, version.n));
+    on_path
+}
+
+fn missing_checkpoint_error(session: &Session, n: Option<u32>) -> CheckpointError {
+    let session = session.id.clone();
+    match n {
+        Some(n) => CheckpointError::Unknown { session, n },
+        None => CheckpointError::NoCheckpoint(session),
+    }
+}

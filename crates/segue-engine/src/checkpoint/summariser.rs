@@ -1,0 +1,351 @@
+//! Summarisers: a model adds statements to a checkpoint, as far as the record supports them.
+//!
+//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose_summary`]). A
+//! short second operation applies its answer to the checkpoint that is active by then
+//! ([`Engine::apply_summary_proposal`]).
+
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use segue_agents::Agent;
+use segue_core::checkpoint::{
+    Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, Summary,
+    SummaryError, TranscriptChunk, assign_item_ids, parse_summary, render_checkpoint,
+    split_transcript, summary_prompt,
+};
+use segue_core::id::{ProviderId, SessionId, TurnId};
+use segue_core::number_format::{format_count, format_plural};
+use segue_core::session::{Decision, DecisionKind, Session};
+use segue_store::NewCheckpoint;
+
+use crate::error::format_utc;
+use crate::session::lease::LeaseGuard;
+use crate::{Engine, EngineError};
+
+/// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
+const MAX_SUMMARY_CHUNK_TOKENS: u64 = 60_000;
+
+/// Maximum number of requests for one record. The start of a longer record is not sent, so the checkpoint contains only
+/// what was extracted from it without a model.
+const MAX_SUMMARY_CHUNKS: usize = 6;
+
+/// An agent that refines checkpoints, with its timeout.
+#[derive(Clone)]
+pub struct Summariser {
+    /// The agent. segue asks it to use no tools and gives it none. The caller has to disable the agent's own tools.
+    pub agent: Arc<dyn Agent>,
+    /// Timeout of one request. It applies to the opening, and separately to the exchange with all retries.
+    pub timeout: Duration,
+}
+
+/// The checked answer of a summariser, which is not saved yet.
+#[derive(Debug, Clone)]
+pub struct SummaryProposal {
+    session: SessionId,
+    provider: ProviderId,
+    /// Version that the summariser received.
+    base: CheckpointVersion,
+    base_checkpoint: Checkpoint,
+    /// The summary, or the reason why the answer is unusable.
+    summary: Result<Summary, String>,
+    /// Number of the last turn that the summariser received completely, in a request that it answered usably.
+    last_read_turn: u32,
+    /// Number of chunks at the start of the record that were not sent.
+    omitted_chunks: usize,
+    /// Actions that protected native sessions.
+    guard_actions: Vec<String>,
+}
+
+/// Result of applying a proposal.
+#[derive(Debug, Clone)]
+pub struct SummaryOutcome {
+    /// The new version. `None` if the proposal changed nothing.
+    pub created: Option<(CheckpointVersion, Checkpoint)>,
+    /// Decisions that report the result.
+    pub decisions: Vec<Decision>,
+}
+
+impl SummaryProposal {
+    /// Returns the number of the version that the summariser received.
+    #[must_use]
+    pub fn base_version(&self) -> u32 {
+        self.base.n
+    }
+}
+
+impl Engine {
+    /// Returns the active version if it covers turns that no summariser has read. `None` if it does not.
+    pub async fn unread_version(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<CheckpointVersion>, EngineError> {
+        let session = self.require_session(session).await?;
+        let unread = self.unread_checkpoint(&session).await?;
+        Ok(unread.map(|(version, ..)| version))
+    }
+
+    /// Sends the active checkpoint and its unread turns to a summariser, and checks the answer.
+    ///
+    /// `None` if there is no checkpoint, or if a summariser has read all of its turns. Acquires no lease and changes
+    /// nothing.
+    pub async fn propose_summary(
+        &self,
+        session: &SessionId,
+        summariser: &Summariser,
+    ) -> Result<Option<SummaryProposal>, EngineError> {
+        let session = self.require_session(session).await?;
+        let Some((base, base_checkpoint, last_read_turn)) =
+            self.unread_checkpoint(&session).await?
+        else {
+            return Ok(None);
+        };
+        let provider = summariser.agent.provider().clone();
+        let budget = self.provider_budget(&provider).await?;
+        let mut unread_turns = self.store.turns_after(base.turn, last_read_turn).await?;
+        unread_turns.retain(|turn| turn.number <= base.covers);
+        let turns = self.load_brief_turns(unread_turns).await;
+        let mut chunks = split_transcript(
+            &turns,
+            MAX_SUMMARY_CHUNK_TOKENS.min(budget / 2),
+            &segue_tokens::count,
+        );
+        let omitted_chunks = chunks.len().saturating_sub(MAX_SUMMARY_CHUNKS);
+        chunks.drain(..omitted_chunks);
+        let mut proposal = SummaryProposal {
+            session: session.id.clone(),
+            provider,
+            base,
+            base_checkpoint,
+            summary: Err("no turns to summarise".to_owned()),
+            last_read_turn,
+            omitted_chunks,
+            guard_actions: Vec::new(),
+        };
+        if let Some(reason) = self.cooldown_reason(&proposal.provider).await? {
+            proposal.summary = Err(reason);
+        } else {
+            let summarising = self.summarise_chunks(&session, summariser, &chunks, &mut proposal);
+            summarising.await?;
+        }
+        Ok(Some(proposal))
+    }
+
+    /// Applies a summariser's proposal to the checkpoint that is active now. Drops what no longer fits that checkpoint.
+    pub async fn apply_summary_proposal(
+        &self,
+        proposal: SummaryProposal,
+    ) -> Result<SummaryOutcome, EngineError> {
+        let (guard, takeover) = self.acquire_lease(&proposal.session).await?;
+        let applied = self.apply_proposal_under_lease(&guard, proposal).await;
+        guard.release().await;
+        let mut outcome = applied?;
+        outcome.decisions.splice(0..0, takeover);
+        Ok(outcome)
+    }
+
+    /// Returns the active version, its checkpoint, and the number of the last turn that a summariser has read. `None`
+    /// if all turns were read.
+    async fn unread_checkpoint(
+        &self,
+        session: &Session,
+    ) -> Result<Option<(CheckpointVersion, Checkpoint, u32)>, EngineError> {
+        let Some(head) = session.head else {
+            return Ok(None);
+        };
+        let Some((base, base_checkpoint)) = self.store.checkpoint_at(&session.id, head).await?
+        else {
+            return Ok(None);
+        };
+        let last_read_turn = self.last_summarised_turn(&session.id, head).await?;
+        Ok((base.covers > last_read_turn).then_some((base, base_checkpoint, last_read_turn)))
+    }
+
+    /// Returns the number of the last turn that a summariser has read, among the turns that lead to `head`.
+    async fn last_summarised_turn(&self, id: &SessionId, head: TurnId) -> Result<u32, EngineError> {
+        let versions = self.store.checkpoints(id).await?;
+        let mut versions = versions
+            .into_iter()
+            .filter(|version| version.author == ItemAuthor::Summariser)
+            .peekable();
+        if versions.peek().is_none() {
+            return Ok(0);
+        }
+        let chain = self.store.turns_up_to(head).await?;
+        let is_on_path =
+            |version: &CheckpointVersion| chain.iter().any(|turn| turn.id == version.turn);
+        let read_turns = versions
+            .filter(is_on_path)
+            .map(|version| version.last_read_turn);
+        Ok(read_turns.max().unwrap_or(0))
+    }
+
+    /// Returns the reason why an agent receives no prompts now. `None` if it is not in cooldown.
+    async fn cooldown_reason(&self, provider: &ProviderId) -> Result<Option<String>, EngineError> {
+        let now = (self.environment.now)();
+        let cooldowns = self.store.cooldowns().await?;
+        let mut active_cooldowns = cooldowns
+            .into_iter()
+            .filter(|cooldown| cooldown.provider == *provider && cooldown.until > now);
+        Ok(active_cooldowns
+            .next()
+            .map(|cooldown| format!("it is in cooldown until {}", format_utc(cooldown.until))))
+    }
+
+    /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
+    async fn summarise_chunks(
+        &self,
+        session: &Session,
+        summariser: &Summariser,
+        chunks: &[TranscriptChunk],
+        proposal: &mut SummaryProposal,
+    ) -> Result<(), EngineError> {
+        let max_tokens = self.checkpoint_budget(session, &session.provider).await?;
+        let (base_checkpoint, covers) = (proposal.base_checkpoint.clone(), proposal.base.covers);
+        let mut checkpoint = base_checkpoint.clone();
+        let mut merged = Summary::default();
+        for chunk in chunks {
+            let prompt = summary_prompt(&checkpoint, &chunk.text);
+            let max_summary_tokens = chunk.tokens.min(max_tokens / 4);
+            let check = |answer: &str| -> Result<Summary, SummaryError> {
+                parse_summary(
+                    answer,
+                    &checkpoint,
+                    &prompt,
+                    max_summary_tokens,
+                    &segue_tokens::count,
+                )
+            };
+            let cwd = session.project.cwd.as_str();
+            let (result, guard_actions) =
+                request::request_summary(summariser, cwd, &prompt, check).await;
+            proposal.guard_actions.extend(guard_actions);
+            match result {
+                Ok(chunk_summary) => {
+                    merged.append(chunk_summary, &checkpoint);
+                    proposal.last_read_turn = proposal.last_read_turn.max(chunk.last_complete_turn);
+                }
+                Err(reason) => {
+                    proposal.summary = Err(reason);
+                    break;
+                }
+            }
+            checkpoint = merged.apply(
+                &base_checkpoint,
+                &base_checkpoint,
+                covers,
+                max_tokens,
+                &segue_tokens::count,
+            );
+        }
+        if !merged.statements.is_empty() {
+            proposal.summary = Ok(merged);
+        }
+        Ok(())
+    }
+
+    async fn apply_proposal_under_lease(
+        &self,
+        guard: &LeaseGuard,
+        proposal: SummaryProposal,
+    ) -> Result<SummaryOutcome, EngineError> {
+        let session = self.require_session(&proposal.session).await?;
+        let (created, text) = match &proposal.summary {
+            Ok(summary) => {
+                self.apply_summary(guard, &session, &proposal, summary)
+                    .await?
+            }
+            Err(reason) => (None, format_unused_summary(&proposal, reason)),
+        };
+        let guard_actions = proposal.guard_actions.iter();
+        let mut decisions: Vec<Decision> = guard_actions
+            .map(|line| Decision::new(DecisionKind::Protected, line.as_str()))
+            .collect();
+        decisions.push(Decision::new(DecisionKind::Compacted, text));
+        self.log_decisions(guard, &decisions).await?;
+        Ok(SummaryOutcome { created, decisions })
+    }
+
+    /// Saves a new version that adds the summary to the active checkpoint. Returns the version, if it differs, and a
+    /// line about the result.
+    async fn apply_summary(
+        &self,
+        guard: &LeaseGuard,
+        session: &Session,
+        proposal: &SummaryProposal,
+        summary: &Summary,
+    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, String), EngineError> {
+        let off_path =
+            || format_unused_summary(proposal, "the session was reverted to a turn before it");
+        let Some(head) = session.head else {
+            return Ok((None, off_path()));
+        };
+        let chain = self.store.turns_up_to(head).await?;
+        let is_on_path = chain.iter().any(|turn| turn.id == proposal.base.turn);
+        let active = self.store.checkpoint_at(&session.id, head).await?;
+        let Some((active_version, before)) = active.filter(|_| is_on_path) else {
+            return Ok((None, off_path()));
+        };
+        let count = &segue_tokens::count;
+        let max_tokens = self.checkpoint_budget(session, &session.provider).await?;
+        let after = summary.apply(
+            &proposal.base_checkpoint,
+            &before,
+            proposal.base.covers,
+            max_tokens,
+            count,
+        );
+        let after = assign_item_ids(&before, after, self.last_item_id(&session.id).await?);
+        if CheckpointDelta::between(&before, &after).is_empty() {
+            let reason = "it had nothing new that fits the budget";
+            return Ok((None, format_unused_summary(proposal, reason)));
+        }
+        let new = NewCheckpoint {
+            turn: active_version.turn,
+            covers: active_version.covers,
+            checkpoint: after.clone(),
+            tokens: count(&render_checkpoint(&after)),
+            // The version replaces only the one before it: no turns were made since.
+            replaced: active_version.tokens,
+            author: ItemAuthor::Summariser,
+            reason: CheckpointReason::Summarised,
+            last_read_turn: proposal.last_read_turn,
+            at: (self.environment.now)(),
+        };
+        let version = self.store.add_checkpoint(&guard.lease, new, None).await?;
+        let text = format_summary_decision(proposal, summary, &version);
+        Ok((Some((version, after)), text))
+    }
+}
+
+/// Formats the result as one line.
+fn format_summary_decision(
+    proposal: &SummaryProposal,
+    summary: &Summary,
+    version: &CheckpointVersion,
+) -> String {
+    let settled = match summary.settled_ids.len() {
+        0 => String::new(),
+        n => format!(" and settled {}", format_plural(n, "item")),
+    };
+    let caveat = match proposal.omitted_chunks {
+        0 => "",
+        _ => "; the beginning was too long to send",
+    };
+    format!(
+        "{} added {} to checkpoint {}{settled}: checkpoint {} has {} tokens{caveat}",
+        proposal.provider,
+        format_plural(summary.statements.len(), "statement"),
+        proposal.base.n,
+        version.n,
+        format_count(version.tokens)
+    )
+}
+
+fn format_unused_summary(proposal: &SummaryProposal, reason: &str) -> String {
+    format!(
+        "{} added nothing to checkpoint {}: {reason}; the extracted checkpoint stays active",
+        proposal.provider, proposal.base.n
+    )
+}

@@ -1,0 +1,107 @@
+//! Agents that stay running between turns.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use segue_agents::AgentConnection;
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::{LegId, SessionId, TurnId};
+use segue_core::session::Leg;
+use tokio::sync::Mutex;
+
+use crate::Engine;
+use crate::session::lease::SharedLease;
+
+/// A running agent that waits for the next prompt.
+pub(crate) struct PooledAgent {
+    pub(crate) leg: LegId,
+    /// Last turn that the agent received. Another process may have continued the native session since then.
+    pub(crate) tip: TurnId,
+    /// Permission policy with which the agent was opened.
+    pub(crate) permissions: PermissionPolicy,
+    pub(crate) model: Option<String>,
+    pub(crate) connection: Box<dyn AgentConnection>,
+    /// Lease on the session. `None` if no process of the agent stays running.
+    pub(crate) lease: Option<Arc<SharedLease>>,
+}
+
+impl PooledAgent {
+    /// Ends the agent, then releases the session. Returns the actions that protected native sessions.
+    async fn shut_down(self) -> Vec<String> {
+        let guard_actions = self.connection.close().await;
+        if let Some(lease) = self.lease {
+            lease.release_after_agent().await;
+        }
+        guard_actions
+    }
+
+    /// Returns `true` if the agent can run the next prompt of a leg with these options.
+    fn can_run(&mut self, leg: &Leg, permissions: PermissionPolicy, model: Option<&str>) -> bool {
+        self.leg == leg.id
+            && Some(self.tip) == leg.tip
+            && self.permissions == permissions
+            && self.model.as_deref() == model
+            && self.connection.is_alive()
+    }
+}
+
+/// Waiting agents, by session.
+#[derive(Default)]
+pub(crate) struct AgentPool(Mutex<HashMap<SessionId, PooledAgent>>);
+
+impl AgentPool {
+    /// Returns the agent that can run the next prompt of a leg. `None` if there is none. Ends an agent that no longer
+    /// can, and returns the actions that then protected native sessions.
+    pub(crate) async fn take(
+        &self,
+        session: &SessionId,
+        leg: Option<&Leg>,
+        permissions: PermissionPolicy,
+        model: Option<&str>,
+    ) -> (Option<Box<dyn AgentConnection>>, Vec<String>) {
+        let Some(mut agent) = self.0.lock().await.remove(session) else {
+            return (None, Vec::new());
+        };
+        if leg.is_some_and(|leg| agent.can_run(leg, permissions, model)) {
+            return (Some(agent.connection), Vec::new());
+        }
+        (None, agent.shut_down().await)
+    }
+
+    /// Returns `true` if an agent waits in this session.
+    pub(crate) async fn contains(&self, session: &SessionId) -> bool {
+        self.0.lock().await.contains_key(session)
+    }
+
+    /// Returns the lease that a waiting agent has on a session.
+    pub(crate) async fn shared_lease(&self, session: &SessionId) -> Option<Arc<SharedLease>> {
+        self.0.lock().await.get(session)?.lease.clone()
+    }
+
+    /// Ends the agent that waits in a session, if there is one. Returns the actions that protected native sessions.
+    pub(crate) async fn end_agent(&self, session: &SessionId) -> Vec<String> {
+        let agent = self.0.lock().await.remove(session);
+        match agent {
+            Some(agent) => agent.shut_down().await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Adds an agent to the pool. The session has no other agent in it, because its turn removes that agent first.
+    pub(crate) async fn insert(&self, session: &SessionId, agent: PooledAgent) {
+        self.0.lock().await.insert(session.clone(), agent);
+    }
+}
+
+impl Engine {
+    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
+    /// each.
+    pub async fn close(&self) -> Vec<String> {
+        let agents = std::mem::take(&mut *self.agent_pool.0.lock().await);
+        let mut guard_actions = Vec::new();
+        for agent in agents.into_values() {
+            guard_actions.extend(agent.shut_down().await);
+        }
+        guard_actions
+    }
+}

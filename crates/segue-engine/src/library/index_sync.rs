@@ -1,0 +1,312 @@
+//! Index of the catalog: updated from the files of agents and from segue's own sessions, and queried for lists.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use segue_catalog::index::{
+    IndexError, IndexFilter, IndexedSession, NativeStatus, OwnSession, OwnSessionStamp, OwnTurn,
+    Progress, RefreshOutcome, RefreshStats,
+};
+use segue_catalog::{Catalog, Index, NativeSession};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::session::{Session, TurnState, Usage};
+use segue_store::SessionFilter;
+
+use crate::library::conversations::storage_provider;
+use crate::{Engine, EngineError, NativeEntry};
+
+/// Details of a native session that the index adds to its head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexedDetails {
+    /// Number of turns.
+    pub turns: u32,
+    /// Number of messages.
+    pub messages: u32,
+    /// Token usage of all turns.
+    pub usage: Usage,
+    /// Model that answered last.
+    pub model: Option<String>,
+    /// Beginning of the last prompt.
+    pub last_prompt: Option<String>,
+    /// Status of the session: live, archived or deleted.
+    pub status: NativeStatus,
+}
+
+/// Freshness that a caller requires of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// As current as the files: the index is updated first.
+    Fresh,
+    /// As the index has it, without reading files. If the engine has no index, the files are read.
+    AsIndexed,
+    /// As current as the files, without using the index.
+    Scanned,
+}
+
+/// Outcome of an update of the index.
+#[derive(Debug)]
+pub enum IndexSync {
+    /// The index is up to date, after this work.
+    UpToDate(RefreshStats),
+    /// A different process is updating the index.
+    Busy,
+}
+
+/// Number of segue's own sessions that are indexed in one batch.
+const OWN_SESSION_BATCH_SIZE: usize = 50;
+
+impl Engine {
+    /// Maximum time to wait for another process that is updating the index. After that, segue reads the files instead.
+    pub const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+
+    /// Returns the index; `None` if the engine has none.
+    #[must_use]
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_deref()
+    }
+
+    /// Updates the index with everything that was written since the last update, and passes the progress to
+    /// `on_progress`. `None` if the engine has no index.
+    pub async fn refresh_index(
+        &self,
+        on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<IndexSync>, EngineError> {
+        self.refresh_index_within(Self::INDEX_LOCK_TIMEOUT, on_progress)
+            .await
+    }
+
+    /// Updates the index as [`Engine::refresh_index`] does, but waits for another process for at most `lock_timeout`.
+    pub async fn refresh_index_within(
+        &self,
+        lock_timeout: Duration,
+        on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<IndexSync>, EngineError> {
+        let Some(index) = self.index.clone() else {
+            return Ok(None);
+        };
+        let now = (self.environment.now)();
+        let refresh_natives = move |catalog: &Catalog| {
+            index.refresh(catalog, now, lock_timeout, on_progress.as_ref())
+        };
+        let sync = match self.with_catalog(refresh_natives).await? {
+            RefreshOutcome::Completed(work) => IndexSync::UpToDate(work),
+            RefreshOutcome::Busy => return Ok(Some(IndexSync::Busy)),
+        };
+        self.refresh_own_sessions().await?;
+        Ok(Some(sync))
+    }
+
+    /// Updates segue's own sessions in the index, and removes those that no longer exist.
+    async fn refresh_own_sessions(&self) -> Result<(), EngineError> {
+        let Some(index) = self.index.clone() else {
+            return Ok(());
+        };
+        let indexed_stamps = index.own_session_stamps()?.into_iter();
+        let mut indexed: HashMap<String, OwnSessionStamp> = indexed_stamps
+            .map(|stamp| (stamp.id.clone(), stamp))
+            .collect();
+        let mut changed = Vec::new();
+        for stamp in self.store.session_stamps().await? {
+            let indexed_stamp = indexed.remove(stamp.id.as_str());
+            let is_unchanged = indexed_stamp.is_some_and(|indexed_stamp| {
+                indexed_stamp.updated_at == stamp.updated_at.as_millisecond()
+                    && indexed_stamp.head == stamp.head.map(|head| head.0)
+                    && indexed_stamp.title.as_ref() == Some(&stamp.title)
+            });
+            if is_unchanged {
+                continue;
+            }
+            if let Some(session) = self.store.session(&stamp.id).await? {
+                changed.push(self.load_index_update(&index, session).await?);
+            }
+            if changed.len() >= OWN_SESSION_BATCH_SIZE {
+                write_index_batch(self, &index, &mut changed).await?;
+            }
+        }
+        write_index_batch(self, &index, &mut changed).await?;
+        for id in indexed.into_keys() {
+            if let Ok(id) = SessionId::parse(&id) {
+                let index = Arc::clone(&index);
+                self.with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a session with the turns that the index does not contain yet.
+    async fn load_index_update(
+        &self,
+        index: &Index,
+        session: Session,
+    ) -> Result<OwnSession, EngineError> {
+        let turns = self.store.turns(&session.id).await?;
+        let finished = turns
+            .into_iter()
+            .filter(|turn| turn.state != TurnState::Running);
+        let finished: Vec<_> = finished.collect();
+        let indexed_turns = index.own_turn_ids(&session.id)?;
+        let unchanged = indexed_turns
+            .iter()
+            .zip(&finished)
+            .take_while(|(indexed, turn)| **indexed == turn.id.0.to_string())
+            .count();
+        let mut turns = Vec::new();
+        for turn in finished.iter().skip(unchanged) {
+            turns.push(OwnTurn {
+                id: turn.id.0.to_string(),
+                at: turn.ended_at.unwrap_or(turn.started_at),
+                messages: self.store.messages(turn.id).await?,
+            });
+        }
+        Ok(OwnSession {
+            id: session.id,
+            title: session.title,
+            provider: session.provider.to_string(),
+            project: session.project.key,
+            cwd: session.project.cwd,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            head: session.head.map(|head| head.0),
+            valid_turns: u32::try_from(unchanged).unwrap_or(u32::MAX),
+            new_turns: turns,
+        })
+    }
+
+    /// Removes a deleted native session from the index, with all of its text.
+    pub(crate) async fn remove_native_from_index(&self, session: &NativeSession) {
+        if let Some(index) = self.index.clone() {
+            let (provider, id) = (session.provider.clone(), session.head.id.clone());
+            let remove = move |_: &Catalog| {
+                index.remove_native_session(provider.as_str(), &id, Self::INDEX_LOCK_TIMEOUT)
+            };
+            // If the write fails, the next update marks the session as deleted.
+            let _ = self.with_catalog(remove).await;
+        }
+    }
+
+    /// Returns from the index the newest native sessions that match a filter and that no session of segue uses. The
+    /// inner error means that the index is not used, with the reason if the user should see it.
+    pub(crate) async fn list_indexed_natives(
+        &self,
+        filter: &SessionFilter,
+        limit: u32,
+        freshness: Freshness,
+    ) -> Result<Result<IndexedNatives, Option<String>>, EngineError> {
+        let Some(index) = self.index.clone() else {
+            return Ok(Err(None));
+        };
+        let mut unreadable = Vec::new();
+        match freshness {
+            Freshness::AsIndexed => {}
+            Freshness::Scanned => return Ok(Err(None)),
+            Freshness::Fresh => match self.refresh_index(Arc::new(|_| ())).await {
+                Ok(Some(IndexSync::UpToDate(work))) => {
+                    let unreadable_sources = work.unreadable.into_iter();
+                    unreadable.extend(
+                        unreadable_sources
+                            .map(|(provider, error)| (provider, error.format_error_chain())),
+                    );
+                }
+                Ok(_) => return Ok(Err(None)),
+                Err(EngineError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
+                Err(error) => return Err(error),
+            },
+        }
+        let natives = self.load_indexed_pages(&index, filter, limit).await;
+        let listing = natives.and_then(|natives| Ok((natives, index.unreadable_sources()?)));
+        let (natives, failed) = match listing {
+            Ok(listed) => listed,
+            Err(EngineError::Index(IndexError::Missing)) => return Ok(Err(None)),
+            Err(EngineError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
+            Err(error) => return Err(error),
+        };
+        let failed = failed.into_iter();
+        unreadable.extend(failed.map(|failure| (failure.provider, failure.reason)));
+        Ok(Ok(IndexedNatives {
+            natives,
+            unreadable,
+        }))
+    }
+
+    async fn load_indexed_pages(
+        &self,
+        index: &Arc<Index>,
+        filter: &SessionFilter,
+        limit: u32,
+    ) -> Result<Vec<NativeEntry>, EngineError> {
+        // Only segue stores purposes and tags, so no native session matches a filter on these.
+        if filter.is_own_sessions_only() {
+            return Ok(Vec::new());
+        }
+        let index_filter = IndexFilter {
+            provider: filter.provider.as_ref().map(storage_provider),
+            project: filter.project.clone(),
+            since: filter.since,
+            ..IndexFilter::default()
+        };
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        // Reads a few more, because some native sessions belong to sessions of segue and are omitted.
+        let page = limit.saturating_add(20);
+        let mut natives: Vec<NativeEntry> = Vec::new();
+        let mut offset = 0;
+        while natives.len() < wanted {
+            // Reading a page takes less time than starting another thread.
+            let rows: Vec<IndexedSession> = index.list_sessions(&index_filter, page, offset)?;
+            let is_last_page = rows.len() < page as usize;
+            let rows = rows.into_iter().map(NativeEntry::from).collect();
+            natives.extend(self.filter_unattached(rows).await?);
+            offset = offset.saturating_add(page);
+            if is_last_page {
+                break;
+            }
+        }
+        Ok(natives)
+    }
+}
+
+/// Writes the collected sessions to the index.
+async fn write_index_batch(
+    engine: &Engine,
+    index: &Arc<Index>,
+    changed: &mut Vec<OwnSession>,
+) -> Result<(), EngineError> {
+    let changed = std::mem::take(changed);
+    if !changed.is_empty() {
+        let index = Arc::clone(index);
+        let write =
+            move |_: &Catalog| index.index_own_sessions(&changed, Engine::INDEX_LOCK_TIMEOUT);
+        engine.with_catalog(write).await?;
+    }
+    Ok(())
+}
+
+/// Native sessions from the index.
+pub(crate) struct IndexedNatives {
+    pub(crate) natives: Vec<NativeEntry>,
+    pub(crate) unreadable: Vec<(ProviderId, String)>,
+}
+
+impl From<IndexedSession> for NativeEntry {
+    fn from(row: IndexedSession) -> Self {
+        Self {
+            session: row.session,
+            project: row.project,
+            details: Some(Box::new(IndexedDetails {
+                turns: row.turns,
+                messages: row.messages,
+                usage: row.usage,
+                model: row.model,
+                last_prompt: row.last_prompt,
+                status: row.status,
+            })),
+        }
+    }
+}
+
+impl From<IndexError> for EngineError {
+    fn from(error: IndexError) -> Self {
+        Self::Index(error)
+    }
+}

@@ -1,0 +1,399 @@
+//! Reconciliation of the record with the native session: interrupted turns, turns made outside segue, rewinds and
+//! losses are applied to the record before the session is resumed.
+
+mod apply;
+mod locate;
+pub(crate) mod recovery;
+
+use jiff::Timestamp;
+use segue_catalog::{
+    Catalog, Mark, NativeSession, NativeTurn, ReadError, ReadStart, read_tail, read_turns,
+};
+use segue_core::reconcile::{
+    NativeChange, NativePrompt, NativeVerdict, RecordedPrompt, judge_native_session,
+    match_native_turns,
+};
+use segue_core::session::{Decision, Leg, Message, Session, Turn, TurnState, can_resume_leg};
+use segue_store::StoreError;
+
+use self::locate::NativeLocation;
+use crate::session::lease::LeaseGuard;
+use crate::{Engine, EngineError};
+
+/// Operation for which a session is reconciled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReconcileMode {
+    /// A prompt. It resumes the native session or, unless it is `strict`, starts another one.
+    Prompt {
+        /// Whether the prompt fails if the native session cannot be resumed.
+        strict: bool,
+    },
+    /// Any other operation. Only changes that are certain are applied.
+    Other,
+}
+
+/// Changes in a native session that the record does not contain.
+struct Divergence {
+    leg: Leg,
+    /// Interrupted turn, if any, with its counterpart in the native session.
+    interrupted: Option<(Turn, Option<NativeTurn>)>,
+    /// Turns that were made outside segue.
+    new_turns: Vec<NativeTurn>,
+    /// Alignment of the native session with the session.
+    alignment: NativeAlignment,
+    /// Whether the agent compacted its own context.
+    compacted: bool,
+}
+
+/// Alignment of a native session with the session that uses it.
+enum NativeAlignment {
+    /// Both are at the same turn.
+    Aligned,
+    /// The native session was rewound to turn `to`, which `dropped` finished turns of the session follow.
+    Rewound { to: Turn, dropped: usize },
+    /// The head was moved to another path; the native session continues from this turn.
+    Diverged(Turn),
+    /// The native session no longer exists.
+    Missing,
+    /// The native session is truncated: recorded turns are missing from it.
+    Truncated,
+}
+
+/// Turns that were read from a native session.
+struct NativeTail {
+    turns: Vec<NativeTurn>,
+    change: NativeChange,
+    compacted: bool,
+}
+
+impl Engine {
+    /// Reconciles a session under its lease, and returns it with the decisions.
+    pub(crate) async fn reconcile(
+        &self,
+        session: Session,
+        guard: &LeaseGuard,
+        mode: ReconcileMode,
+    ) -> Result<(Session, Vec<Decision>), EngineError> {
+        if let Some(divergence) = self.read_divergence(&session).await? {
+            return self
+                .apply_divergence(session, guard, divergence, mode)
+                .await;
+        }
+        let recovered = self
+            .recover_interrupted_turn(&session, &guard.lease)
+            .await?;
+        let session = self.require_session(&session.id).await?;
+        Ok((session, recovered.into_iter().collect()))
+    }
+
+    /// Adds the turns that were made in the agent's own program to a session, and returns it with the decisions.
+    /// Returns the session unchanged if it is in use, or if the native session did not just gain turns after the head.
+    pub async fn reconcile_if_idle(
+        &self,
+        session: Session,
+    ) -> Result<(Session, Vec<Decision>), EngineError> {
+        let only_adds_turns = |divergence: &Divergence| {
+            divergence.interrupted.is_none()
+                && !divergence.new_turns.is_empty()
+                && matches!(divergence.alignment, NativeAlignment::Aligned)
+        };
+        if session.head_state == Some(TurnState::Running)
+            || !self
+                .read_divergence(&session)
+                .await?
+                .as_ref()
+                .is_some_and(only_adds_turns)
+        {
+            return Ok((session, Vec::new()));
+        }
+        let (guard, takeover) = match self.acquire_lease(&session.id).await {
+            Err(EngineError::Store(StoreError::Leased { .. })) => return Ok((session, Vec::new())),
+            acquired => acquired?,
+        };
+        let outcome = async {
+            let session = self.require_session(&session.id).await?;
+            let (session, reconcile_decisions) = self
+                .reconcile(session, &guard, ReconcileMode::Other)
+                .await?;
+            let decisions: Vec<Decision> =
+                takeover.into_iter().chain(reconcile_decisions).collect();
+            self.log_decisions(&guard, &decisions).await?;
+            Ok((session, decisions))
+        }
+        .await;
+        guard.release().await;
+        outcome
+    }
+
+    /// Returns `true` if recorded turns are missing from the native session.
+    pub(crate) async fn is_native_truncated(&self, session: &Session) -> Result<bool, EngineError> {
+        let divergence = self.read_divergence(session).await?;
+        Ok(divergence
+            .is_some_and(|divergence| matches!(divergence.alignment, NativeAlignment::Truncated)))
+    }
+
+    /// Returns `true` if another program added turns to the native session since a time, or rewound it.
+    pub(crate) async fn has_native_activity_since(
+        &self,
+        session: &Session,
+        since: Timestamp,
+    ) -> Result<bool, EngineError> {
+        let divergence = self.read_divergence(session).await?;
+        Ok(divergence.is_some_and(|divergence| {
+            let is_later = |turn: &NativeTurn| turn.started_at.is_none_or(|at| at >= since);
+            divergence.new_turns.iter().any(is_later)
+                || matches!(divergence.alignment, NativeAlignment::Rewound { .. })
+        }))
+    }
+
+    /// Logs decisions in a session.
+    pub(crate) async fn log_decisions(
+        &self,
+        guard: &LeaseGuard,
+        decisions: &[Decision],
+    ) -> Result<(), EngineError> {
+        for decision in decisions {
+            let at = (self.environment.now)();
+            self.store.log_decision(&guard.lease, decision, at).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the changes in a session's native session; `None` if there are none or they cannot be determined.
+    async fn read_divergence(&self, session: &Session) -> Result<Option<Divergence>, EngineError> {
+        let legs = self.store.legs(&session.id).await?;
+        let last = legs.into_iter().next_back();
+        let Some(leg) =
+            last.filter(|leg| leg.ended.is_none() && self.can_read_sessions(&leg.provider))
+        else {
+            return Ok(None);
+        };
+        let Some(native_id) = leg.native_id.clone() else {
+            return Ok(None);
+        };
+        let has_pooled_agent = self.agent_pool.contains(&session.id).await;
+        let native = match self
+            .locate_native(&leg.provider, &native_id, has_pooled_agent)
+            .await
+        {
+            NativeLocation::Found(native) => native,
+            // A native session in which segue never saw a record is not missing.
+            NativeLocation::Missing if leg.mark.is_some() => {
+                let chain = self.store.turns(&session.id).await?;
+                return Ok(can_resume_leg(&leg, &chain).then(|| Divergence {
+                    interrupted: running_turn(&chain).map(|turn| (turn.clone(), None)),
+                    new_turns: Vec::new(),
+                    alignment: NativeAlignment::Missing,
+                    compacted: false,
+                    leg,
+                }));
+            }
+            NativeLocation::Missing | NativeLocation::Unknown => return Ok(None),
+        };
+        let mark = leg.mark.as_deref().and_then(|mark| mark.parse().ok());
+        let tail = self.with_catalog(move |catalog| read_native_tail(catalog, &native, mark));
+        let Ok(tail) = tail.await else {
+            return Ok(None);
+        };
+        let is_unchanged = tail.turns.is_empty() && tail.change == NativeChange::Grown;
+        if is_unchanged && !tail.compacted && session.head_state != Some(TurnState::Running) {
+            return Ok(None);
+        }
+        let chain = self.store.turns(&session.id).await?;
+        self.compare_turns(leg, chain, tail).await.map(Some)
+    }
+
+    /// Compares the native turns with the recorded turns that lead to the head.
+    async fn compare_turns(
+        &self,
+        leg: Leg,
+        chain: Vec<Turn>,
+        tail: NativeTail,
+    ) -> Result<Divergence, EngineError> {
+        let can_resume = can_resume_leg(&leg, &chain);
+        let interrupted = running_turn(&chain).cloned();
+        // The turns that were sent to the native session may no longer lead to the head.
+        let chain = match leg.tip.filter(|_| !can_resume) {
+            Some(tip) => self.store.turns_up_to(tip).await?,
+            None => chain,
+        };
+        // Messages that were added without an agent are in no native session.
+        let was_sent_to_agent = |turn: &Turn| !turn.is_added();
+        let chain: Vec<Turn> = chain.into_iter().filter(was_sent_to_agent).collect();
+        let prompts = self.load_prompts(&chain, &tail.turns).await?;
+        let recorded_prompts: Vec<RecordedPrompt<'_>> = chain
+            .iter()
+            .zip(&prompts)
+            .map(|(turn, prompt)| RecordedPrompt {
+                started_at: turn.started_at,
+                ended_at: turn.ended_at,
+                sent: turn.sent,
+                prompt,
+            })
+            .collect();
+        let native_texts: Vec<String> = tail.turns.iter().map(native_prompt_text).collect();
+        let native_prompts: Vec<NativePrompt<'_>> = tail
+            .turns
+            .iter()
+            .zip(&native_texts)
+            .map(|(turn, prompt)| NativePrompt {
+                started_at: turn.started_at,
+                prompt,
+            })
+            .collect();
+        let matched_indexes = match_native_turns(&recorded_prompts, &native_prompts);
+        let tip_index = chain.iter().position(|turn| Some(turn.id) == leg.tip);
+        let finished: Vec<bool> = chain
+            .iter()
+            .take(tip_index.map_or(0, |index| index + 1))
+            .map(|turn| turn.state == TurnState::Finished)
+            .collect();
+        let ended: Vec<bool> = tail
+            .turns
+            .iter()
+            .map(|turn| !matches!(turn.state, TurnState::Running | TurnState::Interrupted))
+            .collect();
+        let verdict = judge_native_session(tail.change, &finished, &ended, &matched_indexes);
+        let alignment = derive_alignment(verdict, can_resume, &chain, &finished);
+        let matched_count = matched_indexes
+            .iter()
+            .rposition(Option::is_some)
+            .map_or(0, |index| index + 1);
+        let last_index = chain.len().wrapping_sub(1);
+        let interrupted_index = matched_indexes
+            .iter()
+            .position(|index| *index == Some(last_index));
+        let mut turns = tail.turns;
+        let mut new = turns.split_off(matched_count.min(turns.len()));
+        // A turn that began before the last prompt is not new, even if it matches no recorded turn.
+        let tip_started_at = tip_index
+            .and_then(|index| chain.get(index))
+            .map(|turn| turn.started_at);
+        new.retain(|turn| turn.started_at.is_none_or(|at| Some(at) > tip_started_at));
+        let interrupted_native = interrupted_index.filter(|_| can_resume && interrupted.is_some());
+        let interrupted_native = interrupted_native.and_then(|index| turns.into_iter().nth(index));
+        Ok(Divergence {
+            new_turns: self.drop_unfinished_turn(&leg, new).await,
+            leg,
+            interrupted: interrupted.map(|turn| (turn, interrupted_native)),
+            alignment,
+            compacted: tail.compacted,
+        })
+    }
+
+    /// Removes the last turn if another process is still running it, because only complete turns are applied.
+    async fn drop_unfinished_turn(&self, leg: &Leg, mut turns: Vec<NativeTurn>) -> Vec<NativeTurn> {
+        if let Some(last) = turns.last()
+            && last.state == TurnState::Running
+            && let Some(id) = &leg.native_id
+            && self.find_foreign_process(&leg.provider, id).await.is_some()
+        {
+            turns.pop();
+        }
+        turns
+    }
+
+    /// Loads the prompts of those turns that only their prompts can identify; other prompts are empty.
+    async fn load_prompts(
+        &self,
+        chain: &[Turn],
+        native_turns: &[NativeTurn],
+    ) -> Result<Vec<String>, EngineError> {
+        let untimed = native_turns.iter().any(|turn| turn.started_at.is_none());
+        let mut prompts = Vec::with_capacity(chain.len());
+        for turn in chain {
+            let is_needed = untimed || turn.ended_at.is_none();
+            prompts.push(if is_needed {
+                let messages = self.store.messages(turn.id).await?;
+                messages
+                    .first()
+                    .map(Message::plain_text)
+                    .unwrap_or_default()
+            } else {
+                String::new()
+            });
+        }
+        Ok(prompts)
+    }
+}
+
+/// Derives the alignment from a verdict. `finished` are the turns of the chain that the native session was sent.
+fn derive_alignment(
+    verdict: NativeVerdict,
+    can_resume: bool,
+    chain: &[Turn],
+    finished: &[bool],
+) -> NativeAlignment {
+    match (verdict, can_resume) {
+        (NativeVerdict::Truncated, _) => NativeAlignment::Truncated,
+        (NativeVerdict::RewoundTo(index), true) => {
+            let dropped = finished
+                .iter()
+                .skip(index + 1)
+                .filter(|done| **done)
+                .count();
+            let to = chain.get(index).cloned();
+            to.map_or(NativeAlignment::Truncated, |to| NativeAlignment::Rewound {
+                to,
+                dropped,
+            })
+        }
+        (NativeVerdict::RewoundTo(index), false) => {
+            let to = chain.get(index).cloned();
+            to.map_or(NativeAlignment::Truncated, NativeAlignment::Diverged)
+        }
+        (NativeVerdict::Complete, false) => {
+            let last = chain.last().cloned();
+            last.map_or(NativeAlignment::Aligned, NativeAlignment::Diverged)
+        }
+        (NativeVerdict::Complete, true) => NativeAlignment::Aligned,
+    }
+}
+
+/// Returns the last turn if it is still recorded as running. For the owner of the lease it was interrupted, because no
+/// other process runs it.
+fn running_turn(chain: &[Turn]) -> Option<&Turn> {
+    chain.last().filter(|turn| turn.state == TurnState::Running)
+}
+
+fn native_prompt_text(turn: &NativeTurn) -> String {
+    turn.messages
+        .first()
+        .map(Message::plain_text)
+        .unwrap_or_default()
+}
+
+/// Reads the records after a mark. Reads the complete native session if there is no mark, if the mark is lost, or if a
+/// rewind follows it.
+fn read_native_tail(
+    catalog: &Catalog,
+    native: &NativeSession,
+    mark: Option<Mark>,
+) -> Result<NativeTail, ReadError> {
+    let mut change = NativeChange::Grown;
+    let mut compacted = false;
+    if let Some(mark) = mark {
+        match catalog.open_records(native, &ReadStart::After(mark)) {
+            Ok(mut records) => {
+                let tail = read_tail(records.as_mut())?;
+                if !tail.rewound {
+                    return Ok(NativeTail {
+                        turns: tail.turns,
+                        change,
+                        compacted: tail.compacted,
+                    });
+                }
+                (change, compacted) = (NativeChange::Rewound, tail.compacted);
+            }
+            Err(ReadError::MarkNotFound { .. }) => change = NativeChange::Lost,
+            Err(error) => return Err(error),
+        }
+    }
+    let mut records = catalog.open_records(native, &ReadStart::Beginning)?;
+    let turns = read_turns(records.as_mut())?.into_turns();
+    Ok(NativeTail {
+        turns,
+        change,
+        compacted,
+    })
+}

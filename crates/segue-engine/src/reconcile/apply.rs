@@ -1,0 +1,286 @@
+//! Application of changes in a native session to the record, with decisions that report them.
+
+use segue_catalog::NativeTurn;
+use segue_core::number_format::format_plural;
+use segue_core::reconcile::merge_interrupted_turn;
+use segue_core::session::{
+    Decision, DecisionKind, Leg, LegEnd, Session, Turn, TurnState, close_open_calls,
+};
+use segue_store::{AdoptedTurn, ContextLossState, Lease, NativeUpdate, StoreError, TurnEnding};
+
+use super::{Divergence, NativeAlignment, ReconcileMode};
+use crate::library::conversations::storage_provider;
+use crate::reconcile::recovery::{interruption_decision, interruption_failure};
+use crate::resolve::adopt::adopt_outside_turn;
+use crate::session::lease::LeaseGuard;
+use crate::turn::message_chunks::merge_chunks;
+use crate::{Engine, EngineError};
+
+impl Engine {
+    /// Applies the changes in a native session, as far as `mode` allows. Returns the session with the decisions.
+    pub(super) async fn apply_divergence(
+        &self,
+        session: Session,
+        guard: &LeaseGuard,
+        mut divergence: Divergence,
+        mode: ReconcileMode,
+    ) -> Result<(Session, Vec<Decision>), EngineError> {
+        let now = (self.environment.now)();
+        let provider = storage_provider(&divergence.leg.provider);
+        let mut decisions = Vec::new();
+        let mut update = NativeUpdate {
+            leg: divergence.leg.id,
+            interrupted_turn: None,
+            rewound_to: None,
+            turns: Vec::new(),
+            at: now,
+        };
+        if let Some((turn, native)) = &divergence.interrupted {
+            update.interrupted_turn = Some((
+                turn.id,
+                self.build_ending_from_native(turn, native.as_ref()).await?,
+            ));
+            decisions.push(recovery_decision(
+                turn,
+                native.as_ref(),
+                &divergence.alignment,
+                provider.as_str(),
+            ));
+        }
+        let new_turns = std::mem::take(&mut divergence.new_turns).into_iter();
+        let mut new_turns: Vec<AdoptedTurn> = new_turns
+            .map(|turn| adopt_outside_turn(turn, now))
+            .collect();
+        match &divergence.alignment {
+            NativeAlignment::Aligned => {
+                if !new_turns.is_empty() {
+                    let turns = format_plural(new_turns.len(), "turn");
+                    decisions.push(outside_decision(format!(
+                        "added {turns} made in {provider} outside segue"
+                    )));
+                }
+                update.turns = std::mem::take(&mut new_turns);
+            }
+            NativeAlignment::Rewound { to, dropped } if mode != ReconcileMode::Other => {
+                update.rewound_to = Some(to.id);
+                let text =
+                    format_rewind(&session, to, *dropped, new_turns.len(), provider.as_str());
+                decisions.push(outside_decision(text));
+                update.turns = std::mem::take(&mut new_turns);
+            }
+            NativeAlignment::Rewound { .. }
+            | NativeAlignment::Diverged(_)
+            | NativeAlignment::Missing
+            | NativeAlignment::Truncated => {}
+        }
+        if divergence.compacted && (mode != ReconcileMode::Other || !update.turns.is_empty()) {
+            let context_loss = ContextLossState::Lost;
+            self.store
+                .set_context_loss(&guard.lease, divergence.leg.id, context_loss)
+                .await?;
+            let text = format!(
+                "{provider} compacted its own context; the next prompt repeats the goal, the rules and the pinned items"
+            );
+            decisions.push(Decision::new(DecisionKind::Compacted, text));
+        }
+        if update.interrupted_turn.is_some()
+            || update.rewound_to.is_some()
+            || !update.turns.is_empty()
+        {
+            self.store.apply_native_update(&guard.lease, update).await?;
+        }
+        if let Some((turn, Some(native))) = &divergence.interrupted {
+            let mark = native.until.to_string();
+            self.store
+                .set_attempt_mark(&guard.lease, turn.id, &mark)
+                .await?;
+        }
+        if mode != ReconcileMode::Other {
+            decisions.extend(
+                self.detach_native(&session, guard, &divergence, new_turns, mode)
+                    .await?,
+            );
+        }
+        Ok((self.require_session(&session.id).await?, decisions))
+    }
+
+    /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged
+    /// become another session.
+    async fn detach_native(
+        &self,
+        session: &Session,
+        guard: &LeaseGuard,
+        divergence: &Divergence,
+        new_turns: Vec<AdoptedTurn>,
+        mode: ReconcileMode,
+    ) -> Result<Option<Decision>, EngineError> {
+        let from = match &divergence.alignment {
+            NativeAlignment::Aligned | NativeAlignment::Rewound { .. } => return Ok(None),
+            alignment @ (NativeAlignment::Missing | NativeAlignment::Truncated) => {
+                return self
+                    .end_lost_leg(&guard.lease, &divergence.leg, alignment, mode)
+                    .await;
+            }
+            NativeAlignment::Diverged(_) if new_turns.is_empty() => return Ok(None),
+            NativeAlignment::Diverged(from) => from,
+        };
+        let text = format!(
+            "moved {} made in {} outside segue after turn {} to another session: the head of this session has moved",
+            format_plural(new_turns.len(), "turn"),
+            storage_provider(&divergence.leg.provider),
+            from.number
+        );
+        let update = NativeUpdate {
+            leg: divergence.leg.id,
+            interrupted_turn: None,
+            rewound_to: Some(from.id),
+            turns: new_turns,
+            at: (self.environment.now)(),
+        };
+        let fork = self
+            .fork_diverged_turns(session, &guard.lease, update)
+            .await?;
+        Ok(Some(outside_decision(format!(
+            "{text}; run `segue session resume {}` to continue there",
+            fork.id
+        ))))
+    }
+
+    /// Ends a leg whose native session cannot be resumed, before its agent tries to resume it.
+    async fn end_lost_leg(
+        &self,
+        lease: &Lease,
+        leg: &Leg,
+        alignment: &NativeAlignment,
+        mode: ReconcileMode,
+    ) -> Result<Option<Decision>, EngineError> {
+        let provider = storage_provider(&leg.provider);
+        let problem = match (alignment, mode) {
+            // Opening the agent may restore it, because segue stores copies of Gemini CLI's sessions.
+            (NativeAlignment::Missing, _) if provider.as_str() == "gemini" => return Ok(None),
+            // A strict prompt accepts no other native session, so the agent itself reports that it cannot resume this
+            // one.
+            (NativeAlignment::Missing, ReconcileMode::Prompt { strict: true }) => return Ok(None),
+            (NativeAlignment::Missing, _) => "no longer has its native session",
+            (_, _) => "no longer has all turns of its native session",
+        };
+        let at = (self.environment.now)();
+        self.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
+        let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
+        let text = format!("{provider} {problem} ({id}); segue starts a new one with a brief");
+        Ok(Some(Decision::new(DecisionKind::Opened, text)))
+    }
+
+    /// Determines how an interrupted turn ended, from the native record.
+    async fn build_ending_from_native(
+        &self,
+        turn: &Turn,
+        native: Option<&NativeTurn>,
+    ) -> Result<TurnEnding, EngineError> {
+        let Some(native) = native else {
+            return self.build_ending_from_record(turn).await;
+        };
+        let now = (self.environment.now)();
+        let recorded = self.store.messages(turn.id).await?;
+        let recorded_count = recorded.len();
+        let mut messages = match merge_chunks(recorded.clone()) {
+            merged if merged.len() == recorded_count => {
+                merge_interrupted_turn(merged, native.messages.clone())
+            }
+            // The answer is stored in several chunks because of its length, so the recorded messages stay as they are.
+            _ => recorded.clone(),
+        };
+        let finished = native.state == TurnState::Finished;
+        messages.extend(close_open_calls(&messages, now));
+        let changed = (0..).zip(messages).filter(|(seq, message)| {
+            let stored = usize::try_from(*seq).ok().and_then(|seq| recorded.get(seq));
+            !message.complete || stored != Some(message)
+        });
+        Ok(TurnEnding {
+            state: if finished {
+                TurnState::Finished
+            } else {
+                TurnState::Interrupted
+            },
+            messages: changed.collect(),
+            usage: native.usage,
+            failure: (!finished).then(interruption_failure),
+            at: native.ended_at.unwrap_or(now).max(turn.started_at),
+        })
+    }
+
+    /// Creates a session from turns that continue a turn which is no longer on the path to the head.
+    async fn fork_diverged_turns(
+        &self,
+        session: &Session,
+        lease: &Lease,
+        update: NativeUpdate,
+    ) -> Result<Session, EngineError> {
+        let title = session.title.with_suffix("outside segue");
+        loop {
+            // The new session has no purpose, so that a request by purpose finds the original session.
+            let new = self.new_session(&session.project, &title, None, &session.provider);
+            let process = self.environment.process.clone();
+            match self
+                .store
+                .fork_native_update(lease, new, process, update.clone())
+                .await
+            {
+                Err(StoreError::SessionExists(_)) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+}
+
+fn outside_decision(text: String) -> Decision {
+    Decision::new(DecisionKind::OutsideTurns, text)
+}
+
+fn recovery_decision(
+    turn: &Turn,
+    native: Option<&NativeTurn>,
+    alignment: &NativeAlignment,
+    provider: &str,
+) -> Decision {
+    let explanation = match native {
+        Some(native) if native.state == TurnState::Finished => {
+            format!("its answer was taken from the native session of {provider}")
+        }
+        Some(_) => format!(
+            "the prompt is not sent again, and the partial answer was taken from the native session of {provider}"
+        ),
+        None if turn.sent
+            && !matches!(
+                alignment,
+                NativeAlignment::Missing | NativeAlignment::Truncated
+            ) =>
+        {
+            format!("{provider} has no record of its prompt, which is not sent again")
+        }
+        None => return interruption_decision(turn),
+    };
+    let text = format!("turn {} was interrupted: {explanation}", turn.number);
+    Decision::new(DecisionKind::Recovered, text)
+}
+
+fn format_rewind(
+    session: &Session,
+    to: &Turn,
+    dropped: usize,
+    new_turns: usize,
+    provider: &str,
+) -> String {
+    let added = match new_turns {
+        0 => String::new(),
+        count => format!(", added {} made there", format_plural(count, "turn")),
+    };
+    let restored = if dropped == 1 { "it" } else { "them" };
+    format!(
+        "{provider} rewound to turn {}: moved the head with it{added} and dropped {}; \
+         `segue session undo {}` restores {restored}",
+        to.number,
+        format_plural(dropped, "turn"),
+        session.id
+    )
+}

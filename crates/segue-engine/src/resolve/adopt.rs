@@ -1,0 +1,283 @@
+//! Adoption: a native session becomes a session of segue, with all its turns.
+
+use std::ops::ControlFlow;
+
+use segue_agents::known::KNOWN_AGENTS;
+use segue_catalog::NativeTurn;
+use segue_core::brief::FirstPrompt;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::number_format::format_plural;
+use segue_core::scope::Purpose;
+use segue_core::session::{
+    Decision, DecisionKind, Message, Part, Project, Role, Session, Title, TurnState,
+};
+use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
+
+use crate::library::conversations::storage_provider;
+use crate::{Engine, EngineError, NativeEntry, token_count};
+
+/// Title of an adopted session that has neither a title nor a prompt.
+const UNTITLED_SESSION_TITLE: &str = "untitled session";
+
+/// Information about a native session that its own files do not contain.
+#[derive(Clone, Copy)]
+pub(crate) enum AdoptionHint<'a> {
+    /// No information.
+    Empty,
+    /// Purpose of the native session, and the evidence for it.
+    Purpose(&'a Purpose, &'a str),
+    /// Id and title of the deleted session that used the native session before.
+    DeletedSession(&'a SessionId, &'a Title),
+}
+
+/// Information that the files of a native session contain.
+struct AdoptionSource {
+    /// Title; `None` if the native session has neither a title nor a prompt.
+    title: Option<Title>,
+    /// Purpose in the tags of the first prompt; `None` if it has no tags.
+    purpose: Option<Purpose>,
+    /// Turns, in the form in which the store adopts them.
+    turns: Vec<AdoptedTurn>,
+    /// Project in which the native session works.
+    project: Project,
+}
+
+impl Engine {
+    /// Returns the session that uses a native session. If no session does, creates one from all turns of the native
+    /// session. The purpose of the new session is the one in the native session's own tags, or else the one in
+    /// `hint`. The decision to create it is logged in the session, and returned so that the caller can report it.
+    pub(crate) async fn adopt_by_id(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+        project: &Project,
+        hint: AdoptionHint<'_>,
+    ) -> Result<(Session, Option<Decision>), EngineError> {
+        if let Some(session) = self.session_using_native(provider, id).await? {
+            return Ok((session, None));
+        }
+        let qualified_id = format!("{provider}:{id}");
+        let entry = if self.can_read_sessions(provider) {
+            let stored_id = format!("{}:{id}", storage_provider(provider));
+            self.lookup_natives(&stored_id).await?.into_iter().next()
+        } else {
+            None
+        };
+        let source = match &entry {
+            Some(native) => self.read_adoption_source(native, project)?,
+            // segue cannot read the messages of this native session; only its agent can.
+            None => AdoptionSource {
+                title: None,
+                purpose: None,
+                turns: Vec::new(),
+                project: project.clone(),
+            },
+        };
+        let (turns, native_project) = (source.turns, source.project);
+        let (hinted_purpose, purpose_note, deleted_session) = match hint {
+            AdoptionHint::Empty => (None, String::new(), None),
+            AdoptionHint::Purpose(purpose, evidence) => {
+                let note = format!(", for {purpose}: {evidence}");
+                (Some(purpose), note, None)
+            }
+            AdoptionHint::DeletedSession(session, title) => {
+                (None, String::new(), Some((session, title)))
+            }
+        };
+        let purpose = source.purpose.as_ref().or(hinted_purpose);
+        let title = deleted_session
+            .map(|(_, title)| title.clone())
+            .or(source.title);
+        let title = title.unwrap_or_else(|| Title::from_prompt(UNTITLED_SESSION_TITLE));
+        let count = turns.len();
+        let adoption = AdoptedSession {
+            native_id: id.clone(),
+            turns,
+        };
+        let new = self.prepare_new_session(&native_project, &title, purpose, provider);
+        let mut new = new.await?;
+        if let Some((deleted_id, _)) = deleted_session
+            && self.store.session(deleted_id).await?.is_none()
+        {
+            new.id = deleted_id.clone();
+        }
+        let session = new.id.clone();
+        match self
+            .store
+            .adopt_native_session(new, self.environment.process.clone(), adoption)
+            .await
+        {
+            // A concurrent process adopted the native session first.
+            Err(StoreError::NativeAttached(existing_id)) => {
+                Ok((self.require_session(&existing_id).await?, None))
+            }
+            Err(error) => Err(error.into()),
+            Ok(lease) => {
+                let turns = format_plural(count, "turn");
+                let text = format!(
+                    "adopted {qualified_id} as session {session}, with {turns}{purpose_note}"
+                );
+                let decision = Decision::new(DecisionKind::Session, text);
+                let at = (self.environment.now)();
+                let logged = self.store.log_decision(&lease, &decision, at).await;
+                self.store.release_lease(&lease).await?;
+                logged?;
+                let session = self.require_session(&session).await?;
+                Ok((session, Some(decision)))
+            }
+        }
+    }
+
+    /// Adopts a native session. The decision is logged in the new session, and returned so that the caller can report
+    /// it; `None` if a session uses the native session already.
+    pub async fn adopt_native(
+        &self,
+        native: &NativeEntry,
+        current_project: &Project,
+    ) -> Result<(Session, Option<Decision>), EngineError> {
+        let native_provider = &native.session.provider;
+        let provider = self.driver_or_default(native_provider);
+        let id = &native.session.head.id;
+        self.adopt_by_id(&provider, id, current_project, AdoptionHint::Empty)
+            .await
+    }
+
+    /// Returns the provider that drives the native sessions of `native_provider`, or that will once it is configured.
+    pub(crate) fn driver_or_default(&self, native_provider: &ProviderId) -> ProviderId {
+        self.find_driver(native_provider)
+            .unwrap_or_else(|| default_driver(native_provider))
+    }
+
+    /// Prepares a session under a free id. The id is checked first, because the turns are too large to pass to the
+    /// store twice.
+    async fn prepare_new_session(
+        &self,
+        project: &Project,
+        title: &Title,
+        purpose: Option<&Purpose>,
+        provider: &ProviderId,
+    ) -> Result<NewSession, EngineError> {
+        loop {
+            let new = self.new_session(project, title, purpose, provider);
+            if self.store.session(&new.id).await?.is_none() {
+                return Ok(new);
+            }
+        }
+    }
+
+    /// Returns the session whose active leg runs on this native session; `None` if no session does.
+    pub(crate) async fn session_using_native(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<Session>, EngineError> {
+        for candidate in self.store.ref_candidates(id.as_str()).await? {
+            let session = self.require_session(&candidate.id).await?;
+            if session.provider == *provider && session.native_id.as_ref() == Some(id) {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a native session. `fallback_project` is the project if the native session's files name none.
+    fn read_adoption_source(
+        &self,
+        native: &NativeEntry,
+        fallback_project: &Project,
+    ) -> Result<AdoptionSource, EngineError> {
+        let outline = self.read_outline(&native.session)?;
+        let mut turns = Vec::new();
+        let mut purpose = None;
+        let now = (self.environment.now)();
+        self.read_turns_from(&native.session, &outline, 0, &mut |n, mut turn| {
+            if n == 0 {
+                purpose = split_brief_from_prompt(&mut turn);
+            }
+            turns.push(adopt_turn(turn, now));
+            ControlFlow::Continue(())
+        })?;
+        let head = &native.session.head;
+        let prompt_title = head.first_prompt.as_deref().map(Title::from_prompt);
+        let title = outline
+            .title
+            .or_else(|| head.title.clone())
+            .or(prompt_title);
+        let project = Project {
+            cwd: head
+                .cwd
+                .clone()
+                .unwrap_or_else(|| fallback_project.cwd.clone()),
+            key: native
+                .project
+                .clone()
+                .unwrap_or_else(|| fallback_project.key.clone()),
+        };
+        Ok(AdoptionSource {
+            title,
+            purpose,
+            turns,
+            project,
+        })
+    }
+}
+
+/// Reduces a first prompt to the text that the user wrote, and returns the purpose in its tags. The brief before that
+/// text becomes a system message after the prompt, because it may be all that remains of the earlier conversation.
+pub(crate) fn split_brief_from_prompt(turn: &mut NativeTurn) -> Option<Purpose> {
+    let prompt = turn.messages.first_mut()?;
+    let at = prompt.at;
+    let text = prompt.parts.iter_mut().find_map(|part| match part {
+        Part::Text(text) => Some(text),
+        _ => None,
+    })?;
+    let first_prompt = FirstPrompt::parse(text);
+    let (purpose, brief) = (first_prompt.purpose, first_prompt.brief.to_owned());
+    *text = first_prompt.prompt.to_owned();
+    if !brief.is_empty() {
+        let brief_message = Message::from_text(Role::System, brief, at);
+        turn.messages.insert(1, brief_message);
+    }
+    purpose
+}
+
+/// Converts a turn that was made outside segue, and removes a brief from its prompt. A prompt without a brief stays
+/// unchanged even if it begins with text that looks like tags, because tags count only in a native session's first
+/// prompt.
+pub(crate) fn adopt_outside_turn(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+    let prompt = turn.messages.first().map(Message::plain_text);
+    if prompt.is_some_and(|prompt| !FirstPrompt::parse(&prompt).brief.is_empty()) {
+        split_brief_from_prompt(&mut turn);
+    }
+    adopt_turn(turn, now)
+}
+
+fn adopt_turn(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+    turn.messages.iter_mut().for_each(|message| {
+        token_count::count_message_tokens(message);
+    });
+    let started_at = turn.started_at.or(turn.ended_at).unwrap_or(now);
+    AdoptedTurn {
+        state: match turn.state {
+            TurnState::Running => TurnState::Interrupted,
+            ended => ended,
+        },
+        messages: turn.messages,
+        usage: turn.usage,
+        started_at,
+        ended_at: turn.ended_at.unwrap_or(started_at),
+        mark: Some(turn.until.to_string()),
+    }
+}
+
+/// Returns the provider that will drive the sessions of an agent that segue cannot drive now: the agent itself if segue
+/// has built-in support for it, or else `acp:NAME`, which the user has to configure.
+fn default_driver(native_provider: &ProviderId) -> ProviderId {
+    let has_built_in_support = KNOWN_AGENTS
+        .iter()
+        .any(|agent| agent.provider == native_provider.as_str());
+    let acp_driver = ProviderId::parse(&format!("acp:{native_provider}")).ok();
+    acp_driver
+        .filter(|_| !has_built_in_support)
+        .unwrap_or_else(|| native_provider.clone())
+}

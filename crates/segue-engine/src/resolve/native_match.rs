@@ -1,0 +1,146 @@
+//! Lookup in the catalog, used if the store has no session for a feature or a task: a native session that had this
+//! purpose.
+
+use std::path::Path;
+
+use segue_catalog::index::NativeStatus;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::number_format::format_plural;
+use segue_core::scope::{NativeSummary, Purpose, PurposeEvidence, Scope, is_recent};
+use segue_core::session::{DecisionKind, ResolutionStepKind, Session};
+use segue_store::SessionFilter;
+
+use super::ResolutionTrace;
+use crate::resolve::adopt::AdoptionHint;
+use crate::{ChatRequest, Engine, EngineError, Freshness, NativeEntry};
+
+/// A native session that had the purpose, and the agent that can resume it.
+struct PurposeMatch {
+    provider: ProviderId,
+    id: NativeId,
+    evidence: PurposeEvidence,
+}
+
+impl Engine {
+    /// Adopts the newest native session of the last seven days that had the purpose and is not attached to a session of
+    /// segue.
+    pub(super) async fn adopt_matching_native(
+        &self,
+        request: &ChatRequest,
+        purpose: &Purpose,
+        provider: Option<&ProviderId>,
+        trace: &mut ResolutionTrace,
+    ) -> Result<Option<Session>, EngineError> {
+        if purpose.scope == Scope::Project {
+            return Ok(None);
+        }
+        let natives = self.recent_natives(&request.project.key, provider).await?;
+        let candidates = format!(
+            "{} of the last 7 days that no segue session uses",
+            format_plural(natives.len(), "native session")
+        );
+        let matched = self.newest_purpose_match(purpose, natives, provider);
+        let Some(matched) = matched else {
+            let text = format!("found {candidates}, none for {purpose}");
+            trace.add_step(ResolutionStepKind::Catalog, text);
+            return Ok(None);
+        };
+        let PurposeMatch {
+            provider,
+            id,
+            evidence,
+        } = matched;
+        let reason = match (evidence, purpose.heading()) {
+            (PurposeEvidence::Tag, Some(heading)) => {
+                format!("its first prompt begins with {heading}")
+            }
+            (PurposeEvidence::Tag, None) | (PurposeEvidence::Title, _) => {
+                "its title matches".to_owned()
+            }
+        };
+        let text =
+            format!("found {candidates}; the newest for {purpose} is {provider}:{id}: {reason}");
+        trace.add_step(ResolutionStepKind::Catalog, text);
+        self.ensure_no_foreign_process(&provider, &id).await?;
+        let hint = AdoptionHint::Purpose(purpose, &reason);
+        let adoption = self.adopt_by_id(&provider, &id, &request.project, hint);
+        let (session, decision) = adoption.await?;
+        if decision.is_none() {
+            let text = format!("continuing session {} for {purpose}", session.id);
+            trace.add_decision(DecisionKind::Continued, text);
+        }
+        trace.logged_decisions.extend(decision);
+        Ok(Some(session))
+    }
+
+    /// Returns the native sessions of a project that were active in the last seven days and are not attached to a
+    /// session of segue.
+    async fn recent_natives(
+        &self,
+        project: &str,
+        provider: Option<&ProviderId>,
+    ) -> Result<Vec<NativeEntry>, EngineError> {
+        let now = (self.environment.now)();
+        let filter = SessionFilter {
+            project: Some(project.to_owned()),
+            provider: provider.cloned(),
+            since: now.checked_sub(segue_core::scope::NATIVE_MATCH_WINDOW).ok(),
+            ..SessionFilter::default()
+        };
+        // Building an index takes longer than reading the few files that were written recently.
+        let is_complete = self
+            .index()
+            .is_some_and(segue_catalog::Index::has_completed_refresh);
+        let freshness = if is_complete {
+            Freshness::Fresh
+        } else {
+            Freshness::Scanned
+        };
+        let natives = match self
+            .list_indexed_natives(&filter, u32::MAX, freshness)
+            .await?
+        {
+            Ok(indexed) => indexed.natives,
+            Err(_) => self.list_unattached_natives(&filter).await?.0,
+        };
+        let is_active = |native: &NativeEntry| is_recent(native.session.head.updated_at, now);
+        Ok(natives.into_iter().filter(is_active).collect())
+    }
+
+    /// Returns the newest of the native sessions that had the purpose and can be resumed.
+    fn newest_purpose_match(
+        &self,
+        purpose: &Purpose,
+        mut natives: Vec<NativeEntry>,
+        provider: Option<&ProviderId>,
+    ) -> Option<PurposeMatch> {
+        let now = (self.environment.now)();
+        natives.sort_by_key(|native| std::cmp::Reverse(native.session.head.updated_at));
+        natives.into_iter().find_map(|native| {
+            let head = &native.session.head;
+            let summary = NativeSummary {
+                first_prompt: head.first_prompt.as_deref(),
+                title: head.title.as_ref(),
+                updated_at: head.updated_at,
+            };
+            let evidence = purpose.match_native(&summary, now)?;
+            // An archived session, or one whose directory no longer exists, is not resumed.
+            let status = native.details.as_ref().map(|details| details.status);
+            let is_archived =
+                native.session.location.archived || status == Some(NativeStatus::Archived);
+            let has_directory = head.cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_dir());
+            let driver = match provider {
+                Some(provider) => Some(provider.clone()),
+                None => self.find_driver(&native.session.provider),
+            };
+            let is_resumable = !is_archived && has_directory;
+            driver
+                .filter(|_| is_resumable)
+                .map(|provider| PurposeMatch {
+                    provider,
+                    id: head.id.clone(),
+                    evidence,
+                })
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Lookup of the newest session of a working directory.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use segue_catalog::NativeSessionKind;
+use segue_core::checkpoint::is_summariser_prompt;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session};
+use segue_store::SessionFilter;
+
+use super::{ResolutionTrace, format_session};
+use crate::resolve::adopt::AdoptionHint;
+use crate::{Engine, EngineError};
+
+impl Engine {
+    /// Finds the session of a working directory with the latest activity: a session of segue, or a native session of an
+    /// available agent, which is adopted.
+    pub(super) async fn newest_in_directory(
+        &self,
+        project: &Project,
+        provider: Option<&ProviderId>,
+        trace: &mut ResolutionTrace,
+    ) -> Result<Option<Session>, EngineError> {
+        let filter = SessionFilter {
+            cwd: Some(project.cwd.clone()),
+            provider: provider.cloned(),
+            ..SessionFilter::default()
+        };
+        let mut newest = self.newest_session(filter).await?;
+        let mut newest_at = newest.as_ref().map(|session| session.updated_at);
+        for (at, provider, id) in self.natives_in_directory(project, provider).await? {
+            if newest_at.is_some_and(|newest| newest >= at) {
+                break;
+            }
+            // The user may have continued a session of segue in the agent's own program since then.
+            let attached_session = self.session_using_native(&provider, &id).await?;
+            let native_keys = [(provider.clone(), id.clone())];
+            let was_attached = attached_session.is_none()
+                && !self.store.attached_natives(&native_keys).await?.is_empty();
+            if was_attached {
+                // A session of segue ran on this native session, and continues on another one.
+                continue;
+            }
+            let hint = AdoptionHint::Empty;
+            let (session, decision) = match attached_session {
+                Some(session) => (session, None),
+                None => self.adopt_by_id(&provider, &id, project, hint).await?,
+            };
+            trace.logged_decisions.extend(decision);
+            newest_at = Some(at);
+            newest = Some(session);
+        }
+        if let Some(session) = &newest {
+            let step = format!(
+                "the newest session in this directory is {}",
+                format_session(session)
+            );
+            trace.add_step(ResolutionStepKind::Directory, step);
+            let text = format!("continuing session {}", format_session(session));
+            trace.add_decision(DecisionKind::Continued, text);
+        } else {
+            trace.add_step(
+                ResolutionStepKind::Directory,
+                "no session in this directory",
+            );
+            let text = "no session to continue in this directory; starting a new one";
+            trace.add_decision(DecisionKind::Session, text);
+        }
+        Ok(newest)
+    }
+
+    /// Returns the native sessions of a working directory that can be resumed, newest first.
+    async fn natives_in_directory(
+        &self,
+        project: &Project,
+        provider: Option<&ProviderId>,
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
+        let filter = SessionFilter {
+            project: Some(project.key.clone()),
+            provider: provider.cloned(),
+            ..SessionFilter::default()
+        };
+        let (natives, _) = self.list_natives(&filter).await;
+        let readable = natives.into_iter().filter_map(|native| {
+            let head = native.session.head;
+            let is_in_directory = is_same_directory(head.cwd.as_deref()?, &project.cwd);
+            let driver = self.find_driver(&native.session.provider)?;
+            let is_conversation = head.kind == NativeSessionKind::Conversation;
+            (is_in_directory && is_conversation).then_some((head.updated_at, driver, head.id))
+        });
+        let mut all: Vec<_> = readable.collect();
+        if let Some(provider) = provider.filter(|provider| !self.can_read_sessions(provider)) {
+            all.extend(self.list_natives_from_agent(provider, project).await?);
+        }
+        all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+        Ok(all)
+    }
+
+    /// Returns the native sessions that an agent lists for a directory, for agents whose files segue cannot read. Empty
+    /// if the agent cannot list them.
+    async fn list_natives_from_agent(
+        &self,
+        provider: &ProviderId,
+        project: &Project,
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
+        let agent = self.agent(provider)?;
+        let timeout = agent.defaults().timeouts.start;
+        // If the agent cannot be started, this is reported when the prompt is sent.
+        let listed = agent.list_sessions(Path::new(&project.cwd), timeout).await;
+        let listed = listed.ok().flatten().unwrap_or_default();
+        // The title of a summariser's session, if it has one, is the start of its prompt.
+        let is_summariser_title = |title: &String| is_summariser_prompt(title);
+        let in_directory = listed
+            .into_iter()
+            .filter(|entry| !entry.title.as_ref().is_some_and(is_summariser_title))
+            .filter(|entry| is_same_directory(&entry.cwd.to_string_lossy(), &project.cwd));
+        let timed = in_directory.map(|entry| {
+            let at = entry.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);
+            (at, provider.clone(), entry.id)
+        });
+        Ok(timed.collect())
+    }
+}
+
+/// Returns `true` if two paths lead to the same directory, with links resolved.
+fn is_same_directory(path: &str, directory: &str) -> bool {
+    path == directory
+        || Path::new(path)
+            .canonicalize()
+            .is_ok_and(|canonical| canonical == Path::new(directory))
+}

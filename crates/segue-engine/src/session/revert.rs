@@ -1,0 +1,162 @@
+//! Moves of a session's head: the turns that they drop, and previews.
+
+use std::ops::ControlFlow;
+
+use segue_catalog::NativeSession;
+use segue_core::session::{
+    Decision, Effects, Leg, Message, Session, Title, Turn, collect_effects, plan_revert,
+};
+use segue_store::Lease;
+
+use crate::session::lease::leased_error;
+use crate::turn::message_chunks::merge_chunks;
+use crate::{Engine, EngineError};
+
+/// Preview of a revert.
+#[derive(Debug, Clone)]
+pub struct RevertPlan {
+    /// Number of turns before the revert.
+    pub turns: u32,
+    /// Turns that the revert would drop, oldest first.
+    pub dropped: Vec<DroppedTurn>,
+    /// Changes that the dropped turns made to files. A revert does not undo them.
+    pub effects: Effects,
+}
+
+/// A turn that a revert drops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedTurn {
+    /// Number of the turn.
+    pub n: u32,
+    /// Title, made from the beginning of the prompt.
+    pub title: Title,
+}
+
+/// Turns that an undo detached, because they were made after the revert that it undid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DetachedTurns {
+    /// Number of turns.
+    pub turns: u32,
+    /// Number of the head move that detached them. A fork of the session before that move contains them.
+    pub head_move: u32,
+}
+
+impl Engine {
+    /// Previews a revert to turn `to`, without changing anything. Fails if the session is in use.
+    pub async fn preview_revert(
+        &self,
+        session: &Session,
+        to: i64,
+    ) -> Result<RevertPlan, EngineError> {
+        if let Some(holder) = self.live_lease_holder(&session.id).await? {
+            return Err(leased_error(&session.id, holder));
+        }
+        let turns = self.store.turns(&session.id).await?;
+        let count = count_turns(&turns);
+        plan_revert(count, to)?;
+        let mut turn_messages = Vec::new();
+        for turn in turns.iter().filter(|turn| i64::from(turn.number) > to) {
+            turn_messages.push((
+                turn.number,
+                merge_chunks(self.store.messages(turn.id).await?),
+            ));
+        }
+        Ok(build_revert_plan(
+            count,
+            turn_messages,
+            &session.project.cwd,
+        ))
+    }
+
+    /// Previews a revert of a native session to turn `to`, without changing anything.
+    pub fn preview_native_revert(
+        &self,
+        native: &NativeSession,
+        to: i64,
+    ) -> Result<RevertPlan, EngineError> {
+        let outline = self.read_outline(native)?;
+        let count = u32::try_from(outline.turns.len()).unwrap_or(u32::MAX);
+        plan_revert(count, to)?;
+        let mut turn_messages = Vec::new();
+        let from = usize::try_from(to).unwrap_or(0);
+        self.read_turns_from(native, &outline, from, &mut |index, turn| {
+            let n = u32::try_from(index + 1).unwrap_or(u32::MAX);
+            turn_messages.push((n, turn.messages));
+            ControlFlow::Continue(())
+        })?;
+        Ok(build_revert_plan(
+            count,
+            turn_messages,
+            native.head.cwd.as_deref().unwrap_or_default(),
+        ))
+    }
+
+    /// Collects the changes that turns made to files.
+    pub(crate) async fn collect_turn_effects(
+        &self,
+        turns: impl IntoIterator<Item = &Turn>,
+        session: &Session,
+    ) -> Result<Effects, EngineError> {
+        let mut messages = Vec::new();
+        for turn in turns {
+            messages.extend(merge_chunks(self.store.messages(turn.id).await?));
+        }
+        Ok(collect_effects(&messages, &session.project.cwd))
+    }
+
+    /// Returns for each leg the first and the last turn on the path to the head that ran on it; `None` if no turn did.
+    pub(crate) async fn turn_ranges_by_leg(
+        &self,
+        legs: &[Leg],
+        session: &Session,
+    ) -> Result<Vec<Option<(u32, u32)>>, EngineError> {
+        let mut ranges: Vec<Option<(u32, u32)>> = vec![None; legs.len()];
+        for turn in self.store.turns(&session.id).await? {
+            let attempts = self.store.attempts(turn.id).await?;
+            let Some(last) = attempts.last() else {
+                continue;
+            };
+            let index = legs.iter().position(|leg| leg.id == last.leg);
+            if let Some(turns) = index.and_then(|index| ranges.get_mut(index)) {
+                let first = turns.map_or(turn.number, |(first, _)| first);
+                *turns = Some((first, turn.number));
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// Reopens a leg that ended at the new head, after the head has moved. Logs the decision and adds it to
+    /// `decisions`.
+    pub(crate) async fn reopen_leg_at_head(
+        &self,
+        lease: &Lease,
+        session: Session,
+        decisions: &mut Vec<Decision>,
+    ) -> Result<Session, EngineError> {
+        let reopening = self.reopen_left_leg(lease, &session, &session.provider);
+        let Some(decision) = reopening.await? else {
+            return Ok(session);
+        };
+        let at = (self.environment.now)();
+        self.store.log_decision(lease, &decision, at).await?;
+        decisions.push(decision);
+        self.require_session(&session.id).await
+    }
+}
+
+fn build_revert_plan(turns: u32, turn_messages: Vec<(u32, Vec<Message>)>, cwd: &str) -> RevertPlan {
+    let effects = collect_effects(turn_messages.iter().flat_map(|(_, messages)| messages), cwd);
+    let dropped = turn_messages.into_iter().map(|(n, messages)| DroppedTurn {
+        n,
+        title: Title::from_prompt(&messages.first().map_or(String::new(), Message::plain_text)),
+    });
+    RevertPlan {
+        turns,
+        dropped: dropped.collect(),
+        effects,
+    }
+}
+
+pub(crate) fn count_turns(turns: &[Turn]) -> u32 {
+    u32::try_from(turns.len()).unwrap_or(u32::MAX)
+}

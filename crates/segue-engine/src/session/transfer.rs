@@ -1,0 +1,513 @@
+//! Import of sessions from other programs, and export to them. Neither runs an agent or compacts a session.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use segue_core::checkpoint::{
+    Checkpoint, CheckpointReason, CheckpointVersion, render_checkpoint, total_saved_tokens,
+};
+use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
+use segue_core::number_format::format_plural;
+use segue_core::session::{
+    Decision, DecisionKind, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState,
+    Usage,
+};
+use segue_formats::{
+    ExistingSession, ExtraFields, ImportDifference, PortableCheckpoint, PortableMessage,
+    PortableSession,
+};
+use segue_store::{
+    AdoptedTurn, ImportedCheckpoint, ImportedSession, NewSession, PageRequest, SessionFilter,
+    SessionOrigin, StoreError,
+};
+
+use crate::checkpoint::edit::versions_on_path;
+use crate::turn::message_chunks::merge_chunks;
+use crate::{Engine, EngineError, token_count};
+
+/// Result of importing a session.
+#[derive(Debug, Clone)]
+pub enum ImportOutcome {
+    /// The session was imported. The decision is also in its log.
+    Imported(Box<Session>, Decision),
+    /// A session with all of this content exists: it was imported before, or it was exported from this store.
+    AlreadyPresent(SessionId),
+    /// The imported session has no messages and no checkpoint.
+    Empty,
+}
+
+/// Match between a session to import and the stored sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportMatch {
+    /// All of the content is in this session.
+    Complete(SessionId),
+    /// Sessions that have the name, but not all of the content.
+    Conflicting(Vec<ImportConflict>),
+}
+
+/// A stored session with the name of a session to import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportConflict {
+    /// Id of the stored session.
+    pub id: SessionId,
+    /// Content that the stored session does not have.
+    pub missing: ImportDifference,
+}
+
+/// A session in its portable form.
+#[derive(Debug, Clone)]
+pub struct ExportOutcome {
+    /// The portable session.
+    pub session: PortableSession,
+    /// Number of messages that are omitted because they have no text. System messages do not count.
+    pub omitted_messages: usize,
+}
+
+impl Engine {
+    /// Finds the stored sessions that match a session to import into a project.
+    pub async fn match_import(
+        &self,
+        project: &Project,
+        session: &PortableSession,
+    ) -> Result<ImportMatch, EngineError> {
+        let mut conflicts = Vec::new();
+        for id in self.list_sessions_named(project, &session.name).await? {
+            match session.find_difference(&self.load_stored_content(&id).await?) {
+                None => return Ok(ImportMatch::Complete(id)),
+                Some(missing) => conflicts.push(ImportConflict { id, missing }),
+            }
+        }
+        Ok(ImportMatch::Conflicting(conflicts))
+    }
+
+    /// Returns the session with the id `name`, in any project, and the sessions of the project that were imported as
+    /// `name`.
+    async fn list_sessions_named(
+        &self,
+        project: &Project,
+        name: &str,
+    ) -> Result<Vec<SessionId>, EngineError> {
+        let mut ids = Vec::new();
+        if let Ok(id) = SessionId::parse(name)
+            && self.store.session(&id).await?.is_some()
+        {
+            ids.push(id);
+        }
+        for candidate in self.store.ref_candidates(name).await? {
+            if candidate.matched_by == MatchedBy::Alias
+                && self.require_session(&candidate.id).await?.project.key == project.key
+            {
+                ids.push(candidate.id);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Loads the parts of a stored session that [`PortableSession::find_difference`] compares.
+    async fn load_stored_content(&self, id: &SessionId) -> Result<ExistingSession, EngineError> {
+        let mut lines = Vec::new();
+        for turn in self.store.turns(id).await? {
+            let messages = merge_chunks(self.store.messages(turn.id).await?);
+            let numbered = messages.iter().enumerate();
+            lines.extend(
+                numbered
+                    .filter_map(|(seq, message)| to_portable_message(message, seq, turn.number)),
+            );
+        }
+        let mut checkpoints = Vec::new();
+        for version in self.store.checkpoints(id).await? {
+            let stored = self.store.checkpoint(id, version.n).await?;
+            checkpoints.extend(stored.map(|(_, checkpoint)| checkpoint));
+        }
+        Ok(ExistingSession {
+            purpose: self.require_session(id).await?.purpose,
+            messages: lines,
+            extra_fields: self
+                .store
+                .session_origin(id)
+                .await?
+                .map(|origin| origin.extra_fields),
+            checkpoints,
+        })
+    }
+
+    /// Imports a session of another program, completely or not at all.
+    ///
+    /// If stored sessions have the same name but not all of the content, the import creates another session, so that no
+    /// content is lost. The log names `format` as the source.
+    ///
+    /// The provider of the session is `requested_provider` if given, else the provider named in the files if it is
+    /// configured, else the agent last used in the project, else the first configured agent.
+    pub async fn import_session(
+        &self,
+        session: &PortableSession,
+        format: &str,
+        project: &Project,
+        requested_provider: Option<&ProviderId>,
+    ) -> Result<ImportOutcome, EngineError> {
+        if session.compacted_messages.is_empty()
+            && session.messages.is_empty()
+            && session.checkpoint.is_none()
+        {
+            return Ok(ImportOutcome::Empty);
+        }
+        let conflicts = match self.match_import(project, session).await? {
+            ImportMatch::Complete(existing) => return Ok(ImportOutcome::AlreadyPresent(existing)),
+            ImportMatch::Conflicting(conflicts) => conflicts,
+        };
+        let now = (self.environment.now)();
+        let session = &clamp_times(session, now);
+        let (turns, checkpoint) = build_turns_and_checkpoint(session);
+        let decision = Decision::new(
+            DecisionKind::Session,
+            format_import_decision(session, format),
+        );
+        let mut imported = ImportedSession {
+            origin: SessionOrigin {
+                name: session.name.clone(),
+                format: format.to_owned(),
+                extra_fields: session.encode_extra_fields(),
+                at: now,
+            },
+            turns,
+            checkpoint,
+            tags: session.tags.clone(),
+            updated_at: session.updated_at,
+            decision: decision.clone(),
+            distinct_from: conflicts.into_iter().map(|conflict| conflict.id).collect(),
+        };
+        for turn in &mut imported.turns {
+            turn.messages.iter_mut().for_each(|message| {
+                token_count::count_message_tokens(message);
+            });
+        }
+        let provider = self
+            .choose_import_provider(session, project, requested_provider)
+            .await?;
+        let new = self
+            .build_imported_session(session, project, &provider)
+            .await?;
+        loop {
+            let owner = self.environment.process.clone();
+            let importing = self
+                .store
+                .import_session(new.clone(), owner, imported.clone());
+            match importing.await {
+                // A concurrent process imported this session, or another session of the same name.
+                Err(StoreError::PurposeTaken(existing)) => {
+                    if session
+                        .find_difference(&self.load_stored_content(&existing).await?)
+                        .is_none()
+                    {
+                        return Ok(ImportOutcome::AlreadyPresent(existing));
+                    }
+                    imported.distinct_from.push(existing);
+                }
+                result => return Ok(ImportOutcome::Imported(Box::new(result?), decision)),
+            }
+        }
+    }
+
+    /// Chooses the provider of an imported session.
+    async fn choose_import_provider(
+        &self,
+        session: &PortableSession,
+        project: &Project,
+        requested_provider: Option<&ProviderId>,
+    ) -> Result<ProviderId, EngineError> {
+        let recorded = session.provider.as_ref();
+        let recorded = recorded.filter(|provider| self.agent(provider).is_ok());
+        if let Some(preferred) = requested_provider.or(recorded) {
+            return Ok(preferred.clone());
+        }
+        let filter = SessionFilter {
+            project: Some(project.key.clone()),
+            ..SessionFilter::default()
+        };
+        let last = self
+            .store
+            .list_sessions(&filter, PageRequest::first(1))
+            .await?
+            .sessions;
+        let last = last.into_iter().next().map(|session| session.provider);
+        let first = self.agents.first().map(|agent| agent.provider().clone());
+        Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
+    }
+
+    /// Builds the session to create, with the original creation time and an unused id.
+    async fn build_imported_session(
+        &self,
+        session: &PortableSession,
+        project: &Project,
+        provider: &ProviderId,
+    ) -> Result<NewSession, EngineError> {
+        let at = session.created_at;
+        let mut id = SessionId::from_timestamp(at, (self.environment.random)());
+        while self.store.session(&id).await?.is_some() {
+            id = SessionId::from_timestamp(at, (self.environment.random)());
+        }
+        Ok(NewSession {
+            id,
+            project: project.clone(),
+            title: session
+                .title
+                .clone()
+                .unwrap_or_else(|| derive_title(session)),
+            purpose: session.purpose.clone(),
+            provider: provider.clone(),
+            at,
+            conflict_filter: None,
+        })
+    }
+
+    /// Converts a session to its portable form: its messages, its active checkpoint, and the extra fields that were
+    /// saved when it was imported.
+    pub async fn export_session(&self, session: Session) -> Result<ExportOutcome, EngineError> {
+        let active = match session.head {
+            Some(head) => self.store.checkpoint_at(&session.id, head).await?,
+            None => None,
+        };
+        let covers = active.as_ref().map_or(0, |(version, _)| version.covers);
+        let (mut past, mut lines, mut omitted_messages) = (Vec::new(), Vec::new(), 0);
+        let transcript = self.transcript(session).await?;
+        for transcript_turn in &transcript.turns {
+            for (seq, message) in transcript_turn.messages.iter().enumerate() {
+                match to_portable_message(message, seq, transcript_turn.turn.number)
+                    .map(with_token_count)
+                {
+                    Some(line) if transcript_turn.turn.number <= covers => past.push(line),
+                    Some(line) => lines.push(line),
+                    None => omitted_messages += usize::from(message.role != Role::System),
+                }
+            }
+        }
+        let session = transcript.session;
+        let checkpoint = match active {
+            Some((version, checkpoint)) => {
+                let chain = transcript.turns.iter().map(|turn| turn.turn.id).collect();
+                Some(
+                    self.build_portable_checkpoint(&session.id, chain, version, checkpoint)
+                        .await?,
+                )
+            }
+            None => None,
+        };
+        let origin = self.store.session_origin(&session.id).await?;
+        let mut portable = PortableSession {
+            name: export_name(&session, origin.as_ref()),
+            // If the role is no longer configured, only the purpose contains its name.
+            role: self.session_role(&session).ok().flatten().cloned(),
+            context: self.store.saved_context(&session.id).await?,
+            title: Some(session.title),
+            purpose: session.purpose,
+            provider: Some(session.provider),
+            tags: session.tags,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            compacted_messages: past,
+            messages: lines,
+            checkpoint,
+            extra_fields: ExtraFields::default(),
+        };
+        if let Some(origin) = &origin {
+            portable.restore_extra_fields(&origin.extra_fields, origin.at);
+        }
+        // System messages that segue wrote are not part of the conversation.
+        let is_conversation_message =
+            |line: &PortableMessage| line.role != Role::System || line.is_imported;
+        portable.compacted_messages.retain(is_conversation_message);
+        portable.messages.retain(is_conversation_message);
+        Ok(ExportOutcome {
+            session: portable,
+            omitted_messages,
+        })
+    }
+
+    /// Returns a checkpoint with its metadata, such as the tokens that it and all versions before it saved.
+    async fn build_portable_checkpoint(
+        &self,
+        id: &SessionId,
+        chain: HashSet<TurnId>,
+        version: CheckpointVersion,
+        checkpoint: Checkpoint,
+    ) -> Result<PortableCheckpoint, EngineError> {
+        let versions = versions_on_path(&self.store.checkpoints(id).await?, &chain);
+        let first = versions.iter().map(|version| version.at).min();
+        Ok(PortableCheckpoint {
+            content: checkpoint,
+            version: u64::from(version.n),
+            created_at: first.unwrap_or(version.at),
+            updated_at: version.at,
+            tokens: version.tokens,
+            last_compaction_tokens: last_compaction_tokens(&versions),
+            saved_tokens: total_saved_tokens(&versions),
+            is_unchanged_since_import: version.reason == CheckpointReason::Imported,
+        })
+    }
+}
+
+/// Counts the tokens of a text with the engine's tokenizer.
+#[must_use]
+pub fn count_tokens(text: &str) -> u64 {
+    segue_tokens::count(text)
+}
+
+/// Returns the name for an export: the name before the import, else the session id.
+///
+/// A name that is not a valid native id is not used, because the name becomes part of file names.
+fn export_name(session: &Session, origin: Option<&SessionOrigin>) -> String {
+    let original = origin.map(|origin| origin.name.as_str());
+    let original = original.filter(|name| NativeId::parse(name).is_ok());
+    original.unwrap_or(session.id.as_str()).to_owned()
+}
+
+/// Converts a message to a line of text.
+///
+/// `None` for tool messages and for messages without text. The prompt of a turn is converted even if it has no text.
+fn to_portable_message(message: &Message, seq: usize, turn: u32) -> Option<PortableMessage> {
+    let text = message.plain_text();
+    let is_exported = match message.role {
+        Role::User => seq == 0 || !text.is_empty(),
+        Role::Assistant | Role::System => !text.is_empty(),
+        Role::Tool => false,
+    };
+    is_exported
+        .then(|| PortableMessage {
+            id: format!("{turn}-{seq}"),
+            at: message.at,
+            has_stated_time: true,
+            role: message.role,
+            tokens: None,
+            text,
+            extra_fields: serde_json::Map::new(),
+            is_imported: false,
+        })
+        .map(PortableMessage::with_textless_mark)
+}
+
+fn with_token_count(line: PortableMessage) -> PortableMessage {
+    PortableMessage {
+        tokens: Some(segue_tokens::count(&line.text)),
+        ..line
+    }
+}
+
+/// Returns the number of tokens that the last compaction read.
+///
+/// Versions from the user and from summarisers do not count, because they read no turns. `None` if the last compaction
+/// was imported, because then the saved fields contain the number.
+fn last_compaction_tokens(versions: &[CheckpointVersion]) -> Option<u64> {
+    let last_compaction = versions.iter().rev().find(|version| match version.reason {
+        CheckpointReason::Budget
+        | CheckpointReason::Requested
+        | CheckpointReason::BriefTooLarge
+        | CheckpointReason::Imported => true,
+        CheckpointReason::Summarised
+        | CheckpointReason::Pinned
+        | CheckpointReason::Edited
+        | CheckpointReason::Restored => false,
+    });
+    let own_compaction =
+        last_compaction.filter(|version| version.reason != CheckpointReason::Imported);
+    own_compaction.map(|version| version.replaced)
+}
+
+/// Returns the session with its times limited to `now`, because a session with a future date would stay the latest one.
+fn clamp_times(session: &PortableSession, now: Timestamp) -> PortableSession {
+    let mut session = session.clone();
+    session.limit_times_to(now);
+    session
+}
+
+/// Converts an imported session to turns, and to the checkpoint with the turn that it is attached to.
+fn build_turns_and_checkpoint(
+    session: &PortableSession,
+) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
+    let past = PortableMessage::group_into_turns(&session.compacted_messages);
+    let later = PortableMessage::group_into_turns(&session.messages);
+    let mut turns: Vec<AdoptedTurn> = past
+        .iter()
+        .chain(&later)
+        .map(|lines| build_turn(lines))
+        .collect();
+    let Some(imported) = &session.checkpoint else {
+        return (turns, None);
+    };
+    let covers = u32::try_from(past.len()).unwrap_or(u32::MAX);
+    let (attached_turn, covers) = match (covers, turns.is_empty()) {
+        // No messages are left, and a checkpoint has to be attached to a turn.
+        (_, true) => {
+            turns.push(placeholder_turn(imported));
+            (1, 1)
+        }
+        (0, false) => (1, 0),
+        (past, false) => (past, past),
+    };
+    let tokens = segue_tokens::count(&render_checkpoint(&imported.content));
+    let checkpoint = ImportedCheckpoint {
+        turn: attached_turn,
+        covers,
+        tokens,
+        checkpoint: imported.content.clone(),
+        // The checkpoint replaces all earlier messages, not only those that the last compaction read.
+        replaced: imported.saved_tokens.saturating_add(tokens),
+        at: imported.updated_at,
+    };
+    (turns, Some(checkpoint))
+}
+
+fn build_turn(lines: &[PortableMessage]) -> AdoptedTurn {
+    let messages = lines.iter();
+    let messages = messages.map(|line| Message::from_text(line.role, line.text.as_str(), line.at));
+    let (first, last) = (lines.first(), lines.last());
+    let started_at = first.map(|line| line.at).unwrap_or_default();
+    AdoptedTurn {
+        state: TurnState::Finished,
+        messages: messages.collect(),
+        usage: Usage::default(),
+        started_at,
+        ended_at: last.map_or(started_at, |line| line.at).max(started_at),
+        mark: None,
+    }
+}
+
+/// Builds a turn that replaces the missing messages with a note.
+fn placeholder_turn(checkpoint: &PortableCheckpoint) -> AdoptedTurn {
+    let at = checkpoint.updated_at;
+    let note =
+        "The earlier messages were not imported; the checkpoint of the session summarises them.";
+    let message = Message::new(Role::System, vec![Part::Text(note.to_owned())], at);
+    AdoptedTurn {
+        state: TurnState::Finished,
+        messages: vec![message],
+        usage: Usage::default(),
+        started_at: at,
+        ended_at: at,
+        mark: None,
+    }
+}
+
+/// Derives the title of a session that has none: from its first prompt, else its first message, else its purpose.
+fn derive_title(session: &PortableSession) -> Title {
+    let lines = || session.compacted_messages.iter().chain(&session.messages);
+    let prompt = lines().find(|line| line.role == Role::User);
+    match (prompt.or_else(|| lines().next()), &session.purpose) {
+        (Some(line), _) => Title::from_prompt(&line.text),
+        (None, Some(purpose)) => Title::from_prompt(&purpose.to_string()),
+        (None, None) => Title::from_prompt("untitled session"),
+    }
+}
+
+/// Formats the import as one line for the log.
+fn format_import_decision(session: &PortableSession, format: &str) -> String {
+    let count = session.compacted_messages.len() + session.messages.len();
+    let messages = format_plural(count, "message");
+    let checkpoint = session.checkpoint.as_ref();
+    let checkpoint = checkpoint.map_or(String::new(), |checkpoint| {
+        format!(" and checkpoint {}", checkpoint.version)
+    });
+    format!(
+        "imported from {format} session {}, with {messages}{checkpoint}",
+        session.name
+    )
+}

@@ -1,0 +1,394 @@
+//! Processing of agent events until the turn ends: records output and answers permission requests.
+
+use std::fmt;
+use std::time::Duration;
+
+use segue_agents::{AgentConnection, AgentError, ConnectionEvent};
+use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::id::NativeId;
+use segue_core::json::Json;
+use segue_core::scope::RoleName;
+use segue_core::session::{
+    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Part, PlanStep, StopReason, Title,
+    TitleSource, ToolCall, ToolStatus, TurnEnd, TurnState,
+};
+use segue_store::{DraftKind, StoreError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::watchdog::Watchdog;
+use super::{TurnOutcome, TurnRun, sleep_until_deadline, wait_for_stop};
+use crate::{EngineError, StopLevel, TurnEvent};
+
+/// Maximum number of unexpected lines that are reported per turn, because an agent that prints only such lines must not
+/// flood the log.
+const MAX_REPORTED_ODDITIES: usize = 5;
+
+/// Time that an agent may take to stop before it is ended.
+const STOP_GRACE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Tools of segue's own MCP server.
+const SEGUE_TOOLS: [&str; 3] = ["session_describe", "session_history", "session_search"];
+
+/// Source of the answer to a permission request.
+enum AnswerSource {
+    Policy(PermissionPolicy),
+    Role(RoleName),
+    User,
+    Unanswered,
+}
+
+impl fmt::Display for AnswerSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(policy) => write!(f, "by policy {}", policy.as_str()),
+            Self::Role(role) => write!(f, "because the role {role} does not allow it"),
+            Self::User => f.write_str("by the user"),
+            Self::Unanswered => {
+                f.write_str("because the user did not or could not answer, and no policy allows it")
+            }
+        }
+    }
+}
+
+/// A turn that is being stopped.
+struct PendingStop {
+    /// Deadline after which the agent is ended.
+    deadline: Instant,
+    /// Failure that caused the stop. `None` if the user requested it.
+    failure: Option<Failure>,
+}
+
+impl PendingStop {
+    fn new(failure: Option<Failure>) -> Self {
+        Self {
+            deadline: Instant::now() + STOP_GRACE_PERIOD,
+            failure,
+        }
+    }
+
+    fn outcome(pending_stop: Option<Self>) -> TurnOutcome {
+        match pending_stop.and_then(|pending_stop| pending_stop.failure) {
+            Some(failure) => TurnOutcome::from_failure(failure),
+            None => TurnOutcome::with_state(TurnState::Cancelled),
+        }
+    }
+}
+
+impl TurnRun<'_> {
+    /// Processes the agent's events until the turn ends.
+    pub(super) async fn process_events(
+        &mut self,
+        connection: &mut dyn AgentConnection,
+    ) -> Result<TurnOutcome, EngineError> {
+        let mut watchdog = Watchdog::new(self.timeouts);
+        let mut pending_stop: Option<PendingStop> = None;
+        loop {
+            let level = if pending_stop.is_some() {
+                StopLevel::Immediate
+            } else {
+                StopLevel::Graceful
+            };
+            tokio::select! {
+                biased;
+                () = wait_for_stop(self.stop.clone(), level) => {
+                    if pending_stop.is_some() {
+                        return Ok(TurnOutcome::with_state(TurnState::Cancelled));
+                    }
+                    pending_stop = Some(PendingStop::new(None));
+                    connection.cancel();
+                    self.emit(TurnEvent::Stopping).await?;
+                }
+                () = sleep_until_deadline(pending_stop.as_ref().map(|pending_stop| pending_stop.deadline)) => {
+                    return Ok(PendingStop::outcome(pending_stop));
+                }
+                () = sleep_until_deadline(watchdog.deadline().filter(|_| pending_stop.is_none())) => {
+                    pending_stop = Some(PendingStop::new(Some(watchdog.timeout_failure())));
+                    connection.cancel();
+                }
+                () = sleep_until_deadline(self.recorder.draft_deadline()) => {
+                    self.recorder.save_draft(self.now()).await?;
+                }
+                connection_event = connection.next_event() => match connection_event {
+                    ConnectionEvent::NativeIdReported(id) => self.record_native_id(id).await?,
+                    ConnectionEvent::Event(event) => {
+                        watchdog.record_event(&event);
+                        self.has_output |= event.is_agent_activity();
+                        self.record_event(event).await?;
+                    }
+                    ConnectionEvent::PermissionRequested(request, reply) => {
+                        self.has_output = true;
+                        let asked_at = Instant::now();
+                        let answer = self.answer_permission(&request).await?;
+                        let allowed = request.is_allowed_by(&answer).then_some(&request.call);
+                        watchdog.record_permission_answer(asked_at, allowed);
+                        reply(answer);
+                    }
+                    ConnectionEvent::TurnEnded(end) => {
+                        let outcome = self.resolve_outcome(end, pending_stop).await?;
+                        return Ok(TurnOutcome { is_agent_idle: true, ..outcome });
+                    }
+                },
+            }
+        }
+    }
+
+    /// Records the native id that the agent reports.
+    async fn record_native_id(&mut self, native_id: NativeId) -> Result<(), EngineError> {
+        let previous_id = self.report.native_id.replace(native_id.clone());
+        if previous_id.as_ref() == Some(&native_id) {
+            return Ok(());
+        }
+        if let Some(leg) = self.leg {
+            let (store, lease) = (&self.engine.store, &self.guard.lease);
+            store.set_leg_native_id(lease, leg, &native_id).await?;
+        }
+        if let Some(previous_id) = previous_id {
+            let text = format!(
+                "the agent continued in native session {native_id} instead of {previous_id}"
+            );
+            self.record_decision(Decision::new(DecisionKind::Oddity, text))
+                .await?;
+        }
+        Ok(self.emit(TurnEvent::NativeIdReported { native_id }).await?)
+    }
+
+    /// Converts the end that the agent reports to an outcome.
+    async fn resolve_outcome(
+        &mut self,
+        end: Result<TurnEnd, AgentError>,
+        pending_stop: Option<PendingStop>,
+    ) -> Result<TurnOutcome, EngineError> {
+        if let Ok(end) = &end {
+            self.report.usage.update(end.usage);
+        }
+        // After a request to stop, the agent's answer does not change the outcome.
+        if pending_stop.is_some() {
+            return Ok(PendingStop::outcome(pending_stop));
+        }
+        let end = match end {
+            Ok(end) => end,
+            Err(error) => return Ok(TurnOutcome::from_failure(error.to_failure(self.now()))),
+        };
+        let note = match end.reason {
+            StopReason::EndTurn => None,
+            StopReason::Limit => {
+                Some("the agent stopped at a limit of its own and may not have finished")
+            }
+            StopReason::Refusal => Some("the agent refused to continue"),
+            StopReason::Cancelled if self.has_refused_permission => {
+                self.report.stopped_by_policy = true;
+                return Ok(TurnOutcome::with_state(TurnState::Cancelled));
+            }
+            StopReason::Cancelled => {
+                let failure = Failure::new(
+                    FailureClass::Agent,
+                    "the agent cancelled the turn on its own",
+                );
+                return Ok(TurnOutcome::from_failure(failure));
+            }
+        };
+        if let Some(text) = note {
+            self.record_decision(Decision::new(DecisionKind::Oddity, text))
+                .await?;
+        }
+        Ok(TurnOutcome::with_state(TurnState::Finished))
+    }
+
+    async fn record_event(&mut self, event: AgentEvent) -> Result<(), EngineError> {
+        let at = self.now();
+        match event {
+            AgentEvent::Text(text) => {
+                let (message, ended) = self
+                    .recorder
+                    .append_text(DraftKind::Text, &text, at)
+                    .await?;
+                self.emit_saved(ended).await?;
+                self.emit(TurnEvent::Text { message, text }).await?;
+            }
+            AgentEvent::Thought(text) => {
+                let (message, ended) = self
+                    .recorder
+                    .append_text(DraftKind::Thought, &text, at)
+                    .await?;
+                self.emit_saved(ended).await?;
+                self.emit(TurnEvent::Thought { message, text }).await?;
+            }
+            AgentEvent::Tool(call) => {
+                self.flag_role_violation(&call).await?;
+                let seq = self.recorder.record_tool_call(&call, at).await?;
+                self.emit(TurnEvent::Tool(call)).await?;
+                self.emit_saved(Some(seq)).await?;
+            }
+            AgentEvent::Usage(usage) => {
+                self.report.usage.update(usage);
+                self.emit(TurnEvent::Usage(usage)).await?;
+            }
+            AgentEvent::Title(title) => self.suggest_title(&title).await?,
+            AgentEvent::Plan(steps) => {
+                let part = Part::Unknown(plan_to_json(&steps));
+                let seq = self.recorder.record_part(part, at).await?;
+                self.emit(TurnEvent::Plan(steps)).await?;
+                self.emit_saved(Some(seq)).await?;
+            }
+            AgentEvent::Compacted => {
+                self.record_context_loss().await?;
+            }
+            AgentEvent::Data(data) => {
+                let seq = self
+                    .recorder
+                    .record_part(Part::InlineData(data), at)
+                    .await?;
+                self.emit_saved(Some(seq)).await?;
+            }
+            AgentEvent::Unknown(json) => {
+                let seq = self.recorder.record_part(Part::Unknown(json), at).await?;
+                self.emit_saved(Some(seq)).await?;
+            }
+            AgentEvent::Garbage(line) => self.report_oddity(&line).await?,
+        }
+        Ok(())
+    }
+
+    pub(super) async fn emit_saved(&mut self, message: Option<u32>) -> Result<(), StoreError> {
+        match message {
+            Some(message) => self.emit(TurnEvent::Saved { message }).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Saves a title that the agent proposes. It replaces a title that comes from the first prompt, but none that the
+    /// user or the model set. A title that repeats the start of the sent text is ignored.
+    async fn suggest_title(&mut self, title: &str) -> Result<(), EngineError> {
+        let title: String = title.chars().take(200).collect();
+        let Ok(title) = Title::new(&title, TitleSource::Model) else {
+            return Ok(());
+        };
+        let current = self.engine.require_session(&self.session.id).await?.title;
+        let repeats = |text: &str| has_same_start(title.as_str(), text);
+        if current.source() != TitleSource::Prompt
+            || repeats(current.as_str())
+            || repeats(&self.sent_text)
+        {
+            return Ok(());
+        }
+        let store = &self.engine.store;
+        store.suggest_title(&self.session.id, &title).await?;
+        Ok(())
+    }
+
+    async fn report_oddity(&mut self, line: &str) -> Result<(), EngineError> {
+        self.oddity_count += 1;
+        if self.oddity_count > MAX_REPORTED_ODDITIES {
+            return Ok(());
+        }
+        let text = format!("the agent printed a line that is not part of the protocol: {line:?}");
+        Ok(self
+            .record_decision(Decision::new(DecisionKind::Oddity, text))
+            .await?)
+    }
+
+    /// Notes that the agent used a tool that its role does not allow, without requesting permission.
+    async fn flag_role_violation(&mut self, call: &ToolCall) -> Result<(), EngineError> {
+        let Some(role) = &self.role else {
+            return Ok(());
+        };
+        let violates_role = call.status == ToolStatus::Completed
+            && !is_segue_tool(call)
+            && !role.can_make_call(call);
+        if !violates_role || !self.disallowed_calls.insert(call.id.clone()) {
+            return Ok(());
+        }
+        let text = format!(
+            "the agent used {:?} without requesting permission; the role {} does not allow it",
+            call.name, role.name
+        );
+        Ok(self
+            .record_decision(Decision::new(DecisionKind::Permission, text))
+            .await?)
+    }
+
+    /// Answers a permission request by the role, by the policy or by asking the user, and notes the answer.
+    async fn answer_permission(
+        &mut self,
+        request: &PermissionRequest,
+    ) -> Result<PermissionAnswer, EngineError> {
+        let at = self.now();
+        self.recorder.record_tool_call(&request.call, at).await?;
+        let policy = self.permissions;
+        let is_own_tool = is_segue_tool(&request.call);
+        let automatic_answer = match &self.role {
+            _ if is_own_tool => Some((request.allow_answer(), AnswerSource::Policy(policy))),
+            Some(role) if !role.can_make_call(&request.call) => Some((
+                request.reject_answer(),
+                AnswerSource::Role(role.name.clone()),
+            )),
+            Some(_) | None => {
+                let answer = policy.answer(request);
+                answer.map(|answer| (answer, AnswerSource::Policy(policy)))
+            }
+        };
+        let (answer, source) = match automatic_answer {
+            Some(answered) => answered,
+            None => match self.ask_user(request).await {
+                Some(answer) => (answer, AnswerSource::User),
+                None => (request.reject_answer(), AnswerSource::Unanswered),
+            },
+        };
+        let allowed = request.is_allowed_by(&answer);
+        self.has_refused_permission |= !allowed && !matches!(source, AnswerSource::User);
+        let name = &request.call.name;
+        let text = match (&answer, allowed) {
+            (PermissionAnswer::Cancelled, _) if !matches!(source, AnswerSource::Role(_)) => {
+                format!("stopped before the permission request for {name:?} was answered")
+            }
+            (_, true) => format!("allowed {name:?} {source}"),
+            (_, false) => format!("refused {name:?} {source}"),
+        };
+        self.record_decision(Decision::new(DecisionKind::Permission, text))
+            .await?;
+        Ok(answer)
+    }
+
+    async fn ask_user(&mut self, request: &PermissionRequest) -> Option<PermissionAnswer> {
+        let (sender, answer) = oneshot::channel();
+        self.emit(TurnEvent::PermissionRequested(request.clone(), sender))
+            .await
+            .ok()?;
+        tokio::select! {
+            answer = answer => answer.ok(),
+            () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => Some(PermissionAnswer::Cancelled),
+        }
+    }
+}
+
+/// Converts a plan to the JSON that is recorded.
+fn plan_to_json(steps: &[PlanStep]) -> Json {
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|step| serde_json::json!({ "text": step.text, "status": step.status.as_str() }))
+        .collect();
+    Json::from(serde_json::json!({ "plan": steps }))
+}
+
+/// Returns `true` if a call is of one of segue's own tools, which need no permission.
+///
+/// A command with the name of such a tool does not count, because its kind is not `other`. The configuration allows no
+/// other server with the name `segue`.
+fn is_segue_tool(call: &ToolCall) -> bool {
+    let prefixes = ["mcp__segue__", "mcp_segue_", "mcp.segue.", "segue_"];
+    let tool = prefixes
+        .iter()
+        .find_map(|prefix| call.name.strip_prefix(prefix));
+    call.kind == "other" && tool.is_some_and(|tool| SEGUE_TOOLS.contains(&tool))
+}
+
+/// Returns `true` if one text is the start of the other, ignoring whitespace and truncation marks at the end.
+fn has_same_start(title: &str, text: &str) -> bool {
+    let normalize = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().take(60).collect();
+        words.join(" ").trim_end_matches(['…', '.']).to_owned()
+    };
+    let (title, text) = (normalize(title), normalize(text));
+    text.starts_with(&title) || title.starts_with(&text)
+}

@@ -1,0 +1,360 @@
+//! Archiving of native sessions, and restoring of copies.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use segue_catalog::{
+    Archive, ArchiveError, ArchiveOutcome, ArchivedSession, CopyLocation, DeletedWith,
+    NativeSession, RestoredFileTimes,
+};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::session::{MatchedBy, Project, RefCandidate, RefMatch, Session, best_ref_match};
+use segue_store::TagChange;
+
+use super::RestoreOutcome;
+use super::delete::{collect_natives, native_conversation_id};
+use crate::library::conversations::storage_provider;
+use crate::resolve::adopt::AdoptionHint;
+use crate::{Conversation, ConversationId, Engine, EngineError, SessionMatch};
+
+/// Returns how a text matches the id of a session of segue that was deleted. `None` if it does not match.
+fn match_deleted_session(text: &str, session: &SessionId) -> Option<RefCandidate> {
+    let id = session.as_str();
+    let matched_by = match () {
+        () if id == text => MatchedBy::Id,
+        () if id.starts_with(text) => MatchedBy::Prefix,
+        () if id.ends_with(text) => MatchedBy::Suffix,
+        () => return None,
+    };
+    let id = session.clone();
+    Some(RefCandidate { id, matched_by })
+}
+
+/// Returns `true` if a copy is of a native session that was deleted with this session of segue.
+fn is_deleted_with(copy: &ArchivedSession, session: &SessionId) -> bool {
+    let deleted_with = copy.manifest.deleted_with.as_ref();
+    deleted_with.is_some_and(|deleted| deleted.id == *session)
+}
+
+impl Engine {
+    /// Returns the native sessions of a conversation that still exist.
+    pub async fn list_conversation_natives(
+        &self,
+        conversation: &Conversation,
+    ) -> Result<Vec<NativeSession>, EngineError> {
+        let session = match conversation {
+            Conversation::Native(native) => return Ok(vec![native.session.clone()]),
+            Conversation::Session(session, _) => session,
+        };
+        let mut all = Vec::new();
+        for (provider, id) in collect_natives(&self.store.legs(&session.id).await?) {
+            if self.can_read_sessions(&provider) {
+                let qualified_id = format!("{}:{id}", storage_provider(&provider));
+                let entries = self.lookup_natives(&qualified_id).await?.into_iter();
+                let natives = entries.map(|native| native.session);
+                all.extend(natives.filter(|session| session.head.id == id));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the native sessions of one agent, or of all, that were last used before a time.
+    pub async fn natives_unused_since(
+        &self,
+        provider: Option<&ProviderId>,
+        before: Option<Timestamp>,
+    ) -> Vec<NativeSession> {
+        let provider = provider.map(storage_provider);
+        self.with_catalog(move |catalog| {
+            let mut sessions = catalog.list_sessions(provider.as_ref(), None).sessions;
+            sessions.retain(|session| {
+                // Agents apply one time or the other, so the earlier one counts.
+                let last_used = session.head.updated_at.min(session.location.modified);
+                !catalog.is_only_archived(session) && before.is_none_or(|before| last_used < before)
+            });
+            sessions
+        })
+        .await
+    }
+
+    /// Returns `true` if the archive has the current state of a native session.
+    pub async fn is_archived(&self, session: &NativeSession) -> Result<bool, EngineError> {
+        let (session, archive) = (session.clone(), self.native_archive()?.clone());
+        let saved = self.with_catalog(move |catalog| {
+            catalog.is_only_archived(&session) || catalog.is_archived(&session, &archive)
+        });
+        Ok(saved.await)
+    }
+
+    /// Returns `true` if the agent no longer has a native session, so that only the archive has it.
+    #[must_use]
+    pub fn is_only_archived(&self, session: &NativeSession) -> bool {
+        self.catalog.is_only_archived(session)
+    }
+
+    fn native_archive(&self) -> Result<&Archive, EngineError> {
+        Ok(&self.archive_service()?.archive)
+    }
+
+    /// Copies a native session to the archive, unless the archive has its current state.
+    pub async fn archive_native(
+        &self,
+        session: &NativeSession,
+    ) -> Result<ArchiveOutcome, EngineError> {
+        let (session, archive) = (session.clone(), self.native_archive()?.clone());
+        let at = (self.environment.now)();
+        let saved = self.with_catalog(move |catalog| {
+            if catalog.is_only_archived(&session)
+                && let Some(entry) = archive.find_entry(&session.provider, &session.head.id)?
+            {
+                return Ok(ArchiveOutcome::Unchanged(entry));
+            }
+            catalog.archive_session(&session, &archive, at)
+        });
+        Ok(saved.await?)
+    }
+
+    /// Returns all copies in the archive and in the trash, and the errors for those that could not be read.
+    pub fn list_copies(&self) -> Result<(Vec<ArchivedSession>, Vec<ArchiveError>), EngineError> {
+        let service = self.archive_service()?;
+        let (mut all, mut unreadable) = service.archive.list();
+        let (discarded, trash_errors) = service.trash.list();
+        all.extend(discarded);
+        unreadable.extend(trash_errors);
+        Ok((all, unreadable))
+    }
+
+    /// Finds the newest copy of the session that a text means: an id or its prefix, also as `claude:ID`.
+    pub fn find_copy(&self, text: &str) -> Result<ArchivedSession, EngineError> {
+        let (mut all, _) = self.list_copies()?;
+        all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
+        let provider = text
+            .split_once(':')
+            .and_then(|(name, native_id)| Some((ProviderId::parse(name).ok()?, native_id)));
+        let (provider, id) =
+            provider.map_or((None, text), |(name, native_id)| (Some(name), native_id));
+        all.retain(|entry| {
+            let manifest = &entry.manifest;
+            manifest.id.as_str().starts_with(id)
+                && provider
+                    .as_ref()
+                    .is_none_or(|provider| *provider == manifest.provider)
+        });
+        if all.iter().any(|entry| entry.manifest.id.as_str() == id) {
+            all.retain(|entry| entry.manifest.id.as_str() == id);
+        }
+        let mut candidates: Vec<SessionMatch> = Vec::new();
+        for entry in &all {
+            let session_match = SessionMatch::from(&entry.native_session());
+            if !candidates
+                .iter()
+                .any(|existing| existing.id == session_match.id)
+            {
+                candidates.push(session_match);
+            }
+        }
+        match (candidates.len(), all.into_iter().next()) {
+            (1, Some(entry)) => Ok(entry),
+            (0, _) | (_, None) => Err(EngineError::NoCopy(text.to_owned())),
+            _ => Err(EngineError::Ambiguous {
+                text: text.to_owned(),
+                candidates,
+            }),
+        }
+    }
+
+    /// Finds the newest copies of the sessions that a text means: one native session, or all native sessions on which a
+    /// session of segue runs, or ran when it was deleted.
+    pub async fn find_copies(&self, text: &str) -> Result<Vec<ArchivedSession>, EngineError> {
+        let no_copy_error = match self.find_copy(text) {
+            Ok(copy) => return Ok(vec![copy]),
+            Err(EngineError::NoCopy(text)) => EngineError::NoCopy(text),
+            Err(error) => return Err(error),
+        };
+        let (mut all, _) = self.list_copies()?;
+        all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
+        let deleted = all.iter().filter_map(|entry| {
+            match_deleted_session(text, &entry.manifest.deleted_with.as_ref()?.id)
+        });
+        let mut candidates: Vec<RefCandidate> = deleted.collect();
+        candidates.extend(self.store.ref_candidates(text).await?);
+        let session = match best_ref_match(&candidates) {
+            RefMatch::Unique(session) => session,
+            RefMatch::None => return Err(no_copy_error),
+            RefMatch::Ambiguous(_) => {
+                return Err(self.ambiguous_error(text, &all, &candidates).await?);
+            }
+        };
+        let legs = match self.store.session(&session).await? {
+            Some(_) => collect_natives(&self.store.legs(&session).await?),
+            None => Vec::new(),
+        };
+        let mut session_copies: Vec<ArchivedSession> = Vec::new();
+        for entry in all {
+            let (provider, id) = (&entry.manifest.provider, &entry.manifest.id);
+            let belongs_to_session = is_deleted_with(&entry, &session)
+                || legs.iter().any(|(leg_provider, leg_native_id)| {
+                    storage_provider(leg_provider) == *provider && leg_native_id == id
+                });
+            let is_same_native = |existing_copy: &ArchivedSession| {
+                (&existing_copy.manifest.provider, &existing_copy.manifest.id) == (provider, id)
+            };
+            if belongs_to_session && !session_copies.iter().any(is_same_native) {
+                session_copies.push(entry);
+            }
+        }
+        if session_copies.is_empty() {
+            return Err(no_copy_error);
+        }
+        Ok(session_copies)
+    }
+
+    /// Builds the error for a text that matches several sessions of segue.
+    async fn ambiguous_error(
+        &self,
+        text: &str,
+        copies: &[ArchivedSession],
+        matches: &[RefCandidate],
+    ) -> Result<EngineError, EngineError> {
+        let mut candidates: Vec<SessionMatch> = Vec::new();
+        for candidate in matches {
+            let stored = self.store.session(&candidate.id).await?;
+            let mut copies = copies.iter();
+            let copy = copies.find(|entry| is_deleted_with(entry, &candidate.id));
+            let session_match = match (stored, copy) {
+                (Some(session), _) => SessionMatch::from(&session),
+                (None, Some(copy)) => SessionMatch {
+                    id: ConversationId::Session(candidate.id.clone()),
+                    ..SessionMatch::from(&copy.native_session())
+                },
+                (None, None) => continue,
+            };
+            if !candidates
+                .iter()
+                .any(|existing| existing.id == session_match.id)
+            {
+                candidates.push(session_match);
+            }
+        }
+        let text = text.to_owned();
+        Ok(EngineError::Ambiguous { text, candidates })
+    }
+
+    /// Restores a copy to the location of the session.
+    ///
+    /// If a session of segue with a title or tags was deleted with it, that session is recreated. A copy in the trash
+    /// is then removed, because it is no longer needed.
+    pub async fn restore_copy(
+        &self,
+        entry: &ArchivedSession,
+        times: RestoredFileTimes,
+        current_project: &Project,
+    ) -> Result<RestoreOutcome, EngineError> {
+        let service = self.archive_service()?.clone();
+        let manifest = &entry.manifest;
+        let (provider, id) = (&manifest.provider, &manifest.id);
+        let Some(home) = self.catalog.provider_home(provider) else {
+            return Err(EngineError::ProviderUnreadable(provider.clone()));
+        };
+        let home = home.to_owned();
+        let is_row_based = manifest.is_stored_in_database();
+        if is_row_based && self.is_live(provider, id).await? {
+            return Err(EngineError::AlreadyExists(native_conversation_id(
+                &entry.native_session(),
+            )));
+        }
+        let exports = service.exports_dir.join(format!("{provider}-{id}"));
+        // A restore that was killed may have left files, which must not be imported.
+        let _ = std::fs::remove_dir_all(&exports);
+        let (copy, to) = (entry.clone(), exports.clone());
+        let restoring = self.with_catalog(move |_| copy.restore(&home, &to, times));
+        let restored = restoring.await?;
+        if !restored.exports.is_empty() {
+            let outcome = self.import_into_agent(entry, &restored.exports).await;
+            // A later restore recreates them.
+            let _ = std::fs::remove_dir_all(&exports);
+            outcome?;
+        }
+        if !self.is_live(provider, id).await? {
+            return Err(EngineError::NotRestored(native_conversation_id(
+                &entry.native_session(),
+            )));
+        }
+        // Must precede the removal of the copy, which has the only record of the title and tags.
+        let session = self.adopt_restored_native(entry, current_project).await?;
+        if entry.location == CopyLocation::Trash {
+            service.trash.purge(entry)?;
+        }
+        Ok(RestoreOutcome {
+            entry: entry.clone(),
+            imported_count: restored.exports.len(),
+            files: restored.files,
+            existing_files: restored.existing,
+            session,
+        })
+    }
+
+    /// Adopts a restored native session with its old title and tags. `None` if the copy contains neither.
+    async fn adopt_restored_native(
+        &self,
+        entry: &ArchivedSession,
+        current_project: &Project,
+    ) -> Result<Option<Session>, EngineError> {
+        let manifest = &entry.manifest;
+        let Some(DeletedWith {
+            id: deleted_id,
+            labels: Some(labels),
+        }) = &manifest.deleted_with
+        else {
+            return Ok(None);
+        };
+        let provider = self.driver_or_default(&manifest.provider);
+        let hint = AdoptionHint::DeletedSession(deleted_id, &labels.title);
+        let (session, _) = self
+            .adopt_by_id(&provider, &manifest.id, current_project, hint)
+            .await?;
+        // The session may exist with another title, if an earlier restore was interrupted.
+        if session.title != labels.title {
+            self.store
+                .rename_session(&session.id, &labels.title)
+                .await?;
+        }
+        let tags = TagChange {
+            add: labels.tags.clone(),
+            ..TagChange::default()
+        };
+        Ok(Some(self.store.change_tags(&session.id, tags).await?))
+    }
+
+    /// Lets an agent import sessions into its database.
+    async fn import_into_agent(
+        &self,
+        entry: &ArchivedSession,
+        exports: &[std::path::PathBuf],
+    ) -> Result<(), EngineError> {
+        let service = self.archive_service()?;
+        let provider = &entry.manifest.provider;
+        let cli = service.native_cli(provider);
+        let cli = cli.ok_or_else(|| EngineError::NoProgram(provider.clone()))?;
+        let cwd = entry.manifest.head.cwd.as_deref().map(Path::new);
+        // The agent assigns the session to the directory in which it is started.
+        let cwd = cwd.filter(|cwd| cwd.is_dir());
+        let cwd = cwd.ok_or_else(|| {
+            EngineError::DirectoryMissing(entry.manifest.head.cwd.clone().unwrap_or_default())
+        })?;
+        for export in exports {
+            if !cli.import_session(export, cwd).await? {
+                return Err(EngineError::NoProgram(provider.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all copies of a session permanently.
+    pub fn purge_copies(&self, entry: &ArchivedSession) -> Result<(), EngineError> {
+        Ok(super::delete::purge_session_copies(
+            self.archive_service()?,
+            &entry.native_session(),
+        )?)
+    }
+}
