@@ -9,6 +9,7 @@
 mod added_messages;
 mod first_prompt;
 mod message_text;
+mod plan;
 mod reminder;
 mod turn_selection;
 
@@ -22,6 +23,10 @@ pub use first_prompt::FirstPrompt;
 pub use message_text::message_text;
 pub(crate) use message_text::{clean_text, is_tool_message, push_quoted_lines, shorten_to_tokens};
 pub use piped_input::prompt_with_piped_input;
+pub use plan::{
+    ActiveCheckpoint, BriefPlan, BriefSources, Preamble, estimate_brief_tokens, needs_compaction,
+    plan_brief,
+};
 pub use project_context::{
     CachedContext, Commit, ContextError, ContextSource, Document, FeatureContext, ProjectContext,
     ProjectStructure, TaskContext, TaskSummary, changed_sources, decode_context, encode_context,

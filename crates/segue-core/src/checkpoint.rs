@@ -17,6 +17,7 @@ mod line_kind;
 mod merge;
 mod novelty;
 mod numbering;
+mod plan;
 mod render;
 mod said;
 mod settled;
@@ -38,6 +39,9 @@ pub use edit_form::{EditFormError, parse_edit_form, rebase_edits, render_edit_fo
 pub use extract::extract;
 pub use merge::merge;
 pub use numbering::assign_item_ids;
+pub use plan::{
+    CompactionInput, CompactionPlan, checkpoint_budget, plan_compaction, sum_turn_tokens,
+};
 pub use render::{kind_heading, render_checkpoint};
 pub use summary::{Summary, SummaryError, parse_summary};
 pub use summary_prompt::{

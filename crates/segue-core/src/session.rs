@@ -9,6 +9,7 @@ mod message;
 mod project;
 mod resolution_step;
 mod session_ref;
+mod snapshot;
 mod tag;
 mod turn;
 mod turn_chain;
@@ -34,6 +35,7 @@ pub use message::{InlineData, Message, Part, Role};
 pub use project::Project;
 pub use resolution_step::{ResolutionStep, ResolutionStepKind};
 pub use session_ref::{MatchedBy, RefCandidate, RefMatch, SessionRef, best_ref_match};
+pub use snapshot::{ProviderRecords, SessionSnapshot};
 pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};
 pub use turn_chain::{

@@ -1,7 +1,8 @@
-//! Errors of the engine.
+//! Errors of the engine: one type for each component, and their union for callers that use several.
 
 use jiff::Timestamp;
 use segue_agents::NativeCliError;
+use segue_catalog::index::IndexError;
 use segue_catalog::{ArchiveError, ReadError};
 use segue_core::brief::BriefError;
 use segue_core::id::{ProviderId, SessionId};
@@ -11,14 +12,73 @@ use segue_core::scope::RoleName;
 use segue_core::session::TurnNumberError;
 use segue_store::StoreError;
 
+use crate::upkeep::Upkeep;
+use crate::library::Library;
 use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};
 
-/// Reason why a call failed before or outside a turn. A failed turn is not an error of this type, but a report.
+/// Reason why the store, an agent or a native session cannot be accessed. Every component can fail with it.
 #[derive(Debug, thiserror::Error)]
-pub enum EngineError {
+pub enum AccessError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A native session cannot be read.
+    #[error(transparent)]
+    NativeRead(#[from] ReadError),
+    /// A native session is in use by another process.
+    #[error("{id} is in use by process {pid} ({program})")]
+    InUse {
+        /// Id of the native session.
+        id: ConversationId,
+        /// Id of the process.
+        pid: u32,
+        /// Program that the process runs.
+        program: String,
+    },
+    /// The engine has no agent for the provider.
+    #[error("unknown agent `{provider}`")]
+    UnknownProvider {
+        /// Provider that was requested.
+        provider: ProviderId,
+        /// Providers that the engine can drive.
+        available: Vec<ProviderId>,
+    },
+    /// The role has no description.
+    #[error("unknown role `{}`", .role.as_str())]
+    UnknownRole {
+        /// Role that was requested, or that of the session.
+        role: RoleName,
+        /// Roles that have a description.
+        available: Vec<RoleName>,
+    },
+}
+
+/// Reason why conversations cannot be listed, shown or searched.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The index of the catalog cannot be used.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The engine has no index to search.
+    #[error("cannot search: no session index is configured")]
+    NoIndex,
+    /// The conversation has no turn with this number.
+    #[error(transparent)]
+    TurnNumber(#[from] TurnNumberError),
+}
+
+/// Reason why the session for a reference or a request cannot be determined.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// Conversations cannot be listed.
+    #[error(transparent)]
+    Library(LibraryError),
     /// No session matches the reference.
     #[error("no session matches {0:?}")]
     NoMatch(String),
@@ -55,34 +115,51 @@ pub enum EngineError {
         /// Reason why the program cannot resume it.
         reason: NativeResumeError,
     },
-    /// A native session cannot be read.
-    #[error(transparent)]
-    NativeRead(#[from] ReadError),
-    /// The index of the catalog cannot be used.
-    #[error(transparent)]
-    Index(segue_catalog::index::IndexError),
-    /// The engine has no index to search.
-    #[error("cannot search: no session index is configured")]
-    NoIndex,
-    /// The engine has no agent for the provider.
-    #[error("unknown agent `{provider}`")]
-    UnknownProvider {
-        /// Provider that was requested.
-        provider: ProviderId,
-        /// Providers that the engine can drive.
-        available: Vec<ProviderId>,
-    },
-    /// The role has no description.
-    #[error("unknown role `{}`", .role.as_str())]
-    UnknownRole {
-        /// Role that was requested, or that of the session.
-        role: RoleName,
-        /// Roles that have a description.
-        available: Vec<RoleName>,
-    },
     /// The engine has no agent.
     #[error("no agent found")]
     NoAgents,
+    /// The working directory of the session of a scope does not exist.
+    #[error("session {0} works in {1}, which no longer exists")]
+    SessionDirectoryMissing(SessionId, String),
+}
+
+/// Reason why a brief or a compaction cannot be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The part of a brief that must not be cut exceeds the budget.
+    #[error(transparent)]
+    Brief(#[from] BriefError),
+}
+
+/// Reason why a session cannot be compacted, or a checkpoint cannot be shown or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The compaction cannot be planned.
+    #[error(transparent)]
+    Plan(PlanError),
+    /// A checkpoint cannot be shown or changed.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+}
+
+/// Reason why no turn ran, or why its record could not be written. A failed turn is not an error, but a report.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The session for the prompt cannot be determined.
+    #[error(transparent)]
+    Resolve(ResolveError),
+    /// The brief for the agent cannot be planned.
+    #[error(transparent)]
+    Plan(PlanError),
     /// The agent failed in one leg after another, so segue opens no further leg automatically.
     #[error(
         "{provider} failed too often in session {session}: {} in a row, and {limit} more in a new native session",
@@ -112,21 +189,17 @@ pub enum EngineError {
         /// Other providers that could continue the session.
         fallbacks: Vec<ProviderId>,
     },
-    /// The session has no messages to hand off.
-    #[error("session {0} has no messages to hand off")]
-    NoMessages(SessionId),
-    /// The provider's program is not installed at its configured path.
-    #[error("program of {0} not found at its configured path")]
-    NotInstalled(ProviderId),
+}
+
+/// Reason why a session cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The number does not name a turn to revert to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
-    /// A checkpoint cannot be shown or changed.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The part of a brief that must not be cut exceeds the budget.
-    #[error(transparent)]
-    Brief(#[from] BriefError),
     /// The number does not name a revert or an undo.
     #[error("head move {requested} not found: the session has {}", format_plural(*moves, "head move"))]
     NoHeadMove {
@@ -135,22 +208,32 @@ pub enum EngineError {
         /// Number of reverts and undos in the session.
         moves: u32,
     },
+    /// The session has no messages to hand off.
+    #[error("session {0} has no messages to hand off")]
+    NoMessages(SessionId),
+    /// The provider's program is not installed at its configured path.
+    #[error("program of {0} not found at its configured path")]
+    NotInstalled(ProviderId),
+    /// The engine has no agent that could continue an imported session.
+    #[error("no agent found")]
+    NoAgents,
+}
+
+/// Reason why a conversation cannot be deleted, archived or restored.
+#[derive(Debug, thiserror::Error)]
+pub enum UpkeepError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The session that a text means cannot be determined.
+    #[error(transparent)]
+    Resolve(ResolveError),
     /// A native session cannot be copied, removed or restored.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// An agent's program failed to run a command on a native session.
     #[error(transparent)]
     NativeCli(#[from] NativeCliError),
-    /// A native session is in use by another process.
-    #[error("{id} is in use by process {pid} ({program})")]
-    InUse {
-        /// Id of the native session.
-        id: ConversationId,
-        /// Id of the process.
-        pid: u32,
-        /// Program that the process runs.
-        program: String,
-    },
     /// The agent reported a session as deleted, but the session still exists.
     #[error("{0} still exists after its agent reported it deleted")]
     NotDeleted(ConversationId),
@@ -169,15 +252,141 @@ pub enum EngineError {
     /// The working directory of a session to restore does not exist.
     #[error("directory {0:?} does not exist")]
     DirectoryMissing(String),
-    /// The working directory of the session of a scope does not exist.
-    #[error("session {0} works in {1}, which no longer exists")]
-    SessionDirectoryMissing(SessionId, String),
     /// Neither the archive nor the trash contains a copy of the session.
     #[error("no copy of session {0:?} found in the archive or the trash")]
     NoCopy(String),
     /// The engine has no storage for copies of sessions.
     #[error("no archive directory is configured")]
     NoArchive,
+}
+
+/// Reason why a call to a component failed. Each cause has one position: conversions unwrap nested errors.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store, an agent or a native session cannot be accessed.
+    #[error(transparent)]
+    Access(AccessError),
+    /// Conversations cannot be listed, shown or searched.
+    #[error(transparent)]
+    Library(LibraryError),
+    /// The session for a reference or a request cannot be determined.
+    #[error(transparent)]
+    Resolve(ResolveError),
+    /// A brief or a compaction cannot be planned.
+    #[error(transparent)]
+    Plan(PlanError),
+    /// A session cannot be compacted, or a checkpoint cannot be shown or changed.
+    #[error(transparent)]
+    Compaction(CompactionError),
+    /// No turn ran, or its record could not be written.
+    #[error(transparent)]
+    Turn(TurnError),
+    /// A session cannot be changed.
+    #[error(transparent)]
+    Session(SessionError),
+    /// A conversation cannot be deleted, archived or restored.
+    #[error(transparent)]
+    Upkeep(UpkeepError),
+}
+
+/// Implements the conversions of errors that access to the store and to native sessions can cause.
+macro_rules! convert_access_errors {
+    ($($error:ident),+) => {$(
+        impl From<StoreError> for $error {
+            fn from(error: StoreError) -> Self {
+                AccessError::from(error).into()
+            }
+        }
+
+        impl From<ReadError> for $error {
+            fn from(error: ReadError) -> Self {
+                AccessError::from(error).into()
+            }
+        }
+    )+};
+}
+
+convert_access_errors!(
+    LibraryError,
+    ResolveError,
+    PlanError,
+    CompactionError,
+    TurnError,
+    SessionError,
+    UpkeepError,
+    EngineError
+);
+
+impl From<AccessError> for EngineError {
+    fn from(error: AccessError) -> Self {
+        Self::Access(error)
+    }
+}
+
+/// Implements the conversion of an error into one that contains it. An access error keeps its position.
+macro_rules! convert_nested_errors {
+    ($($inner:ident => $outer:ident::$variant:ident),+ $(,)?) => {$(
+        impl From<$inner> for $outer {
+            fn from(error: $inner) -> Self {
+                match error {
+                    $inner::Access(error) => error.into(),
+                    error => Self::$variant(error),
+                }
+            }
+        }
+    )+};
+}
+
+convert_nested_errors!(
+    LibraryError => ResolveError::Library,
+    ResolveError => TurnError::Resolve,
+    ResolveError => UpkeepError::Resolve,
+    PlanError => CompactionError::Plan,
+    PlanError => TurnError::Plan,
+    PlanError => EngineError::Plan,
+    LibraryError => EngineError::Library,
+    SessionError => EngineError::Session,
+);
+
+impl From<ResolveError> for EngineError {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::Access(error) => error.into(),
+            ResolveError::Library(error) => error.into(),
+            error => Self::Resolve(error),
+        }
+    }
+}
+
+impl From<CompactionError> for EngineError {
+    fn from(error: CompactionError) -> Self {
+        match error {
+            CompactionError::Access(error) => error.into(),
+            CompactionError::Plan(error) => error.into(),
+            error @ CompactionError::Checkpoint(_) => Self::Compaction(error),
+        }
+    }
+}
+
+impl From<TurnError> for EngineError {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Access(error) => error.into(),
+            TurnError::Resolve(error) => error.into(),
+            TurnError::Plan(error) => error.into(),
+            error => Self::Turn(error),
+        }
+    }
+}
+
+impl From<UpkeepError> for EngineError {
+    fn from(error: UpkeepError) -> Self {
+        match error {
+            UpkeepError::Access(error) => error.into(),
+            UpkeepError::Resolve(error) => error.into(),
+            error => Self::Upkeep(error),
+        }
+    }
 }
 
 /// Formats a time in UTC for an error message.

@@ -100,12 +100,16 @@
 //! and `Sync`, so that it can be shared in an [`Arc`]; its futures can be spawned. Agents that stay running
 //! ([`ChatRequest::keep_agent`]) are ended by [`Engine::close`], and killed when the engine is dropped.
 
+mod agents;
 mod brief;
 mod checkpoint;
+mod context;
+mod engine;
 mod environment;
 mod error;
 mod leg;
 mod library;
+mod native;
 mod reconcile;
 mod resolve;
 mod session;
@@ -113,29 +117,27 @@ mod token_count;
 mod turn;
 mod upkeep;
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use segue_agents::Agent;
-use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::agent::{McpServer, RoleRegistry};
-use segue_core::brief::DEFAULT_BUDGET_TOKENS;
-use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::policy::Policy;
-use segue_store::Store;
-use tokio::sync::Mutex;
-
 pub use brief::added_messages::{AddedMessage, MessageAuthor};
-pub use brief::compose::BriefPreview;
+pub use brief::plan::BriefPreview;
 pub use brief::project_context::{ContextRebuild, GatheredContext};
-pub use checkpoint::compaction::{CompactionOutcome, CompactionPlan};
+pub use checkpoint::compaction::CompactionOutcome;
 pub use checkpoint::edit::{
     BudgetUsage, CheckpointChange, CheckpointError, CheckpointView, VersionStatus,
 };
 pub use checkpoint::summariser::{Summariser, SummaryOutcome, SummaryProposal};
 pub use environment::Environment;
-pub use error::EngineError;
+pub use engine::{Engine, EngineBuilder, EngineSettings, McpTools, SegueServerFactory};
+pub use error::{
+    AccessError, CompactionError, EngineError, LibraryError, PlanError, ResolveError, SessionError, TurnError, UpkeepError,
+};
+pub use reconcile::Reconciler;
+pub use resolve::Resolver;
+pub use turn::TurnRunner;
+pub use agents::AgentRegistry;
+pub use brief::BriefPlanner;
+pub use checkpoint::Compactor;
+pub use library::Library;
+pub use session::SessionEditor;
 pub use leg::handoff::HandoffOutcome;
 pub use leg::native_resume::{NativeResume, NativeResumeError};
 pub use library::conversations::{
@@ -148,9 +150,8 @@ pub use library::spending::{SpendingReport, SpendingRequest};
 pub use resolve::purpose_session::PurposeSession;
 pub use resolve::{RefContext, SessionMatch};
 pub use segue_catalog::index::{HitOrder, QueryError, QueryWords, SearchQuery, Snippet};
-pub use session::change::{
-    ForkOutcome, ListedSessions, RevertOutcome, SessionView, Transcript, TranscriptTurn,
-};
+pub use library::sessions::{ListedSessions, SessionView, Transcript, TranscriptTurn};
+pub use session::change::{ForkOutcome, RevertOutcome};
 pub use session::describe::{DescribeError, DescribeOutcome};
 pub use session::revert::{DetachedTurns, DroppedTurn, RevertPlan};
 pub use session::transfer::{
@@ -159,122 +160,6 @@ pub use session::transfer::{
 pub use turn::request::{ChatRequest, StopLevel, Target, TurnEvent, TurnReport};
 pub use upkeep::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
-    PlannedDeletion, RestoreOutcome, SkippedNative,
+    PlannedDeletion, RestoreOutcome, SkippedNative, Upkeep,
 };
 
-/// An engine that runs turns on a store and a set of agents.
-pub struct Engine {
-    store: Arc<dyn Store>,
-    agents: Vec<Arc<dyn Agent>>,
-    catalog: Catalog,
-    index: Option<Arc<Index>>,
-    environment: Environment,
-    tools: McpTools,
-    agent_pool: leg::agent_pool::AgentPool,
-    /// Cache of the last location at which each native session was found.
-    native_locations: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
-    archive_service: Option<ArchiveService>,
-    budget: u64,
-    policy: Policy,
-    roles: RoleRegistry,
-    /// Path of the git program that lists commits; `None` if git is not available.
-    git: Option<PathBuf>,
-}
-
-/// MCP servers that segue passes to agents when it opens a native session.
-#[derive(Clone, Default)]
-pub struct McpTools {
-    /// Servers that every session gets.
-    pub servers: Vec<McpServer>,
-    /// Factory for segue's own server; `None` if agents get no tools of segue.
-    pub segue_server: Option<SegueServerFactory>,
-}
-
-/// A function that creates the MCP server for a session.
-pub type SegueServerFactory = Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>;
-
-impl McpTools {
-    fn for_session(&self, id: &SessionId) -> Vec<McpServer> {
-        let segue_server = self.segue_server.iter().map(|create| create(id));
-        segue_server.chain(self.servers.iter().cloned()).collect()
-    }
-}
-
-impl Engine {
-    /// Creates an engine on `store`. It drives `agents`, listed in order of preference, and finds native sessions in
-    /// `catalog`.
-    #[must_use]
-    pub fn new(
-        store: Arc<dyn Store>,
-        agents: Vec<Arc<dyn Agent>>,
-        catalog: Catalog,
-        environment: Environment,
-    ) -> Self {
-        Self {
-            store,
-            agents,
-            catalog,
-            index: None,
-            environment,
-            tools: McpTools::default(),
-            agent_pool: leg::agent_pool::AgentPool::default(),
-            native_locations: Mutex::default(),
-            archive_service: None,
-            budget: DEFAULT_BUDGET_TOKENS,
-            policy: Policy::default(),
-            roles: RoleRegistry::default(),
-            git: None,
-        }
-    }
-
-    /// Sets the MCP servers that the engine passes to every agent that accepts any.
-    #[must_use]
-    pub fn with_tools(mut self, tools: McpTools) -> Self {
-        self.tools = tools;
-        self
-    }
-
-    /// Sets the policy for failures, context limits, fallback providers and automatic compaction.
-    #[must_use]
-    pub fn with_policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets the roles that sessions can have.
-    #[must_use]
-    pub fn with_roles(mut self, roles: RoleRegistry) -> Self {
-        self.roles = roles;
-        self
-    }
-
-    /// Returns the roles that sessions can have.
-    #[must_use]
-    pub fn roles(&self) -> &RoleRegistry {
-        &self.roles
-    }
-
-    /// Sets the index that the engine queries before it reads the files of agents.
-    #[must_use]
-    pub fn with_index(mut self, index: Index) -> Self {
-        self.index = Some(Arc::new(index));
-        self
-    }
-
-    /// Returns the agent of a provider, for example to query its capabilities ([`Agent::probe`]) and its configuration
-    /// ([`Agent::defaults`]). [`Engine::drivable_providers`] lists all providers. Fails if the engine has no such
-    /// agent.
-    pub fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
-        self.agents
-            .iter()
-            .find(|agent| agent.provider() == provider)
-            .ok_or_else(|| EngineError::UnknownProvider {
-                provider: provider.clone(),
-                available: self
-                    .agents
-                    .iter()
-                    .map(|agent| agent.provider().clone())
-                    .collect(),
-            })
-    }
-}

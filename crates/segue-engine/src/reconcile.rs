@@ -2,9 +2,11 @@
 //! losses are applied to the record before the session is resumed.
 
 mod apply;
-mod locate;
 pub(crate) mod recovery;
+mod reopen;
 
+use segue_core::id::SessionId;
+use std::sync::Arc;
 use jiff::Timestamp;
 use segue_catalog::{
     Catalog, Mark, NativeSession, NativeTurn, ReadError, ReadStart, read_tail, read_turns,
@@ -16,9 +18,10 @@ use segue_core::reconcile::{
 use segue_core::session::{Decision, Leg, Message, Session, Turn, TurnState, can_resume_leg};
 use segue_store::StoreError;
 
-use self::locate::NativeLocation;
+use crate::native::NativeLocation;
+use crate::context::EngineContext;
 use crate::session::lease::LeaseGuard;
-use crate::{Engine, EngineError};
+use crate::{AccessError};
 
 /// Operation for which a session is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,14 +69,28 @@ struct NativeTail {
     compacted: bool,
 }
 
-impl Engine {
+/// Component that applies changes in native sessions to the record.
+#[derive(Clone)]
+pub struct Reconciler {
+    pub(crate) context: Arc<EngineContext>,
+}
+
+impl Reconciler {
+    pub(crate) fn new(context: &Arc<EngineContext>) -> Self {
+        Self {
+            context: Arc::clone(context),
+        }
+    }
+}
+
+impl Reconciler {
     /// Reconciles a session under its lease, and returns it with the decisions.
     pub(crate) async fn reconcile(
         &self,
         session: Session,
         guard: &LeaseGuard,
         mode: ReconcileMode,
-    ) -> Result<(Session, Vec<Decision>), EngineError> {
+    ) -> Result<(Session, Vec<Decision>), AccessError> {
         if let Some(divergence) = self.read_divergence(&session).await? {
             return self
                 .apply_divergence(session, guard, divergence, mode)
@@ -82,7 +99,7 @@ impl Engine {
         let recovered = self
             .recover_interrupted_turn(&session, &guard.lease)
             .await?;
-        let session = self.require_session(&session.id).await?;
+        let session = self.context.require_session(&session.id).await?;
         Ok((session, recovered.into_iter().collect()))
     }
 
@@ -91,7 +108,7 @@ impl Engine {
     pub async fn reconcile_if_idle(
         &self,
         session: Session,
-    ) -> Result<(Session, Vec<Decision>), EngineError> {
+    ) -> Result<(Session, Vec<Decision>), AccessError> {
         let only_adds_turns = |divergence: &Divergence| {
             divergence.interrupted.is_none()
                 && !divergence.new_turns.is_empty()
@@ -106,18 +123,18 @@ impl Engine {
         {
             return Ok((session, Vec::new()));
         }
-        let (guard, takeover) = match self.acquire_lease(&session.id).await {
-            Err(EngineError::Store(StoreError::Leased { .. })) => return Ok((session, Vec::new())),
+        let (guard, takeover) = match self.context.leases.acquire_lease(&session.id).await {
+            Err(AccessError::Store(StoreError::Leased { .. })) => return Ok((session, Vec::new())),
             acquired => acquired?,
         };
         let outcome = async {
-            let session = self.require_session(&session.id).await?;
+            let session = self.context.require_session(&session.id).await?;
             let (session, reconcile_decisions) = self
                 .reconcile(session, &guard, ReconcileMode::Other)
                 .await?;
             let decisions: Vec<Decision> =
                 takeover.into_iter().chain(reconcile_decisions).collect();
-            self.log_decisions(&guard, &decisions).await?;
+            self.context.log_decisions(&guard.lease, &decisions).await?;
             Ok((session, decisions))
         }
         .await;
@@ -126,7 +143,7 @@ impl Engine {
     }
 
     /// Returns `true` if recorded turns are missing from the native session.
-    pub(crate) async fn is_native_truncated(&self, session: &Session) -> Result<bool, EngineError> {
+    pub(crate) async fn is_native_truncated(&self, session: &Session) -> Result<bool, AccessError> {
         let divergence = self.read_divergence(session).await?;
         Ok(divergence
             .is_some_and(|divergence| matches!(divergence.alignment, NativeAlignment::Truncated)))
@@ -137,7 +154,7 @@ impl Engine {
         &self,
         session: &Session,
         since: Timestamp,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, AccessError> {
         let divergence = self.read_divergence(session).await?;
         Ok(divergence.is_some_and(|divergence| {
             let is_later = |turn: &NativeTurn| turn.started_at.is_none_or(|at| at >= since);
@@ -146,40 +163,27 @@ impl Engine {
         }))
     }
 
-    /// Logs decisions in a session.
-    pub(crate) async fn log_decisions(
-        &self,
-        guard: &LeaseGuard,
-        decisions: &[Decision],
-    ) -> Result<(), EngineError> {
-        for decision in decisions {
-            let at = (self.environment.now)();
-            self.store.log_decision(&guard.lease, decision, at).await?;
-        }
-        Ok(())
-    }
-
     /// Returns the changes in a session's native session; `None` if there are none or they cannot be determined.
-    async fn read_divergence(&self, session: &Session) -> Result<Option<Divergence>, EngineError> {
-        let legs = self.store.legs(&session.id).await?;
+    async fn read_divergence(&self, session: &Session) -> Result<Option<Divergence>, AccessError> {
+        let legs = self.context.store.legs(&session.id).await?;
         let last = legs.into_iter().next_back();
         let Some(leg) =
-            last.filter(|leg| leg.ended.is_none() && self.can_read_sessions(&leg.provider))
+            last.filter(|leg| leg.ended.is_none() && self.context.natives.can_read_sessions(&leg.provider))
         else {
             return Ok(None);
         };
         let Some(native_id) = leg.native_id.clone() else {
             return Ok(None);
         };
-        let has_pooled_agent = self.agent_pool.contains(&session.id).await;
-        let native = match self
+        let has_pooled_agent = self.context.agent_pool.contains(&session.id).await;
+        let native = match self.context.natives
             .locate_native(&leg.provider, &native_id, has_pooled_agent)
             .await
         {
             NativeLocation::Found(native) => native,
             // A native session in which segue never saw a record is not missing.
             NativeLocation::Missing if leg.mark.is_some() => {
-                let chain = self.store.turns(&session.id).await?;
+                let chain = self.context.store.turns(&session.id).await?;
                 return Ok(can_resume_leg(&leg, &chain).then(|| Divergence {
                     interrupted: running_turn(&chain).map(|turn| (turn.clone(), None)),
                     new_turns: Vec::new(),
@@ -191,7 +195,7 @@ impl Engine {
             NativeLocation::Missing | NativeLocation::Unknown => return Ok(None),
         };
         let mark = leg.mark.as_deref().and_then(|mark| mark.parse().ok());
-        let tail = self.with_catalog(move |catalog| read_native_tail(catalog, &native, mark));
+        let tail = self.context.natives.with_catalog(move |catalog| read_native_tail(catalog, &native, mark));
         let Ok(tail) = tail.await else {
             return Ok(None);
         };
@@ -199,7 +203,7 @@ impl Engine {
         if is_unchanged && !tail.compacted && session.head_state != Some(TurnState::Running) {
             return Ok(None);
         }
-        let chain = self.store.turns(&session.id).await?;
+        let chain = self.context.store.turns(&session.id).await?;
         self.compare_turns(leg, chain, tail).await.map(Some)
     }
 
@@ -209,12 +213,12 @@ impl Engine {
         leg: Leg,
         chain: Vec<Turn>,
         tail: NativeTail,
-    ) -> Result<Divergence, EngineError> {
+    ) -> Result<Divergence, AccessError> {
         let can_resume = can_resume_leg(&leg, &chain);
         let interrupted = running_turn(&chain).cloned();
         // The turns that were sent to the native session may no longer lead to the head.
         let chain = match leg.tip.filter(|_| !can_resume) {
-            Some(tip) => self.store.turns_up_to(tip).await?,
+            Some(tip) => self.context.store.turns_up_to(tip).await?,
             None => chain,
         };
         // Messages that were added without an agent are in no native session.
@@ -286,7 +290,7 @@ impl Engine {
         if let Some(last) = turns.last()
             && last.state == TurnState::Running
             && let Some(id) = &leg.native_id
-            && self.find_foreign_process(&leg.provider, id).await.is_some()
+            && self.context.natives.find_foreign_process(&leg.provider, id).await.is_some()
         {
             turns.pop();
         }
@@ -298,13 +302,13 @@ impl Engine {
         &self,
         chain: &[Turn],
         native_turns: &[NativeTurn],
-    ) -> Result<Vec<String>, EngineError> {
+    ) -> Result<Vec<String>, AccessError> {
         let untimed = native_turns.iter().any(|turn| turn.started_at.is_none());
         let mut prompts = Vec::with_capacity(chain.len());
         for turn in chain {
             let is_needed = untimed || turn.ended_at.is_none();
             prompts.push(if is_needed {
-                let messages = self.store.messages(turn.id).await?;
+                let messages = self.context.store.messages(turn.id).await?;
                 messages
                     .first()
                     .map(Message::plain_text)
@@ -314,6 +318,31 @@ impl Engine {
             });
         }
         Ok(prompts)
+    }
+
+    /// Acquires the lease of a session, reconciles it with its native session, and closes an interrupted turn.
+    pub(crate) async fn acquire_lease_and_reconcile(
+        &self,
+        id: &SessionId,
+        mode: ReconcileMode,
+    ) -> Result<(LeaseGuard, Vec<Decision>), AccessError> {
+        let (guard, takeover) = self.context.leases.acquire_lease(id).await?;
+        let reconciled = async {
+            let session = self.context.require_session(id).await?;
+            let (_, reconcile_decisions) = self.reconcile(session, &guard, mode).await?;
+            let decisions: Vec<Decision> =
+                takeover.into_iter().chain(reconcile_decisions).collect();
+            self.context.log_decisions(&guard.lease, &decisions).await?;
+            Ok(decisions)
+        }
+        .await;
+        match reconciled {
+            Ok(decisions) => Ok((guard, decisions)),
+            Err(error) => {
+                guard.release().await;
+                Err(error)
+            }
+        }
     }
 }
 

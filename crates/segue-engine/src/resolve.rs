@@ -10,6 +10,7 @@ mod session_ref;
 mod trace;
 mod working_directory;
 
+use std::sync::Arc;
 use segue_agents::SessionDefault;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session, SessionRef};
@@ -19,8 +20,11 @@ pub(crate) use purpose::purpose_filter;
 pub use session_ref::{RefContext, SessionMatch};
 pub(crate) use trace::ResolutionTrace;
 
+use crate::context::EngineContext;
+use crate::reconcile::Reconciler;
+use crate::library::Library;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{ChatRequest, Engine, EngineError, Target};
+use crate::{ChatRequest, ResolveError, Target};
 
 /// Session that a prompt is for, and the agent that is to answer.
 pub(crate) enum Resolved {
@@ -31,13 +35,31 @@ pub(crate) enum Resolved {
     New(ProviderId, Target),
 }
 
-impl Engine {
+/// Component that finds the session for a reference, a purpose or a request.
+#[derive(Clone)]
+pub struct Resolver {
+    pub(crate) context: Arc<EngineContext>,
+    pub(crate) library: Library,
+    pub(crate) reconciler: Reconciler,
+}
+
+impl Resolver {
+    pub(crate) fn new(context: &Arc<EngineContext>, library: &Library, reconciler: &Reconciler) -> Self {
+        Self {
+            context: Arc::clone(context),
+            library: library.clone(),
+            reconciler: reconciler.clone(),
+        }
+    }
+}
+
+impl Resolver {
     /// Finds the session that a prompt is for, if one exists, and the agent that is to answer.
     pub(crate) async fn resolve(
         &self,
         request: &ChatRequest,
         trace: &mut ResolutionTrace,
-    ) -> Result<Resolved, EngineError> {
+    ) -> Result<Resolved, ResolveError> {
         let mut chosen_provider = request.provider.clone();
         let mut target = request.target.clone();
         if target == Target::Default {
@@ -60,7 +82,7 @@ impl Engine {
                 lookup.await?
             }
             Target::Session(id) => {
-                let session = self.require_session(id).await?;
+                let session = self.context.require_session(id).await?;
                 trace.add_step(
                     ResolutionStepKind::Id,
                     format!("session {}", format_session(&session)),
@@ -68,7 +90,7 @@ impl Engine {
                 Some(session)
             }
             Target::Native(native_provider, id) => {
-                let provider = self.driver_or_default(native_provider);
+                let provider = self.context.agents.driver_or_default(native_provider);
                 let adoption = self.adopt_target(
                     (&provider, id),
                     &request.project,
@@ -105,14 +127,14 @@ impl Engine {
                 Some(provider) => provider,
                 None => self.choose_provider(request, trace).await?,
             };
-            self.agent(&provider)?;
+            self.context.agents.get(&provider)?;
             return Ok(Resolved::New(provider, target));
         };
         if chosen_provider.is_none() {
             let text = format!("{}, the agent of the session", session.provider);
             trace.add_step(ResolutionStepKind::Provider, text);
         }
-        self.agent(chosen_provider.as_ref().unwrap_or(&session.provider))?;
+        self.context.agents.get(chosen_provider.as_ref().unwrap_or(&session.provider))?;
         Ok(Resolved::Existing(Box::new(session), chosen_provider))
     }
 
@@ -123,11 +145,11 @@ impl Engine {
         project: &Project,
         chosen_provider: Option<&ProviderId>,
         trace: &mut ResolutionTrace,
-    ) -> Result<Session, EngineError> {
+    ) -> Result<Session, ResolveError> {
         // If another agent is to continue, the agent of the native session need not be available.
         if chosen_provider.is_none_or(|chosen_provider| chosen_provider == provider) {
-            self.agent(provider)?;
-            self.ensure_no_foreign_process(provider, id).await?;
+            self.context.agents.get(provider)?;
+            self.context.natives.ensure_no_foreign_process(provider, id).await?;
         }
         let adoption = self.adopt_by_id(provider, id, project, AdoptionHint::Empty);
         let (session, decision) = adoption.await?;
@@ -150,7 +172,7 @@ impl Engine {
         target: &Target,
         fallback: &ProviderId,
         trace: &mut ResolutionTrace,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, ResolveError> {
         let mut fallback_trace = ResolutionTrace::default();
         let session = match target {
             Target::Scope(purpose) => {
@@ -194,8 +216,8 @@ impl Engine {
         &self,
         provider: &ProviderId,
         request: &ChatRequest,
-    ) -> Result<Target, EngineError> {
-        let text = match self.agent(provider)?.defaults().session {
+    ) -> Result<Target, ResolveError> {
+        let text = match self.context.agents.get(provider)?.defaults().session {
             SessionDefault::New => return Ok(Target::New),
             SessionDefault::NewestInDirectory => return Ok(Target::NewestInDirectory),
             SessionDefault::Selected(text) => text,
@@ -204,7 +226,7 @@ impl Engine {
             project: request.project.clone(),
             last_list: Vec::new(),
         };
-        let reference = SessionRef::parse(&text).map_err(|_| EngineError::NoMatch(text.clone()))?;
+        let reference = SessionRef::parse(&text).map_err(|_| ResolveError::NoMatch(text.clone()))?;
         if let SessionRef::Feature(feature) = &reference {
             // A feature in an agent's configuration means that agent's session before those of other agents.
             let agent_filter = SessionFilter {
@@ -220,8 +242,8 @@ impl Engine {
             match self.find_conversation(&reference, &ref_context).await {
                 Ok(conversation) => conversation.id().into(),
                 // An agent whose files segue cannot read may have the session.
-                Err(EngineError::NoMatch(_)) if !self.can_read_sessions(provider) => {
-                    let id = NativeId::parse(&text).map_err(|_| EngineError::NoMatch(text))?;
+                Err(ResolveError::NoMatch(_)) if !self.context.natives.can_read_sessions(provider) => {
+                    let id = NativeId::parse(&text).map_err(|_| ResolveError::NoMatch(text))?;
                     Target::Native(provider.clone(), id)
                 }
                 Err(error) => return Err(error),
@@ -234,17 +256,17 @@ impl Engine {
         &self,
         request: &ChatRequest,
         trace: &mut ResolutionTrace,
-    ) -> Result<ProviderId, EngineError> {
+    ) -> Result<ProviderId, ResolveError> {
         let filter = SessionFilter {
             project: Some(request.project.key.clone()),
             ..SessionFilter::default()
         };
-        let last = self
+        let last = self.context
             .newest_session(filter)
             .await?
             .map(|session| session.provider);
-        let last = last.filter(|provider| self.agent(provider).is_ok());
-        let first = self.agents.first().map(|agent| agent.provider().clone());
+        let last = last.filter(|provider| self.context.agents.get(provider).is_ok());
+        let first = self.context.agents.first().map(|agent| agent.provider().clone());
         let (provider, reason) = match (last, first) {
             (Some(last), _) => (last, "the agent last used in this project"),
             (None, Some(first)) if first == ProviderId::rehearsal() => (
@@ -252,7 +274,7 @@ impl Engine {
                 "the built-in offline agent: no other agent was found",
             ),
             (None, Some(first)) => (first, "the first agent found on this machine"),
-            (None, None) => return Err(EngineError::NoAgents),
+            (None, None) => return Err(ResolveError::NoAgents),
         };
         trace.add_step(
             ResolutionStepKind::Provider,

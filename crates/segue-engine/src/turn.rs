@@ -13,6 +13,7 @@ mod settle;
 mod token_estimate;
 mod watchdog;
 
+use std::sync::Arc;
 use std::collections::HashSet;
 
 use segue_agents::{AgentConnection, Timeouts};
@@ -29,6 +30,10 @@ use tokio::time::Instant;
 use context_loss::ContextChange;
 use retry::RetryState;
 
+use crate::context::EngineContext;
+use crate::checkpoint::Compactor;
+use crate::reconcile::Reconciler;
+use crate::resolve::Resolver;
 use crate::leg::agent_pool::PooledAgent;
 use crate::reconcile::ReconcileMode;
 use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
@@ -36,7 +41,7 @@ use crate::session::lease::LeaseGuard;
 use crate::turn::admission::AdmittedPrompt;
 use crate::turn::message_chunks::BoundedText;
 use crate::turn::recorder::Recorder;
-use crate::{ChatRequest, Engine, EngineError, StopLevel, Target, TurnEvent, TurnReport};
+use crate::{ChatRequest, TurnError, StopLevel, Target, TurnEvent, TurnReport};
 
 /// End of the agent's work on a turn.
 struct TurnOutcome {
@@ -79,7 +84,27 @@ struct StartedTurn {
     admitted: AdmittedPrompt,
 }
 
-impl Engine {
+/// Component that runs turns.
+#[derive(Clone)]
+pub struct TurnRunner {
+    pub(crate) context: Arc<EngineContext>,
+    pub(crate) resolver: Resolver,
+    pub(crate) reconciler: Reconciler,
+    pub(crate) compactor: Compactor,
+}
+
+impl TurnRunner {
+    pub(crate) fn new(context: &Arc<EngineContext>, resolver: &Resolver, reconciler: &Reconciler, compactor: &Compactor) -> Self {
+        Self {
+            context: Arc::clone(context),
+            resolver: resolver.clone(),
+            reconciler: reconciler.clone(),
+            compactor: compactor.clone(),
+        }
+    }
+}
+
+impl TurnRunner {
     /// Runs one turn. The prompt is on disk before it is sent, and the output is recorded as it arrives.
     ///
     /// Returns `Err` if no turn was started, or if its record could not be saved. A turn in which the agent failed is a
@@ -89,7 +114,7 @@ impl Engine {
         &self,
         request: ChatRequest,
         events: mpsc::Sender<TurnEvent>,
-    ) -> Result<TurnReport, EngineError> {
+    ) -> Result<TurnReport, TurnError> {
         let mut trace = ResolutionTrace::for_request(&request);
         // Each phase is boxed, because otherwise the future of a turn would contain the futures of all phases.
         let started_turn = Box::pin(self.resolve_and_begin(&request, &mut trace)).await;
@@ -114,11 +139,11 @@ impl Engine {
             ..
         } = admitted;
         let options = self.agent_options(&request, &provider, replaced_provider.as_ref())?;
-        let role = self.session_role(&session)?.cloned();
+        let role = self.context.session_role(&session)?.cloned();
         let run = TurnRun {
-            engine: self,
+            runner: self,
             recorder: Recorder::new(
-                self.store.clone(),
+                self.context.store.clone(),
                 guard.lease.clone(),
                 turn.id,
                 BoundedText::with_limit(request.max_text_bytes),
@@ -174,18 +199,18 @@ impl Engine {
         &self,
         request: &ChatRequest,
         trace: &mut ResolutionTrace,
-    ) -> Result<StartedTurn, EngineError> {
+    ) -> Result<StartedTurn, TurnError> {
         loop {
             if let Target::Scope(purpose) | Target::NewWithPurpose(purpose) = &request.target {
-                self.role_description(purpose.role.as_ref())?;
+                self.context.role_description(purpose.role.as_ref())?;
             }
-            let resolved = self.resolve(request, trace).await?;
+            let resolved = self.resolver.resolve(request, trace).await?;
             if let Resolved::Existing(session, _) = &resolved {
-                self.session_role(session)?;
+                self.context.session_role(session)?;
             }
             match self.begin_turn(request, resolved, trace).await {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
-                Err(EngineError::Store(StoreError::PurposeTaken(_))) => trace.restart(request),
+                Err(TurnError::Store(StoreError::PurposeTaken(_))) => trace.restart(request),
                 started_turn => return started_turn,
             }
         }
@@ -198,7 +223,7 @@ impl Engine {
         request: &ChatRequest,
         resolved: Resolved,
         trace: &mut ResolutionTrace,
-    ) -> Result<StartedTurn, EngineError> {
+    ) -> Result<StartedTurn, TurnError> {
         let (provider, target) = match resolved {
             Resolved::Existing(session, chosen_provider) => {
                 return self
@@ -210,7 +235,7 @@ impl Engine {
         let mut admitted = self.admit_prompt(request, None, provider).await?;
         if admitted.replaced_provider.is_some() {
             let fallback = &admitted.provider;
-            let lookup = self.find_with_fallback_provider(request, &target, fallback, trace);
+            let lookup = self.resolver.find_with_fallback_provider(request, &target, fallback, trace);
             if let Some(session) = lookup.await? {
                 trace.decisions.append(&mut admitted.decisions);
                 let fallback = Some(admitted.provider);
@@ -245,7 +270,7 @@ impl Engine {
         let started = started.await?;
         Ok(StartedTurn {
             session: started.session,
-            guard: self.guard_lease(started.lease),
+            guard: self.context.leases.guard_lease(started.lease),
             turn: started.turn,
             admitted,
         })
@@ -255,7 +280,7 @@ impl Engine {
         Message::from_text(
             Role::User,
             request.prompt.as_str(),
-            (self.environment.now)(),
+            self.context.now(),
         )
     }
 
@@ -266,18 +291,18 @@ impl Engine {
         session: &Session,
         chosen_provider: Option<ProviderId>,
         trace: &mut ResolutionTrace,
-    ) -> Result<StartedTurn, EngineError> {
+    ) -> Result<StartedTurn, TurnError> {
         let resolved_provider = &session.provider;
         let prompt = self.prompt_message(request);
-        let (guard, takeover) = self.acquire_lease(&session.id).await?;
+        let (guard, takeover) = self.context.leases.acquire_lease(&session.id).await?;
         let starting = async {
             // The session may have been changed by another process since the lookup.
-            let session = self.require_session(&session.id).await?;
+            let session = self.context.require_session(&session.id).await?;
             let from = session.provider.clone();
             if chosen_provider.is_none() && from != *resolved_provider {
                 let text = format!("{from}, now the agent of the session");
                 trace.add_step(ResolutionStepKind::Provider, text);
-                self.agent(&from)?;
+                self.context.agents.get(&from)?;
             }
             let provider = chosen_provider.unwrap_or_else(|| from.clone());
             let mut admitted = self
@@ -286,26 +311,26 @@ impl Engine {
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
             {
-                self.ensure_no_foreign_process(&session.provider, native)
+                self.context.natives.ensure_no_foreign_process(&session.provider, native)
                     .await?;
             }
             let strict = request.strict;
             let mode = ReconcileMode::Prompt { strict };
-            let (mut session, mut decisions) = self.reconcile(session, &guard, mode).await?;
-            let reopening = self.reopen_left_leg(&guard.lease, &session, &admitted.provider);
+            let (mut session, mut decisions) = self.reconciler.reconcile(session, &guard, mode).await?;
+            let reopening = self.reconciler.reopen_left_leg(&guard.lease, &session, &admitted.provider);
             if let Some(decision) = reopening.await? {
                 decisions.push(decision);
                 // The user may have continued this native session outside segue since its leg was detached.
-                session = self.require_session(&session.id).await?;
+                session = self.context.require_session(&session.id).await?;
                 let (reconciled, reconcile_decisions) =
-                    self.reconcile(session, &guard, mode).await?;
+                    self.reconciler.reconcile(session, &guard, mode).await?;
                 session = reconciled;
                 decisions.extend(reconcile_decisions);
             }
-            let turn = self.store.begin_turn(&guard.lease, &prompt).await?;
+            let turn = self.context.store.begin_turn(&guard.lease, &prompt).await?;
             if admitted.replaced_provider.is_none() {
                 let dropped_settings =
-                    self.describe_dropped_settings(&from, &admitted.provider, Some(request));
+                    self.context.agents.describe_dropped_settings(&from, &admitted.provider, Some(request));
                 let dropped_settings = dropped_settings.into_iter();
                 let dropped_settings =
                     dropped_settings.map(|line| Decision::new(DecisionKind::HandedOff, line));
@@ -341,18 +366,18 @@ impl Engine {
         session: &Session,
         provider: ProviderId,
         guard: &LeaseGuard,
-    ) -> Result<AdmittedPrompt, EngineError> {
+    ) -> Result<AdmittedPrompt, TurnError> {
         let admitted = self
             .admit_prompt(request, Some(&session.id), provider)
             .await;
         if let Err(
             error
-            @ (EngineError::RetriesExhausted { .. } | EngineError::ProviderUnavailable { .. }),
+            @ (TurnError::RetriesExhausted { .. } | TurnError::ProviderUnavailable { .. }),
         ) = &admitted
         {
             let decision = Decision::new(DecisionKind::Stopped, error.to_string());
-            let at = (self.environment.now)();
-            self.store.log_decision(&guard.lease, &decision, at).await?;
+            let at = self.context.now();
+            self.context.store.log_decision(&guard.lease, &decision, at).await?;
         }
         admitted
     }
@@ -360,7 +385,7 @@ impl Engine {
 
 /// A running turn.
 struct TurnRun<'a> {
-    engine: &'a Engine,
+    runner: &'a TurnRunner,
     request: ChatRequest,
     session: Session,
     guard: &'a LeaseGuard,
@@ -394,7 +419,7 @@ struct TurnRun<'a> {
 
 impl TurnRun<'_> {
     fn now(&self) -> jiff::Timestamp {
-        (self.engine.environment.now)()
+        self.runner.context.now()
     }
 
     /// Emits an event. Waits for a slow receiver, and saves drafts of streamed text during that time. If the caller
@@ -421,8 +446,8 @@ impl TurnRun<'_> {
 
     async fn record_decision(&mut self, decision: Decision) -> Result<(), StoreError> {
         let at = self.now();
-        self.engine
-            .store
+        self.runner
+            .context.store
             .log_decision(&self.guard.lease, &decision, at)
             .await?;
         self.report_decision(decision).await
@@ -444,7 +469,7 @@ impl TurnRun<'_> {
     }
 
     /// Runs the complete turn, from the saved prompt to the final record.
-    async fn run(mut self, trace: ResolutionTrace) -> Result<TurnReport, EngineError> {
+    async fn run(mut self, trace: ResolutionTrace) -> Result<TurnReport, TurnError> {
         let started_event = TurnEvent::Started {
             session: self.report.session.clone(),
             turn: self.report.turn,
@@ -462,7 +487,7 @@ impl TurnRun<'_> {
         }
         let outcome = match self.run_attempts().await {
             // The brief exceeds the budget. No agent received the prompt, and none can until the user fixes this.
-            Err(error @ EngineError::Brief(_)) if !self.report.sent => {
+            Err(error @ TurnError::Brief(_)) if !self.report.sent => {
                 self.withdraw_turn("the prompt could not be sent").await?;
                 return Err(error);
             }
@@ -478,8 +503,8 @@ impl TurnRun<'_> {
     async fn release_agent(
         &mut self,
         mut connection: Box<dyn AgentConnection>,
-        outcome: &Result<TurnOutcome, EngineError>,
-    ) -> Result<(), EngineError> {
+        outcome: &Result<TurnOutcome, TurnError>,
+    ) -> Result<(), TurnError> {
         let is_reusable = outcome.as_ref().is_ok_and(|outcome| {
             outcome.is_agent_idle
                 && matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
@@ -502,8 +527,8 @@ impl TurnRun<'_> {
                     .share_with_agent(connection.process_identity().as_ref()),
                 connection,
             };
-            self.engine
-                .agent_pool
+            self.runner
+                .context.agent_pool
                 .insert(&self.session.id, pooled_agent)
                 .await;
             return Ok(());
@@ -520,10 +545,10 @@ impl TurnRun<'_> {
         connection: &mut dyn AgentConnection,
         leg: LegId,
         prompt: &str,
-    ) -> Result<TurnOutcome, EngineError> {
+    ) -> Result<TurnOutcome, TurnError> {
         let at = self.now();
-        self.engine
-            .store
+        self.runner
+            .context.store
             .begin_attempt(&self.guard.lease, self.turn, leg, at)
             .await?;
         self.report.sent = true;

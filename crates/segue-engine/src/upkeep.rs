@@ -5,8 +5,8 @@
 
 mod copies;
 mod delete;
-mod in_use;
 
+use std::sync::Arc;
 use std::path::PathBuf;
 
 use segue_agents::NativeCli;
@@ -15,7 +15,10 @@ use segue_catalog::{Archive, ArchivedSession, NativeSession, SessionArtifacts, T
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, Session};
 
-use crate::{ConversationId, Engine, EngineError};
+use crate::context::EngineContext;
+use crate::resolve::Resolver;
+use crate::library::Library;
+use crate::{ConversationId, UpkeepError};
 
 /// Locations of the copies, and the agents' programs that manage sessions.
 #[derive(Debug, Clone)]
@@ -157,16 +160,27 @@ pub struct RestoreOutcome {
     pub session: Option<Session>,
 }
 
-impl Engine {
-    /// Enables the deletion and archiving of native sessions.
-    #[must_use]
-    pub fn with_archive_service(mut self, service: ArchiveService) -> Self {
-        self.archive_service = Some(service);
-        self
-    }
+/// Component that deletes, archives and restores conversations.
+#[derive(Clone)]
+pub struct Upkeep {
+    pub(crate) context: Arc<EngineContext>,
+    pub(crate) library: Library,
+    pub(crate) resolver: Resolver,
+}
 
-    fn archive_service(&self) -> Result<&ArchiveService, EngineError> {
-        self.archive_service.as_ref().ok_or(EngineError::NoArchive)
+impl Upkeep {
+    pub(crate) fn new(context: &Arc<EngineContext>, library: &Library, resolver: &Resolver) -> Self {
+        Self {
+            context: Arc::clone(context),
+            library: library.clone(),
+            resolver: resolver.clone(),
+        }
+    }
+}
+
+impl Upkeep {
+    fn archive_service(&self) -> Result<&ArchiveService, UpkeepError> {
+        self.context.archive_service.as_ref().ok_or(UpkeepError::NoArchive)
     }
 }
 

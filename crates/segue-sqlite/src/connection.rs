@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use segue_store::StoreError;
 
@@ -126,6 +127,9 @@ fn open_connection(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite:
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY_TIMEOUT)?;
     db.set_prepared_statement_cache_capacity(64);
+    // Without the stability guarantee, SQLite prepares a statement again at each execution if the plan compares a
+    // parameter with the condition of a partial index.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(db)
 }
 

@@ -24,7 +24,8 @@ use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{
-    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session, Title, Turn,
+    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session,
+    SessionSnapshot, Title, Turn,
 };
 use segue_store::{
     AdoptedSession, ContextLossState, ContextMeasurement, ForkPoint, ImportedSession, Lease,
@@ -190,6 +191,12 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn session_snapshot(&self, id: &SessionId) -> Result<Option<SessionSnapshot>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::sessions::find_snapshot(db, &id))
+            .await
+    }
+
     async fn list_sessions(
         &self,
         filter: &SessionFilter,
@@ -229,6 +236,12 @@ impl Store for SqliteStore {
     async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn> {
         let (lease, prompt) = (lease.clone(), prompt.clone());
         self.write(move |db| ops::turns::begin_turn(db, &lease, &prompt))
+            .await
+    }
+
+    async fn begin_turn_on_leg(&self, lease: &Lease, prompt: &Message, leg: LegId) -> Result<Turn> {
+        let (lease, prompt) = (lease.clone(), prompt.clone());
+        self.write(move |db| ops::turns::begin_turn_on_leg(db, &lease, &prompt, leg))
             .await
     }
 
@@ -345,17 +358,6 @@ impl Store for SqliteStore {
 
     async fn fill_token_counts(&self, counts: Vec<TokenCount>) -> Result<()> {
         self.write(move |db| ops::tokens::fill_token_counts(db, &counts))
-            .await
-    }
-
-    async fn add_token_estimate(
-        &self,
-        lease: &Lease,
-        turn: TurnId,
-        added_tokens: Option<u64>,
-    ) -> Result<()> {
-        let lease = lease.clone();
-        self.write(move |db| ops::tokens::add_token_estimate(db, &lease, turn, added_tokens))
             .await
     }
 

@@ -84,7 +84,8 @@ pub use tokens::{
 pub use turns::{
     a_context_loss_is_recorded_until_the_reminder, a_failed_attempt_allows_another_attempt,
     a_failure_is_stored_with_its_turn_and_attempt, a_finished_turn_is_immutable,
-    a_leg_can_receive_its_native_id_later, a_session_runs_one_turn_at_a_time,
+    a_leg_can_receive_its_native_id_later, a_prompt_and_its_attempt_are_recorded_together,
+    a_session_runs_one_turn_at_a_time, a_snapshot_contains_the_state_that_plans_depend_on,
     a_turn_is_recorded_completely, a_turn_records_whether_its_prompt_was_sent,
     a_withdrawn_turn_is_not_in_the_history, an_added_message_is_a_finished_unsent_turn,
     concurrent_appends_are_all_recorded, drafts_become_messages, every_kind_of_part_survives,
@@ -100,6 +101,8 @@ macro_rules! store_contract {
         $crate::store_contract!(@cases $open;
             an_adopted_native_session_has_all_its_turns
             a_failed_attempt_allows_another_attempt
+            a_prompt_and_its_attempt_are_recorded_together
+            a_snapshot_contains_the_state_that_plans_depend_on
             a_withdrawn_turn_is_not_in_the_history
             a_context_loss_is_recorded_until_the_reminder
             a_leg_can_receive_its_native_id_later

@@ -172,6 +172,18 @@ pub struct SettleEffects {
     pub provider_health: Option<(ProviderId, ProviderHealth)>,
     /// Leg that ends with the turn, and the reason. `None` if no leg ends.
     pub ended_leg: Option<(LegId, LegEnd)>,
+    /// Tokens of the turn, by segue's estimate. `None` if no agent received the prompt.
+    pub tokens: Option<TurnTokens>,
+}
+
+/// Tokens of a turn, by segue's estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnTokens {
+    /// Tokens that the last attempt added to the native session of its leg. `None` if unknown; the estimate for the
+    /// native session is unknown from then on.
+    pub added: Option<u64>,
+    /// Tokens of the prompt, which was recorded without a count. `None` if unknown.
+    pub prompt: Option<u64>,
 }
 
 /// Token count of a message that was not counted when it was recorded.

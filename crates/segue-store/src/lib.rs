@@ -21,7 +21,8 @@ use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{
-    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session, Title, Turn,
+    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session,
+    SessionSnapshot, Title, Turn,
 };
 
 pub use error::{BoxError, StoreError};
@@ -29,6 +30,7 @@ pub use import::{ImportedCheckpoint, ImportedSession, SessionOrigin};
 pub use input::{
     AdoptedSession, AdoptedTurn, ContextLossState, Draft, DraftKind, ForkPoint, NativeUpdate,
     NewCheckpoint, NewLeg, NewSession, SettleEffects, TagChange, TokenCount, TurnEnding, TurnEntry,
+    TurnTokens,
 };
 pub use lease::{Lease, LeaseGrant, LeaseHolder, LeaseRequest, StartedSession};
 pub use query::{
@@ -99,6 +101,8 @@ pub trait Store: Send + Sync {
     async fn delete_session(&self, lease: &Lease) -> Result<()>;
     /// Returns a session. `None` if it does not exist.
     async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
+    /// Returns a session with everything that plans depend on, read at one moment. `None` if it does not exist.
+    async fn session_snapshot(&self, id: &SessionId) -> Result<Option<SessionSnapshot>>;
     /// Returns the sessions that match a filter, newest first, one page at a time.
     async fn list_sessions(&self, filter: &SessionFilter, page: PageRequest)
     -> Result<SessionPage>;
@@ -116,6 +120,10 @@ pub trait Store: Send + Sync {
 
     /// Records a prompt as the next turn, and moves the head to it.
     async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn>;
+    /// Records a prompt as the next turn, together with the note that it is about to be sent on a leg, in one
+    /// operation. Only for an agent that is open: if the process dies before the prompt is sent, the record still
+    /// states that the agent may have received it.
+    async fn begin_turn_on_leg(&self, lease: &Lease, prompt: &Message, leg: LegId) -> Result<Turn>;
     /// Records a message as a separate turn that has ended and was never sent, and moves the head to it.
     async fn add_message(&self, lease: &Lease, message: &Message) -> Result<Turn>;
     /// Records that the prompt is about to be sent on a leg. The turn becomes the tip of the leg.
@@ -186,14 +194,6 @@ pub trait Store: Send + Sync {
     async fn turns_after(&self, head: TurnId, n: u32) -> Result<Vec<StoredTurn>>;
     /// Sets the token counts of messages that have none. Messages of a turn that has not ended stay unchanged.
     async fn fill_token_counts(&self, counts: Vec<TokenCount>) -> Result<()>;
-    /// Records the number of tokens, by segue's estimate, that a turn's last attempt added to the native session of its
-    /// leg. `None` means unknown; the estimate for the native session is unknown from then on.
-    async fn add_token_estimate(
-        &self,
-        lease: &Lease,
-        turn: TurnId,
-        added_tokens: Option<u64>,
-    ) -> Result<()>;
     /// Returns the newest turns of a provider for which both segue's estimate and the agent's count exist, newest
     /// first.
     async fn context_measurements(

@@ -8,9 +8,10 @@ use segue_core::brief::{BriefTurn, prompt_with_added_messages};
 use segue_core::id::SessionId;
 use segue_core::session::{Decision, Message, Role, Turn, unsent_added_turns};
 
+use crate::session::SessionEditor;
 use crate::reconcile::ReconcileMode;
 use crate::turn::message_chunks::merge_chunks;
-use crate::{Engine, EngineError, token_count};
+use crate::{SessionError, token_count};
 
 /// Author of a message that a caller adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct AddedMessage {
     pub decisions: Vec<Decision>,
 }
 
-impl Engine {
+impl SessionEditor {
     /// Adds a message to a session without sending a prompt to an agent. The message is on disk when this returns.
     ///
     /// The agent that runs the session next receives the message: a resumed native session with its next prompt, a new
@@ -40,43 +41,21 @@ impl Engine {
         session: &SessionId,
         author: MessageAuthor,
         text: &str,
-    ) -> Result<AddedMessage, EngineError> {
+    ) -> Result<AddedMessage, SessionError> {
         // As for a prompt, a rewind in the native session is applied first, because it would drop this message later.
         let mode = ReconcileMode::Prompt { strict: false };
-        let (guard, decisions) = self.acquire_lease_and_reconcile(session, mode).await?;
+        let (guard, decisions) = self.reconciler.acquire_lease_and_reconcile(session, mode).await?;
         let role = match author {
             MessageAuthor::User => Role::User,
             MessageAuthor::Assistant => Role::Assistant,
         };
-        let mut message = Message::from_text(role, text, (self.environment.now)());
+        let mut message = Message::from_text(role, text, self.context.now());
         token_count::count_message_tokens_if_ready(&mut message);
-        let added_turn = self.store.add_message(&guard.lease, &message).await;
+        let added_turn = self.context.store.add_message(&guard.lease, &message).await;
         guard.release().await;
         Ok(AddedMessage {
             turn: added_turn?.number,
             decisions,
         })
-    }
-
-    /// Returns the prompt for a resumed native session, preceded by the added messages in `earlier_turns` that the
-    /// native session has not received. `None` if there are no such messages.
-    pub(crate) async fn prompt_with_added(
-        &self,
-        earlier_turns: &[Turn],
-        prompt: &str,
-    ) -> Result<Option<String>, EngineError> {
-        let mut added_turns = Vec::new();
-        for turn in unsent_added_turns(earlier_turns) {
-            added_turns.push(BriefTurn {
-                n: turn.number,
-                messages: merge_chunks(self.store.messages(turn.id).await?),
-            });
-        }
-        if added_turns.is_empty() {
-            return Ok(None);
-        }
-        let text =
-            prompt_with_added_messages(&added_turns, prompt, self.budget, &segue_tokens::count);
-        Ok(Some(text))
     }
 }

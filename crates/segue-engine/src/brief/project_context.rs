@@ -12,7 +12,8 @@ use segue_core::brief::{CachedContext, Commit, ContextSource, ProjectContext, ch
 use segue_core::scope::{RoleName, Scope};
 use segue_core::session::{Decision, DecisionKind, Session};
 
-use crate::{Engine, EngineError};
+use crate::brief::BriefPlanner;
+use crate::{CompactionError};
 
 /// Percent of the budget that the documents of a context may use.
 const DOCUMENT_BUDGET_PERCENT: u64 = 30;
@@ -45,24 +46,13 @@ pub enum ContextRebuild {
     SourcesChanged(Vec<String>),
 }
 
-/// Preamble of a brief, in a session with a role.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BriefPreamble {
-    pub(crate) role: String,
-    pub(crate) context: String,
-    /// Decisions about the context to report to the user.
-    pub(crate) decisions: Vec<Decision>,
-}
-
-impl BriefPreamble {
-    /// Estimates the tokens in the preamble. Each line counts one token more, because the brief quotes it.
-    pub(crate) fn estimate_tokens(&self) -> u64 {
-        let count_with_quotes = |text: &str| {
-            let lines = u64::try_from(text.lines().count()).unwrap_or(u64::MAX);
-            segue_tokens::count(text).saturating_add(lines)
-        };
-        count_with_quotes(&self.role).saturating_add(count_with_quotes(&self.context))
-    }
+/// Use of a project context, which decides whether a rebuilt context is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContextUse {
+    /// A preview, which stores nothing.
+    Preview,
+    /// The brief of a native session. A rebuilt context is stored.
+    Brief,
 }
 
 /// Inputs for gathering a context.
@@ -76,55 +66,24 @@ struct ContextInputs {
     max_document_bytes: usize,
 }
 
-impl Engine {
-    /// Sets the git program that lists commits. With `None`, contexts contain no commits.
-    #[must_use]
-    pub fn with_git(mut self, program: Option<PathBuf>) -> Self {
-        self.git = program;
-        self
-    }
-
-    /// Returns the role of the agent in a session; `None` if the session has no role. Fails if the role has no
-    /// description, because its limits are unknown then.
-    pub fn session_role(&self, session: &Session) -> Result<Option<&RoleDescription>, EngineError> {
-        let purpose = session.purpose.as_ref();
-        self.role_description(purpose.and_then(|purpose| purpose.role.as_ref()))
-    }
-
-    /// Returns the description of a role; `None` if no role is given. Fails if the role has no description.
-    pub fn role_description(
-        &self,
-        role: Option<&RoleName>,
-    ) -> Result<Option<&RoleDescription>, EngineError> {
-        let Some(name) = role else {
-            return Ok(None);
-        };
-        let description = self.roles.get(name);
-        description
-            .map(Some)
-            .ok_or_else(|| EngineError::UnknownRole {
-                role: name.clone(),
-                available: self.roles.iter().map(|role| role.name.clone()).collect(),
-            })
-    }
-
+impl BriefPlanner {
     /// Returns the current project context of a session: the cached one, unless its sources have changed or
     /// `force_rebuild` requests a rebuild. Stores nothing.
     pub async fn current_context(
         &self,
         session: &Session,
         force_rebuild: bool,
-    ) -> Result<GatheredContext, EngineError> {
-        let previous = self.store.saved_context(&session.id).await?;
+    ) -> Result<GatheredContext, StoreError> {
+        let previous = self.context.store.saved_context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
         let root = project_root(&cwd);
         let max_bytes = (self
-            .budget
+            .context.settings.budget
             .saturating_mul(BYTES_PER_TOKEN * DOCUMENT_BUDGET_PERCENT)
             / 100)
             .min(MAX_DOCUMENT_BYTES);
         let inputs = ContextInputs {
-            commits: commits::list_newest_commits(self.git.as_deref(), &root).await,
+            commits: commits::list_newest_commits(self.context.settings.git.as_deref(), &root).await,
             scope: match &session.purpose {
                 Some(purpose) => purpose.scope.clone(),
                 None => Scope::Project,
@@ -162,7 +121,7 @@ impl Engine {
             tokens: segue_tokens::count(&context.render()),
             context,
             sources,
-            at: (self.environment.now)(),
+            at: self.context.now(),
         };
         Ok(GatheredContext { cached, rebuild })
     }
@@ -173,51 +132,49 @@ impl Engine {
         &self,
         session: &Session,
         force_rebuild: bool,
-    ) -> Result<GatheredContext, EngineError> {
+    ) -> Result<GatheredContext, StoreError> {
         let gathered = self.current_context(session, force_rebuild).await?;
         if gathered.rebuild != ContextRebuild::NotNeeded {
             let cached = gathered.cached.clone();
-            self.store.save_context(&session.id, cached).await?;
+            self.context.store.save_context(&session.id, cached).await?;
         }
         Ok(gathered)
     }
 
     /// Estimates the tokens in role and cached context; 0 if the session has no role or one without a description.
-    pub(crate) async fn preamble_tokens(&self, session: &Session) -> Result<u64, EngineError> {
-        let Ok(Some(role)) = self.session_role(session) else {
+    pub(crate) async fn preamble_tokens(&self, session: &Session) -> Result<u64, StoreError> {
+        let Ok(Some(role)) = self.context.session_role(session) else {
             return Ok(0);
         };
-        let stored = self.store.saved_context(&session.id).await?;
-        let preamble = BriefPreamble {
+        let stored = self.context.store.saved_context(&session.id).await?;
+        let preamble = Preamble {
             role: role.render(),
             context: stored.map_or_else(String::new, |cached| cached.context.render()),
-            decisions: Vec::new(),
         };
-        Ok(preamble.estimate_tokens())
+        Ok(preamble.estimate_tokens(&segue_tokens::count))
     }
 
-    /// Composes the preamble for a new native session, and stores a rebuilt context if `should_store` is `true`. `None`
-    /// if the session has no role.
-    pub(crate) async fn brief_preamble(
+    /// Gathers the preamble for a new native session, with the decisions to report about it. `None` if the session has
+    /// no role.
+    pub(crate) async fn gather_preamble(
         &self,
         session: &Session,
-        should_store: bool,
-    ) -> Result<Option<BriefPreamble>, EngineError> {
-        let Some(role) = self.session_role(session)? else {
+        context_use: ContextUse,
+    ) -> Result<Option<(Preamble, Vec<Decision>)>, AccessError> {
+        let Some(role) = self.context.session_role(session)? else {
             return Ok(None);
         };
-        let gathered = if should_store {
-            self.refresh_context(session, false).await?
-        } else {
-            self.current_context(session, false).await?
+        let gathered = match context_use {
+            ContextUse::Brief => self.refresh_context(session, false).await?,
+            ContextUse::Preview => self.current_context(session, false).await?,
         };
         let decision = format_context_changes(&gathered)
             .map(|text| Decision::new(DecisionKind::Context, text));
-        Ok(Some(BriefPreamble {
+        let preamble = Preamble {
             role: role.render(),
             context: gathered.cached.context.render(),
-            decisions: decision.into_iter().collect(),
-        }))
+        };
+        Ok(Some((preamble, decision.into_iter().collect())))
     }
 }
 

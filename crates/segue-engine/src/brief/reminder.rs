@@ -4,9 +4,10 @@ use segue_core::brief::prompt_with_reminder;
 use segue_core::checkpoint::Checkpoint;
 use segue_core::session::{Leg, Session, Turn};
 
-use crate::{Engine, EngineError};
+use super::BriefPlanner;
+use crate::PlanError;
 
-impl Engine {
+impl BriefPlanner {
     /// Returns the prompt for an agent that compacted its own context, after the goal, the user's rules and the items
     /// that the user pinned or wrote. `added` is the text to send if it is more than the prompt. `None` if there is
     /// nothing to repeat.
@@ -16,13 +17,13 @@ impl Engine {
         earlier_turns: &[Turn],
         added: Option<&str>,
         prompt: &str,
-    ) -> Result<Option<String>, EngineError> {
+    ) -> Result<Option<String>, PlanError> {
         let Some(head) = earlier_turns.last() else {
             return Ok(None);
         };
-        let current_checkpoint = match self.plan_compaction(session, head.id).await? {
+        let current_checkpoint = match self.plan_compaction(session, head.id, &session.provider).await? {
             Some(compaction) => compaction.checkpoint,
-            None => match self.store.checkpoint_at(&session.id, head.id).await? {
+            None => match self.context.store.checkpoint_at(&session.id, head.id).await? {
                 Some((_, checkpoint)) => checkpoint,
                 None => Checkpoint::default(),
             },

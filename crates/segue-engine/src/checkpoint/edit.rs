@@ -12,9 +12,10 @@ use segue_core::number_format::format_count;
 use segue_core::session::{Decision, Session, SessionStatus, can_resume_leg};
 use segue_store::NewCheckpoint;
 
+use crate::checkpoint::Compactor;
 use crate::reconcile::ReconcileMode;
 use crate::session::lease::LeaseGuard;
-use crate::{Conversation, Engine, EngineError};
+use crate::{Conversation, CompactionError};
 
 /// Status of a version relative to the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,13 +131,13 @@ enum CheckpointEdit {
     Rewrite { base: u32, checkpoint: Checkpoint },
 }
 
-impl Engine {
+impl Compactor {
     /// Returns all versions of a session with their status, oldest first.
     pub async fn checkpoint_versions(
         &self,
         session: &Session,
-    ) -> Result<Vec<(CheckpointVersion, VersionStatus)>, EngineError> {
-        let all = self.store.checkpoints(&session.id).await?;
+    ) -> Result<Vec<(CheckpointVersion, VersionStatus)>, CompactionError> {
+        let all = self.context.store.checkpoints(&session.id).await?;
         let path = self.turns_on_path(session).await?;
         let active = versions_on_path(&all, &path)
             .last()
@@ -160,7 +161,7 @@ impl Engine {
         &self,
         session: &Session,
         n: Option<u32>,
-    ) -> Result<CheckpointView, EngineError> {
+    ) -> Result<CheckpointView, CompactionError> {
         let versions = self.checkpoint_versions(session).await?;
         let requested = versions.iter().find(|(version, status)| match n {
             Some(n) => version.n == n,
@@ -173,7 +174,7 @@ impl Engine {
             }
             .into());
         };
-        let stored = self.store.checkpoint(&session.id, version.n).await?;
+        let stored = self.context.store.checkpoint(&session.id, version.n).await?;
         let (version, checkpoint) =
             stored.ok_or_else(|| missing_checkpoint_error(session, Some(version.n)))?;
         let path = self.turns_on_path(session).await?;
@@ -191,10 +192,10 @@ impl Engine {
     }
 
     /// Computes the budget usage of a session.
-    pub async fn budget_usage(&self, session: &Session) -> Result<BudgetUsage, EngineError> {
-        let budget = self.provider_budget(&session.provider).await?;
-        let legs = self.store.legs(&session.id).await?;
-        let turns = self.store.turns(&session.id).await?;
+    pub async fn budget_usage(&self, session: &Session) -> Result<BudgetUsage, CompactionError> {
+        let budget = self.briefs.provider_budget(&session.provider).await?;
+        let legs = self.context.store.legs(&session.id).await?;
+        let turns = self.context.store.turns(&session.id).await?;
         let resumable_leg = legs.last().filter(|leg| can_resume_leg(leg, &turns));
         let counted_tokens = match resumable_leg {
             Some(leg) => leg.estimated_tokens,
@@ -202,12 +203,12 @@ impl Engine {
         };
         let size = match (counted_tokens, session.head) {
             (Some(size), _) => size,
-            (None, Some(head)) => self.estimate_native_tokens(session, head).await?,
+            (None, Some(head)) => self.briefs.estimate_native_tokens(session, head).await?,
             (None, None) => 0,
         };
-        let applies = self.policy.compaction.should_compact(session);
+        let applies = self.context.settings.policy.compaction.should_compact(session);
         let is_due = match session.head.filter(|_| applies) {
-            Some(head) => self.should_compact(session, head, (size, budget)).await?,
+            Some(head) => self.briefs.should_compact(session, head, (size, budget)).await?,
             None => false,
         };
         Ok(BudgetUsage {
@@ -221,7 +222,7 @@ impl Engine {
     /// Returns the tokens of the brief for a new native session; `None` if no brief can be composed.
     async fn estimate_next_brief_tokens(&self, session: &Session) -> Option<u64> {
         let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
-        let preview = self.preview_brief(&conversation, None, "").await.ok()?;
+        let preview = self.briefs.preview_brief(&conversation, None, "").await.ok()?;
         Some(preview.brief.total_tokens())
     }
 
@@ -231,7 +232,7 @@ impl Engine {
         session: &Session,
         item: u32,
         pinned: bool,
-    ) -> Result<CheckpointChange, EngineError> {
+    ) -> Result<CheckpointChange, CompactionError> {
         self.change_checkpoint(session, CheckpointEdit::Pin { item, pinned })
             .await
     }
@@ -241,7 +242,7 @@ impl Engine {
         &self,
         session: &Session,
         n: u32,
-    ) -> Result<CheckpointChange, EngineError> {
+    ) -> Result<CheckpointChange, CompactionError> {
         self.change_checkpoint(session, CheckpointEdit::Restore(n))
             .await
     }
@@ -253,7 +254,7 @@ impl Engine {
         session: &Session,
         base: u32,
         checkpoint: Checkpoint,
-    ) -> Result<CheckpointChange, EngineError> {
+    ) -> Result<CheckpointChange, CompactionError> {
         let edit = CheckpointEdit::Rewrite { base, checkpoint };
         self.change_checkpoint(session, edit).await
     }
@@ -262,8 +263,8 @@ impl Engine {
         &self,
         session: &Session,
         edit: CheckpointEdit,
-    ) -> Result<CheckpointChange, EngineError> {
-        let (guard, decisions) = self
+    ) -> Result<CheckpointChange, CompactionError> {
+        let (guard, decisions) = self.reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;
         let changed = self
@@ -271,7 +272,7 @@ impl Engine {
             .await;
         guard.release().await;
         let is_new = changed?;
-        let session = self.require_session(&session.id).await?;
+        let session = self.context.require_session(&session.id).await?;
         Ok(CheckpointChange {
             view: self.checkpoint(&session, None).await?,
             is_new,
@@ -285,10 +286,10 @@ impl Engine {
         guard: &LeaseGuard,
         id: &SessionId,
         edit: CheckpointEdit,
-    ) -> Result<bool, EngineError> {
-        let session = self.require_session(id).await?;
+    ) -> Result<bool, CompactionError> {
+        let session = self.context.require_session(id).await?;
         let stored = match session.head {
-            Some(head) => self.store.checkpoint_at(id, head).await?,
+            Some(head) => self.context.store.checkpoint_at(id, head).await?,
             None => None,
         };
         let Some((active_version, active_content)) = stored else {
@@ -308,7 +309,7 @@ impl Engine {
             });
             return Err(error.into());
         };
-        let at = (self.environment.now)();
+        let at = self.context.now();
         let mut new = NewCheckpoint {
             turn: active_version.turn,
             covers: active_version.covers,
@@ -346,8 +347,8 @@ impl Engine {
                     let active = active_version.n;
                     return Err(CheckpointError::Outdated { base, active }.into());
                 }
-                let max_tokens = self.checkpoint_budget(&session, &session.provider).await?;
-                let last_item = self.last_item_id(&session.id).await?;
+                let max_tokens = self.briefs.checkpoint_budget(&session, &session.provider).await?;
+                let last_item = self.briefs.last_item_id(&session.id).await?;
                 let checkpoint = assign_item_ids(&active_content, checkpoint, last_item);
                 let tokens = segue_tokens::count(&render_checkpoint(&checkpoint));
                 // A version that exceeds the maximum already may shrink in several changes.
@@ -361,13 +362,13 @@ impl Engine {
         if new.checkpoint == active_content && new.covers == active_version.covers {
             return Ok(false);
         }
-        self.store.add_checkpoint(&guard.lease, new, None).await?;
+        self.context.store.add_checkpoint(&guard.lease, new, None).await?;
         Ok(true)
     }
 
     /// Returns the turns that lead to the head.
-    async fn turns_on_path(&self, session: &Session) -> Result<HashSet<TurnId>, EngineError> {
-        let turns = self.store.turns(&session.id).await?;
+    async fn turns_on_path(&self, session: &Session) -> Result<HashSet<TurnId>, CompactionError> {
+        let turns = self.context.store.turns(&session.id).await?;
         Ok(turns.into_iter().map(|turn| turn.id).collect())
     }
 }

@@ -20,9 +20,10 @@ use segue_core::number_format::{format_count, format_plural};
 use segue_core::session::{Decision, DecisionKind, Session};
 use segue_store::NewCheckpoint;
 
+use crate::checkpoint::Compactor;
 use crate::error::format_utc;
 use crate::session::lease::LeaseGuard;
-use crate::{Engine, EngineError};
+use crate::{CompactionError};
 
 /// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
 const MAX_SUMMARY_CHUNK_TOKENS: u64 = 60_000;
@@ -75,13 +76,13 @@ impl SummaryProposal {
     }
 }
 
-impl Engine {
+impl Compactor {
     /// Returns the active version if it covers turns that no summariser has read. `None` if it does not.
     pub async fn unread_version(
         &self,
         session: &SessionId,
-    ) -> Result<Option<CheckpointVersion>, EngineError> {
-        let session = self.require_session(session).await?;
+    ) -> Result<Option<CheckpointVersion>, CompactionError> {
+        let session = self.context.require_session(session).await?;
         let unread = self.unread_checkpoint(&session).await?;
         Ok(unread.map(|(version, ..)| version))
     }
@@ -94,18 +95,18 @@ impl Engine {
         &self,
         session: &SessionId,
         summariser: &Summariser,
-    ) -> Result<Option<SummaryProposal>, EngineError> {
-        let session = self.require_session(session).await?;
+    ) -> Result<Option<SummaryProposal>, CompactionError> {
+        let session = self.context.require_session(session).await?;
         let Some((base, base_checkpoint, last_read_turn)) =
             self.unread_checkpoint(&session).await?
         else {
             return Ok(None);
         };
         let provider = summariser.agent.provider().clone();
-        let budget = self.provider_budget(&provider).await?;
-        let mut unread_turns = self.store.turns_after(base.turn, last_read_turn).await?;
+        let budget = self.briefs.provider_budget(&provider).await?;
+        let mut unread_turns = self.context.store.turns_after(base.turn, last_read_turn).await?;
         unread_turns.retain(|turn| turn.number <= base.covers);
-        let turns = self.load_brief_turns(unread_turns).await;
+        let turns = self.briefs.load_brief_turns(unread_turns).await;
         let mut chunks = split_transcript(
             &turns,
             MAX_SUMMARY_CHUNK_TOKENS.min(budget / 2),
@@ -136,8 +137,8 @@ impl Engine {
     pub async fn apply_summary_proposal(
         &self,
         proposal: SummaryProposal,
-    ) -> Result<SummaryOutcome, EngineError> {
-        let (guard, takeover) = self.acquire_lease(&proposal.session).await?;
+    ) -> Result<SummaryOutcome, CompactionError> {
+        let (guard, takeover) = self.context.leases.acquire_lease(&proposal.session).await?;
         let applied = self.apply_proposal_under_lease(&guard, proposal).await;
         guard.release().await;
         let mut outcome = applied?;
@@ -150,11 +151,11 @@ impl Engine {
     async fn unread_checkpoint(
         &self,
         session: &Session,
-    ) -> Result<Option<(CheckpointVersion, Checkpoint, u32)>, EngineError> {
+    ) -> Result<Option<(CheckpointVersion, Checkpoint, u32)>, CompactionError> {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let Some((base, base_checkpoint)) = self.store.checkpoint_at(&session.id, head).await?
+        let Some((base, base_checkpoint)) = self.context.store.checkpoint_at(&session.id, head).await?
         else {
             return Ok(None);
         };
@@ -163,8 +164,8 @@ impl Engine {
     }
 
     /// Returns the number of the last turn that a summariser has read, among the turns that lead to `head`.
-    async fn last_summarised_turn(&self, id: &SessionId, head: TurnId) -> Result<u32, EngineError> {
-        let versions = self.store.checkpoints(id).await?;
+    async fn last_summarised_turn(&self, id: &SessionId, head: TurnId) -> Result<u32, CompactionError> {
+        let versions = self.context.store.checkpoints(id).await?;
         let mut versions = versions
             .into_iter()
             .filter(|version| version.author == ItemAuthor::Summariser)
@@ -172,7 +173,7 @@ impl Engine {
         if versions.peek().is_none() {
             return Ok(0);
         }
-        let chain = self.store.turns_up_to(head).await?;
+        let chain = self.context.store.turns_up_to(head).await?;
         let is_on_path =
             |version: &CheckpointVersion| chain.iter().any(|turn| turn.id == version.turn);
         let read_turns = versions
@@ -182,9 +183,9 @@ impl Engine {
     }
 
     /// Returns the reason why an agent receives no prompts now. `None` if it is not in cooldown.
-    async fn cooldown_reason(&self, provider: &ProviderId) -> Result<Option<String>, EngineError> {
-        let now = (self.environment.now)();
-        let cooldowns = self.store.cooldowns().await?;
+    async fn cooldown_reason(&self, provider: &ProviderId) -> Result<Option<String>, CompactionError> {
+        let now = self.context.now();
+        let cooldowns = self.context.store.cooldowns().await?;
         let mut active_cooldowns = cooldowns
             .into_iter()
             .filter(|cooldown| cooldown.provider == *provider && cooldown.until > now);
@@ -200,8 +201,8 @@ impl Engine {
         summariser: &Summariser,
         chunks: &[TranscriptChunk],
         proposal: &mut SummaryProposal,
-    ) -> Result<(), EngineError> {
-        let max_tokens = self.checkpoint_budget(session, &session.provider).await?;
+    ) -> Result<(), CompactionError> {
+        let max_tokens = self.briefs.checkpoint_budget(session, &session.provider).await?;
         let (base_checkpoint, covers) = (proposal.base_checkpoint.clone(), proposal.base.covers);
         let mut checkpoint = base_checkpoint.clone();
         let mut merged = Summary::default();
@@ -249,8 +250,8 @@ impl Engine {
         &self,
         guard: &LeaseGuard,
         proposal: SummaryProposal,
-    ) -> Result<SummaryOutcome, EngineError> {
-        let session = self.require_session(&proposal.session).await?;
+    ) -> Result<SummaryOutcome, CompactionError> {
+        let session = self.context.require_session(&proposal.session).await?;
         let (created, text) = match &proposal.summary {
             Ok(summary) => {
                 self.apply_summary(guard, &session, &proposal, summary)
@@ -263,7 +264,7 @@ impl Engine {
             .map(|line| Decision::new(DecisionKind::Protected, line.as_str()))
             .collect();
         decisions.push(Decision::new(DecisionKind::Compacted, text));
-        self.log_decisions(guard, &decisions).await?;
+        self.context.log_decisions(&guard.lease, &decisions).await?;
         Ok(SummaryOutcome { created, decisions })
     }
 
@@ -275,20 +276,20 @@ impl Engine {
         session: &Session,
         proposal: &SummaryProposal,
         summary: &Summary,
-    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, String), EngineError> {
+    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, String), CompactionError> {
         let off_path =
             || format_unused_summary(proposal, "the session was reverted to a turn before it");
         let Some(head) = session.head else {
             return Ok((None, off_path()));
         };
-        let chain = self.store.turns_up_to(head).await?;
+        let chain = self.context.store.turns_up_to(head).await?;
         let is_on_path = chain.iter().any(|turn| turn.id == proposal.base.turn);
-        let active = self.store.checkpoint_at(&session.id, head).await?;
+        let active = self.context.store.checkpoint_at(&session.id, head).await?;
         let Some((active_version, before)) = active.filter(|_| is_on_path) else {
             return Ok((None, off_path()));
         };
         let count = &segue_tokens::count;
-        let max_tokens = self.checkpoint_budget(session, &session.provider).await?;
+        let max_tokens = self.briefs.checkpoint_budget(session, &session.provider).await?;
         let after = summary.apply(
             &proposal.base_checkpoint,
             &before,
@@ -296,7 +297,7 @@ impl Engine {
             max_tokens,
             count,
         );
-        let after = assign_item_ids(&before, after, self.last_item_id(&session.id).await?);
+        let after = assign_item_ids(&before, after, self.briefs.last_item_id(&session.id).await?);
         if CheckpointDelta::between(&before, &after).is_empty() {
             let reason = "it had nothing new that fits the budget";
             return Ok((None, format_unused_summary(proposal, reason)));
@@ -311,9 +312,9 @@ impl Engine {
             author: ItemAuthor::Summariser,
             reason: CheckpointReason::Summarised,
             last_read_turn: proposal.last_read_turn,
-            at: (self.environment.now)(),
+            at: self.context.now(),
         };
-        let version = self.store.add_checkpoint(&guard.lease, new, None).await?;
+        let version = self.context.store.add_checkpoint(&guard.lease, new, None).await?;
         let text = format_summary_decision(proposal, summary, &version);
         Ok((Some((version, after)), text))
     }

@@ -9,7 +9,7 @@ use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::Leg;
 use tokio::sync::Mutex;
 
-use crate::Engine;
+use crate::turn::TurnRunner;
 use crate::session::lease::SharedLease;
 
 /// A running agent that waits for the next prompt.
@@ -93,11 +93,11 @@ impl AgentPool {
     }
 }
 
-impl Engine {
+impl TurnRunner {
     /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
     /// each.
     pub async fn close(&self) -> Vec<String> {
-        let agents = std::mem::take(&mut *self.agent_pool.0.lock().await);
+        let agents = std::mem::take(&mut *self.context.agent_pool.0.lock().await);
         let mut guard_actions = Vec::new();
         for agent in agents.into_values() {
             guard_actions.extend(agent.shut_down().await);

@@ -13,10 +13,11 @@ use segue_core::session::{
 };
 use segue_store::{Lease, NewLeg, StoreError};
 
+use crate::turn::TurnRunner;
 use crate::leg::open_leg::{OpenLeg, OpenLegRequest};
-use crate::library::conversations::storage_provider;
+use crate::native::storage_provider;
 use crate::session::lease::LeaseGuard;
-use crate::{Engine, EngineError};
+use crate::{TurnError};
 
 /// A point in a native session from which a new one can branch off.
 pub(crate) struct BranchSource {
@@ -30,84 +31,7 @@ pub(crate) struct BranchSource {
 /// Maximum number of sessions to follow from a fork back to its origins.
 const MAX_FORK_ANCESTORS: usize = 20;
 
-impl Engine {
-    /// Reopens a leg that ended, if the head is back at its tip and the newest leg cannot run the next prompt. The
-    /// caller must report the decision, and apply the turns that were made in the native session since then. `None` if
-    /// no leg is reopened.
-    pub(crate) async fn reopen_left_leg(
-        &self,
-        lease: &Lease,
-        session: &Session,
-        provider: &ProviderId,
-    ) -> Result<Option<Decision>, EngineError> {
-        let chain = self.store.turns(&session.id).await?;
-        let legs = self.store.legs(&session.id).await?;
-        let (chain, legs) = (chain.as_slice(), legs.as_slice());
-        let last = legs.last();
-        if last.is_some_and(|leg| leg.provider == *provider && can_resume_leg(leg, chain)) {
-            return Ok(None);
-        }
-        // A native session that was reopened before has received turns since then, so only its newest leg counts.
-        let is_newest = |leg: &Leg| {
-            let is_same_native = |later: &Leg| {
-                (&later.provider, &later.native_id) == (&leg.provider, &leg.native_id)
-            };
-            !legs
-                .iter()
-                .any(|later| later.number > leg.number && is_same_native(later))
-        };
-        let is_reopenable =
-            |leg: &&Leg| leg.provider == *provider && can_reopen_leg(leg, chain) && is_newest(leg);
-        let Some(leg) = legs.iter().rev().find(is_reopenable) else {
-            return Ok(None);
-        };
-        let native_id = leg.native_id.as_ref();
-        if !self.has_answered_tip(leg, legs).await?
-            || !self.is_native_free(provider, native_id).await
-        {
-            return Ok(None);
-        }
-        let reason = match last {
-            Some(last) if last.provider != *provider => LegEnd::Handoff,
-            Some(_) | None => LegEnd::HeadMoved,
-        };
-        let at = (self.environment.now)();
-        match self.store.reopen_leg(lease, leg.id, reason, at).await {
-            // A different session uses the native session.
-            Err(StoreError::NativeAttached(_)) => return Ok(None),
-            outcome => outcome?,
-        };
-        let id = native_id.map_or("", NativeId::as_str);
-        let text = format!(
-            "reopened native session {provider}:{id}, which contains all turns of {}",
-            session.id
-        );
-        Ok(Some(Decision::new(DecisionKind::Opened, text)))
-    }
-
-    /// Returns `true` if the last attempt at the tip of a leg ran on its native session, or if the tip has no attempts.
-    /// After a failure, another agent may have answered instead.
-    async fn has_answered_tip(&self, leg: &Leg, legs: &[Leg]) -> Result<bool, EngineError> {
-        let Some(tip) = leg.tip else {
-            return Ok(false);
-        };
-        let attempts = self.store.attempts(tip).await?;
-        let last_leg_id = attempts.last().map(|attempt| attempt.leg);
-        let last_leg = legs.iter().find(|leg| Some(leg.id) == last_leg_id);
-        Ok(last_leg_id.is_none()
-            || last_leg.is_some_and(|last_leg| last_leg.native_id == leg.native_id))
-    }
-
-    async fn is_native_free(&self, provider: &ProviderId, native: Option<&NativeId>) -> bool {
-        match native {
-            Some(native) => self
-                .ensure_no_foreign_process(provider, native)
-                .await
-                .is_ok(),
-            None => false,
-        }
-    }
-
+impl TurnRunner {
     /// Finds the point from which a native session can branch off that contains exactly `earlier_turns`. `None` if the
     /// agent cannot branch, or if the point is in doubt.
     pub(crate) async fn find_branch_source(
@@ -115,17 +39,17 @@ impl Engine {
         session: &Session,
         provider: &ProviderId,
         earlier_turns: &[Turn],
-    ) -> Result<Option<BranchSource>, EngineError> {
+    ) -> Result<Option<BranchSource>, TurnError> {
         let sent: Vec<&Turn> = earlier_turns.iter().filter(|turn| turn.sent).collect();
         let Some(last) = sent.last().filter(|turn| turn.state == TurnState::Finished) else {
             return Ok(None);
         };
-        if !self.agent(provider)?.can_branch() || !self.can_read_sessions(provider) {
+        if !self.context.agents.get(provider)?.can_branch() || !self.context.natives.can_read_sessions(provider) {
             return Ok(None);
         }
         let mut prompts = Vec::with_capacity(sent.len());
         for turn in &sent {
-            let messages = self.store.messages(turn.id).await?;
+            let messages = self.context.store.messages(turn.id).await?;
             prompts.push(
                 messages
                     .first()
@@ -156,21 +80,21 @@ impl Engine {
         &self,
         session: &Session,
         turn: &Turn,
-    ) -> Result<Vec<(SessionId, Leg)>, EngineError> {
+    ) -> Result<Vec<(SessionId, Leg)>, TurnError> {
         let mut candidates = Vec::new();
         let mut next = Some((session.id.clone(), session.forked_from.clone()));
         for _ in 0..MAX_FORK_ANCESTORS {
             let Some((id, forked_from)) = next.take() else {
                 break;
             };
-            let legs = self.store.legs(&id).await?.into_iter().rev();
+            let legs = self.context.store.legs(&id).await?.into_iter().rev();
             candidates.extend(legs.filter(can_branch_leg).map(|leg| (id.clone(), leg)));
             if let Some((origin, _)) = forked_from {
-                let origin = self.store.session(&origin).await?;
+                let origin = self.context.store.session(&origin).await?;
                 next = origin.map(|origin| (origin.id, origin.forked_from));
             }
         }
-        let attempts = self.store.attempts(turn.id).await?;
+        let attempts = self.context.store.attempts(turn.id).await?;
         if let Some(attempt) = attempts.last() {
             candidates.retain(|(_, leg)| leg.id == attempt.leg);
         }
@@ -187,7 +111,7 @@ impl Engine {
         prompts: &[String],
     ) -> Option<BranchPoint> {
         let qualified_id = format!("{}:{id}", storage_provider(provider));
-        let natives = self.lookup_natives(&qualified_id).await.ok()?;
+        let natives = self.context.natives.lookup_natives(&qualified_id).await.ok()?;
         let native = natives
             .into_iter()
             .find(|native| native.session.head.id == *id)?;
@@ -197,7 +121,7 @@ impl Engine {
             return None;
         }
         let prompts = prompts.to_vec();
-        self.with_catalog(move |catalog| {
+        self.context.natives.with_catalog(move |catalog| {
             if catalog.is_only_archived(&native) {
                 return None;
             }
@@ -213,13 +137,13 @@ impl Engine {
         leg_request: &OpenLegRequest<'_>,
         guard: &LeaseGuard,
         source: &BranchSource,
-    ) -> Result<OpenLeg, EngineError> {
+    ) -> Result<OpenLeg, TurnError> {
         let new_leg = NewLeg {
             provider: leg_request.provider.clone(),
             native_id: opening.connection.native_id().cloned(),
-            at: (self.environment.now)(),
+            at: self.context.now(),
         };
-        let leg = self.store.open_leg(&guard.lease, new_leg).await?;
+        let leg = self.context.store.open_leg(&guard.lease, new_leg).await?;
         let (provider, turn) = (leg_request.provider, source.turn_number);
         let reason = if source.is_fork {
             format!("{provider} branched off from its native session after turn {turn}")

@@ -10,8 +10,9 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, Session, Turn, can_resume_leg};
 use segue_store::LeaseHolder;
 
-use crate::library::conversations::storage_provider;
-use crate::{Conversation, Engine, EngineError, NativeEntry};
+use crate::resolve::Resolver;
+use crate::native::storage_provider;
+use crate::{Conversation, ResolveError, NativeEntry};
 
 /// A native session that the agent's own program can resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,13 +92,13 @@ impl fmt::Display for NativeResumeError {
     }
 }
 
-impl Engine {
+impl Resolver {
     /// Returns what the caller needs to resume a conversation in the agent's own program. Fails with
-    /// [`EngineError::NotResumable`] if the program cannot resume it.
+    /// [`ResolveError::NotResumable`] if the program cannot resume it.
     pub async fn prepare_native_resume(
         &self,
         conversation: &Conversation,
-    ) -> Result<NativeResume, EngineError> {
+    ) -> Result<NativeResume, ResolveError> {
         let mut outcome = match conversation {
             Conversation::Native(native) => {
                 build_native_resume(native, self.is_archive_copy(native), None)
@@ -107,12 +108,12 @@ impl Engine {
         if let Ok(resume) = &outcome {
             let (provider, id) = (&resume.provider, &resume.native_id);
             if let Some(ProcessUsingSession { pid, program }) =
-                self.find_foreign_process(provider, id).await
+                self.context.natives.find_foreign_process(provider, id).await
             {
                 outcome = Err(NativeResumeError::InUse { pid, program });
             }
         }
-        outcome.map_err(|reason| EngineError::NotResumable {
+        outcome.map_err(|reason| ResolveError::NotResumable {
             id: conversation.id(),
             reason,
         })
@@ -120,31 +121,31 @@ impl Engine {
 
     /// Returns `true` if only segue's archive contains a native session.
     fn is_archive_copy(&self, native: &NativeEntry) -> bool {
-        self.catalog.is_only_archived(&native.session)
+        self.context.natives.catalog.is_only_archived(&native.session)
     }
 
     async fn prepare_session_resume(
         &self,
         session: &Session,
-    ) -> Result<Result<NativeResume, NativeResumeError>, EngineError> {
-        let holder = self.live_lease_holder(&session.id).await?;
-        let legs = self.store.legs(&session.id).await?;
-        let chain = self.store.turns(&session.id).await?;
+    ) -> Result<Result<NativeResume, NativeResumeError>, ResolveError> {
+        let holder = self.context.leases.live_lease_holder(&session.id).await?;
+        let legs = self.context.store.legs(&session.id).await?;
+        let chain = self.context.store.turns(&session.id).await?;
         let (provider, native_id) = match find_resumable_leg(legs.last(), &chain, holder.as_ref()) {
             Ok((leg, native_id)) => (storage_provider(&leg.provider), native_id),
             Err(reason) => return Ok(Err(reason)),
         };
         let is_supported = resume_args(provider.as_str(), native_id).is_some();
-        if !is_supported || !self.can_read_sessions(&provider) {
+        if !is_supported || !self.context.natives.can_read_sessions(&provider) {
             return Ok(Err(NativeResumeError::Unsupported(provider)));
         }
-        let natives = self
+        let natives = self.context.natives
             .lookup_natives(&format!("{provider}:{native_id}"))
             .await?;
         let mut natives = natives.iter();
         let found = natives.find(|native| native.session.head.id == *native_id);
         Ok(match found {
-            Some(_) if self.is_native_truncated(session).await? => {
+            Some(_) if self.reconciler.is_native_truncated(session).await? => {
                 Err(NativeResumeError::Behind(provider))
             }
             Some(native) => build_native_resume(

@@ -13,9 +13,10 @@ use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
 use segue_core::session::{Decision, Leg, LegEnd, OpenMode, Session, Turn, can_resume_leg};
 use segue_store::NewLeg;
 
+use crate::turn::TurnRunner;
 use crate::brief::compose::BriefRequest;
 use crate::session::lease::LeaseGuard;
-use crate::{ChatRequest, Engine, EngineError};
+use crate::{ChatRequest, TurnError};
 
 /// A leg with a running agent.
 pub(crate) struct OpenLeg {
@@ -143,16 +144,16 @@ impl NewNativeReason {
 /// Reason why no leg could be opened.
 pub(crate) enum OpenLegError {
     Agent(AgentError),
-    Engine(EngineError),
+    Engine(TurnError),
 }
 
-impl<E: Into<EngineError>> From<E> for OpenLegError {
+impl<E: Into<TurnError>> From<E> for OpenLegError {
     fn from(error: E) -> Self {
         Self::Engine(error.into())
     }
 }
 
-impl Engine {
+impl TurnRunner {
     /// Opens a leg for a prompt that is recorded and not sent yet. `earlier_turns` are the turns before the prompt.
     pub(crate) async fn open_leg(
         &self,
@@ -162,14 +163,14 @@ impl Engine {
         earlier_turns: &[Turn],
     ) -> Result<OpenLeg, OpenLegError> {
         let provider = leg_request.provider;
-        let agent = self.agent(provider)?;
+        let agent = self.context.agents.get(provider)?;
         let (last, ended_reason) = self
             .find_open_leg(leg_request, session, guard, earlier_turns)
             .await?;
         let usable = last
             .as_ref()
             .filter(|leg| leg_request.can_use_leg(leg, earlier_turns));
-        let live = self.agent_pool.take(
+        let live = self.context.agent_pool.take(
             &session.id,
             usable,
             leg_request.permissions,
@@ -250,9 +251,9 @@ impl Engine {
         guard: &LeaseGuard,
         earlier_turns: &[Turn],
     ) -> Result<(Option<Leg>, Option<NewNativeReason>), OpenLegError> {
-        let legs = self.store.legs(&session.id).await?;
+        let legs = self.context.store.legs(&session.id).await?;
         let newest = legs.into_iter().next_back();
-        let compaction = self.compact_before_prompt(
+        let compaction = self.compactor.compact_before_prompt(
             leg_request,
             session,
             guard,
@@ -272,10 +273,10 @@ impl Engine {
         &self,
         guard: &LeaseGuard,
         ended_leg: Option<(LegId, LegEnd)>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), TurnError> {
         if let Some((leg, end)) = ended_leg {
-            let at = (self.environment.now)();
-            self.store.end_leg(&guard.lease, leg, end, at).await?;
+            let at = self.context.now();
+            self.context.store.end_leg(&guard.lease, leg, end, at).await?;
         }
         Ok(())
     }
@@ -289,8 +290,8 @@ impl Engine {
         guard: &LeaseGuard,
         earlier_turns: &[Turn],
         (native_id, branch_point): (Option<NativeId>, Option<BranchPoint>),
-    ) -> Result<OpenRequest, EngineError> {
-        let role = self.session_role(session)?;
+    ) -> Result<OpenRequest, TurnError> {
+        let role = self.context.session_role(session)?;
         let permissions = leg_request.permissions;
         // Without recorded turns, a new native session would get no brief and have no context, so opening fails
         // instead.
@@ -305,7 +306,7 @@ impl Engine {
             permissions: role.map_or(permissions, |role| role.restrict_policy(permissions)),
             role: role.cloned(),
             model: leg_request.model.map(str::to_owned),
-            mcp: self.tools.for_session(&session.id),
+            mcp: self.context.settings.tools.for_session(&session.id),
             timeout: leg_request.timeouts.start,
             process_sender: guard.agent.clone(),
         })
@@ -330,14 +331,14 @@ impl Engine {
             guard,
         };
         // The previous leg ends only after the brief is composed, because composing it may fail.
-        let (brief, brief_decisions) = self.brief_new_leg(brief_request).await?;
+        let (brief, brief_decisions) = self.compactor.briefs.brief_new_leg(brief_request).await?;
         self.end_leg(guard, ended_leg).await?;
         let new_leg = NewLeg {
             provider: leg_request.provider.clone(),
             native_id: opening.connection.native_id().cloned(),
-            at: (self.environment.now)(),
+            at: self.context.now(),
         };
-        let leg = self.store.open_leg(&guard.lease, new_leg).await?;
+        let leg = self.context.store.open_leg(&guard.lease, new_leg).await?;
         let NewNativeReason {
             text: mut reason,
             mentions_compaction,

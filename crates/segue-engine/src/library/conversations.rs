@@ -13,7 +13,8 @@ use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Session, SessionRef, SessionStatus, Title};
 use segue_store::{PageRequest, SessionFilter};
 
-use crate::{Engine, EngineError, Freshness, IndexedDetails, RefContext, SessionMatch, Target};
+use crate::library::Library;
+use crate::{LibraryError, Freshness, IndexedDetails, RefContext, SessionMatch, Target};
 
 /// Id of a conversation, which segue or an agent stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +174,7 @@ impl ConversationList {
     }
 }
 
-impl Engine {
+impl Library {
     /// Lists the newest conversations that match a filter. A native session that a session of segue uses is listed only
     /// as that session.
     pub async fn list_conversations(
@@ -181,7 +182,7 @@ impl Engine {
         filter: &SessionFilter,
         limit: u32,
         freshness: Freshness,
-    ) -> Result<ConversationList, EngineError> {
+    ) -> Result<ConversationList, LibraryError> {
         let (own, more) = self
             .list_sessions(filter, PageRequest::first(limit))
             .await?;
@@ -216,7 +217,7 @@ impl Engine {
     pub(crate) async fn list_unattached_natives(
         &self,
         filter: &SessionFilter,
-    ) -> Result<(Vec<NativeEntry>, Vec<(ProviderId, String)>), EngineError> {
+    ) -> Result<(Vec<NativeEntry>, Vec<(ProviderId, String)>), LibraryError> {
         let (natives, unreadable) = self.list_natives(filter).await;
         Ok((self.filter_unattached(natives).await?, unreadable))
     }
@@ -231,7 +232,7 @@ impl Engine {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
-        self.with_catalog(move |catalog| {
+        self.context.natives.with_catalog(move |catalog| {
             let native_provider = wanted.provider.as_ref().map(storage_provider);
             let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
             let fits = |native: &NativeEntry| {
@@ -253,7 +254,7 @@ impl Engine {
         conversations: &mut ConversationList,
         natives: Vec<NativeEntry>,
         limit: u32,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), LibraryError> {
         let existing_ids: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
         for native in self.filter_unattached(natives).await? {
             if !existing_ids.contains(&native.id()) {
@@ -271,42 +272,20 @@ impl Engine {
         self.supported_providers().contains(&provider.as_str())
     }
 
-    /// Returns the providers that segue can drive, in order of preference.
-    #[must_use]
-    pub fn drivable_providers(&self) -> Vec<&ProviderId> {
-        self.agents.iter().map(|agent| agent.provider()).collect()
-    }
-
     /// Returns the names of the providers that segue can drive or read, sorted.
     #[must_use]
     pub fn supported_providers(&self) -> Vec<&str> {
-        let agents = self.agents.iter().map(|agent| agent.provider().as_str());
-        let mut names: Vec<&str> = agents.chain(self.catalog.providers()).collect();
+        let agents = self.context.agents.iter().map(|agent| agent.provider().as_str());
+        let mut names: Vec<&str> = agents.chain(self.context.natives.catalog.providers()).collect();
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// Returns `true` if segue can read the session files of this provider.
-    pub(crate) fn can_read_sessions(&self, provider: &ProviderId) -> bool {
-        let native_provider = storage_provider(provider);
-        self.catalog
-            .providers()
-            .any(|name| name == native_provider.as_str())
-    }
-
-    /// Returns the provider that can resume the native sessions of `native_provider`; `None` if the engine has no such
-    /// agent.
-    pub(crate) fn find_driver(&self, native_provider: &ProviderId) -> Option<ProviderId> {
-        let candidates = [Some(native_provider.clone()), acp_provider(native_provider)];
-        let mut drivers = candidates.into_iter().flatten();
-        drivers.find(|provider| self.agent(provider).is_ok())
-    }
-
     pub(crate) async fn filter_unattached(
         &self,
         natives: Vec<NativeEntry>,
-    ) -> Result<Vec<NativeEntry>, EngineError> {
+    ) -> Result<Vec<NativeEntry>, LibraryError> {
         let mut keys = Vec::with_capacity(natives.len() * 2);
         for native in &natives {
             let NativeSession { provider, head, .. } = &native.session;
@@ -316,7 +295,7 @@ impl Engine {
         let attached: HashSet<(ProviderId, NativeId)> = if keys.is_empty() {
             HashSet::new()
         } else {
-            let pairs = self.store.attached_natives(&keys).await?.into_iter();
+            let pairs = self.context.store.attached_natives(&keys).await?.into_iter();
             pairs
                 .map(|(driver, id)| (storage_provider(&driver), id))
                 .collect()
@@ -328,96 +307,9 @@ impl Engine {
         Ok(natives.into_iter().filter(is_unattached).collect())
     }
 
-    /// Finds the conversation that a typed reference names. `claude:ID` names a native session.
-    pub async fn find_conversation(
-        &self,
-        reference: &SessionRef,
-        ref_context: &RefContext,
-    ) -> Result<Conversation, EngineError> {
-        if matches!(reference, SessionRef::Latest) {
-            let project_filter = SessionFilter {
-                project: Some(ref_context.project.key.clone()),
-                ..SessionFilter::default()
-            };
-            let newest = self
-                .list_conversations(&project_filter, 1, Freshness::Fresh)
-                .await?
-                .rows
-                .into_iter()
-                .next();
-            return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
-        }
-        let text = match self.find_own_session(reference, ref_context).await {
-            Ok(session) => {
-                let status = self.session_status(&session).await?;
-                return Ok(Conversation::Session(Box::new(session), status));
-            }
-            Err(EngineError::NoMatch(text)) => text,
-            Err(EngineError::NotAdopted(id)) => id.to_string(),
-            Err(error) => return Err(error),
-        };
-        let mut natives = self.lookup_natives(&text).await?;
-        match natives.len() {
-            0 if matches!(reference, SessionRef::Number(_)) => Err(self
-                .explain_missing_native(&text)
-                .await
-                .unwrap_or(EngineError::ListEntryMissing(text))),
-            0 if self.is_indexed(&text) => Err(self
-                .explain_missing_native(&text)
-                .await
-                .unwrap_or(EngineError::Deleted(text))),
-            0 => Err(EngineError::NoMatch(text)),
-            1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
-            _ => Err(EngineError::Ambiguous {
-                text,
-                candidates: natives.iter().map(SessionMatch::from).collect(),
-            }),
-        }
-    }
-
-    /// Returns the reason why the file of a native session contains no conversation any more; `None` if the file does
-    /// not exist.
-    async fn explain_missing_native(&self, text: &str) -> Option<EngineError> {
-        let text = text.to_owned();
-        let reason = self.with_catalog(move |catalog| catalog.find_read_error(&text));
-        reason.await.map(EngineError::from)
-    }
-
-    /// Returns `true` if the index contains a native session with this id, which the caller could not find.
-    fn is_indexed(&self, text: &str) -> bool {
-        let (provider, id) = match text.split_once(':') {
-            Some((provider, id)) => (ProviderId::parse(provider).ok(), id),
-            None => (None, text),
-        };
-        let Ok(id) = NativeId::parse(id) else {
-            return false;
-        };
-        let readable = self.catalog.providers();
-        let readable = readable.filter_map(|name| ProviderId::parse(name).ok());
-        let providers: Vec<_> = provider.map_or_else(|| readable.collect(), |single| vec![single]);
-        self.index.as_ref().is_some_and(|index| {
-            let has_row =
-                |provider: &ProviderId| matches!(index.find_session(provider, &id), Ok(Some(_)));
-            providers.iter().any(has_row)
-        })
-    }
-
-    /// Finds the native sessions that a text may name. Fails if only unreadable ones match.
-    pub(crate) async fn lookup_natives(&self, text: &str) -> Result<Vec<NativeEntry>, EngineError> {
-        let text = text.to_owned();
-        let lookup = self.with_catalog(move |catalog| catalog.lookup_id(&text));
-        let listed = lookup.await;
-        let mut unreadable = listed.unreadable.into_iter();
-        match unreadable.next() {
-            // A file with this name exists, but cannot be read.
-            Some((_, error)) if listed.sessions.is_empty() => Err(error.into()),
-            _ => Ok(to_native_entries(listed.sessions)),
-        }
-    }
-
     /// Reads a complete native session, and returns its outline.
-    pub fn read_outline(&self, native: &NativeSession) -> Result<NativeOutline, EngineError> {
-        let mut records = self.catalog.open_records(native, &ReadStart::Beginning)?;
+    pub fn read_outline(&self, native: &NativeSession) -> Result<NativeOutline, LibraryError> {
+        let mut records = self.context.natives.catalog.open_records(native, &ReadStart::Beginning)?;
         let outlined = read_outline(records.as_mut())?;
         Ok(NativeOutline {
             title: outlined.title().cloned(),
@@ -435,8 +327,8 @@ impl Engine {
         outline: &NativeOutline,
         from: usize,
         on_turn: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
-    ) -> Result<(), EngineError> {
-        let mut records = self.catalog.open_records(native, &ReadStart::Beginning)?;
+    ) -> Result<(), LibraryError> {
+        let mut records = self.context.natives.catalog.open_records(native, &ReadStart::Beginning)?;
         Ok(read_turns_from(
             records.as_mut(),
             &outline.turns,
@@ -450,21 +342,8 @@ impl Engine {
         &self,
         native: &NativeSession,
         turns: usize,
-    ) -> Result<(Vec<NativeTurn>, bool), EngineError> {
-        Ok(self.catalog.read_recent_turns(native, turns)?)
-    }
-
-    /// Runs `work` on a blocking thread, because reading many small files would block all other tasks of this process.
-    pub(crate) async fn with_catalog<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Catalog) -> T + Send + 'static,
-    ) -> T {
-        let catalog = self.catalog.clone();
-        match tokio::task::spawn_blocking(move || work(&catalog)).await {
-            Ok(outcome) => outcome,
-            // The task is never cancelled, so it can only have panicked.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+    ) -> Result<(Vec<NativeTurn>, bool), LibraryError> {
+        Ok(self.context.natives.catalog.read_recent_turns(native, turns)?)
     }
 }
 

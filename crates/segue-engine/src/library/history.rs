@@ -11,7 +11,8 @@ use segue_core::session::{Message, Role, Session, SessionStatus, TurnNumberError
 
 use self::page::HistoryPage;
 use super::plain_text::{PlainPartKind, to_plain_part, to_single_line};
-use crate::{Conversation, Engine, EngineError};
+use crate::library::Library;
+use crate::{Conversation, LibraryError};
 
 /// Maximum number of characters of one page. Agents truncate tool output at 10,000 tokens or more.
 const MAX_PAGE_CHARS: usize = 24_000;
@@ -82,14 +83,14 @@ struct HistoryLayout<'a> {
     detail: HistoryDetail,
 }
 
-impl Engine {
+impl Library {
     /// Returns turns of a conversation as text: as many as fit on a page, with a note on how to request the others.
     pub async fn render_history(
         &self,
         conversation: &Conversation,
         selection: HistorySelection,
         detail: HistoryDetail,
-    ) -> Result<String, EngineError> {
+    ) -> Result<String, LibraryError> {
         match conversation {
             Conversation::Session(session, status) => {
                 self.render_session_history(session, *status, selection, detail)
@@ -97,7 +98,7 @@ impl Engine {
             }
             Conversation::Native(native) => {
                 let native = native.session.clone();
-                self.with_catalog(move |catalog| {
+                self.context.natives.with_catalog(move |catalog| {
                     render_native_history(catalog, &native, selection, detail)
                 })
                 .await
@@ -111,8 +112,8 @@ impl Engine {
         status: SessionStatus,
         selection: HistorySelection,
         detail: HistoryDetail,
-    ) -> Result<String, EngineError> {
-        let mut turns = self.store.turns(&session.id).await?;
+    ) -> Result<String, LibraryError> {
+        let mut turns = self.context.store.turns(&session.id).await?;
         let range = selection.resolve_range(saturate_to_u32(turns.len()))?;
         let layout = HistoryLayout {
             agent: session.provider.as_str(),
@@ -129,7 +130,7 @@ impl Engine {
         if matches!(selection, HistorySelection::Newest(_)) {
             turns.reverse();
         }
-        let legs = self.store.legs(&session.id).await?;
+        let legs = self.context.store.legs(&session.id).await?;
         let mut page = selection.new_page();
         for turn in turns {
             let provider = self.turn_provider(&turn, &legs, session).await?;
@@ -147,7 +148,7 @@ impl Engine {
             let mut text = render_turn(
                 turn.number,
                 note,
-                &self.store.messages(turn.id).await?,
+                &self.context.store.messages(turn.id).await?,
                 layout,
             );
             if let Some(failure) = &turn.failure {
@@ -170,7 +171,7 @@ fn render_native_history(
     native: &NativeSession,
     selection: HistorySelection,
     detail: HistoryDetail,
-) -> Result<String, EngineError> {
+) -> Result<String, LibraryError> {
     let records =
         || -> Result<_, ReadError> { catalog.open_records(native, &ReadStart::Beginning) };
     let outlined = read_outline(records()?.as_mut())?;

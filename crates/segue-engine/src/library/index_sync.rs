@@ -1,5 +1,6 @@
 //! Index of the catalog: updated from the files of agents and from segue's own sessions, and queried for lists.
 
+use crate::Engine;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Session, TurnState, Usage};
 use segue_store::SessionFilter;
 
-use crate::library::conversations::storage_provider;
-use crate::{Engine, EngineError, NativeEntry};
+use crate::library::Library;
+use crate::native::storage_provider;
+use crate::{LibraryError, NativeEntry};
 
 /// Details of a native session that the index adds to its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,14 +58,14 @@ pub enum IndexSync {
 /// Number of segue's own sessions that are indexed in one batch.
 const OWN_SESSION_BATCH_SIZE: usize = 50;
 
-impl Engine {
+impl Library {
     /// Maximum time to wait for another process that is updating the index. After that, segue reads the files instead.
     pub const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
     /// Returns the index; `None` if the engine has none.
     #[must_use]
     pub fn index(&self) -> Option<&Index> {
-        self.index.as_deref()
+        self.context.index.as_deref()
     }
 
     /// Updates the index with everything that was written since the last update, and passes the progress to
@@ -71,7 +73,7 @@ impl Engine {
     pub async fn refresh_index(
         &self,
         on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<Option<IndexSync>, EngineError> {
+    ) -> Result<Option<IndexSync>, LibraryError> {
         self.refresh_index_within(Self::INDEX_LOCK_TIMEOUT, on_progress)
             .await
     }
@@ -81,15 +83,15 @@ impl Engine {
         &self,
         lock_timeout: Duration,
         on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<Option<IndexSync>, EngineError> {
-        let Some(index) = self.index.clone() else {
+    ) -> Result<Option<IndexSync>, LibraryError> {
+        let Some(index) = self.context.index.clone() else {
             return Ok(None);
         };
-        let now = (self.environment.now)();
+        let now = self.context.now();
         let refresh_natives = move |catalog: &Catalog| {
             index.refresh(catalog, now, lock_timeout, on_progress.as_ref())
         };
-        let sync = match self.with_catalog(refresh_natives).await? {
+        let sync = match self.context.natives.with_catalog(refresh_natives).await? {
             RefreshOutcome::Completed(work) => IndexSync::UpToDate(work),
             RefreshOutcome::Busy => return Ok(Some(IndexSync::Busy)),
         };
@@ -98,8 +100,8 @@ impl Engine {
     }
 
     /// Updates segue's own sessions in the index, and removes those that no longer exist.
-    async fn refresh_own_sessions(&self) -> Result<(), EngineError> {
-        let Some(index) = self.index.clone() else {
+    async fn refresh_own_sessions(&self) -> Result<(), LibraryError> {
+        let Some(index) = self.context.index.clone() else {
             return Ok(());
         };
         let indexed_stamps = index.own_session_stamps()?.into_iter();
@@ -107,7 +109,7 @@ impl Engine {
             .map(|stamp| (stamp.id.clone(), stamp))
             .collect();
         let mut changed = Vec::new();
-        for stamp in self.store.session_stamps().await? {
+        for stamp in self.context.store.session_stamps().await? {
             let indexed_stamp = indexed.remove(stamp.id.as_str());
             let is_unchanged = indexed_stamp.is_some_and(|indexed_stamp| {
                 indexed_stamp.updated_at == stamp.updated_at.as_millisecond()
@@ -117,7 +119,7 @@ impl Engine {
             if is_unchanged {
                 continue;
             }
-            if let Some(session) = self.store.session(&stamp.id).await? {
+            if let Some(session) = self.context.store.session(&stamp.id).await? {
                 changed.push(self.load_index_update(&index, session).await?);
             }
             if changed.len() >= OWN_SESSION_BATCH_SIZE {
@@ -128,7 +130,7 @@ impl Engine {
         for id in indexed.into_keys() {
             if let Ok(id) = SessionId::parse(&id) {
                 let index = Arc::clone(&index);
-                self.with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
+                self.context.natives.with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
                     .await?;
             }
         }
@@ -140,8 +142,8 @@ impl Engine {
         &self,
         index: &Index,
         session: Session,
-    ) -> Result<OwnSession, EngineError> {
-        let turns = self.store.turns(&session.id).await?;
+    ) -> Result<OwnSession, LibraryError> {
+        let turns = self.context.store.turns(&session.id).await?;
         let finished = turns
             .into_iter()
             .filter(|turn| turn.state != TurnState::Running);
@@ -157,7 +159,7 @@ impl Engine {
             turns.push(OwnTurn {
                 id: turn.id.0.to_string(),
                 at: turn.ended_at.unwrap_or(turn.started_at),
-                messages: self.store.messages(turn.id).await?,
+                messages: self.context.store.messages(turn.id).await?,
             });
         }
         Ok(OwnSession {
@@ -176,13 +178,13 @@ impl Engine {
 
     /// Removes a deleted native session from the index, with all of its text.
     pub(crate) async fn remove_native_from_index(&self, session: &NativeSession) {
-        if let Some(index) = self.index.clone() {
+        if let Some(index) = self.context.index.clone() {
             let (provider, id) = (session.provider.clone(), session.head.id.clone());
             let remove = move |_: &Catalog| {
                 index.remove_native_session(provider.as_str(), &id, Self::INDEX_LOCK_TIMEOUT)
             };
             // If the write fails, the next update marks the session as deleted.
-            let _ = self.with_catalog(remove).await;
+            let _ = self.context.natives.with_catalog(remove).await;
         }
     }
 
@@ -193,8 +195,8 @@ impl Engine {
         filter: &SessionFilter,
         limit: u32,
         freshness: Freshness,
-    ) -> Result<Result<IndexedNatives, Option<String>>, EngineError> {
-        let Some(index) = self.index.clone() else {
+    ) -> Result<Result<IndexedNatives, Option<String>>, LibraryError> {
+        let Some(index) = self.context.index.clone() else {
             return Ok(Err(None));
         };
         let mut unreadable = Vec::new();
@@ -210,7 +212,7 @@ impl Engine {
                     );
                 }
                 Ok(_) => return Ok(Err(None)),
-                Err(EngineError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
+                Err(LibraryError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
                 Err(error) => return Err(error),
             },
         }
@@ -218,8 +220,8 @@ impl Engine {
         let listing = natives.and_then(|natives| Ok((natives, index.unreadable_sources()?)));
         let (natives, failed) = match listing {
             Ok(listed) => listed,
-            Err(EngineError::Index(IndexError::Missing)) => return Ok(Err(None)),
-            Err(EngineError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
+            Err(LibraryError::Index(IndexError::Missing)) => return Ok(Err(None)),
+            Err(LibraryError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
             Err(error) => return Err(error),
         };
         let failed = failed.into_iter();
@@ -235,7 +237,7 @@ impl Engine {
         index: &Arc<Index>,
         filter: &SessionFilter,
         limit: u32,
-    ) -> Result<Vec<NativeEntry>, EngineError> {
+    ) -> Result<Vec<NativeEntry>, LibraryError> {
         // Only segue stores purposes and tags, so no native session matches a filter on these.
         if filter.is_own_sessions_only() {
             return Ok(Vec::new());
@@ -264,6 +266,16 @@ impl Engine {
         }
         Ok(natives)
     }
+
+    /// Removes a session of segue with all its text from the index.
+    pub(crate) async fn remove_session_from_index(&self, id: &SessionId) {
+        if let Some(index) = self.context.index.clone() {
+            let id = id.clone();
+            // If the index cannot be written now, a search that finds the session removes it.
+            let remove = move |_: &Catalog| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT);
+            let _ = self.context.natives.with_catalog(remove).await;
+        }
+    }
 }
 
 /// Writes the collected sessions to the index.
@@ -271,7 +283,7 @@ async fn write_index_batch(
     engine: &Engine,
     index: &Arc<Index>,
     changed: &mut Vec<OwnSession>,
-) -> Result<(), EngineError> {
+) -> Result<(), LibraryError> {
     let changed = std::mem::take(changed);
     if !changed.is_empty() {
         let index = Arc::clone(index);
@@ -305,7 +317,7 @@ impl From<IndexedSession> for NativeEntry {
     }
 }
 
-impl From<IndexError> for EngineError {
+impl From<IndexError> for LibraryError {
     fn from(error: IndexError) -> Self {
         Self::Index(error)
     }

@@ -22,7 +22,8 @@ use segue_core::time_input::parse_time_input;
 use segue_store::{PageRequest, SessionFilter};
 
 use super::plain_text::to_single_line;
-use crate::{Conversation, ConversationId, Engine, EngineError, Freshness, IndexSync, NativeEntry};
+use crate::library::Library;
+use crate::{Conversation, ConversationId, LibraryError, Freshness, IndexSync, NativeEntry};
 
 /// Input of a search.
 #[derive(Debug, Clone)]
@@ -89,10 +90,10 @@ const LATE_RECORD_GRACE: Duration = Duration::from_secs(5);
 /// Time to wait for the index lock to remove a session that the store no longer has.
 const INDEX_REMOVAL_TIMEOUT: Duration = Duration::from_millis(100);
 
-impl Engine {
+impl Library {
     /// Parses a query. Dates are in UTC.
     pub fn parse_query(&self, text: &str) -> Result<SearchQuery, QueryError> {
-        let now = (self.environment.now)().to_zoned(TimeZone::UTC);
+        let now = self.context.now().to_zoned(TimeZone::UTC);
         let parse_time =
             |text: &str| parse_time_input(text, &now).map_err(|error| error.to_string());
         let query = SearchQuery::parse(text, &parse_time)?;
@@ -114,9 +115,9 @@ impl Engine {
     }
 
     /// Searches the text of conversations. Fails if the engine has no index.
-    pub async fn search(&self, request: &SearchRequest) -> Result<SearchReport, EngineError> {
-        if self.index.is_none() {
-            return Err(EngineError::NoIndex);
+    pub async fn search(&self, request: &SearchRequest) -> Result<SearchReport, LibraryError> {
+        if self.context.index.is_none() {
+            return Err(LibraryError::NoIndex);
         }
         let mut report = SearchReport::default();
         let mut refresh_error = None;
@@ -133,7 +134,7 @@ impl Engine {
                 Ok(Ok(None)) => {}
             }
         }
-        if let Some(index) = &self.index {
+        if let Some(index) = &self.context.index {
             let recorded_failures = index
                 .unreadable_sources()
                 .map_or(0, |failures| failures.len());
@@ -178,9 +179,9 @@ impl Engine {
         request: &SearchRequest,
         own_ids: Option<HashSet<String>>,
         skip: usize,
-    ) -> Result<IndexHits, EngineError> {
-        let Some(index) = self.index.clone() else {
-            return Err(EngineError::NoIndex);
+    ) -> Result<IndexHits, LibraryError> {
+        let Some(index) = self.context.index.clone() else {
+            return Err(LibraryError::NoIndex);
         };
         let request = request.clone();
         let run_query = move |_: &Catalog| {
@@ -195,14 +196,14 @@ impl Engine {
                 own_sessions: own_ids.as_ref(),
             })
         };
-        Ok(self.with_catalog(run_query).await?)
+        Ok(self.context.natives.with_catalog(run_query).await?)
     }
 
     /// Returns the ids of the sessions that have the requested tags and feature. `None` if the query requests neither.
     async fn filter_own_sessions(
         &self,
         query: &SearchQuery,
-    ) -> Result<Option<HashSet<String>>, EngineError> {
+    ) -> Result<Option<HashSet<String>>, LibraryError> {
         if query.tags.is_empty() && query.feature.is_none() {
             return Ok(None);
         }
@@ -219,7 +220,7 @@ impl Engine {
         };
         let mut page = PageRequest::first(500);
         loop {
-            let session_page = self.store.list_sessions(&filter, page).await?;
+            let session_page = self.context.store.list_sessions(&filter, page).await?;
             ids.extend(
                 session_page
                     .sessions
@@ -242,7 +243,7 @@ impl Engine {
     async fn find_attached_natives(
         &self,
         hits: &[IndexHit],
-    ) -> Result<AttachedNatives, EngineError> {
+    ) -> Result<AttachedNatives, LibraryError> {
         let rows = hits.iter().filter_map(|hit| match &hit.source {
             HitSource::Native(row) => Some(NativeEntry::from(row.as_ref().clone())),
             HitSource::Own(..) => None,
@@ -265,7 +266,7 @@ impl Engine {
         mut hit: IndexHit,
         dedup: &mut SearchDedup,
         attached: &AttachedNatives,
-    ) -> Result<Option<SearchHit>, EngineError> {
+    ) -> Result<Option<SearchHit>, LibraryError> {
         let conversation = match hit.source {
             HitSource::Native(row) => {
                 let native = NativeEntry::from(*row);
@@ -286,11 +287,11 @@ impl Engine {
                 let Ok(id) = SessionId::parse(&id) else {
                     return Ok(None);
                 };
-                let Some(session) = self.store.session(&id).await? else {
+                let Some(session) = self.context.store.session(&id).await? else {
                     self.remove_missing_session_from_index(id).await;
                     return Ok(None);
                 };
-                let status = self.session_status(&session).await?;
+                let status = self.context.leases.session_status(&session).await?;
                 Conversation::Session(Box::new(session), status)
             }
         };
@@ -321,13 +322,13 @@ impl Engine {
     }
 
     /// Returns the time up to which the sessions that use a native session contain its turns.
-    async fn last_recorded_time(&self, native: &NativeId) -> Result<Timestamp, EngineError> {
+    async fn last_recorded_time(&self, native: &NativeId) -> Result<Timestamp, LibraryError> {
         let mut last = Timestamp::MIN;
-        for candidate in self.store.ref_candidates(native.as_str()).await? {
+        for candidate in self.context.store.ref_candidates(native.as_str()).await? {
             if candidate.matched_by != MatchedBy::NativeId {
                 continue;
             }
-            for turn in self.store.turns(&candidate.id).await? {
+            for turn in self.context.store.turns(&candidate.id).await? {
                 // A running turn will contain everything that the agent writes now.
                 let until = turn
                     .ended_at
@@ -339,9 +340,9 @@ impl Engine {
     }
 
     async fn remove_missing_session_from_index(&self, id: SessionId) {
-        if let Some(index) = self.index.clone() {
+        if let Some(index) = self.context.index.clone() {
             // The next search retries a failed removal.
-            let _ = self
+            let _ = self.context.natives
                 .with_catalog(move |_| index.remove_own_session(&id, INDEX_REMOVAL_TIMEOUT))
                 .await;
         }
@@ -353,7 +354,7 @@ impl Engine {
         report: &mut SearchReport,
         words: &QueryWords,
         dedup: SearchDedup,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), LibraryError> {
         let mut native_turns: Vec<(usize, usize, NativeSession, Option<Mark>)> = Vec::new();
         for (hit_index, hit) in report.hits.iter_mut().enumerate() {
             let id = hit.conversation.id();
@@ -368,7 +369,7 @@ impl Engine {
                         if let Some(Mark::Id(id)) = &mark.after
                             && let Ok(id) = id.parse()
                         {
-                            let messages = self.store.messages(TurnId(id)).await?;
+                            let messages = self.context.store.messages(TurnId(id)).await?;
                             turn.snippet =
                                 build_snippet(&SearchableText::from_messages(&messages), words);
                         }
@@ -397,7 +398,7 @@ impl Engine {
                     });
             snippets.collect::<Vec<_>>()
         };
-        for (hit_index, turn_index, snippet) in self.with_catalog(load).await {
+        for (hit_index, turn_index, snippet) in self.context.natives.with_catalog(load).await {
             let turns = report.hits.get_mut(hit_index).map(|hit| &mut hit.turns);
             if let Some(turn) = turns.and_then(|turns| turns.get_mut(turn_index)) {
                 turn.snippet = snippet;

@@ -14,8 +14,9 @@ use segue_core::spend::Cost;
 use segue_core::spend::SpendRecord;
 use segue_store::{PageRequest, SessionFilter};
 
-use crate::library::conversations::storage_provider;
-use crate::{Engine, EngineError, NativeEntry};
+use crate::library::Library;
+use crate::native::storage_provider;
+use crate::{LibraryError, NativeEntry};
 
 /// Number of sessions in one query to the store.
 const SESSION_PAGE_SIZE: u32 = 200;
@@ -42,12 +43,12 @@ pub struct SpendingReport {
     pub unreadable: Vec<(ProviderId, String)>,
 }
 
-impl Engine {
+impl Library {
     /// Computes usage and cost. A turn counts by the agent's record if segue can read it, else by segue's record.
     pub async fn compute_spending(
         &self,
         request: &SpendingRequest,
-    ) -> Result<SpendingReport, EngineError> {
+    ) -> Result<SpendingReport, LibraryError> {
         let filter = SessionFilter {
             project: request.project.clone(),
             provider: request.provider.clone(),
@@ -68,7 +69,7 @@ impl Engine {
             }
             (ledger, unread)
         };
-        let (mut ledger, unread) = self.with_catalog(read).await;
+        let (mut ledger, unread) = self.context.natives.with_catalog(read).await;
         unreadable.extend(unread);
         self.add_own_spending(request, &mut ledger).await?;
         Ok(SpendingReport {
@@ -82,7 +83,7 @@ impl Engine {
         &self,
         request: &SpendingRequest,
         ledger: &mut Ledger,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), LibraryError> {
         // A session can change its provider, so the current provider does not apply to all its turns.
         let filter = SessionFilter {
             project: request.project.clone(),
@@ -93,11 +94,11 @@ impl Engine {
         let mut turns: BTreeMap<TurnId, (Session, Turn)> = BTreeMap::new();
         let mut page = PageRequest::first(SESSION_PAGE_SIZE);
         loop {
-            let session_page = self.store.list_sessions(&filter, page).await?;
+            let session_page = self.context.store.list_sessions(&filter, page).await?;
             for session in session_page.sessions {
-                let session_legs = self.store.legs(&session.id).await?;
+                let session_legs = self.context.store.legs(&session.id).await?;
                 legs.extend(session_legs.into_iter().map(|leg| (leg.id, leg)));
-                for turn in self.store.turns(&session.id).await? {
+                for turn in self.context.store.turns(&session.id).await? {
                     if turn.sent && !ledger.is_before(turn.started_at) {
                         // A fork shares its turns with its origin.
                         turns.insert(turn.id, (session.clone(), turn));
@@ -113,10 +114,10 @@ impl Engine {
             };
         }
         for (session, turn) in turns.values() {
-            let attempts = self.store.attempts(turn.id).await?;
+            let attempts = self.context.store.attempts(turn.id).await?;
             let leg = attempts.last().and_then(|last| legs.get(&last.leg));
             let provider = leg.map_or(&session.provider, |leg| &leg.provider);
-            let can_read = self.can_read_sessions(provider);
+            let can_read = self.context.natives.can_read_sessions(provider);
             // A turn without a leg was made in the agent's own program, or in a session that was deleted.
             let was_read = leg.map_or(can_read, |leg| ledger.has_read(leg));
             if !was_read {

@@ -9,14 +9,15 @@ use segue_core::session::{
 use segue_store::{AdoptedTurn, ContextLossState, Lease, NativeUpdate, StoreError, TurnEnding};
 
 use super::{Divergence, NativeAlignment, ReconcileMode};
-use crate::library::conversations::storage_provider;
+use crate::reconcile::Reconciler;
+use crate::native::storage_provider;
 use crate::reconcile::recovery::{interruption_decision, interruption_failure};
 use crate::resolve::adopt::adopt_outside_turn;
 use crate::session::lease::LeaseGuard;
 use crate::turn::message_chunks::merge_chunks;
-use crate::{Engine, EngineError};
+use crate::{AccessError};
 
-impl Engine {
+impl Reconciler {
     /// Applies the changes in a native session, as far as `mode` allows. Returns the session with the decisions.
     pub(super) async fn apply_divergence(
         &self,
@@ -24,8 +25,8 @@ impl Engine {
         guard: &LeaseGuard,
         mut divergence: Divergence,
         mode: ReconcileMode,
-    ) -> Result<(Session, Vec<Decision>), EngineError> {
-        let now = (self.environment.now)();
+    ) -> Result<(Session, Vec<Decision>), AccessError> {
+        let now = self.context.now();
         let provider = storage_provider(&divergence.leg.provider);
         let mut decisions = Vec::new();
         let mut update = NativeUpdate {
@@ -75,7 +76,7 @@ impl Engine {
         }
         if divergence.compacted && (mode != ReconcileMode::Other || !update.turns.is_empty()) {
             let context_loss = ContextLossState::Lost;
-            self.store
+            self.context.store
                 .set_context_loss(&guard.lease, divergence.leg.id, context_loss)
                 .await?;
             let text = format!(
@@ -87,11 +88,11 @@ impl Engine {
             || update.rewound_to.is_some()
             || !update.turns.is_empty()
         {
-            self.store.apply_native_update(&guard.lease, update).await?;
+            self.context.store.apply_native_update(&guard.lease, update).await?;
         }
         if let Some((turn, Some(native))) = &divergence.interrupted {
             let mark = native.until.to_string();
-            self.store
+            self.context.store
                 .set_attempt_mark(&guard.lease, turn.id, &mark)
                 .await?;
         }
@@ -101,7 +102,7 @@ impl Engine {
                     .await?,
             );
         }
-        Ok((self.require_session(&session.id).await?, decisions))
+        Ok((self.context.require_session(&session.id).await?, decisions))
     }
 
     /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged
@@ -113,7 +114,7 @@ impl Engine {
         divergence: &Divergence,
         new_turns: Vec<AdoptedTurn>,
         mode: ReconcileMode,
-    ) -> Result<Option<Decision>, EngineError> {
+    ) -> Result<Option<Decision>, AccessError> {
         let from = match &divergence.alignment {
             NativeAlignment::Aligned | NativeAlignment::Rewound { .. } => return Ok(None),
             alignment @ (NativeAlignment::Missing | NativeAlignment::Truncated) => {
@@ -135,7 +136,7 @@ impl Engine {
             interrupted_turn: None,
             rewound_to: Some(from.id),
             turns: new_turns,
-            at: (self.environment.now)(),
+            at: self.context.now(),
         };
         let fork = self
             .fork_diverged_turns(session, &guard.lease, update)
@@ -153,7 +154,7 @@ impl Engine {
         leg: &Leg,
         alignment: &NativeAlignment,
         mode: ReconcileMode,
-    ) -> Result<Option<Decision>, EngineError> {
+    ) -> Result<Option<Decision>, AccessError> {
         let provider = storage_provider(&leg.provider);
         let problem = match (alignment, mode) {
             // Opening the agent may restore it, because segue stores copies of Gemini CLI's sessions.
@@ -164,8 +165,8 @@ impl Engine {
             (NativeAlignment::Missing, _) => "no longer has its native session",
             (_, _) => "no longer has all turns of its native session",
         };
-        let at = (self.environment.now)();
-        self.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
+        let at = self.context.now();
+        self.context.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
         let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
         let text = format!("{provider} {problem} ({id}); segue starts a new one with a brief");
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
@@ -176,12 +177,12 @@ impl Engine {
         &self,
         turn: &Turn,
         native: Option<&NativeTurn>,
-    ) -> Result<TurnEnding, EngineError> {
+    ) -> Result<TurnEnding, AccessError> {
         let Some(native) = native else {
             return self.build_ending_from_record(turn).await;
         };
-        let now = (self.environment.now)();
-        let recorded = self.store.messages(turn.id).await?;
+        let now = self.context.now();
+        let recorded = self.context.store.messages(turn.id).await?;
         let recorded_count = recorded.len();
         let mut messages = match merge_chunks(recorded.clone()) {
             merged if merged.len() == recorded_count => {
@@ -215,14 +216,14 @@ impl Engine {
         session: &Session,
         lease: &Lease,
         update: NativeUpdate,
-    ) -> Result<Session, EngineError> {
+    ) -> Result<Session, AccessError> {
         let title = session.title.with_suffix("outside segue");
         loop {
             // The new session has no purpose, so that a request by purpose finds the original session.
-            let new = self.new_session(&session.project, &title, None, &session.provider);
-            let process = self.environment.process.clone();
+            let new = self.context.new_session(&session.project, &title, None, &session.provider);
+            let process = self.context.environment.process.clone();
             match self
-                .store
+                .context.store
                 .fork_native_update(lease, new, process, update.clone())
                 .await
             {

@@ -6,9 +6,10 @@ use segue_core::session::{
 };
 use segue_store::{Lease, TurnEnding};
 
-use crate::{Engine, EngineError};
+use crate::reconcile::Reconciler;
+use crate::{AccessError};
 
-impl Engine {
+impl Reconciler {
     /// Closes the last turn of a session if its process ended during the turn.
     ///
     /// The caller has the lease, so no other process is writing, and a turn that is still marked as running was
@@ -19,16 +20,16 @@ impl Engine {
         &self,
         session: &Session,
         lease: &Lease,
-    ) -> Result<Option<Decision>, EngineError> {
+    ) -> Result<Option<Decision>, AccessError> {
         if session.head_state != Some(TurnState::Running) {
             return Ok(None);
         }
-        let turns = self.store.turns(&session.id).await?;
+        let turns = self.context.store.turns(&session.id).await?;
         let Some(turn) = turns.last() else {
             return Ok(None);
         };
         let ending = self.build_ending_from_record(turn).await?;
-        self.store.finish_turn(lease, turn.id, ending).await?;
+        self.context.store.finish_turn(lease, turn.id, ending).await?;
         Ok(Some(interruption_decision(turn)))
     }
 
@@ -36,9 +37,9 @@ impl Engine {
     pub(crate) async fn build_ending_from_record(
         &self,
         turn: &Turn,
-    ) -> Result<TurnEnding, EngineError> {
-        let at = (self.environment.now)();
-        let messages = self.store.messages(turn.id).await?;
+    ) -> Result<TurnEnding, AccessError> {
+        let at = self.context.now();
+        let messages = self.context.store.messages(turn.id).await?;
         // Messages are numbered from 0 without gaps, so their indexes are their numbers.
         let recorded_count = messages.len();
         let missing_results = close_open_calls(&messages, at);

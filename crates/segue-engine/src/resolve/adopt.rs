@@ -13,8 +13,9 @@ use segue_core::session::{
 };
 use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
 
-use crate::library::conversations::storage_provider;
-use crate::{Engine, EngineError, NativeEntry, token_count};
+use crate::resolve::Resolver;
+use crate::native::storage_provider;
+use crate::{ResolveError, NativeEntry, token_count};
 
 /// Title of an adopted session that has neither a title nor a prompt.
 const UNTITLED_SESSION_TITLE: &str = "untitled session";
@@ -42,7 +43,7 @@ struct AdoptionSource {
     project: Project,
 }
 
-impl Engine {
+impl Resolver {
     /// Returns the session that uses a native session. If no session does, creates one from all turns of the native
     /// session. The purpose of the new session is the one in the native session's own tags, or else the one in
     /// `hint`. The decision to create it is logged in the session, and returned so that the caller can report it.
@@ -52,14 +53,14 @@ impl Engine {
         id: &NativeId,
         project: &Project,
         hint: AdoptionHint<'_>,
-    ) -> Result<(Session, Option<Decision>), EngineError> {
+    ) -> Result<(Session, Option<Decision>), ResolveError> {
         if let Some(session) = self.session_using_native(provider, id).await? {
             return Ok((session, None));
         }
         let qualified_id = format!("{provider}:{id}");
-        let entry = if self.can_read_sessions(provider) {
+        let entry = if self.context.natives.can_read_sessions(provider) {
             let stored_id = format!("{}:{id}", storage_provider(provider));
-            self.lookup_natives(&stored_id).await?.into_iter().next()
+            self.context.natives.lookup_natives(&stored_id).await?.into_iter().next()
         } else {
             None
         };
@@ -97,19 +98,19 @@ impl Engine {
         let new = self.prepare_new_session(&native_project, &title, purpose, provider);
         let mut new = new.await?;
         if let Some((deleted_id, _)) = deleted_session
-            && self.store.session(deleted_id).await?.is_none()
+            && self.context.store.session(deleted_id).await?.is_none()
         {
             new.id = deleted_id.clone();
         }
         let session = new.id.clone();
         match self
-            .store
-            .adopt_native_session(new, self.environment.process.clone(), adoption)
+            .context.store
+            .adopt_native_session(new, self.context.environment.process.clone(), adoption)
             .await
         {
             // A concurrent process adopted the native session first.
             Err(StoreError::NativeAttached(existing_id)) => {
-                Ok((self.require_session(&existing_id).await?, None))
+                Ok((self.context.require_session(&existing_id).await?, None))
             }
             Err(error) => Err(error.into()),
             Ok(lease) => {
@@ -118,11 +119,11 @@ impl Engine {
                     "adopted {qualified_id} as session {session}, with {turns}{purpose_note}"
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
-                let at = (self.environment.now)();
-                let logged = self.store.log_decision(&lease, &decision, at).await;
-                self.store.release_lease(&lease).await?;
+                let at = self.context.now();
+                let logged = self.context.store.log_decision(&lease, &decision, at).await;
+                self.context.store.release_lease(&lease).await?;
                 logged?;
-                let session = self.require_session(&session).await?;
+                let session = self.context.require_session(&session).await?;
                 Ok((session, Some(decision)))
             }
         }
@@ -134,18 +135,12 @@ impl Engine {
         &self,
         native: &NativeEntry,
         current_project: &Project,
-    ) -> Result<(Session, Option<Decision>), EngineError> {
+    ) -> Result<(Session, Option<Decision>), ResolveError> {
         let native_provider = &native.session.provider;
-        let provider = self.driver_or_default(native_provider);
+        let provider = self.context.agents.driver_or_default(native_provider);
         let id = &native.session.head.id;
         self.adopt_by_id(&provider, id, current_project, AdoptionHint::Empty)
             .await
-    }
-
-    /// Returns the provider that drives the native sessions of `native_provider`, or that will once it is configured.
-    pub(crate) fn driver_or_default(&self, native_provider: &ProviderId) -> ProviderId {
-        self.find_driver(native_provider)
-            .unwrap_or_else(|| default_driver(native_provider))
     }
 
     /// Prepares a session under a free id. The id is checked first, because the turns are too large to pass to the
@@ -156,10 +151,10 @@ impl Engine {
         title: &Title,
         purpose: Option<&Purpose>,
         provider: &ProviderId,
-    ) -> Result<NewSession, EngineError> {
+    ) -> Result<NewSession, ResolveError> {
         loop {
-            let new = self.new_session(project, title, purpose, provider);
-            if self.store.session(&new.id).await?.is_none() {
+            let new = self.context.new_session(project, title, purpose, provider);
+            if self.context.store.session(&new.id).await?.is_none() {
                 return Ok(new);
             }
         }
@@ -170,9 +165,9 @@ impl Engine {
         &self,
         provider: &ProviderId,
         id: &NativeId,
-    ) -> Result<Option<Session>, EngineError> {
-        for candidate in self.store.ref_candidates(id.as_str()).await? {
-            let session = self.require_session(&candidate.id).await?;
+    ) -> Result<Option<Session>, ResolveError> {
+        for candidate in self.context.store.ref_candidates(id.as_str()).await? {
+            let session = self.context.require_session(&candidate.id).await?;
             if session.provider == *provider && session.native_id.as_ref() == Some(id) {
                 return Ok(Some(session));
             }
@@ -185,12 +180,12 @@ impl Engine {
         &self,
         native: &NativeEntry,
         fallback_project: &Project,
-    ) -> Result<AdoptionSource, EngineError> {
-        let outline = self.read_outline(&native.session)?;
+    ) -> Result<AdoptionSource, ResolveError> {
+        let outline = self.library.read_outline(&native.session)?;
         let mut turns = Vec::new();
         let mut purpose = None;
-        let now = (self.environment.now)();
-        self.read_turns_from(&native.session, &outline, 0, &mut |n, mut turn| {
+        let now = self.context.now();
+        self.library.read_turns_from(&native.session, &outline, 0, &mut |n, mut turn| {
             if n == 0 {
                 purpose = split_brief_from_prompt(&mut turn);
             }

@@ -6,21 +6,22 @@ use segue_core::session::Session;
 use segue_store::{PageRequest, SessionFilter};
 
 use super::SessionMatch;
-use crate::{Engine, EngineError};
+use crate::resolve::Resolver;
+use crate::{ResolveError};
 
 /// Maximum number of a feature's sessions that are read.
 const MAX_FEATURE_SESSIONS: u32 = 100;
 
-impl Engine {
+impl Resolver {
     /// Finds the session of a feature among those that match a filter: the newest one with turns, and the feature's own
     /// session before those of its tasks and roles.
     ///
-    /// Fails with [`EngineError::Ambiguous`] if several agents have such a session.
+    /// Fails with [`ResolveError::Ambiguous`] if several agents have such a session.
     pub(super) async fn find_feature_session(
         &self,
         feature: &FeatureId,
         filter: SessionFilter,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, ResolveError> {
         let own_filter = SessionFilter {
             purpose: Some(Scope::Feature(feature.clone()).into()),
             ..filter.clone()
@@ -48,7 +49,7 @@ impl Engine {
                 [] => {}
                 [session] => return Ok(Some(session.clone())),
                 several => {
-                    return Err(EngineError::Ambiguous {
+                    return Err(ResolveError::Ambiguous {
                         text: format!("feature:{feature}"),
                         candidates: several.iter().map(SessionMatch::from).collect(),
                     });
@@ -62,9 +63,9 @@ impl Engine {
     async fn find_with_and_without_turns(
         &self,
         filter: &SessionFilter,
-    ) -> Result<(Vec<Session>, Vec<Session>), EngineError> {
+    ) -> Result<(Vec<Session>, Vec<Session>), ResolveError> {
         let page = self
-            .store
+            .context.store
             .list_sessions(filter, PageRequest::first(MAX_FEATURE_SESSIONS))
             .await?;
         let sessions = page.sessions.into_iter();
@@ -75,7 +76,7 @@ impl Engine {
     pub(super) async fn newest_with_turns(
         &self,
         filter: &SessionFilter,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, ResolveError> {
         let (with_turns, _) = self.find_with_and_without_turns(filter).await?;
         Ok(with_turns.into_iter().next())
     }

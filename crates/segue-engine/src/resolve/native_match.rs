@@ -11,8 +11,9 @@ use segue_core::session::{DecisionKind, ResolutionStepKind, Session};
 use segue_store::SessionFilter;
 
 use super::ResolutionTrace;
+use crate::resolve::Resolver;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{ChatRequest, Engine, EngineError, Freshness, NativeEntry};
+use crate::{ChatRequest, ResolveError, Freshness, NativeEntry};
 
 /// A native session that had the purpose, and the agent that can resume it.
 struct PurposeMatch {
@@ -21,7 +22,7 @@ struct PurposeMatch {
     evidence: PurposeEvidence,
 }
 
-impl Engine {
+impl Resolver {
     /// Adopts the newest native session of the last seven days that had the purpose and is not attached to a session of
     /// segue.
     pub(super) async fn adopt_matching_native(
@@ -30,7 +31,7 @@ impl Engine {
         purpose: &Purpose,
         provider: Option<&ProviderId>,
         trace: &mut ResolutionTrace,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, ResolveError> {
         if purpose.scope == Scope::Project {
             return Ok(None);
         }
@@ -61,7 +62,7 @@ impl Engine {
         let text =
             format!("found {candidates}; the newest for {purpose} is {provider}:{id}: {reason}");
         trace.add_step(ResolutionStepKind::Catalog, text);
-        self.ensure_no_foreign_process(&provider, &id).await?;
+        self.context.natives.ensure_no_foreign_process(&provider, &id).await?;
         let hint = AdoptionHint::Purpose(purpose, &reason);
         let adoption = self.adopt_by_id(&provider, &id, &request.project, hint);
         let (session, decision) = adoption.await?;
@@ -79,8 +80,8 @@ impl Engine {
         &self,
         project: &str,
         provider: Option<&ProviderId>,
-    ) -> Result<Vec<NativeEntry>, EngineError> {
-        let now = (self.environment.now)();
+    ) -> Result<Vec<NativeEntry>, ResolveError> {
+        let now = self.context.now();
         let filter = SessionFilter {
             project: Some(project.to_owned()),
             provider: provider.cloned(),
@@ -88,7 +89,7 @@ impl Engine {
             ..SessionFilter::default()
         };
         // Building an index takes longer than reading the few files that were written recently.
-        let is_complete = self
+        let is_complete = self.library
             .index()
             .is_some_and(segue_catalog::Index::has_completed_refresh);
         let freshness = if is_complete {
@@ -96,12 +97,12 @@ impl Engine {
         } else {
             Freshness::Scanned
         };
-        let natives = match self
+        let natives = match self.library
             .list_indexed_natives(&filter, u32::MAX, freshness)
             .await?
         {
             Ok(indexed) => indexed.natives,
-            Err(_) => self.list_unattached_natives(&filter).await?.0,
+            Err(_) => self.library.list_unattached_natives(&filter).await?.0,
         };
         let is_active = |native: &NativeEntry| is_recent(native.session.head.updated_at, now);
         Ok(natives.into_iter().filter(is_active).collect())
@@ -114,7 +115,7 @@ impl Engine {
         mut natives: Vec<NativeEntry>,
         provider: Option<&ProviderId>,
     ) -> Option<PurposeMatch> {
-        let now = (self.environment.now)();
+        let now = self.context.now();
         natives.sort_by_key(|native| std::cmp::Reverse(native.session.head.updated_at));
         natives.into_iter().find_map(|native| {
             let head = &native.session.head;
@@ -131,7 +132,7 @@ impl Engine {
             let has_directory = head.cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_dir());
             let driver = match provider {
                 Some(provider) => Some(provider.clone()),
-                None => self.find_driver(&native.session.provider),
+                None => self.context.agents.find_driver(&native.session.provider),
             };
             let is_resumable = !is_archived && has_directory;
             driver

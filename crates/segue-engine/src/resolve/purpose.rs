@@ -12,9 +12,10 @@ use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session};
 use segue_store::SessionFilter;
 
 use super::{ResolutionTrace, format_session};
-use crate::{ChatRequest, Engine, EngineError};
+use crate::resolve::Resolver;
+use crate::{ChatRequest, ResolveError};
 
-impl Engine {
+impl Resolver {
     /// Finds the session for a purpose: the newest in the store, else a native session from the catalog. `None` if
     /// there is none.
     pub(super) async fn find_for_purpose(
@@ -23,11 +24,11 @@ impl Engine {
         purpose: &Purpose,
         provider: Option<&ProviderId>,
         trace: &mut ResolutionTrace,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, ResolveError> {
         let kind = add_skipped_steps(&purpose.scope, trace);
         let filter = purpose_filter(purpose, &request.project, provider);
         let with_provider = provider.map_or(String::new(), |provider| format!(" with {provider}"));
-        if let Some(session) = self.newest_session(filter).await? {
+        if let Some(session) = self.context.newest_session(filter).await? {
             let text = format!(
                 "the newest session for {purpose}{with_provider} is {}, last used {}",
                 format_session(&session),
@@ -35,7 +36,7 @@ impl Engine {
             );
             trace.add_step(kind, text);
             if !Path::new(&session.project.cwd).is_dir() {
-                return Err(EngineError::SessionDirectoryMissing(
+                return Err(ResolveError::SessionDirectoryMissing(
                     session.id,
                     session.project.cwd,
                 ));

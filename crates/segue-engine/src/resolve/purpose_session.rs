@@ -5,8 +5,9 @@ use segue_core::scope::Purpose;
 use segue_core::session::{Decision, DecisionKind, Project, ResolutionStep, Session, Title};
 use segue_store::{NewSession, SessionFilter, StoreError};
 
+use crate::resolve::Resolver;
 use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
-use crate::{ChatRequest, Engine, EngineError, Target};
+use crate::{ChatRequest, ResolveError, Target};
 
 /// The session for a purpose.
 #[derive(Debug, Clone)]
@@ -19,7 +20,7 @@ pub struct PurposeSession {
     pub decisions: Vec<Decision>,
 }
 
-impl Engine {
+impl Resolver {
     /// Returns the session that a prompt with this purpose would go to, by the resolution steps of [`Target::Scope`].
     /// Creates the session if it does not exist. Starts no agent.
     pub async fn session_for_purpose(
@@ -27,8 +28,8 @@ impl Engine {
         purpose: &Purpose,
         provider: Option<&ProviderId>,
         project: &Project,
-    ) -> Result<PurposeSession, EngineError> {
-        self.role_description(purpose.role.as_ref())?;
+    ) -> Result<PurposeSession, ResolveError> {
+        self.context.role_description(purpose.role.as_ref())?;
         let request = ChatRequest {
             target: Target::Scope(purpose.clone()),
             provider: provider.cloned(),
@@ -59,8 +60,8 @@ impl Engine {
         };
         // A lookup that only finds a session must not change it, and that includes its log.
         if is_new || !decisions.iter().all(is_lookup_decision) {
-            let (guard, _) = self.acquire_lease(&session.id).await?;
-            let logged = self.log_decisions(&guard, &decisions).await;
+            let (guard, _) = self.context.leases.acquire_lease(&session.id).await?;
+            let logged = self.context.log_decisions(&guard.lease, &decisions).await;
             guard.release().await;
             logged?;
         }
@@ -81,7 +82,7 @@ impl Engine {
     pub async fn peek_session(
         &self,
         request: &ChatRequest,
-    ) -> Result<Option<(Session, Vec<Decision>, Vec<ResolutionStep>)>, EngineError> {
+    ) -> Result<Option<(Session, Vec<Decision>, Vec<ResolutionStep>)>, ResolveError> {
         let mut trace = ResolutionTrace::for_request(request);
         let Resolved::Existing(session, _) = self.resolve(request, &mut trace).await? else {
             return Ok(None);
@@ -101,9 +102,9 @@ impl Engine {
         loop {
             let new = NewSession {
                 conflict_filter: Some(conflict_filter.clone()),
-                ..self.new_session(project, &title, Some(purpose), provider)
+                ..self.context.new_session(project, &title, Some(purpose), provider)
             };
-            match self.store.create_session(new).await {
+            match self.context.store.create_session(new).await {
                 // The id is taken by a session of the same second with the same four random characters: draw new ones.
                 Err(StoreError::SessionExists(_)) => {}
                 outcome => return outcome,

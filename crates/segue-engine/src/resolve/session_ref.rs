@@ -1,5 +1,7 @@
 //! Lookup of the session that a typed reference means.
 
+use segue_core::id::NativeId;
+use crate::Freshness;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -11,7 +13,8 @@ use segue_core::session::{
 };
 use segue_store::{PageRequest, SessionFilter, StoreError};
 
-use crate::{Conversation, ConversationId, Engine, EngineError, NativeEntry};
+use crate::resolve::Resolver;
+use crate::{Conversation, ConversationId, ResolveError, NativeEntry};
 
 /// Context in which a reference is resolved.
 #[derive(Debug, Clone)]
@@ -74,20 +77,20 @@ impl From<&NativeSession> for SessionMatch {
     }
 }
 
-impl Engine {
+impl Resolver {
     /// Finds the session that a typed reference means. Fails if only a native session matches, which is not adopted.
     pub async fn find_session(
         &self,
         reference: &SessionRef,
         context: &RefContext,
-    ) -> Result<Session, EngineError> {
+    ) -> Result<Session, ResolveError> {
         match self.find_own_session(reference, context).await {
-            Err(EngineError::NoMatch(text)) if matches!(reference, SessionRef::Text(_)) => {
-                let natives = self.lookup_natives(&text).await?;
+            Err(ResolveError::NoMatch(text)) if matches!(reference, SessionRef::Text(_)) => {
+                let natives = self.context.natives.lookup_natives(&text).await?;
                 Err(match natives.as_slice() {
-                    [] => EngineError::NoMatch(text),
-                    [native] => EngineError::NotAdopted(native.id()),
-                    several => EngineError::Ambiguous {
+                    [] => ResolveError::NoMatch(text),
+                    [native] => ResolveError::NotAdopted(native.id()),
+                    several => ResolveError::Ambiguous {
                         text,
                         candidates: several.iter().map(SessionMatch::from).collect(),
                     },
@@ -103,7 +106,7 @@ impl Engine {
         &self,
         reference: &SessionRef,
         context: &RefContext,
-    ) -> Result<(Session, Option<Decision>), EngineError> {
+    ) -> Result<(Session, Option<Decision>), ResolveError> {
         match self.find_conversation(reference, context).await? {
             Conversation::Session(session, _) => Ok((*session, None)),
             Conversation::Native(native) => self.adopt_native(&native, &context.project).await,
@@ -115,14 +118,14 @@ impl Engine {
         &self,
         reference: &SessionRef,
         context: &RefContext,
-    ) -> Result<Session, EngineError> {
+    ) -> Result<Session, ResolveError> {
         let project_filter = SessionFilter {
             project: Some(context.project.key.clone()),
             ..SessionFilter::default()
         };
-        let no_match = |text: String| move || EngineError::NoMatch(text);
+        let no_match = |text: String| move || ResolveError::NoMatch(text);
         match reference {
-            SessionRef::Latest => self
+            SessionRef::Latest => self.context
                 .newest_session(project_filter)
                 .await?
                 .ok_or_else(no_match("latest".into())),
@@ -135,23 +138,23 @@ impl Engine {
                     .checked_sub(1)
                     .and_then(|index| context.last_list.get(index));
                 match entry {
-                    Some(ConversationId::Session(id)) => self.require_session(id).await,
-                    Some(native) => Err(EngineError::NotAdopted(native.clone())),
-                    None => Err(EngineError::NoListEntry {
+                    Some(ConversationId::Session(id)) => self.context.require_session(id).await,
+                    Some(native) => Err(ResolveError::NotAdopted(native.clone())),
+                    None => Err(ResolveError::NoListEntry {
                         number: *number,
                         list_len: context.last_list.len(),
                     }),
                 }
             }
             SessionRef::Text(text) => match self.find_ref_match(text).await? {
-                RefMatch::Unique(id) => self.require_session(&id).await,
-                RefMatch::None => Err(EngineError::NoMatch(text.clone())),
+                RefMatch::Unique(id) => self.context.require_session(&id).await,
+                RefMatch::None => Err(ResolveError::NoMatch(text.clone())),
                 RefMatch::Ambiguous(ids) => {
                     let mut candidates = Vec::with_capacity(ids.len());
                     for id in ids {
-                        candidates.push(SessionMatch::from(&self.require_session(&id).await?));
+                        candidates.push(SessionMatch::from(&self.context.require_session(&id).await?));
                     }
-                    Err(EngineError::Ambiguous {
+                    Err(ResolveError::Ambiguous {
                         text: text.clone(),
                         candidates,
                     })
@@ -161,20 +164,20 @@ impl Engine {
     }
 
     /// Finds the session that a text means. In `PROVIDER:ID`, the id is a native one.
-    async fn find_ref_match(&self, text: &str) -> Result<RefMatch, EngineError> {
+    async fn find_ref_match(&self, text: &str) -> Result<RefMatch, ResolveError> {
         let parts = text.split_once(':');
         let Some((provider, id)) = parts.filter(|(_, id)| !id.is_empty()) else {
-            return Ok(best_ref_match(&self.store.ref_candidates(text).await?));
+            return Ok(best_ref_match(&self.context.store.ref_candidates(text).await?));
         };
         let mut matching = Vec::new();
-        for candidate in self.store.ref_candidates(id).await? {
+        for candidate in self.context.store.ref_candidates(id).await? {
             if matches!(
                 candidate.matched_by,
                 MatchedBy::Id | MatchedBy::Alias | MatchedBy::Prefix | MatchedBy::Suffix
             ) {
                 continue;
             }
-            let legs = self.store.legs(&candidate.id).await?;
+            let legs = self.context.store.legs(&candidate.id).await?;
             if legs.iter().any(|leg| leg.provider.as_str() == provider) {
                 matching.push(candidate);
             }
@@ -182,19 +185,77 @@ impl Engine {
         Ok(best_ref_match(&matching))
     }
 
-    pub(crate) async fn require_session(&self, id: &SessionId) -> Result<Session, EngineError> {
-        let session = self.store.session(id).await?;
-        session.ok_or_else(|| StoreError::NoSession(id.clone()).into())
+    /// Finds the conversation that a typed reference names. `claude:ID` names a native session.
+    pub async fn find_conversation(
+        &self,
+        reference: &SessionRef,
+        ref_context: &RefContext,
+    ) -> Result<Conversation, ResolveError> {
+        if matches!(reference, SessionRef::Latest) {
+            let project_filter = SessionFilter {
+                project: Some(ref_context.project.key.clone()),
+                ..SessionFilter::default()
+            };
+            let newest = self.library
+                .list_conversations(&project_filter, 1, Freshness::Fresh)
+                .await?
+                .rows
+                .into_iter()
+                .next();
+            return newest.ok_or_else(|| ResolveError::NoMatch("latest".into()));
+        }
+        let text = match self.find_own_session(reference, ref_context).await {
+            Ok(session) => {
+                let status = self.context.leases.session_status(&session).await?;
+                return Ok(Conversation::Session(Box::new(session), status));
+            }
+            Err(ResolveError::NoMatch(text)) => text,
+            Err(ResolveError::NotAdopted(id)) => id.to_string(),
+            Err(error) => return Err(error),
+        };
+        let mut natives = self.context.natives.lookup_natives(&text).await?;
+        match natives.len() {
+            0 if matches!(reference, SessionRef::Number(_)) => Err(self
+                .explain_missing_native(&text)
+                .await
+                .unwrap_or(ResolveError::ListEntryMissing(text))),
+            0 if self.is_indexed(&text) => Err(self
+                .explain_missing_native(&text)
+                .await
+                .unwrap_or(ResolveError::Deleted(text))),
+            0 => Err(ResolveError::NoMatch(text)),
+            1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
+            _ => Err(ResolveError::Ambiguous {
+                text,
+                candidates: natives.iter().map(SessionMatch::from).collect(),
+            }),
+        }
     }
 
-    pub(super) async fn newest_session(
-        &self,
-        filter: SessionFilter,
-    ) -> Result<Option<Session>, EngineError> {
-        let page = self
-            .store
-            .list_sessions(&filter, PageRequest::first(1))
-            .await?;
-        Ok(page.sessions.into_iter().next())
+    /// Returns the reason why the file of a native session contains no conversation any more; `None` if the file does
+    /// not exist.
+    async fn explain_missing_native(&self, text: &str) -> Option<ResolveError> {
+        let text = text.to_owned();
+        let reason = self.context.natives.with_catalog(move |catalog| catalog.find_read_error(&text));
+        reason.await.map(ResolveError::from)
+    }
+
+    /// Returns `true` if the index contains a native session with this id, which the caller could not find.
+    fn is_indexed(&self, text: &str) -> bool {
+        let (provider, id) = match text.split_once(':') {
+            Some((provider, id)) => (ProviderId::parse(provider).ok(), id),
+            None => (None, text),
+        };
+        let Ok(id) = NativeId::parse(id) else {
+            return false;
+        };
+        let readable = self.context.natives.catalog.providers();
+        let readable = readable.filter_map(|name| ProviderId::parse(name).ok());
+        let providers: Vec<_> = provider.map_or_else(|| readable.collect(), |single| vec![single]);
+        self.context.index.as_ref().is_some_and(|index| {
+            let has_row =
+                |provider: &ProviderId| matches!(index.find_session(provider, &id), Ok(Some(_)));
+            providers.iter().any(has_row)
+        })
     }
 }

@@ -10,10 +10,11 @@ use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session};
 use segue_store::SessionFilter;
 
 use super::{ResolutionTrace, format_session};
+use crate::resolve::Resolver;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{Engine, EngineError};
+use crate::{ResolveError};
 
-impl Engine {
+impl Resolver {
     /// Finds the session of a working directory with the latest activity: a session of segue, or a native session of an
     /// available agent, which is adopted.
     pub(super) async fn newest_in_directory(
@@ -21,13 +22,13 @@ impl Engine {
         project: &Project,
         provider: Option<&ProviderId>,
         trace: &mut ResolutionTrace,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, ResolveError> {
         let filter = SessionFilter {
             cwd: Some(project.cwd.clone()),
             provider: provider.cloned(),
             ..SessionFilter::default()
         };
-        let mut newest = self.newest_session(filter).await?;
+        let mut newest = self.context.newest_session(filter).await?;
         let mut newest_at = newest.as_ref().map(|session| session.updated_at);
         for (at, provider, id) in self.natives_in_directory(project, provider).await? {
             if newest_at.is_some_and(|newest| newest >= at) {
@@ -37,7 +38,7 @@ impl Engine {
             let attached_session = self.session_using_native(&provider, &id).await?;
             let native_keys = [(provider.clone(), id.clone())];
             let was_attached = attached_session.is_none()
-                && !self.store.attached_natives(&native_keys).await?.is_empty();
+                && !self.context.store.attached_natives(&native_keys).await?.is_empty();
             if was_attached {
                 // A session of segue ran on this native session, and continues on another one.
                 continue;
@@ -75,22 +76,22 @@ impl Engine {
         &self,
         project: &Project,
         provider: Option<&ProviderId>,
-    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, ResolveError> {
         let filter = SessionFilter {
             project: Some(project.key.clone()),
             provider: provider.cloned(),
             ..SessionFilter::default()
         };
-        let (natives, _) = self.list_natives(&filter).await;
+        let (natives, _) = self.library.list_natives(&filter).await;
         let readable = natives.into_iter().filter_map(|native| {
             let head = native.session.head;
             let is_in_directory = is_same_directory(head.cwd.as_deref()?, &project.cwd);
-            let driver = self.find_driver(&native.session.provider)?;
+            let driver = self.context.agents.find_driver(&native.session.provider)?;
             let is_conversation = head.kind == NativeSessionKind::Conversation;
             (is_in_directory && is_conversation).then_some((head.updated_at, driver, head.id))
         });
         let mut all: Vec<_> = readable.collect();
-        if let Some(provider) = provider.filter(|provider| !self.can_read_sessions(provider)) {
+        if let Some(provider) = provider.filter(|provider| !self.context.natives.can_read_sessions(provider)) {
             all.extend(self.list_natives_from_agent(provider, project).await?);
         }
         all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
@@ -103,8 +104,8 @@ impl Engine {
         &self,
         provider: &ProviderId,
         project: &Project,
-    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
-        let agent = self.agent(provider)?;
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, ResolveError> {
+        let agent = self.context.agents.get(provider)?;
         let timeout = agent.defaults().timeouts.start;
         // If the agent cannot be started, this is reported when the prompt is sent.
         let listed = agent.list_sessions(Path::new(&project.cwd), timeout).await;

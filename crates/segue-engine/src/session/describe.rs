@@ -7,7 +7,7 @@ use segue_core::id::SessionId;
 use segue_core::session::{Title, TitleSource};
 use segue_store::StoreError;
 
-use crate::Engine;
+use crate::session::SessionEditor;
 use crate::library::plain_text;
 
 /// Reason why a proposed title was rejected.
@@ -33,7 +33,7 @@ pub enum DescribeOutcome {
     Retained(Title),
 }
 
-impl Engine {
+impl SessionEditor {
     /// Sets the title that a model proposes, unless the user chose one.
     ///
     /// An invalid title is rejected and not corrected, because a model that receives the reason proposes a better one.
@@ -43,8 +43,8 @@ impl Engine {
         description: &str,
     ) -> Result<DescribeOutcome, DescribeError> {
         let title = parse_proposed_title(description)?;
-        self.store.suggest_title(id, &title).await?;
-        let session = self.store.session(id).await?;
+        self.context.store.suggest_title(id, &title).await?;
+        let session = self.context.store.session(id).await?;
         let session = session.ok_or_else(|| StoreError::NoSession(id.clone()))?;
         Ok(match session.title.source() {
             TitleSource::User => DescribeOutcome::Retained(session.title),

@@ -1,5 +1,8 @@
 //! Leases on sessions, which a heartbeat extends and which are taken over from dead processes.
 
+use segue_core::session::TurnState;
+use segue_core::session::SessionStatus;
+use segue_core::session::Session;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +16,8 @@ use segue_store::{Lease, LeaseHolder, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::{Engine, EngineError, Environment};
+use crate::leg::agent_pool::AgentPool;
+use crate::{AccessError, Environment};
 
 /// Interval between two heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
@@ -49,14 +53,73 @@ enum LeaseState {
     Released,
 }
 
-impl Engine {
+/// Access to the leases on sessions.
+pub(crate) struct Leases {
+    store: Arc<dyn Store>,
+    environment: Environment,
+    agent_pool: Arc<AgentPool>,
+}
+
+impl Leases {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        agent_pool: Arc<AgentPool>,
+    ) -> Self {
+        Self {
+            store,
+            environment,
+            agent_pool,
+        }
+    }
+
+    /// Returns the status of a session. A turn that is marked as running without a live process was interrupted.
+    pub async fn session_status(&self, session: &Session) -> Result<SessionStatus, AccessError> {
+        if session.head_state != Some(TurnState::Running) {
+            return Ok(SessionStatus::Idle);
+        }
+        if self.live_lease_holder(&session.id).await?.is_some() {
+            return Ok(SessionStatus::Running);
+        }
+        // The turn and its lease may have ended since the session was read.
+        let current = self.store.session(&session.id).await?;
+        let is_unchanged = current.is_some_and(|current| {
+            current.head == session.head && current.head_state == session.head_state
+        });
+        Ok(if is_unchanged {
+            SessionStatus::Interrupted
+        } else {
+            SessionStatus::Idle
+        })
+    }
+
+    /// Returns the owner of a session's lease if it is alive, as far as segue can determine. An agent that this process
+    /// keeps running for the next prompt does not count.
+    pub(crate) async fn live_lease_holder(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<LeaseHolder>, AccessError> {
+        if let Some(claim) = self.agent_pool.shared_lease(id).await
+            && claim.is_waiting()
+        {
+            return Ok(None);
+        }
+        let now = (self.environment.now)();
+        let holder = self.store.lease_holder(id).await?;
+        Ok(holder.filter(|holder| match process_status(&holder.owner) {
+            ProcessStatus::Alive => true,
+            ProcessStatus::Dead => false,
+            ProcessStatus::Unknown => now.duration_since(holder.heartbeat_at) < LEASE_TIMEOUT,
+        }))
+    }
+
     /// Acquires the lease on a session. If an agent of this engine waits in the session, its lease is reused. Fails if
     /// the owner of the lease is alive. If the owner is dead, ends the agent that it left running, and takes the lease
     /// over, which the decision reports.
     pub(crate) async fn acquire_lease(
         &self,
         id: &SessionId,
-    ) -> Result<(LeaseGuard, Option<Decision>), EngineError> {
+    ) -> Result<(LeaseGuard, Option<Decision>), AccessError> {
         if let Some(guard) = self
             .agent_pool
             .shared_lease(id)
@@ -116,7 +179,7 @@ impl Engine {
 
 /// Creates the error for a session that another process uses. Removes an agent that has ended, because it does not wait
 /// for a prompt.
-pub(crate) fn leased_error(id: &SessionId, mut holder: LeaseHolder) -> EngineError {
+pub(crate) fn leased_error(id: &SessionId, mut holder: LeaseHolder) -> AccessError {
     holder.agent = holder
         .agent
         .filter(|agent| process_status(agent) != ProcessStatus::Dead);

@@ -8,9 +8,10 @@ use segue_core::session::{
 };
 use segue_store::Lease;
 
+use crate::session::SessionEditor;
 use crate::session::lease::leased_error;
 use crate::turn::message_chunks::merge_chunks;
-use crate::{Engine, EngineError};
+use crate::{SessionError};
 
 /// Preview of a revert.
 #[derive(Debug, Clone)]
@@ -41,24 +42,24 @@ pub struct DetachedTurns {
     pub head_move: u32,
 }
 
-impl Engine {
+impl SessionEditor {
     /// Previews a revert to turn `to`, without changing anything. Fails if the session is in use.
     pub async fn preview_revert(
         &self,
         session: &Session,
         to: i64,
-    ) -> Result<RevertPlan, EngineError> {
-        if let Some(holder) = self.live_lease_holder(&session.id).await? {
+    ) -> Result<RevertPlan, SessionError> {
+        if let Some(holder) = self.context.leases.live_lease_holder(&session.id).await? {
             return Err(leased_error(&session.id, holder));
         }
-        let turns = self.store.turns(&session.id).await?;
+        let turns = self.context.store.turns(&session.id).await?;
         let count = count_turns(&turns);
         plan_revert(count, to)?;
         let mut turn_messages = Vec::new();
         for turn in turns.iter().filter(|turn| i64::from(turn.number) > to) {
             turn_messages.push((
                 turn.number,
-                merge_chunks(self.store.messages(turn.id).await?),
+                merge_chunks(self.context.store.messages(turn.id).await?),
             ));
         }
         Ok(build_revert_plan(
@@ -73,13 +74,13 @@ impl Engine {
         &self,
         native: &NativeSession,
         to: i64,
-    ) -> Result<RevertPlan, EngineError> {
-        let outline = self.read_outline(native)?;
+    ) -> Result<RevertPlan, SessionError> {
+        let outline = self.library.read_outline(native)?;
         let count = u32::try_from(outline.turns.len()).unwrap_or(u32::MAX);
         plan_revert(count, to)?;
         let mut turn_messages = Vec::new();
         let from = usize::try_from(to).unwrap_or(0);
-        self.read_turns_from(native, &outline, from, &mut |index, turn| {
+        self.library.read_turns_from(native, &outline, from, &mut |index, turn| {
             let n = u32::try_from(index + 1).unwrap_or(u32::MAX);
             turn_messages.push((n, turn.messages));
             ControlFlow::Continue(())
@@ -96,33 +97,12 @@ impl Engine {
         &self,
         turns: impl IntoIterator<Item = &Turn>,
         session: &Session,
-    ) -> Result<Effects, EngineError> {
+    ) -> Result<Effects, SessionError> {
         let mut messages = Vec::new();
         for turn in turns {
-            messages.extend(merge_chunks(self.store.messages(turn.id).await?));
+            messages.extend(merge_chunks(self.context.store.messages(turn.id).await?));
         }
         Ok(collect_effects(&messages, &session.project.cwd))
-    }
-
-    /// Returns for each leg the first and the last turn on the path to the head that ran on it; `None` if no turn did.
-    pub(crate) async fn turn_ranges_by_leg(
-        &self,
-        legs: &[Leg],
-        session: &Session,
-    ) -> Result<Vec<Option<(u32, u32)>>, EngineError> {
-        let mut ranges: Vec<Option<(u32, u32)>> = vec![None; legs.len()];
-        for turn in self.store.turns(&session.id).await? {
-            let attempts = self.store.attempts(turn.id).await?;
-            let Some(last) = attempts.last() else {
-                continue;
-            };
-            let index = legs.iter().position(|leg| leg.id == last.leg);
-            if let Some(turns) = index.and_then(|index| ranges.get_mut(index)) {
-                let first = turns.map_or(turn.number, |(first, _)| first);
-                *turns = Some((first, turn.number));
-            }
-        }
-        Ok(ranges)
     }
 
     /// Reopens a leg that ended at the new head, after the head has moved. Logs the decision and adds it to
@@ -132,15 +112,15 @@ impl Engine {
         lease: &Lease,
         session: Session,
         decisions: &mut Vec<Decision>,
-    ) -> Result<Session, EngineError> {
-        let reopening = self.reopen_left_leg(lease, &session, &session.provider);
+    ) -> Result<Session, SessionError> {
+        let reopening = self.reconciler.reopen_left_leg(lease, &session, &session.provider);
         let Some(decision) = reopening.await? else {
             return Ok(session);
         };
-        let at = (self.environment.now)();
-        self.store.log_decision(lease, &decision, at).await?;
+        let at = self.context.now();
+        self.context.store.log_decision(lease, &decision, at).await?;
         decisions.push(decision);
-        self.require_session(&session.id).await
+        self.context.require_session(&session.id).await
     }
 }
 

@@ -21,9 +21,10 @@ use segue_store::{
     SessionOrigin, StoreError,
 };
 
+use crate::session::SessionEditor;
 use crate::checkpoint::edit::versions_on_path;
 use crate::turn::message_chunks::merge_chunks;
-use crate::{Engine, EngineError, token_count};
+use crate::{SessionError, token_count};
 
 /// Result of importing a session.
 #[derive(Debug, Clone)]
@@ -63,13 +64,13 @@ pub struct ExportOutcome {
     pub omitted_messages: usize,
 }
 
-impl Engine {
+impl SessionEditor {
     /// Finds the stored sessions that match a session to import into a project.
     pub async fn match_import(
         &self,
         project: &Project,
         session: &PortableSession,
-    ) -> Result<ImportMatch, EngineError> {
+    ) -> Result<ImportMatch, SessionError> {
         let mut conflicts = Vec::new();
         for id in self.list_sessions_named(project, &session.name).await? {
             match session.find_difference(&self.load_stored_content(&id).await?) {
@@ -86,16 +87,16 @@ impl Engine {
         &self,
         project: &Project,
         name: &str,
-    ) -> Result<Vec<SessionId>, EngineError> {
+    ) -> Result<Vec<SessionId>, SessionError> {
         let mut ids = Vec::new();
         if let Ok(id) = SessionId::parse(name)
-            && self.store.session(&id).await?.is_some()
+            && self.context.store.session(&id).await?.is_some()
         {
             ids.push(id);
         }
-        for candidate in self.store.ref_candidates(name).await? {
+        for candidate in self.context.store.ref_candidates(name).await? {
             if candidate.matched_by == MatchedBy::Alias
-                && self.require_session(&candidate.id).await?.project.key == project.key
+                && self.context.require_session(&candidate.id).await?.project.key == project.key
             {
                 ids.push(candidate.id);
             }
@@ -104,10 +105,10 @@ impl Engine {
     }
 
     /// Loads the parts of a stored session that [`PortableSession::find_difference`] compares.
-    async fn load_stored_content(&self, id: &SessionId) -> Result<ExistingSession, EngineError> {
+    async fn load_stored_content(&self, id: &SessionId) -> Result<ExistingSession, SessionError> {
         let mut lines = Vec::new();
-        for turn in self.store.turns(id).await? {
-            let messages = merge_chunks(self.store.messages(turn.id).await?);
+        for turn in self.context.store.turns(id).await? {
+            let messages = merge_chunks(self.context.store.messages(turn.id).await?);
             let numbered = messages.iter().enumerate();
             lines.extend(
                 numbered
@@ -115,15 +116,15 @@ impl Engine {
             );
         }
         let mut checkpoints = Vec::new();
-        for version in self.store.checkpoints(id).await? {
-            let stored = self.store.checkpoint(id, version.n).await?;
+        for version in self.context.store.checkpoints(id).await? {
+            let stored = self.context.store.checkpoint(id, version.n).await?;
             checkpoints.extend(stored.map(|(_, checkpoint)| checkpoint));
         }
         Ok(ExistingSession {
-            purpose: self.require_session(id).await?.purpose,
+            purpose: self.context.require_session(id).await?.purpose,
             messages: lines,
             extra_fields: self
-                .store
+                .context.store
                 .session_origin(id)
                 .await?
                 .map(|origin| origin.extra_fields),
@@ -144,7 +145,7 @@ impl Engine {
         format: &str,
         project: &Project,
         requested_provider: Option<&ProviderId>,
-    ) -> Result<ImportOutcome, EngineError> {
+    ) -> Result<ImportOutcome, SessionError> {
         if session.compacted_messages.is_empty()
             && session.messages.is_empty()
             && session.checkpoint.is_none()
@@ -155,7 +156,7 @@ impl Engine {
             ImportMatch::Complete(existing) => return Ok(ImportOutcome::AlreadyPresent(existing)),
             ImportMatch::Conflicting(conflicts) => conflicts,
         };
-        let now = (self.environment.now)();
+        let now = self.context.now();
         let session = &clamp_times(session, now);
         let (turns, checkpoint) = build_turns_and_checkpoint(session);
         let decision = Decision::new(
@@ -188,9 +189,9 @@ impl Engine {
             .build_imported_session(session, project, &provider)
             .await?;
         loop {
-            let owner = self.environment.process.clone();
+            let owner = self.context.environment.process.clone();
             let importing = self
-                .store
+                .context.store
                 .import_session(new.clone(), owner, imported.clone());
             match importing.await {
                 // A concurrent process imported this session, or another session of the same name.
@@ -214,9 +215,9 @@ impl Engine {
         session: &PortableSession,
         project: &Project,
         requested_provider: Option<&ProviderId>,
-    ) -> Result<ProviderId, EngineError> {
+    ) -> Result<ProviderId, SessionError> {
         let recorded = session.provider.as_ref();
-        let recorded = recorded.filter(|provider| self.agent(provider).is_ok());
+        let recorded = recorded.filter(|provider| self.context.agents.get(provider).is_ok());
         if let Some(preferred) = requested_provider.or(recorded) {
             return Ok(preferred.clone());
         }
@@ -225,12 +226,12 @@ impl Engine {
             ..SessionFilter::default()
         };
         let last = self
-            .store
+            .context.store
             .list_sessions(&filter, PageRequest::first(1))
             .await?
             .sessions;
         let last = last.into_iter().next().map(|session| session.provider);
-        let first = self.agents.first().map(|agent| agent.provider().clone());
+        let first = self.context.agents.first().map(|agent| agent.provider().clone());
         Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
     }
 
@@ -240,11 +241,11 @@ impl Engine {
         session: &PortableSession,
         project: &Project,
         provider: &ProviderId,
-    ) -> Result<NewSession, EngineError> {
+    ) -> Result<NewSession, SessionError> {
         let at = session.created_at;
-        let mut id = SessionId::from_timestamp(at, (self.environment.random)());
-        while self.store.session(&id).await?.is_some() {
-            id = SessionId::from_timestamp(at, (self.environment.random)());
+        let mut id = SessionId::from_timestamp(at, (self.context.environment.random)());
+        while self.context.store.session(&id).await?.is_some() {
+            id = SessionId::from_timestamp(at, (self.context.environment.random)());
         }
         Ok(NewSession {
             id,
@@ -262,14 +263,14 @@ impl Engine {
 
     /// Converts a session to its portable form: its messages, its active checkpoint, and the extra fields that were
     /// saved when it was imported.
-    pub async fn export_session(&self, session: Session) -> Result<ExportOutcome, EngineError> {
+    pub async fn export_session(&self, session: Session) -> Result<ExportOutcome, SessionError> {
         let active = match session.head {
-            Some(head) => self.store.checkpoint_at(&session.id, head).await?,
+            Some(head) => self.context.store.checkpoint_at(&session.id, head).await?,
             None => None,
         };
         let covers = active.as_ref().map_or(0, |(version, _)| version.covers);
         let (mut past, mut lines, mut omitted_messages) = (Vec::new(), Vec::new(), 0);
-        let transcript = self.transcript(session).await?;
+        let transcript = self.library.transcript(session).await?;
         for transcript_turn in &transcript.turns {
             for (seq, message) in transcript_turn.messages.iter().enumerate() {
                 match to_portable_message(message, seq, transcript_turn.turn.number)
@@ -292,12 +293,12 @@ impl Engine {
             }
             None => None,
         };
-        let origin = self.store.session_origin(&session.id).await?;
+        let origin = self.context.store.session_origin(&session.id).await?;
         let mut portable = PortableSession {
             name: export_name(&session, origin.as_ref()),
             // If the role is no longer configured, only the purpose contains its name.
-            role: self.session_role(&session).ok().flatten().cloned(),
-            context: self.store.saved_context(&session.id).await?,
+            role: self.context.session_role(&session).ok().flatten().cloned(),
+            context: self.context.store.saved_context(&session.id).await?,
             title: Some(session.title),
             purpose: session.purpose,
             provider: Some(session.provider),
@@ -330,8 +331,8 @@ impl Engine {
         chain: HashSet<TurnId>,
         version: CheckpointVersion,
         checkpoint: Checkpoint,
-    ) -> Result<PortableCheckpoint, EngineError> {
-        let versions = versions_on_path(&self.store.checkpoints(id).await?, &chain);
+    ) -> Result<PortableCheckpoint, SessionError> {
+        let versions = versions_on_path(&self.context.store.checkpoints(id).await?, &chain);
         let first = versions.iter().map(|version| version.at).min();
         Ok(PortableCheckpoint {
             content: checkpoint,

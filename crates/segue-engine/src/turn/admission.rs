@@ -9,8 +9,9 @@ use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::{Admission, AdmissionInput, ProviderHealth, WaitReason, admit_prompt};
 use segue_core::session::{Decision, DecisionKind};
 
+use crate::turn::TurnRunner;
 use crate::error::format_utc;
-use crate::{ChatRequest, Engine, EngineError};
+use crate::{ChatRequest, TurnError};
 
 /// A prompt that may be sent.
 pub(crate) struct AdmittedPrompt {
@@ -45,7 +46,7 @@ impl AdmittedPrompt {
     }
 }
 
-impl Engine {
+impl TurnRunner {
     /// Returns the options for an agent: those of the request, completed by the agent's configuration.
     ///
     /// Unless the request sets permissions, a fallback agent gets no more than the agent `replaced_provider` that it
@@ -55,9 +56,9 @@ impl Engine {
         request: &ChatRequest,
         provider: &ProviderId,
         replaced_provider: Option<&ProviderId>,
-    ) -> Result<AgentOptions, EngineError> {
-        let defaults = self.agent(provider)?.defaults();
-        let replaced_agent = replaced_provider.and_then(|replaced| self.agent(replaced).ok());
+    ) -> Result<AgentOptions, TurnError> {
+        let defaults = self.context.agents.get(provider)?.defaults();
+        let replaced_agent = replaced_provider.and_then(|replaced| self.context.agents.get(replaced).ok());
         let configured = match replaced_agent {
             Some(replaced_agent) => defaults
                 .permissions
@@ -81,17 +82,17 @@ impl Engine {
 
     /// Decides whether a prompt may be sent to `provider`, has to wait, or is sent to a fallback agent.
     ///
-    /// Fails with [`EngineError::ProviderUnavailable`] or [`EngineError::RetriesExhausted`] if the prompt must not be
+    /// Fails with [`TurnError::ProviderUnavailable`] or [`TurnError::RetriesExhausted`] if the prompt must not be
     /// sent.
     pub(crate) async fn admit_prompt(
         &self,
         request: &ChatRequest,
         session: Option<&SessionId>,
         provider: ProviderId,
-    ) -> Result<AdmittedPrompt, EngineError> {
-        let now = (self.environment.now)();
+    ) -> Result<AdmittedPrompt, TurnError> {
+        let now = self.context.now();
         let health = self.provider_health(session, &provider).await?;
-        let cooldowns = self.store.cooldowns().await?;
+        let cooldowns = self.context.store.cooldowns().await?;
         let cooldown = cooldowns
             .iter()
             .find(|cooldown| cooldown.provider == provider);
@@ -117,7 +118,7 @@ impl Engine {
             decisions: Vec::new(),
             provider,
         };
-        match admit_prompt(&input, &self.policy) {
+        match admit_prompt(&input, &self.context.settings.policy) {
             Admission::Allow => {}
             Admission::Wait(until, reason) => admitted.wait = Some((until, reason)),
             Admission::HandOff(fallback, until, reason) => {
@@ -144,7 +145,7 @@ impl Engine {
                 admitted.decisions.push(decision);
             }
             Admission::RetryAt(until, reason) => {
-                return Err(EngineError::ProviderUnavailable {
+                return Err(TurnError::ProviderUnavailable {
                     session: session.cloned(),
                     provider: admitted.provider,
                     until,
@@ -155,10 +156,10 @@ impl Engine {
             Admission::Exhausted => {
                 // A prompt without a session has no failures on record.
                 if let Some(session) = session {
-                    return Err(EngineError::RetriesExhausted {
+                    return Err(TurnError::RetriesExhausted {
                         session: session.clone(),
                         provider: admitted.provider,
-                        limit: self.policy.error_limit,
+                        limit: self.context.settings.policy.error_limit,
                         fallbacks,
                     });
                 }
@@ -174,19 +175,19 @@ impl Engine {
         request: &ChatRequest,
         session: Option<&SessionId>,
         excluded: &[ProviderId],
-    ) -> Result<Vec<ProviderId>, EngineError> {
+    ) -> Result<Vec<ProviderId>, TurnError> {
         let mut fallbacks = Vec::new();
         // A fallback agent would need a brief of the session, which a strict request excludes.
-        if request.strict || self.policy.fallback.is_empty() {
+        if request.strict || self.context.settings.policy.fallback.is_empty() {
             return Ok(fallbacks);
         }
-        let now = (self.environment.now)();
-        let cooldowns = self.store.cooldowns().await?;
-        for provider in &self.policy.fallback {
+        let now = self.context.now();
+        let cooldowns = self.context.store.cooldowns().await?;
+        for provider in &self.context.settings.policy.fallback {
             let is_out_of_cooldown = !cooldowns
                 .iter()
                 .any(|cooldown| cooldown.provider == *provider && cooldown.until > now);
-            let is_installed = self.agent(provider).is_ok_and(|agent| agent.is_installed());
+            let is_installed = self.context.agents.get(provider).is_ok_and(|agent| agent.is_installed());
             if !is_installed || !is_out_of_cooldown || excluded.contains(provider) {
                 continue;
             }
@@ -203,9 +204,9 @@ impl Engine {
         &self,
         session: Option<&SessionId>,
         provider: &ProviderId,
-    ) -> Result<ProviderHealth, EngineError> {
+    ) -> Result<ProviderHealth, TurnError> {
         match session {
-            Some(session) => Ok(self.store.provider_health(session, provider).await?),
+            Some(session) => Ok(self.context.store.provider_health(session, provider).await?),
             None => Ok(ProviderHealth::default()),
         }
     }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::watchdog::Watchdog;
 use super::{TurnOutcome, TurnRun, sleep_until_deadline, wait_for_stop};
-use crate::{EngineError, StopLevel, TurnEvent};
+use crate::{TurnError, StopLevel, TurnEvent};
 
 /// Maximum number of unexpected lines that are reported per turn, because an agent that prints only such lines must not
 /// flood the log.
@@ -80,7 +80,7 @@ impl TurnRun<'_> {
     pub(super) async fn process_events(
         &mut self,
         connection: &mut dyn AgentConnection,
-    ) -> Result<TurnOutcome, EngineError> {
+    ) -> Result<TurnOutcome, TurnError> {
         let mut watchdog = Watchdog::new(self.timeouts);
         let mut pending_stop: Option<PendingStop> = None;
         loop {
@@ -134,13 +134,13 @@ impl TurnRun<'_> {
     }
 
     /// Records the native id that the agent reports.
-    async fn record_native_id(&mut self, native_id: NativeId) -> Result<(), EngineError> {
+    async fn record_native_id(&mut self, native_id: NativeId) -> Result<(), TurnError> {
         let previous_id = self.report.native_id.replace(native_id.clone());
         if previous_id.as_ref() == Some(&native_id) {
             return Ok(());
         }
         if let Some(leg) = self.leg {
-            let (store, lease) = (&self.engine.store, &self.guard.lease);
+            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
             store.set_leg_native_id(lease, leg, &native_id).await?;
         }
         if let Some(previous_id) = previous_id {
@@ -158,7 +158,7 @@ impl TurnRun<'_> {
         &mut self,
         end: Result<TurnEnd, AgentError>,
         pending_stop: Option<PendingStop>,
-    ) -> Result<TurnOutcome, EngineError> {
+    ) -> Result<TurnOutcome, TurnError> {
         if let Ok(end) = &end {
             self.report.usage.update(end.usage);
         }
@@ -195,7 +195,7 @@ impl TurnRun<'_> {
         Ok(TurnOutcome::with_state(TurnState::Finished))
     }
 
-    async fn record_event(&mut self, event: AgentEvent) -> Result<(), EngineError> {
+    async fn record_event(&mut self, event: AgentEvent) -> Result<(), TurnError> {
         let at = self.now();
         match event {
             AgentEvent::Text(text) => {
@@ -259,12 +259,12 @@ impl TurnRun<'_> {
 
     /// Saves a title that the agent proposes. It replaces a title that comes from the first prompt, but none that the
     /// user or the model set. A title that repeats the start of the sent text is ignored.
-    async fn suggest_title(&mut self, title: &str) -> Result<(), EngineError> {
+    async fn suggest_title(&mut self, title: &str) -> Result<(), TurnError> {
         let title: String = title.chars().take(200).collect();
         let Ok(title) = Title::new(&title, TitleSource::Model) else {
             return Ok(());
         };
-        let current = self.engine.require_session(&self.session.id).await?.title;
+        let current = self.runner.context.require_session(&self.session.id).await?.title;
         let repeats = |text: &str| has_same_start(title.as_str(), text);
         if current.source() != TitleSource::Prompt
             || repeats(current.as_str())
@@ -272,12 +272,12 @@ impl TurnRun<'_> {
         {
             return Ok(());
         }
-        let store = &self.engine.store;
+        let store = &self.runner.context.store;
         store.suggest_title(&self.session.id, &title).await?;
         Ok(())
     }
 
-    async fn report_oddity(&mut self, line: &str) -> Result<(), EngineError> {
+    async fn report_oddity(&mut self, line: &str) -> Result<(), TurnError> {
         self.oddity_count += 1;
         if self.oddity_count > MAX_REPORTED_ODDITIES {
             return Ok(());
@@ -289,7 +289,7 @@ impl TurnRun<'_> {
     }
 
     /// Notes that the agent used a tool that its role does not allow, without requesting permission.
-    async fn flag_role_violation(&mut self, call: &ToolCall) -> Result<(), EngineError> {
+    async fn flag_role_violation(&mut self, call: &ToolCall) -> Result<(), TurnError> {
         let Some(role) = &self.role else {
             return Ok(());
         };
@@ -312,7 +312,7 @@ impl TurnRun<'_> {
     async fn answer_permission(
         &mut self,
         request: &PermissionRequest,
-    ) -> Result<PermissionAnswer, EngineError> {
+    ) -> Result<PermissionAnswer, TurnError> {
         let at = self.now();
         self.recorder.record_tool_call(&request.call, at).await?;
         let policy = self.permissions;

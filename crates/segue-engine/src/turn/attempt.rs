@@ -4,18 +4,17 @@ use segue_core::session::{Decision, DecisionKind, FailureClass, OpenMode, TurnSt
 
 use super::{AttemptResult, TurnOutcome, TurnRun, wait_for_stop};
 use crate::leg::open_leg::{OpenLeg, OpenLegError, OpenLegRequest};
-use crate::{EngineError, StopLevel, TurnEvent};
+use crate::{TurnError, StopLevel, TurnEvent};
 
 impl TurnRun<'_> {
     /// Opens a leg, sends the prompt, and processes the agent's events until the turn ends.
-    pub(super) async fn run_attempt(&mut self) -> Result<AttemptResult, EngineError> {
+    pub(super) async fn run_attempt(&mut self) -> Result<AttemptResult, TurnError> {
         self.has_output = false;
-        let turns = self.engine.store.turns(&self.session.id).await?;
+        let turns = self.runner.context.store.turns(&self.session.id).await?;
         let earlier_turns = turns
             .split_last()
             .map_or(turns.as_slice(), |(_, earlier_turns)| earlier_turns);
-        let prompt_with_added = self
-            .engine
+        let prompt_with_added = self.runner.compactor.briefs
             .prompt_with_added(earlier_turns, &self.request.prompt)
             .await?;
         let leg_request = OpenLegRequest {
@@ -29,8 +28,7 @@ impl TurnRun<'_> {
             new_leg_reason: self.retry.new_leg_reason.as_deref(),
             refused_text: self.retry.refused_text.as_deref(),
         };
-        let opening = self
-            .engine
+        let opening = self.runner
             .open_leg(&leg_request, &self.session, self.guard, earlier_turns);
         let opened = tokio::select! {
             opened = opening => Some(opened),
@@ -90,7 +88,7 @@ impl TurnRun<'_> {
 
     // Takes `&mut OpenLeg` because an `AgentConnection` is not `Sync`: a shared reference would prevent the turn's
     // future from being `Send`.
-    async fn report_leg(&mut self, open_leg: &mut OpenLeg) -> Result<(), EngineError> {
+    async fn report_leg(&mut self, open_leg: &mut OpenLeg) -> Result<(), TurnError> {
         self.report.native_id.clone_from(&open_leg.leg.native_id);
         self.report.leg = Some(open_leg.leg.number);
         self.report.opened = Some((open_leg.open_mode, open_leg.reason.clone()));

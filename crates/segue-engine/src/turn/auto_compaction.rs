@@ -4,13 +4,13 @@ use segue_core::checkpoint::CheckpointReason;
 use segue_core::session::{Decision, DecisionKind};
 
 use super::TurnRun;
-use crate::EngineError;
+use crate::TurnError;
 use crate::checkpoint::compaction::format_compaction_decision;
 
 impl TurnRun<'_> {
     /// Determines whether compaction is due. `None` if this depends on the record, which has to be closed first.
-    pub(super) async fn check_compaction_due(&self) -> Result<Option<bool>, EngineError> {
-        let applies = self.engine.policy.compaction.should_compact(&self.session);
+    pub(super) async fn check_compaction_due(&self) -> Result<Option<bool>, TurnError> {
+        let applies = self.runner.context.settings.policy.compaction.should_compact(&self.session);
         let Some(leg) = self.leg_before_turn.as_ref().filter(|_| applies) else {
             return Ok(Some(false));
         };
@@ -18,16 +18,15 @@ impl TurnRun<'_> {
         let Some((before, added)) = estimates else {
             return Ok(None);
         };
-        let budget = self.engine.provider_budget(&self.report.provider).await?;
+        let budget = self.runner.compactor.briefs.provider_budget(&self.report.provider).await?;
         let tokens_and_budget = (before.saturating_add(added), budget);
-        let due = self
-            .engine
+        let due = self.runner.compactor.briefs
             .should_compact(&self.session, self.turn, tokens_and_budget);
         Ok(Some(due.await?))
     }
 
     /// Compacts the session if that is due. The turn has ended by now, so a failure does not affect it.
-    pub(super) async fn compact_if_due(&mut self, due: Option<bool>) -> Result<(), EngineError> {
+    pub(super) async fn compact_if_due(&mut self, due: Option<bool>) -> Result<(), TurnError> {
         if due == Some(false) {
             return Ok(());
         }
@@ -48,14 +47,14 @@ impl TurnRun<'_> {
     async fn compact_session(
         &mut self,
         due: Option<bool>,
-    ) -> Result<Option<Decision>, EngineError> {
-        let (engine, provider) = (self.engine, &self.report.provider);
+    ) -> Result<Option<Decision>, TurnError> {
+        let (engine, provider) = (self.runner, &self.report.provider);
         if due.is_none() {
-            let budget = engine.provider_budget(provider).await?;
-            let native_tokens = engine
+            let budget = engine.compactor.briefs.provider_budget(provider).await?;
+            let native_tokens = engine.compactor.briefs
                 .estimate_native_tokens(&self.session, self.turn)
                 .await?;
-            let due = engine.should_compact(&self.session, self.turn, (native_tokens, budget));
+            let due = engine.compactor.briefs.should_compact(&self.session, self.turn, (native_tokens, budget));
             if !due.await? {
                 return Ok(None);
             }
@@ -63,11 +62,11 @@ impl TurnRun<'_> {
         let reason_and_leg = (CheckpointReason::Budget, self.leg);
         let up_to = (self.turn, provider);
         let compacted =
-            engine.compact_under_lease(self.guard, &self.session, up_to, reason_and_leg);
+            engine.compactor.compact_under_lease(self.guard, &self.session, up_to, reason_and_leg);
         let Some((version, compaction)) = compacted.await? else {
             return Ok(None);
         };
-        for line in engine.agent_pool.end_agent(&self.session.id).await {
+        for line in engine.context.agent_pool.end_agent(&self.session.id).await {
             self.report_guard_action(&line).await?;
         }
         let text = format_compaction_decision(&version, &compaction);

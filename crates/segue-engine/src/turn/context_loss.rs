@@ -4,7 +4,7 @@ use segue_core::session::{Decision, DecisionKind, Turn, TurnState};
 use segue_store::ContextLossState;
 
 use super::TurnRun;
-use crate::EngineError;
+use crate::TurnError;
 use crate::brief::reminder::has_context_shrunk;
 use crate::leg::open_leg::OpenLeg;
 
@@ -28,13 +28,13 @@ impl TurnRun<'_> {
         open_leg: &mut OpenLeg,
         earlier_turns: &[Turn],
         added: Option<String>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), TurnError> {
         self.context_change = ContextChange::Unchanged;
         let prompt = &self.request.prompt;
         let mut reminder_prompt = None;
         if open_leg.leg.lost_context {
-            let (engine, session) = (self.engine, &self.session);
-            let rules = engine.prompt_with_rules(session, earlier_turns, added.as_deref(), prompt);
+            let (engine, session) = (self.runner, &self.session);
+            let rules = engine.compactor.briefs.prompt_with_rules(session, earlier_turns, added.as_deref(), prompt);
             reminder_prompt = rules.await?;
             // If there is nothing to remind the agent of, the reminder counts as sent.
             self.context_change = ContextChange::Reminded;
@@ -46,7 +46,7 @@ impl TurnRun<'_> {
     }
 
     /// Records that the agent compacted its own context, once per turn, because some agents report it twice.
-    pub(super) async fn record_context_loss(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn record_context_loss(&mut self) -> Result<(), TurnError> {
         self.recorder.invalidate_token_count();
         if std::mem::replace(&mut self.context_change, ContextChange::Compacted)
             == ContextChange::Compacted
@@ -54,7 +54,7 @@ impl TurnRun<'_> {
             return Ok(());
         }
         if let Some(leg) = self.leg {
-            let (store, lease) = (&self.engine.store, &self.guard.lease);
+            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
             store
                 .set_context_loss(lease, leg, ContextLossState::Lost)
                 .await?;
@@ -73,22 +73,21 @@ impl TurnRun<'_> {
     pub(super) async fn settle_context_change(
         &mut self,
         state: TurnState,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), TurnError> {
         let Some(leg) = self.leg_before_turn.clone() else {
             return Ok(());
         };
         if self.context_change != ContextChange::Compacted
             && has_context_shrunk(&leg, self.report.usage.context_tokens)
             && let (Some(id), Some(mark)) = (self.report.native_id.clone(), &leg.mark)
-            && self
-                .engine
+            && self.runner.context.natives
                 .has_compacted_since(&self.report.provider, &id, mark)
                 .await
         {
             self.record_context_loss().await?;
         }
         if self.context_change == ContextChange::Reminded && state == TurnState::Finished {
-            let (store, lease) = (&self.engine.store, &self.guard.lease);
+            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
             store
                 .set_context_loss(lease, leg.id, ContextLossState::Reminded)
                 .await?;

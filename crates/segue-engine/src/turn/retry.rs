@@ -18,7 +18,7 @@ use crate::error::format_utc;
 use crate::reconcile::ReconcileMode;
 use crate::turn::message_chunks::BoundedText;
 use crate::turn::recorder::Recorder;
-use crate::{EngineError, StopLevel, TurnEvent};
+use crate::{TurnError, StopLevel, TurnEvent};
 
 /// State of the attempts at a prompt.
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub(super) struct RetryState {
 
 impl TurnRun<'_> {
     /// Runs attempts until the prompt is answered or fails.
-    pub(super) async fn run_attempts(&mut self) -> Result<TurnOutcome, EngineError> {
+    pub(super) async fn run_attempts(&mut self) -> Result<TurnOutcome, TurnError> {
         if let Some((until, reason)) = self.retry.wait.take()
             // Waits are rare, and a boxed future does not enlarge the future of every turn.
             && let Some(outcome) = Box::pin(self.wait_and_recheck(until, reason, None)).await?
@@ -82,11 +82,11 @@ impl TurnRun<'_> {
 
     /// Ends the leg of a native session that the agent has lost, so that the next attempt opens another. Done once per
     /// turn.
-    async fn replace_lost_leg(&mut self, failure: Failure) -> Result<(), EngineError> {
+    async fn replace_lost_leg(&mut self, failure: Failure) -> Result<(), TurnError> {
         self.fail_attempt(&failure).await?;
         let at = self.now();
         if let Some(leg) = self.leg.take() {
-            let (store, lease) = (&self.engine.store, &self.guard.lease);
+            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
             store.end_leg(lease, leg, LegEnd::Lost, at).await?;
         }
         self.retry.has_replaced_native = true;
@@ -97,17 +97,17 @@ impl TurnRun<'_> {
         Ok(())
     }
 
-    async fn fail_attempt(&self, failure: &Failure) -> Result<(), EngineError> {
-        let (store, lease) = (&self.engine.store, &self.guard.lease);
+    async fn fail_attempt(&self, failure: &Failure) -> Result<(), TurnError> {
+        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
         let at = self.now();
         Ok(store.fail_attempt(lease, self.turn, failure, at).await?)
     }
 
     /// Decides what happens to the prompt after a failure. A cooldown of the agent is recorded for all sessions.
-    async fn next_action(&mut self, failure: &Failure) -> Result<RetryAction, EngineError> {
+    async fn next_action(&mut self, failure: &Failure) -> Result<RetryAction, TurnError> {
         let now = self.now();
         if let Some(cooldown) = Cooldown::from_failure(&self.report.provider, failure, now) {
-            self.engine.store.set_cooldown(cooldown).await?;
+            self.runner.context.store.set_cooldown(cooldown).await?;
             self.retry.has_cooldown = true;
         }
         if !self.retry.failed_providers.contains(&self.report.provider) {
@@ -117,7 +117,7 @@ impl TurnRun<'_> {
         }
         let session = Some(&self.session.id);
         let fallbacks =
-            self.engine
+            self.runner
                 .available_fallbacks(&self.request, session, &self.retry.failed_providers);
         let failed_prompt = FailedPrompt {
             now,
@@ -135,7 +135,7 @@ impl TurnRun<'_> {
         &mut self,
         fallback: ProviderId,
         failure: &Failure,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), TurnError> {
         self.fail_attempt(failure).await?;
         let reason = match (failure.class, failure.retry_at) {
             (_, Some(until)) => format!("is in cooldown until {}", format_utc(until)),
@@ -144,8 +144,7 @@ impl TurnRun<'_> {
         };
         let from = std::mem::replace(&mut self.report.provider, fallback.clone());
         let mut text = format!("{fallback} took over the prompt from {from}, which {reason}");
-        let options = self
-            .engine
+        let options = self.runner
             .agent_options(&self.request, &fallback, Some(&from))?;
         let permissions = self.permissions.restrict_to(options.permissions);
         if permissions != self.permissions {
@@ -160,8 +159,7 @@ impl TurnRun<'_> {
         self.retry.new_leg_reason = None;
         self.retry.refused_text = None;
         (self.retry.has_waited, self.retry.has_cooldown) = (false, false);
-        self.retry.health = self
-            .engine
+        self.retry.health = self.runner
             .provider_health(Some(&self.session.id), &fallback)
             .await?;
         (self.leg, self.leg_before_turn) = (None, None);
@@ -180,18 +178,17 @@ impl TurnRun<'_> {
         until: Timestamp,
         reason: WaitReason,
         rejection: Option<Failure>,
-    ) -> Result<Option<TurnOutcome>, EngineError> {
+    ) -> Result<Option<TurnOutcome>, TurnError> {
         let since = self.now();
         self.retry.waiting_since = Some(since);
         if !self.wait_until(until, reason).await? {
             return Ok(Some(TurnOutcome::with_state(TurnState::Cancelled)));
         }
-        let session = self.engine.require_session(&self.session.id).await?;
+        let session = self.runner.context.require_session(&self.session.id).await?;
         if let Some(native) = &session.native_id
             && session.provider == self.report.provider
         {
-            let exclusive_use = self
-                .engine
+            let exclusive_use = self.runner.context.natives
                 .ensure_no_foreign_process(&session.provider, native);
             if let Err(in_use) = exclusive_use.await {
                 let hint = Hint::from("wait until it has finished, then ")
@@ -200,8 +197,7 @@ impl TurnRun<'_> {
                 return Ok(Some(TurnOutcome::from_failure(failure.with_hint(hint))));
             }
         }
-        if self
-            .engine
+        if self.runner.reconciler
             .has_native_activity_since(&session, since)
             .await?
         {
@@ -219,9 +215,9 @@ impl TurnRun<'_> {
         &mut self,
         since: Timestamp,
         rejection: Option<Failure>,
-    ) -> Result<(), EngineError> {
-        let (engine, guard) = (self.engine, self.guard);
-        let (store, lease) = (&engine.store, &guard.lease);
+    ) -> Result<(), TurnError> {
+        let (engine, guard) = (self.runner, self.guard);
+        let (store, lease) = (&engine.context.store, &guard.lease);
         if rejection.is_some() {
             let ending = TurnEnding {
                 state: TurnState::Failed,
@@ -234,16 +230,16 @@ impl TurnRun<'_> {
         } else {
             store.withdraw_turn(lease, self.turn, since).await?;
         }
-        let session = engine.require_session(&self.session.id).await?;
+        let session = engine.context.require_session(&self.session.id).await?;
         let strict = self.request.strict;
         let mode = ReconcileMode::Prompt { strict };
-        let (session, reconcile_decisions) = engine.reconcile(session, guard, mode).await?;
+        let (session, reconcile_decisions) = engine.reconciler.reconcile(session, guard, mode).await?;
         let prompt = Message::from_text(Role::User, self.request.prompt.as_str(), self.now());
-        let turn = engine.store.begin_turn(&guard.lease, &prompt).await?;
+        let turn = engine.context.store.begin_turn(&guard.lease, &prompt).await?;
         self.session = session;
         self.turn = turn.id;
         self.recorder = Recorder::new(
-            engine.store.clone(),
+            engine.context.store.clone(),
             guard.lease.clone(),
             turn.id,
             BoundedText::with_limit(self.request.max_text_bytes),
@@ -271,7 +267,7 @@ impl TurnRun<'_> {
         &mut self,
         until: Timestamp,
         reason: WaitReason,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, TurnError> {
         let wait = until.duration_since(self.now());
         let Ok(wait) = std::time::Duration::try_from(wait) else {
             return Ok(true);

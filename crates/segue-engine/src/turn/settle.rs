@@ -11,14 +11,14 @@ use segue_store::{SettleEffects, TurnEnding};
 
 use super::{TurnOutcome, TurnRun};
 use crate::error::format_utc;
-use crate::{EngineError, TurnEvent, TurnReport};
+use crate::{TurnError, TurnEvent, TurnReport};
 
 /// Maximum number of characters of an unsent prompt in the log.
 const MAX_LOGGED_PROMPT_CHARS: usize = 500;
 
 impl TurnRun<'_> {
     /// Closes the record and saves the results of the turn, in one transaction.
-    pub(super) async fn settle(mut self, outcome: TurnOutcome) -> Result<TurnReport, EngineError> {
+    pub(super) async fn settle(mut self, outcome: TurnOutcome) -> Result<TurnReport, TurnError> {
         let now = self.now();
         // A turn that ended during a wait ends when the wait started, because turns made outside segue since then
         // follow it.
@@ -58,7 +58,7 @@ impl TurnRun<'_> {
             // The leg ends, so compaction is decided when the next brief is composed.
             Some(_) => Some(false),
         };
-        let (store, lease) = (&self.engine.store, &self.guard.lease);
+        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
         let provider = &self.report.provider;
         let has_health_changed = health != self.retry.health;
         let effects = SettleEffects {
@@ -95,7 +95,7 @@ impl TurnRun<'_> {
     }
 
     /// Removes a prompt that was stopped before it was sent from the history, and returns the report.
-    pub(super) async fn finish_unsent(mut self) -> Result<TurnReport, EngineError> {
+    pub(super) async fn finish_unsent(mut self) -> Result<TurnReport, TurnError> {
         self.withdraw_turn("stopped before the prompt was sent")
             .await?;
         let state = TurnState::Cancelled;
@@ -105,9 +105,9 @@ impl TurnRun<'_> {
     }
 
     /// Removes the turn from the history. The log contains the start of the prompt, and why it was not sent.
-    pub(super) async fn withdraw_turn(&self, reason: &str) -> Result<(), EngineError> {
+    pub(super) async fn withdraw_turn(&self, reason: &str) -> Result<(), TurnError> {
         let at = self.now();
-        let (store, lease) = (&self.engine.store, &self.guard.lease);
+        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
         let excerpt: String = self
             .request
             .prompt
@@ -128,7 +128,7 @@ impl TurnRun<'_> {
     async fn native_end_mark(&self) -> Option<String> {
         self.leg.filter(|_| self.retry.waiting_since.is_none())?;
         let (provider, native_id) = (&self.report.provider, self.report.native_id.as_ref()?);
-        self.engine.read_end_mark(provider, native_id).await
+        self.runner.context.natives.read_end_mark(provider, native_id).await
     }
 
     /// Computes the health of the agent in the session after the turn.
@@ -140,7 +140,7 @@ impl TurnRun<'_> {
         match (state, failure) {
             (TurnState::Finished, _) => unchanged(ProviderHealth::default()),
             (TurnState::Failed, Some(failure)) => {
-                let policy = &self.engine.policy;
+                let policy = &self.runner.context.settings.policy;
                 self.retry.health.apply_failure(failure, policy, self.now())
             }
             _ => unchanged(self.retry.health),
@@ -155,7 +155,7 @@ impl TurnRun<'_> {
                 format!("ended the native session because its context is full; {next_prompt_note}");
             return Some((LegEnd::Full, text));
         }
-        let policy = &self.engine.policy;
+        let policy = &self.runner.context.settings.policy;
         if ends_leg {
             let health = &self.retry.health;
             let no_retry_note = "segue does not start another one automatically";
@@ -171,7 +171,7 @@ impl TurnRun<'_> {
             return Some((LegEnd::Errors, text));
         }
         let provider = &self.report.provider;
-        let configured = self.engine.agent(provider).ok();
+        let configured = self.runner.context.agents.get(provider).ok();
         let configured = configured.and_then(|agent| agent.defaults().model);
         let model = self.model.as_deref().or(configured.as_deref());
         let limit = policy.context.limit_for(provider, model)?;
@@ -185,8 +185,8 @@ impl TurnRun<'_> {
     }
 
     /// Returns the leg of the turn, or the leg that was to be resumed if it could not be opened.
-    async fn find_leg_to_end(&self) -> Result<Option<LegId>, EngineError> {
-        let legs = self.engine.store.legs(&self.session.id).await?;
+    async fn find_leg_to_end(&self) -> Result<Option<LegId>, TurnError> {
+        let legs = self.runner.context.store.legs(&self.session.id).await?;
         let is_open_on_provider =
             |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
         Ok(legs.last().filter(is_open_on_provider).map(|leg| leg.id))
@@ -194,7 +194,7 @@ impl TurnRun<'_> {
 
     /// Adds the tokens that earlier legs spent on the same native session to the leg. Applies only if the agent reports
     /// no context size, because then the spent tokens are the only measure of the size.
-    async fn add_earlier_leg_tokens(&mut self) -> Result<(), EngineError> {
+    async fn add_earlier_leg_tokens(&mut self) -> Result<(), TurnError> {
         let Some(leg) = &mut self.leg_before_turn else {
             return Ok(());
         };
@@ -202,7 +202,7 @@ impl TurnRun<'_> {
         if context_tokens.is_some() || leg.number == 1 || leg.native_id.is_none() {
             return Ok(());
         }
-        let legs = self.engine.store.legs(&self.session.id).await?;
+        let legs = self.runner.context.store.legs(&self.session.id).await?;
         let is_same_native = |earlier: &&Leg| {
             earlier.number < leg.number
                 && earlier.provider == leg.provider
@@ -217,11 +217,10 @@ impl TurnRun<'_> {
     }
 
     /// Adds a hint to a failure after which segue does not retry the agent automatically.
-    async fn add_recovery_hint(&self, failure: Failure) -> Result<Failure, EngineError> {
+    async fn add_recovery_hint(&self, failure: Failure) -> Result<Failure, TurnError> {
         let id = &self.session.id;
         let provider = std::slice::from_ref(&self.report.provider);
-        let fallbacks = self
-            .engine
+        let fallbacks = self.runner
             .available_fallbacks(&self.request, Some(id), provider);
         let fallbacks = fallbacks.await?;
         let fallback = fallbacks.into_iter().next();

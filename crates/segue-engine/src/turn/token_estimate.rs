@@ -18,7 +18,7 @@ impl TurnRun<'_> {
             seq: 0,
             tokens,
         });
-        let (store, lease) = (&self.engine.store, &self.guard.lease);
+        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
         let _ = tokio::join!(
             store.add_token_estimate(lease, self.turn, added_tokens),
             store.fill_token_counts(prompt.into_iter().collect()),

@@ -13,9 +13,10 @@ use segue_store::TagChange;
 
 use super::RestoreOutcome;
 use super::delete::{collect_natives, native_conversation_id};
-use crate::library::conversations::storage_provider;
+use crate::upkeep::Upkeep;
+use crate::native::storage_provider;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{Conversation, ConversationId, Engine, EngineError, SessionMatch};
+use crate::{Conversation, ConversationId, UpkeepError, SessionMatch};
 
 /// Returns how a text matches the id of a session of segue that was deleted. `None` if it does not match.
 fn match_deleted_session(text: &str, session: &SessionId) -> Option<RefCandidate> {
@@ -36,21 +37,21 @@ fn is_deleted_with(copy: &ArchivedSession, session: &SessionId) -> bool {
     deleted_with.is_some_and(|deleted| deleted.id == *session)
 }
 
-impl Engine {
+impl Upkeep {
     /// Returns the native sessions of a conversation that still exist.
     pub async fn list_conversation_natives(
         &self,
         conversation: &Conversation,
-    ) -> Result<Vec<NativeSession>, EngineError> {
+    ) -> Result<Vec<NativeSession>, UpkeepError> {
         let session = match conversation {
             Conversation::Native(native) => return Ok(vec![native.session.clone()]),
             Conversation::Session(session, _) => session,
         };
         let mut all = Vec::new();
-        for (provider, id) in collect_natives(&self.store.legs(&session.id).await?) {
-            if self.can_read_sessions(&provider) {
+        for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?) {
+            if self.context.natives.can_read_sessions(&provider) {
                 let qualified_id = format!("{}:{id}", storage_provider(&provider));
-                let entries = self.lookup_natives(&qualified_id).await?.into_iter();
+                let entries = self.context.natives.lookup_natives(&qualified_id).await?.into_iter();
                 let natives = entries.map(|native| native.session);
                 all.extend(natives.filter(|session| session.head.id == id));
             }
@@ -65,7 +66,7 @@ impl Engine {
         before: Option<Timestamp>,
     ) -> Vec<NativeSession> {
         let provider = provider.map(storage_provider);
-        self.with_catalog(move |catalog| {
+        self.context.natives.with_catalog(move |catalog| {
             let mut sessions = catalog.list_sessions(provider.as_ref(), None).sessions;
             sessions.retain(|session| {
                 // Agents apply one time or the other, so the earlier one counts.
@@ -78,9 +79,9 @@ impl Engine {
     }
 
     /// Returns `true` if the archive has the current state of a native session.
-    pub async fn is_archived(&self, session: &NativeSession) -> Result<bool, EngineError> {
+    pub async fn is_archived(&self, session: &NativeSession) -> Result<bool, UpkeepError> {
         let (session, archive) = (session.clone(), self.native_archive()?.clone());
-        let saved = self.with_catalog(move |catalog| {
+        let saved = self.context.natives.with_catalog(move |catalog| {
             catalog.is_only_archived(&session) || catalog.is_archived(&session, &archive)
         });
         Ok(saved.await)
@@ -89,10 +90,10 @@ impl Engine {
     /// Returns `true` if the agent no longer has a native session, so that only the archive has it.
     #[must_use]
     pub fn is_only_archived(&self, session: &NativeSession) -> bool {
-        self.catalog.is_only_archived(session)
+        self.context.natives.catalog.is_only_archived(session)
     }
 
-    fn native_archive(&self) -> Result<&Archive, EngineError> {
+    fn native_archive(&self) -> Result<&Archive, UpkeepError> {
         Ok(&self.archive_service()?.archive)
     }
 
@@ -100,10 +101,10 @@ impl Engine {
     pub async fn archive_native(
         &self,
         session: &NativeSession,
-    ) -> Result<ArchiveOutcome, EngineError> {
+    ) -> Result<ArchiveOutcome, UpkeepError> {
         let (session, archive) = (session.clone(), self.native_archive()?.clone());
-        let at = (self.environment.now)();
-        let saved = self.with_catalog(move |catalog| {
+        let at = self.context.now();
+        let saved = self.context.natives.with_catalog(move |catalog| {
             if catalog.is_only_archived(&session)
                 && let Some(entry) = archive.find_entry(&session.provider, &session.head.id)?
             {
@@ -115,7 +116,7 @@ impl Engine {
     }
 
     /// Returns all copies in the archive and in the trash, and the errors for those that could not be read.
-    pub fn list_copies(&self) -> Result<(Vec<ArchivedSession>, Vec<ArchiveError>), EngineError> {
+    pub fn list_copies(&self) -> Result<(Vec<ArchivedSession>, Vec<ArchiveError>), UpkeepError> {
         let service = self.archive_service()?;
         let (mut all, mut unreadable) = service.archive.list();
         let (discarded, trash_errors) = service.trash.list();
@@ -125,7 +126,7 @@ impl Engine {
     }
 
     /// Finds the newest copy of the session that a text means: an id or its prefix, also as `claude:ID`.
-    pub fn find_copy(&self, text: &str) -> Result<ArchivedSession, EngineError> {
+    pub fn find_copy(&self, text: &str) -> Result<ArchivedSession, UpkeepError> {
         let (mut all, _) = self.list_copies()?;
         all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
         let provider = text
@@ -155,8 +156,8 @@ impl Engine {
         }
         match (candidates.len(), all.into_iter().next()) {
             (1, Some(entry)) => Ok(entry),
-            (0, _) | (_, None) => Err(EngineError::NoCopy(text.to_owned())),
-            _ => Err(EngineError::Ambiguous {
+            (0, _) | (_, None) => Err(UpkeepError::NoCopy(text.to_owned())),
+            _ => Err(UpkeepError::Ambiguous {
                 text: text.to_owned(),
                 candidates,
             }),
@@ -165,10 +166,10 @@ impl Engine {
 
     /// Finds the newest copies of the sessions that a text means: one native session, or all native sessions on which a
     /// session of segue runs, or ran when it was deleted.
-    pub async fn find_copies(&self, text: &str) -> Result<Vec<ArchivedSession>, EngineError> {
+    pub async fn find_copies(&self, text: &str) -> Result<Vec<ArchivedSession>, UpkeepError> {
         let no_copy_error = match self.find_copy(text) {
             Ok(copy) => return Ok(vec![copy]),
-            Err(EngineError::NoCopy(text)) => EngineError::NoCopy(text),
+            Err(UpkeepError::NoCopy(text)) => UpkeepError::NoCopy(text),
             Err(error) => return Err(error),
         };
         let (mut all, _) = self.list_copies()?;
@@ -177,7 +178,7 @@ impl Engine {
             match_deleted_session(text, &entry.manifest.deleted_with.as_ref()?.id)
         });
         let mut candidates: Vec<RefCandidate> = deleted.collect();
-        candidates.extend(self.store.ref_candidates(text).await?);
+        candidates.extend(self.context.store.ref_candidates(text).await?);
         let session = match best_ref_match(&candidates) {
             RefMatch::Unique(session) => session,
             RefMatch::None => return Err(no_copy_error),
@@ -185,8 +186,8 @@ impl Engine {
                 return Err(self.ambiguous_error(text, &all, &candidates).await?);
             }
         };
-        let legs = match self.store.session(&session).await? {
-            Some(_) => collect_natives(&self.store.legs(&session).await?),
+        let legs = match self.context.store.session(&session).await? {
+            Some(_) => collect_natives(&self.context.store.legs(&session).await?),
             None => Vec::new(),
         };
         let mut session_copies: Vec<ArchivedSession> = Vec::new();
@@ -215,10 +216,10 @@ impl Engine {
         text: &str,
         copies: &[ArchivedSession],
         matches: &[RefCandidate],
-    ) -> Result<EngineError, EngineError> {
+    ) -> Result<UpkeepError, UpkeepError> {
         let mut candidates: Vec<SessionMatch> = Vec::new();
         for candidate in matches {
-            let stored = self.store.session(&candidate.id).await?;
+            let stored = self.context.store.session(&candidate.id).await?;
             let mut copies = copies.iter();
             let copy = copies.find(|entry| is_deleted_with(entry, &candidate.id));
             let session_match = match (stored, copy) {
@@ -237,7 +238,7 @@ impl Engine {
             }
         }
         let text = text.to_owned();
-        Ok(EngineError::Ambiguous { text, candidates })
+        Ok(UpkeepError::Ambiguous { text, candidates })
     }
 
     /// Restores a copy to the location of the session.
@@ -249,17 +250,17 @@ impl Engine {
         entry: &ArchivedSession,
         times: RestoredFileTimes,
         current_project: &Project,
-    ) -> Result<RestoreOutcome, EngineError> {
+    ) -> Result<RestoreOutcome, UpkeepError> {
         let service = self.archive_service()?.clone();
         let manifest = &entry.manifest;
         let (provider, id) = (&manifest.provider, &manifest.id);
-        let Some(home) = self.catalog.provider_home(provider) else {
-            return Err(EngineError::ProviderUnreadable(provider.clone()));
+        let Some(home) = self.context.natives.catalog.provider_home(provider) else {
+            return Err(UpkeepError::ProviderUnreadable(provider.clone()));
         };
         let home = home.to_owned();
         let is_row_based = manifest.is_stored_in_database();
-        if is_row_based && self.is_live(provider, id).await? {
-            return Err(EngineError::AlreadyExists(native_conversation_id(
+        if is_row_based && self.context.natives.is_live(provider, id).await? {
+            return Err(UpkeepError::AlreadyExists(native_conversation_id(
                 &entry.native_session(),
             )));
         }
@@ -267,7 +268,7 @@ impl Engine {
         // A restore that was killed may have left files, which must not be imported.
         let _ = std::fs::remove_dir_all(&exports);
         let (copy, to) = (entry.clone(), exports.clone());
-        let restoring = self.with_catalog(move |_| copy.restore(&home, &to, times));
+        let restoring = self.context.natives.with_catalog(move |_| copy.restore(&home, &to, times));
         let restored = restoring.await?;
         if !restored.exports.is_empty() {
             let outcome = self.import_into_agent(entry, &restored.exports).await;
@@ -275,8 +276,8 @@ impl Engine {
             let _ = std::fs::remove_dir_all(&exports);
             outcome?;
         }
-        if !self.is_live(provider, id).await? {
-            return Err(EngineError::NotRestored(native_conversation_id(
+        if !self.context.natives.is_live(provider, id).await? {
+            return Err(UpkeepError::NotRestored(native_conversation_id(
                 &entry.native_session(),
             )));
         }
@@ -299,7 +300,7 @@ impl Engine {
         &self,
         entry: &ArchivedSession,
         current_project: &Project,
-    ) -> Result<Option<Session>, EngineError> {
+    ) -> Result<Option<Session>, UpkeepError> {
         let manifest = &entry.manifest;
         let Some(DeletedWith {
             id: deleted_id,
@@ -308,14 +309,14 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let provider = self.driver_or_default(&manifest.provider);
+        let provider = self.context.agents.driver_or_default(&manifest.provider);
         let hint = AdoptionHint::DeletedSession(deleted_id, &labels.title);
-        let (session, _) = self
+        let (session, _) = self.resolver
             .adopt_by_id(&provider, &manifest.id, current_project, hint)
             .await?;
         // The session may exist with another title, if an earlier restore was interrupted.
         if session.title != labels.title {
-            self.store
+            self.context.store
                 .rename_session(&session.id, &labels.title)
                 .await?;
         }
@@ -323,7 +324,7 @@ impl Engine {
             add: labels.tags.clone(),
             ..TagChange::default()
         };
-        Ok(Some(self.store.change_tags(&session.id, tags).await?))
+        Ok(Some(self.context.store.change_tags(&session.id, tags).await?))
     }
 
     /// Lets an agent import sessions into its database.
@@ -331,27 +332,27 @@ impl Engine {
         &self,
         entry: &ArchivedSession,
         exports: &[std::path::PathBuf],
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), UpkeepError> {
         let service = self.archive_service()?;
         let provider = &entry.manifest.provider;
         let cli = service.native_cli(provider);
-        let cli = cli.ok_or_else(|| EngineError::NoProgram(provider.clone()))?;
+        let cli = cli.ok_or_else(|| UpkeepError::NoProgram(provider.clone()))?;
         let cwd = entry.manifest.head.cwd.as_deref().map(Path::new);
         // The agent assigns the session to the directory in which it is started.
         let cwd = cwd.filter(|cwd| cwd.is_dir());
         let cwd = cwd.ok_or_else(|| {
-            EngineError::DirectoryMissing(entry.manifest.head.cwd.clone().unwrap_or_default())
+            UpkeepError::DirectoryMissing(entry.manifest.head.cwd.clone().unwrap_or_default())
         })?;
         for export in exports {
             if !cli.import_session(export, cwd).await? {
-                return Err(EngineError::NoProgram(provider.clone()));
+                return Err(UpkeepError::NoProgram(provider.clone()));
             }
         }
         Ok(())
     }
 
     /// Removes all copies of a session permanently.
-    pub fn purge_copies(&self, entry: &ArchivedSession) -> Result<(), EngineError> {
+    pub fn purge_copies(&self, entry: &ArchivedSession) -> Result<(), UpkeepError> {
         Ok(super::delete::purge_session_copies(
             self.archive_service()?,
             &entry.native_session(),

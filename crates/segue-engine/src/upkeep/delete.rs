@@ -15,20 +15,21 @@ use super::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
     PlannedDeletion, SkippedNative,
 };
-use crate::library::conversations::storage_provider;
-use crate::{Conversation, ConversationId, Engine, EngineError};
+use crate::upkeep::Upkeep;
+use crate::native::storage_provider;
+use crate::{Conversation, ConversationId, UpkeepError};
 
 /// Seconds after the last write in which a process may still be using a session.
 const RECENT_WRITE_SECONDS: i64 = 10;
 
-impl Engine {
+impl Upkeep {
     /// Plans the deletion of a conversation. Changes nothing.
     pub async fn plan_delete(
         &self,
         conversation: &Conversation,
         scope: DeleteScope,
         mode: DeleteMode,
-    ) -> Result<DeletePlan, EngineError> {
+    ) -> Result<DeletePlan, UpkeepError> {
         let mut plan = DeletePlan {
             session: None,
             natives: Vec::new(),
@@ -44,7 +45,7 @@ impl Engine {
             }
             Conversation::Session(session, _) => {
                 plan.session = Some((**session).clone());
-                for (provider, id) in collect_natives(&self.store.legs(&session.id).await?) {
+                for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?) {
                     self.plan_leg_deletion(session, &provider, &id, &mut plan)
                         .await?;
                 }
@@ -57,7 +58,7 @@ impl Engine {
     /// through segue's record.
     #[must_use]
     pub fn can_list_sessions(&self, provider: &ProviderId) -> bool {
-        self.can_read_sessions(provider)
+        self.context.natives.can_read_sessions(provider)
     }
 
     /// Adds a native session on which a session ran to the plan.
@@ -67,7 +68,7 @@ impl Engine {
         provider: &ProviderId,
         id: &NativeId,
         plan: &mut DeletePlan,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), UpkeepError> {
         // A native session that segue cannot read is identified by the configured provider.
         let agent = if self.can_list_sessions(provider) {
             storage_provider(provider)
@@ -96,7 +97,7 @@ impl Engine {
             skip(format!("session {fork} is a branch of it"));
         } else {
             let qualified_id = format!("{agent}:{id}");
-            let mut entries = self.lookup_natives(&qualified_id).await?;
+            let mut entries = self.context.natives.lookup_natives(&qualified_id).await?;
             entries.retain(|native| native.session.head.id == *id);
             if let Some(native) = entries.into_iter().next() {
                 plan.natives
@@ -112,16 +113,16 @@ impl Engine {
         session: &Session,
         agent: &ProviderId,
         id: &NativeId,
-    ) -> Result<Option<Session>, EngineError> {
-        for candidate in self.store.ref_candidates(id.as_str()).await? {
+    ) -> Result<Option<Session>, UpkeepError> {
+        for candidate in self.context.store.ref_candidates(id.as_str()).await? {
             if candidate.matched_by != MatchedBy::NativeId || candidate.id == session.id {
                 continue;
             }
-            let legs = self.store.legs(&candidate.id).await?;
+            let legs = self.context.store.legs(&candidate.id).await?;
             let native_key = (agent.clone(), id.clone());
             let mut natives = collect_natives(&legs).into_iter();
             if natives.any(|(provider, id)| (storage_provider(&provider), id) == native_key) {
-                return Ok(Some(self.require_session(&candidate.id).await?));
+                return Ok(Some(self.context.require_session(&candidate.id).await?));
             }
         }
         Ok(None)
@@ -134,15 +135,15 @@ impl Engine {
         session: &Session,
         agent: &ProviderId,
         id: &NativeId,
-    ) -> Result<Option<SessionId>, EngineError> {
+    ) -> Result<Option<SessionId>, UpkeepError> {
         if *agent != ProviderId::codex() {
             return Ok(None);
         }
-        let mut forks = self.store.lineage(&session.id).await?.forks;
+        let mut forks = self.context.store.lineage(&session.id).await?.forks;
         while let Some(fork) = forks.pop() {
-            for (provider, native) in collect_natives(&self.store.legs(&fork.id).await?) {
+            for (provider, native) in collect_natives(&self.context.store.legs(&fork.id).await?) {
                 let qualified_id = format!("{}:{native}", storage_provider(&provider));
-                let entries = self.lookup_natives(&qualified_id).await?.into_iter();
+                let entries = self.context.natives.lookup_natives(&qualified_id).await?.into_iter();
                 let mut heads = entries.map(|native| native.session.head);
                 if heads.any(|head| {
                     head.id == native && head.forked_from.as_deref() == Some(id.as_str())
@@ -150,7 +151,7 @@ impl Engine {
                     return Ok(Some(fork.id));
                 }
             }
-            forks.extend(self.store.lineage(&fork.id).await?.forks);
+            forks.extend(self.context.store.lineage(&fork.id).await?.forks);
         }
         Ok(None)
     }
@@ -159,10 +160,10 @@ impl Engine {
     async fn plan_native_deletion(
         &self,
         session: NativeSession,
-    ) -> Result<PlannedDeletion, EngineError> {
+    ) -> Result<PlannedDeletion, UpkeepError> {
         let service = self.archive_service()?.clone();
-        let now = (self.environment.now)();
-        let planned = self.with_catalog(move |catalog| {
+        let now = self.context.now();
+        let planned = self.context.natives.with_catalog(move |catalog| {
             let (provider, id) = (&session.provider, &session.head.id);
             let is_archived = matches!(service.archive.find_entry(provider, id), Ok(Some(_)));
             if catalog.is_only_archived(&session) {
@@ -200,22 +201,22 @@ impl Engine {
                 session,
             })
         });
-        planned.await.map_err(EngineError::Archive)
+        planned.await.map_err(UpkeepError::Archive)
     }
 
     /// Executes a plan. Fails if a process uses one of the native sessions.
     pub async fn delete_conversation(
         &self,
         plan: &DeletePlan,
-    ) -> Result<DeleteOutcome, EngineError> {
+    ) -> Result<DeleteOutcome, UpkeepError> {
         for planned in &plan.natives {
             self.ensure_not_in_use(planned).await?;
             if planned.method == DeleteMethod::NoProgram {
-                return Err(EngineError::NoProgram(planned.session.provider.clone()));
+                return Err(UpkeepError::NoProgram(planned.session.provider.clone()));
             }
         }
         let acquired = match &plan.session {
-            Some(session) => Some(self.acquire_lease(&session.id).await?),
+            Some(session) => Some(self.context.leases.acquire_lease(&session.id).await?),
             None => None,
         };
         let outcome = async {
@@ -230,7 +231,7 @@ impl Engine {
                     &self.archive_service()?.guard_dir,
                     &planned.session.head.id,
                 );
-                self.remove_native_from_index(&planned.session).await;
+                self.library.remove_native_from_index(&planned.session).await;
                 natives.push((planned.id(), planned.method.clone(), copy));
             }
             natives.reverse();
@@ -240,10 +241,10 @@ impl Engine {
             if let Some((guard, _)) = &acquired
                 && plan.scope == DeleteScope::Everything
             {
-                self.store.delete_session(&guard.lease).await?;
-                self.remove_session_from_index(&guard.lease.session).await;
+                self.context.store.delete_session(&guard.lease).await?;
+                self.library.remove_session_from_index(&guard.lease.session).await;
             }
-            Ok::<_, EngineError>(natives)
+            Ok::<_, UpkeepError>(natives)
         }
         .await;
         let mut decisions = Vec::new();
@@ -258,17 +259,17 @@ impl Engine {
     }
 
     /// Fails if a process uses a session now, because the user may have taken time to confirm the plan.
-    async fn ensure_not_in_use(&self, planned: &PlannedDeletion) -> Result<(), EngineError> {
+    async fn ensure_not_in_use(&self, planned: &PlannedDeletion) -> Result<(), UpkeepError> {
         let Some(artifacts) = planned.artifacts.clone() else {
             return Ok(());
         };
         let id = planned.session.head.id.clone();
-        let lookup = self.with_catalog(move |_| {
+        let lookup = self.context.natives.with_catalog(move |_| {
             let files: Vec<PathBuf> = artifacts.own_files().collect();
             busy::find_process_using_session(&id, &files, &artifacts.home, ProcessFilter::All)
         });
         match lookup.await {
-            Some(ProcessUsingSession { pid, program }) => Err(EngineError::InUse {
+            Some(ProcessUsingSession { pid, program }) => Err(UpkeepError::InUse {
                 id: planned.id(),
                 pid,
                 program,
@@ -277,24 +278,14 @@ impl Engine {
         }
     }
 
-    /// Removes a session of segue with all its text from the index.
-    pub(crate) async fn remove_session_from_index(&self, id: &SessionId) {
-        if let Some(index) = self.index.clone() {
-            let id = id.clone();
-            // If the index cannot be written now, a search that finds the session removes it.
-            let remove = move |_: &Catalog| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT);
-            let _ = self.with_catalog(remove).await;
-        }
-    }
-
     /// Deletes one native session. Returns the path of its copy. `None` if there is no copy.
     async fn delete_native(
         &self,
         planned: &PlannedDeletion,
         plan: &DeletePlan,
-    ) -> Result<Option<PathBuf>, EngineError> {
+    ) -> Result<Option<PathBuf>, UpkeepError> {
         let service = self.archive_service()?.clone();
-        let (mode, at) = (plan.mode, (self.environment.now)());
+        let (mode, at) = (plan.mode, self.context.now());
         let deleted_with = plan.deleted_with(planned);
         if planned.method == DeleteMethod::ArchiveCopy {
             let trashed = delete_copy(&service, &planned.session, mode, at)?;
@@ -306,7 +297,7 @@ impl Engine {
             DeleteMode::Purge => None,
             DeleteMode::Trash => {
                 let copied =
-                    self.with_catalog(move |catalog| catalog.copy_to_trash(&session, &trash, at));
+                    self.context.natives.with_catalog(move |catalog| catalog.copy_to_trash(&session, &trash, at));
                 Some(record_deleted_with(&service, copied.await?, deleted_with))
             }
         };
@@ -320,7 +311,7 @@ impl Engine {
         let id = &planned.session.head.id;
         let (session, copied) = (planned.session.clone(), copy.clone());
         if let Some(cli) = service.native_cli(&planned.session.provider) {
-            let unchanged_check = self.with_catalog(move |catalog| {
+            let unchanged_check = self.context.natives.with_catalog(move |catalog| {
                 let current = catalog.collect_artifacts(&session)?;
                 let is_unchanged =
                     copied.is_none_or(|copied| copied.manifest.is_up_to_date(&current));
@@ -333,32 +324,16 @@ impl Engine {
                 .await?;
         } else {
             let removed =
-                self.with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
+                self.context.natives.with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
             removed.await?;
         }
-        if self.is_live(&planned.session.provider, id).await? {
-            return Err(EngineError::NotDeleted(planned.id()));
+        if self.context.natives.is_live(&planned.session.provider, id).await? {
+            return Err(UpkeepError::NotDeleted(planned.id()));
         }
         if mode == DeleteMode::Purge {
             purge_session_copies(&service, &planned.session)?;
         }
         Ok(copy.map(|entry| entry.path))
-    }
-
-    /// Returns `true` if the agent has a session, and not only the archive.
-    pub(super) async fn is_live(
-        &self,
-        provider: &ProviderId,
-        id: &NativeId,
-    ) -> Result<bool, EngineError> {
-        let qualified_id = format!("{provider}:{id}");
-        let id = id.clone();
-        let live = self.with_catalog(move |catalog| {
-            let matches = catalog.lookup_id(&qualified_id).sessions.into_iter();
-            let mut live = matches.filter(|session| !catalog.is_only_archived(session));
-            live.any(|session| session.head.id == id)
-        });
-        Ok(live.await)
     }
 }
 

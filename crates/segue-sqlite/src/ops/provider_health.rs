@@ -1,9 +1,9 @@
 //! Health of providers in a session, and cooldowns of providers in all sessions.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::{Cooldown, ProviderHealth};
-use segue_core::session::FailureClass;
+use segue_core::session::{FailureClass, ProviderRecords};
 use segue_store::Lease;
 
 use super::{OpResult, lease};
@@ -18,16 +18,31 @@ pub(crate) fn load_provider_health(
         .prepare_cached(
             "SELECT failures, limited, rotations, retry_at FROM standings WHERE session_id = ?1 AND provider = ?2",
         )?
-        .query_row([id.as_str(), provider.as_str()], |row| {
-            Ok(ProviderHealth {
-                failures: row.get(0)?,
-                rate_limit_failures: row.get(1)?,
-                failed_legs: row.get(2)?,
-                retry_at: rows::read_optional_time(row, 3)?,
-            })
-        })
+        .query_row([id.as_str(), provider.as_str()], read_health)
         .optional()?;
     Ok(health.unwrap_or_default())
+}
+
+pub(crate) fn load_provider_records(db: &Connection, id: &SessionId) -> OpResult<ProviderRecords> {
+    let mut statement = db.prepare_cached(
+        "SELECT failures, limited, rotations, retry_at, provider FROM standings WHERE session_id = ?1 ORDER BY provider",
+    )?;
+    let health = statement.query_map([id.as_str()], |row| {
+        Ok((rows::read_parsed::<ProviderId>(row, 4)?, read_health(row)?))
+    })?;
+    Ok(ProviderRecords {
+        health: health.collect::<Result<_, _>>()?,
+        cooldowns: list_cooldowns(db)?,
+    })
+}
+
+fn read_health(row: &Row<'_>) -> rusqlite::Result<ProviderHealth> {
+    Ok(ProviderHealth {
+        failures: row.get(0)?,
+        rate_limit_failures: row.get(1)?,
+        failed_legs: row.get(2)?,
+        retry_at: rows::read_optional_time(row, 3)?,
+    })
 }
 
 pub(crate) fn set_provider_health(

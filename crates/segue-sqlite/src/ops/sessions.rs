@@ -5,12 +5,12 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{FeatureId, SessionId};
 use segue_core::scope::{Purpose, RoleName, Scope};
-use segue_core::session::{Message, Session, Title, TurnState};
+use segue_core::session::{Message, Session, SessionSnapshot, Title, TurnState};
 use segue_store::{
     ForkPoint, Lease, LeaseRequest, NewSession, PageRequest, StartedSession, StoreError,
 };
 
-use super::{OpResult, lease, lineage, session_query, tags, turns};
+use super::{OpResult, lease, legs, lineage, provider_health, session_query, tags, turns};
 use crate::rows::{self, to_micros};
 
 pub(crate) fn find_session(db: &Connection, id: &SessionId) -> OpResult<Option<Session>> {
@@ -19,6 +19,21 @@ pub(crate) fn find_session(db: &Connection, id: &SessionId) -> OpResult<Option<S
         .prepare_cached(&sql)?
         .query_row([id.as_str()], rows::read_session)
         .optional()?)
+}
+
+pub(crate) fn find_snapshot(db: &Connection, id: &SessionId) -> OpResult<Option<SessionSnapshot>> {
+    let Some(session) = find_session(db, id)? else {
+        return Ok(None);
+    };
+    Ok(Some(SessionSnapshot {
+        recent_turns: match session.head {
+            Some(head) => turns::recent_chain(db, head)?,
+            None => Vec::new(),
+        },
+        legs: legs::list_legs(db, id)?,
+        providers: provider_health::load_provider_records(db, id)?,
+        session,
+    }))
 }
 
 pub(crate) fn load_session(db: &Connection, id: &SessionId) -> OpResult<Session> {

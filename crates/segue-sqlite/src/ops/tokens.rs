@@ -4,9 +4,9 @@ use rusqlite::{Connection, params};
 use segue_core::brief::min_brief_tokens;
 use segue_core::id::{ProviderId, TurnId};
 use segue_core::session::TurnState;
-use segue_store::{ContextMeasurement, Lease, StoredTurn, TokenCount};
+use segue_store::{ContextMeasurement, Lease, StoredTurn, TokenCount, TurnTokens};
 
-use super::{OpResult, lease, turns};
+use super::{OpResult, turns};
 use crate::rows;
 
 /// Maximum number of attempts, of all providers, that are searched for those of one provider.
@@ -107,20 +107,30 @@ pub(crate) fn fill_token_counts(db: &Connection, counts: &[TokenCount]) -> OpRes
     Ok(())
 }
 
-pub(crate) fn add_token_estimate(
+/// Records the tokens of a turn that has ended.
+pub(crate) fn record_turn_tokens(
     db: &Connection,
     lease: &Lease,
     turn: TurnId,
-    added_tokens: Option<u64>,
+    tokens: TurnTokens,
 ) -> OpResult<()> {
-    lease::check_lease(db, lease)?;
+    if let Some(tokens) = tokens.prompt {
+        fill_token_counts(
+            db,
+            &[TokenCount {
+                turn,
+                seq: 0,
+                tokens,
+            }],
+        )?;
+    }
     // If either count is NULL, SQLite's sum is NULL: the result is unknown.
     db.prepare_cached(
         "UPDATE legs SET held_tokens = held_tokens + ?3
          WHERE session_id = ?2
            AND id = (SELECT leg_id FROM attempts WHERE turn_id = ?1 ORDER BY n DESC LIMIT 1)",
     )?
-    .execute(params![turn.0, lease.session.as_str(), added_tokens])?;
+    .execute(params![turn.0, lease.session.as_str(), tokens.added])?;
     db.prepare_cached(
         "UPDATE attempts SET estimated_tokens = (SELECT held_tokens FROM legs WHERE id = leg_id)
          WHERE turn_id = ?1 AND n = (SELECT max(n) FROM attempts WHERE turn_id = ?1)",

@@ -8,7 +8,7 @@ use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
 use segue_store::{Draft, DraftKind, Lease, SettleEffects, StoreError, TurnEnding, TurnEntry};
 
-use super::{OpResult, lease, legs, provider_health, reconcile, sessions};
+use super::{OpResult, lease, legs, provider_health, reconcile, sessions, tokens};
 use crate::rows::{self, to_micros};
 
 pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> OpResult<Turn> {
@@ -36,6 +36,17 @@ pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> Op
             to_micros(prompt.at)
         ])?;
     load_turn(db, id)
+}
+
+pub(crate) fn begin_turn_on_leg(
+    db: &Connection,
+    lease: &Lease,
+    prompt: &Message,
+    leg: LegId,
+) -> OpResult<Turn> {
+    let turn = begin_turn(db, lease, prompt)?;
+    begin_attempt(db, lease, turn.id, leg, prompt.at)?;
+    load_turn(db, turn.id)
 }
 
 fn load_turn(db: &Connection, id: TurnId) -> OpResult<Turn> {
@@ -202,6 +213,9 @@ pub(crate) fn settle_turn(
     if let Some((leg, reason)) = effects.ended_leg {
         legs::end_leg(db, lease, leg, reason, ending.at)?;
     }
+    if let Some(turn_tokens) = effects.tokens {
+        tokens::record_turn_tokens(db, lease, turn, turn_tokens)?;
+    }
     Ok(())
 }
 
@@ -318,6 +332,22 @@ pub(crate) fn chain(db: &Connection, id: &SessionId) -> OpResult<Vec<Turn>> {
 /// Returns the turns that lead to a turn, oldest first, including the turn itself.
 pub(crate) fn chain_up_to(db: &Connection, turn: TurnId) -> OpResult<Vec<Turn>> {
     chain_from_sql(db, "SELECT ?1", turn.0)
+}
+
+/// Returns the end of the chain that leads to a turn, oldest first: from the last turn that an agent finished for segue.
+pub(crate) fn recent_chain(db: &Connection, head: TurnId) -> OpResult<Vec<Turn>> {
+    let sql = format!(
+        "WITH RECURSIVE chain (id, is_last) AS (
+             SELECT id, sent AND NOT outside AND state = 'finished' FROM turns WHERE id = ?1
+             UNION ALL SELECT p.id, p.sent AND NOT p.outside AND p.state = 'finished'
+             FROM chain c CROSS JOIN turns t ON t.id = c.id CROSS JOIN turns p ON p.id = t.parent_id WHERE NOT c.is_last
+         )
+         SELECT {} FROM chain c JOIN turns t ON t.id = c.id ORDER BY t.n",
+        rows::TURN_COLUMNS
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let turns = statement.query_map([head.0], rows::read_turn)?;
+    Ok(turns.collect::<Result<_, _>>()?)
 }
 
 fn chain_from_sql(db: &Connection, head: &str, start_key: impl ToSql) -> OpResult<Vec<Turn>> {

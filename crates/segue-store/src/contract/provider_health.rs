@@ -95,6 +95,7 @@ pub async fn a_turn_ends_together_with_its_effects(store: &dyn Store) {
         mark: Some("m1".into()),
         provider_health: Some((gemini.clone(), bad)),
         ended_leg: Some((leg.id, LegEnd::Errors)),
+        tokens: None,
     };
     let unknown_leg_effects = SettleEffects {
         ended_leg: Some((LegId(leg.id.0 + 1), LegEnd::Errors)),

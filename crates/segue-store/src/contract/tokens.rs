@@ -1,12 +1,12 @@
 //! Contract cases for token counts of messages, and for estimated and reported counts.
 
-use segue_core::id::{LegId, ProviderId};
+use segue_core::id::{LegId, ProviderId, TurnId};
 use segue_core::session::{Message, Role, Usage};
 
-use super::{finished_ending, new_leg, open_session, prompt, record_turn, time_at};
+use super::{finished_ending, new_leg, open_session, prompt, time_at};
 use crate::{
-    ContextMeasurement, Draft, DraftKind, Lease, Store, StoredTurn, TokenCount, TurnEnding,
-    TurnEntry,
+    ContextMeasurement, Draft, DraftKind, Lease, SettleEffects, Store, StoredTurn, TokenCount,
+    TurnEnding, TurnEntry, TurnTokens,
 };
 
 fn counted_message(text: &str, tokens: Option<u64>) -> Message {
@@ -111,6 +111,29 @@ pub async fn recent_turns_are_read_until_the_token_budget_is_full(store: &dyn St
     assert_eq!(newest[0].messages[1].plain_text(), "half a");
 }
 
+/// Ends a turn, with the tokens that it added to its native session.
+async fn settle_with_tokens(
+    store: &dyn Store,
+    lease: &Lease,
+    turn: TurnId,
+    ending: TurnEnding,
+    added: Option<u64>,
+) {
+    let effects = SettleEffects {
+        tokens: Some(TurnTokens {
+            added,
+            prompt: Some(3),
+        }),
+        ..SettleEffects::default()
+    };
+    store
+        .settle_turn(lease, turn, ending, effects)
+        .await
+        .unwrap();
+    let prompt = store.messages(turn).await.unwrap().remove(0);
+    assert_eq!(prompt.tokens, Some(3));
+}
+
 /// Records a finished turn on a leg, with segue's estimate and the agent's count.
 async fn record_sent_turn(
     store: &dyn Store,
@@ -133,11 +156,7 @@ async fn record_sent_turn(
         usage,
         ..finished_ending(2)
     };
-    store.finish_turn(lease, turn.id, ending).await.unwrap();
-    store
-        .add_token_estimate(lease, turn.id, added)
-        .await
-        .unwrap();
+    settle_with_tokens(store, lease, turn.id, ending, added).await;
 }
 
 async fn estimate_pairs(store: &dyn Store, provider: &str, limit: u32) -> Vec<(u64, u64)> {
@@ -171,11 +190,8 @@ pub async fn estimates_are_paired_with_the_counts_of_a_provider(store: &dyn Stor
     let measurements = store.context_measurements(&claude, 1).await.unwrap();
     assert_eq!(measurements[0].context_window, Some(200_000));
     // A turn that was sent to no agent is not a sample.
-    let unsent = record_turn(store, &lease, "never").await;
-    store
-        .add_token_estimate(&lease, unsent.id, Some(7))
-        .await
-        .unwrap();
+    let unsent = store.begin_turn(&lease, &prompt("never", 5)).await.unwrap();
+    settle_with_tokens(store, &lease, unsent.id, finished_ending(6), Some(7)).await;
     assert_eq!(estimate_pairs(store, "claude", 10).await, [(500, 20_500)]);
 }
 

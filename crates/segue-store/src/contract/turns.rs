@@ -1,9 +1,9 @@
 //! Contract cases for turns and their messages.
 
 use futures::future::join_all;
-use segue_core::id::NativeId;
+use segue_core::id::{NativeId, ProviderId};
 use segue_core::json::Json;
-use segue_core::policy::ProviderHealth;
+use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{
     Failure, FailureClass, InlineData, LegEnd, Message, Part, Role, TurnState, Usage,
 };
@@ -475,4 +475,100 @@ pub async fn a_withdrawn_turn_is_not_in_the_history(store: &dyn Store) {
             .await
             .unwrap();
     }
+}
+
+/// Verifies that a prompt for an open agent is recorded together with its attempt, or not at all.
+pub async fn a_prompt_and_its_attempt_are_recorded_together(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, new_leg("n1")).await.unwrap();
+    let turn = store
+        .begin_turn_on_leg(&lease, &prompt("go", 2), leg.id)
+        .await
+        .unwrap();
+    assert_eq!(
+        (turn.number, turn.state, turn.sent),
+        (1, TurnState::Running, true)
+    );
+    let attempts = store.attempts(turn.id).await.unwrap();
+    assert_eq!((attempts.len(), attempts[0].leg), (1, leg.id));
+    assert_eq!(attempts[0].started_at, time_at(2));
+    let legs = store.legs(&session.id).await.unwrap();
+    assert_eq!(legs[0].tip, Some(turn.id));
+    store
+        .finish_turn(&lease, turn.id, finished_ending(3))
+        .await
+        .unwrap();
+    store
+        .end_leg(&lease, leg.id, LegEnd::Full, time_at(4))
+        .await
+        .unwrap();
+    let refused = store
+        .begin_turn_on_leg(&lease, &prompt("more", 5), leg.id)
+        .await;
+    assert!(matches!(refused, Err(StoreError::NoLeg(_))));
+    assert_eq!(list_prompts(store, &session.id).await, ["go"]);
+}
+
+/// Verifies that a snapshot contains the session, its legs, the end of its chain, and the records of its providers.
+pub async fn a_snapshot_contains_the_state_that_plans_depend_on(store: &dyn Store) {
+    let unknown = super::session_id(9);
+    assert_eq!(store.session_snapshot(&unknown).await.unwrap(), None);
+    let (session, lease) = open_session(store, 1).await;
+    let snapshot = async || {
+        let snapshot = store.session_snapshot(&session.id).await.unwrap().unwrap();
+        assert_eq!(
+            Some(&snapshot.session),
+            store.session(&session.id).await.unwrap().as_ref()
+        );
+        assert_eq!(snapshot.legs, store.legs(&session.id).await.unwrap());
+        let chain = store.turns(&session.id).await.unwrap();
+        assert!(chain.ends_with(&snapshot.recent_turns));
+        let numbers: Vec<u32> = snapshot
+            .recent_turns
+            .iter()
+            .map(|turn| turn.number)
+            .collect();
+        (numbers, snapshot)
+    };
+    assert!(snapshot().await.0.is_empty());
+    // Turns that no agent finished for segue do not end the chain.
+    record_turn(store, &lease, "one").await;
+    record_turn(store, &lease, "two").await;
+    assert_eq!(snapshot().await.0, [1, 2]);
+    let leg = store.open_leg(&lease, new_leg("n1")).await.unwrap();
+    for (second, state) in [(3, TurnState::Finished), (5, TurnState::Failed)] {
+        let turn = store
+            .begin_turn_on_leg(&lease, &prompt("go", second), leg.id)
+            .await
+            .unwrap();
+        let ending = TurnEnding {
+            state,
+            ..finished_ending(second + 1)
+        };
+        store.finish_turn(&lease, turn.id, ending).await.unwrap();
+    }
+    let added = Message::from_text(Role::User, "note", time_at(8));
+    store.add_message(&lease, &added).await.unwrap();
+    assert_eq!(snapshot().await.0, [3, 4, 5]);
+    let health = ProviderHealth {
+        failures: 2,
+        ..ProviderHealth::default()
+    };
+    store
+        .set_provider_health(&lease, &leg.provider, health)
+        .await
+        .unwrap();
+    let cooldown = Cooldown {
+        provider: leg.provider.clone(),
+        until: time_at(60),
+        class: FailureClass::Quota,
+    };
+    store.set_cooldown(cooldown.clone()).await.unwrap();
+    let (_, snapshot) = snapshot().await;
+    let providers = &snapshot.providers;
+    assert_eq!(providers.health_of(&leg.provider), health);
+    assert_eq!(providers.cooldown_of(&leg.provider), Some(&cooldown));
+    let other = ProviderId::parse("other").unwrap();
+    assert!(providers.health_of(&other).is_clean());
+    assert_eq!(providers.cooldown_of(&other), None);
 }
