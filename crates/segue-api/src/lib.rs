@@ -2,3 +2,5 @@
 //!
 //! The command line, the MCP server and later the HTTP server share these types. Fields may be added to a shape; no
 //! field is removed or changes its meaning.
+
+pub mod text;

@@ -1,14 +1,18 @@
-//! Encoding of message parts on disk, with a version number.
+//! Encoding of message parts, decisions and hints on disk, with a version number.
 //!
 //! `{"v":1,"parts":[{"type":"text","text":"…"},…]}`. Decoding never fails: a part or a complete payload that cannot be
 //! interpreted becomes [`Part::Unknown`] and is written back verbatim. Snapshot tests fix the shapes; a change of a
 //! shape is a new version next to the old version.
+
+mod decision_payload;
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
 use crate::json::Json;
 use crate::session::{InlineData, Part};
+
+pub use decision_payload::{decode_decision, decode_hint, encode_decision, encode_hint};
 
 /// Version that this build writes.
 pub const PAYLOAD_VERSION: u32 = 1;

@@ -1,14 +1,19 @@
-//! Suggested actions as values, because each frontend words them itself.
+//! Hints and suggested actions as values, because each frontend words them itself.
 
-use std::fmt;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{ProviderId, SessionId};
 
-/// An action that the user can take next. `Display` writes it as a shell command or option.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An action that the user can take next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum SuggestedAction {
     /// Sends a prompt to the session.
     Resume(SessionId),
+    /// Opens the session, to continue in it.
+    Open(SessionId),
     /// Sends a prompt to the session with longer timeouts.
     ExtendTimeouts(SessionId),
     /// Sends a prompt to the session although the agent failed repeatedly.
@@ -39,114 +44,193 @@ pub enum SuggestedAction {
     ShowCheckpoint(SessionId),
 }
 
-impl fmt::Display for SuggestedAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |agent: &Option<ProviderId>| {
-            let agent = agent.as_ref().map_or("NAME", ProviderId::as_str);
-            agent.to_owned()
-        };
-        match self {
-            Self::Resume(id) => write!(
-                f,
-                "resume the session with `segue chat --resume {id} \"…\"`"
-            ),
-            Self::ExtendTimeouts(id) => write!(
-                f,
-                "retry with longer timeouts: `segue chat --resume {id} --open-timeout 120 --timeout 3600 \"…\"`"
-            ),
-            Self::ForceRetry(id) => write!(
-                f,
-                "retry anyway with `segue chat --resume {id} --anyway \"…\"`"
-            ),
-            Self::SkipCooldown => write!(f, "use `--now` to send the prompt anyway"),
-            Self::HandOff(id, agent) => write!(
-                f,
-                "hand the session off with `segue session handoff {id} -p {}`",
-                name(agent)
-            ),
-            Self::UseOtherAgent(agent) => write!(f, "use another agent with `-p {}`", name(agent)),
-            Self::Start => write!(f, "start a session with `segue chat \"…\"`"),
-            Self::StartAnother => write!(f, "use `--new` to start another session"),
-            Self::StartWithOtherAgent => {
-                write!(
-                    f,
-                    "start a session with the other agent: `segue chat -p NAME \"…\"`"
-                )
-            }
-            Self::List => write!(f, "segue session list"),
-            Self::ListAll => write!(f, "segue session list --all"),
-            Self::Fork(id) => write!(f, "segue session fork {id}"),
-            Self::Undo(id) => write!(f, "segue session undo {id}"),
-            Self::Compact(id) => write!(f, "segue session compact {id}"),
-            Self::ShowCheckpoint(id) => write!(f, "segue session checkpoint {id}"),
-        }
-    }
+/// Advice for the user after a failed turn.
+///
+/// In JSON, `hint` names the variant, next to the variant's fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "hint", rename_all = "snake_case")]
+pub enum Hint {
+    /// Check which agents can be started.
+    CheckAgents,
+    /// Resume the session, whose messages are saved.
+    Resume {
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Resume the session, in which the next prompt starts a new native session with a brief.
+    ResumeWithBrief {
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Resume the session without the option that requires its native session.
+    ResumeWithoutStrict {
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Retry with longer timeouts.
+    ExtendTimeouts {
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Wait and resume the session, or hand it off.
+    WaitOrHandOff {
+        /// Session of the turn.
+        session: SessionId,
+        /// Time until which to wait. `None` if it is unknown.
+        until: Option<Timestamp>,
+    },
+    /// Wait until another process has finished, and resume the session.
+    WaitForProcess {
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Log in with the agent's own program, and resume the session.
+    LogIn {
+        /// Provider that has no valid credentials.
+        provider: ProviderId,
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Mark the directory as trusted in the agent's own program, and resume the session.
+    TrustDirectory {
+        /// Provider that does not trust the directory.
+        provider: ProviderId,
+        /// Session of the turn.
+        session: SessionId,
+    },
+    /// Recreate the directory of the session, or fork the session into another one.
+    RecreateDirectory,
+    /// Hand the session off, or retry although the agent failed repeatedly.
+    HandOffOrForce {
+        /// Hint for the failure itself. `None` if there is none.
+        first: Option<Box<Hint>>,
+        /// Session of the turn.
+        session: SessionId,
+        /// Provider that could continue. `None` if no other one is available.
+        fallback: Option<ProviderId>,
+    },
+    /// Text and actions of a caller that has no typed hint yet.
+    // FIXME: remove with the builder below when the engine and the agents create typed hints.
+    Composed {
+        /// Parts of the hint, in order.
+        parts: Vec<HintPart>,
+    },
+    /// A hint that was stored as text, or in a form that this version cannot decode.
+    Recorded {
+        /// Text of the hint.
+        text: String,
+    },
 }
 
-/// Advice for the user: text, and the actions that it suggests.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hint(Vec<HintPart>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum HintPart {
+/// A part of [`Hint::Composed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum HintPart {
+    /// Text.
     Text(String),
+    /// A suggested action.
     Action(SuggestedAction),
 }
 
 impl Hint {
     /// Appends text.
     #[must_use]
-    pub fn with_text(mut self, text: impl Into<String>) -> Self {
-        self.0.push(HintPart::Text(text.into()));
-        self
+    pub fn with_text(self, text: impl Into<String>) -> Self {
+        self.with_parts([HintPart::Text(text.into())])
     }
 
     /// Appends a suggested action.
     #[must_use]
-    pub fn with_action(mut self, action: SuggestedAction) -> Self {
-        self.0.push(HintPart::Action(action));
-        self
+    pub fn with_action(self, action: SuggestedAction) -> Self {
+        self.with_parts([HintPart::Action(action)])
     }
 
     /// Appends another hint.
     #[must_use]
-    pub fn append(mut self, hint: Self) -> Self {
-        self.0.extend(hint.0);
-        self
+    pub fn append(self, hint: Self) -> Self {
+        let parts = hint.into_parts();
+        self.with_parts(parts)
     }
 
-    /// Formats the hint. `format_action` formats each suggested action, because each frontend words them itself.
-    #[must_use]
-    pub fn format_with(&self, format_action: impl Fn(&SuggestedAction) -> String) -> String {
-        let parts = self.0.iter().map(|part| match part {
-            HintPart::Text(text) => text.clone(),
-            HintPart::Action(action) => format_action(action),
-        });
-        parts.collect()
+    fn with_parts(self, parts: impl IntoIterator<Item = HintPart>) -> Self {
+        let mut all_parts = self.into_parts();
+        all_parts.extend(parts);
+        Self::Composed { parts: all_parts }
     }
-}
 
-/// Formats the suggested actions as shell commands, which is also the form in which the hint is recorded.
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.format_with(SuggestedAction::to_string))
-    }
-}
-
-impl From<String> for Hint {
-    fn from(text: String) -> Self {
-        Self::default().with_text(text)
-    }
-}
-
-impl From<&str> for Hint {
-    fn from(text: &str) -> Self {
-        Self::default().with_text(text)
+    fn into_parts(self) -> Vec<HintPart> {
+        match self {
+            Self::Composed { parts } => parts,
+            Self::Recorded { text } => vec![HintPart::Text(text)],
+            typed => {
+                let actions = typed.actions().into_iter();
+                actions.map(HintPart::Action).collect()
+            }
+        }
     }
 }
 
 impl From<SuggestedAction> for Hint {
     fn from(action: SuggestedAction) -> Self {
-        Self::default().with_action(action)
+        let parts = vec![HintPart::Action(action)];
+        Self::Composed { parts }
+    }
+}
+
+impl From<String> for Hint {
+    fn from(text: String) -> Self {
+        Self::Recorded { text }
+    }
+}
+
+impl From<&str> for Hint {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+impl Hint {
+    /// Returns the actions that the hint suggests, the best one first.
+    #[must_use]
+    pub fn actions(&self) -> Vec<SuggestedAction> {
+        match self {
+            Self::CheckAgents | Self::RecreateDirectory | Self::Recorded { .. } => Vec::new(),
+            Self::Resume { session }
+            | Self::ResumeWithBrief { session }
+            | Self::ResumeWithoutStrict { session }
+            | Self::WaitForProcess { session }
+            | Self::LogIn { session, .. }
+            | Self::TrustDirectory { session, .. } => {
+                vec![SuggestedAction::Resume(session.clone())]
+            }
+            Self::ExtendTimeouts { session } => {
+                vec![SuggestedAction::ExtendTimeouts(session.clone())]
+            }
+            Self::WaitOrHandOff { session, .. } => vec![
+                SuggestedAction::Resume(session.clone()),
+                SuggestedAction::HandOff(session.clone(), None),
+            ],
+            Self::HandOffOrForce {
+                first,
+                session,
+                fallback,
+            } => {
+                let mut actions = first
+                    .as_ref()
+                    .map_or_else(Vec::new, |first| first.actions());
+                actions.push(SuggestedAction::HandOff(session.clone(), fallback.clone()));
+                actions.push(SuggestedAction::ForceRetry(session.clone()));
+                actions
+            }
+            Self::Composed { parts } => {
+                let actions = parts.iter().filter_map(|part| match part {
+                    HintPart::Text(_) => None,
+                    HintPart::Action(action) => Some(action.clone()),
+                });
+                actions.collect()
+            }
+        }
     }
 }

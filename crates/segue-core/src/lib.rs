@@ -16,6 +16,8 @@ pub mod json;
 pub mod number_format;
 pub mod policy;
 pub mod reconcile;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
 pub mod scope;
 pub mod session;
 pub mod spend;

@@ -8,6 +8,8 @@ mod tests;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{FeatureId, IdError};
 use crate::id::{check_name, text_id};
 
@@ -120,12 +122,69 @@ impl fmt::Display for Scope {
 }
 
 /// Scope of a session and role of its agent. A session without a purpose is resumed only if the user names it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+///
+/// In JSON, the fields of a scope that it does not have are null.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "PurposeFields", into = "PurposeFields")]
 pub struct Purpose {
     /// Scope of the session.
     pub scope: Scope,
     /// Role of the agent; `None` if the user specified none.
     pub role: Option<RoleName>,
+}
+
+/// JSON form of a [`Purpose`].
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct PurposeFields {
+    /// Feature of the session, or of its task.
+    feature: Option<FeatureId>,
+    /// Task of the session.
+    task: Option<TaskId>,
+    /// State of the task.
+    task_state: Option<TaskState>,
+    /// Role of the agent.
+    role: Option<RoleName>,
+}
+
+impl From<PurposeFields> for Purpose {
+    fn from(fields: PurposeFields) -> Self {
+        let scope = match (fields.feature, fields.task, fields.task_state) {
+            (feature, Some(task), Some(state)) => Scope::Task {
+                feature,
+                task,
+                state,
+            },
+            (Some(feature), _, _) => Scope::Feature(feature),
+            (None, _, _) => Scope::Project,
+        };
+        Self {
+            scope,
+            role: fields.role,
+        }
+    }
+}
+
+impl From<Purpose> for PurposeFields {
+    fn from(purpose: Purpose) -> Self {
+        let (feature, task) = match purpose.scope {
+            Scope::Project => (None, None),
+            Scope::Feature(feature) => (Some(feature), None),
+            Scope::Task {
+                feature,
+                task,
+                state,
+            } => (feature, Some((task, state))),
+        };
+        let (task, task_state) = task.unzip();
+        Self {
+            feature,
+            task,
+            task_state,
+            role: purpose.role,
+        }
+    }
 }
 
 impl Purpose {

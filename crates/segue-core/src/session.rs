@@ -1,6 +1,7 @@
 //! Sessions, segue's durable record of conversations.
 
 mod agent_event;
+mod decision;
 mod failure;
 mod file_effects;
 mod head_move;
@@ -24,8 +25,13 @@ use crate::id::{FeatureId, NativeId, ProviderId, SessionId, TurnId};
 use crate::scope::Purpose;
 
 pub use agent_event::{
-    AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
-    ToolStatus, TurnEnd,
+    AgentEvent, Diff, PlanStatus, PlanStep, StopReason, ToolCall, ToolStatus, TurnEnd,
+};
+pub use decision::{
+    AdoptionPurpose, CompactionSummary, Decision, DecisionKind, DroppedSetting, GuardAction,
+    HandoffCause, InterruptedPrompt, NativeLoss, NewNative, NewNativeCause, OpenReason,
+    OtherSession, PermissionSource, PromptRefusal, ProviderChoice, RestoreCause, RotationCause,
+    TakeoverCause, TruncatedDocument, UnusedSummary, WithdrawalReason,
 };
 pub use failure::{Failure, FailureClass};
 pub use file_effects::{Effects, FileChange, FileChangeKind, collect_effects};
@@ -33,7 +39,7 @@ pub use head_move::{ForkSummary, HeadMove, HeadMoveKind, Lineage};
 pub use leg::{Leg, LegEnd, OpenMode};
 pub use message::{InlineData, Message, Part, Role};
 pub use project::Project;
-pub use resolution_step::{ResolutionStep, ResolutionStepKind};
+pub use resolution_step::{ConfiguredSession, PurposeNative, ResolutionStep, ResolutionStepKind};
 pub use session_ref::{MatchedBy, RefCandidate, RefMatch, SessionRef, best_ref_match};
 pub use snapshot::{ProviderRecords, SessionSnapshot};
 pub use tag::Tag;

@@ -7,7 +7,6 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::agent::ProcessIdentity;
 use segue_core::encoding;
-use segue_core::hint::Hint;
 use segue_core::id::{FeatureId, LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 use segue_core::session::{
@@ -223,7 +222,10 @@ fn read_failure(row: &Row<'_>, first: usize) -> RowResult<Option<Failure>> {
     Ok(Some(Failure {
         class: read_enum(row, first, FailureClass::from_name)?,
         message: row.get(first + 1)?,
-        hint: row.get::<_, Option<String>>(first + 2)?.map(Hint::from),
+        hint: row
+            .get_ref(first + 2)?
+            .as_str_or_null()?
+            .map(encoding::decode_hint),
         stderr: row.get(first + 3)?,
         retry_at: read_optional_time(row, first + 4)?,
     }))

@@ -67,7 +67,7 @@ pub use sessions::{
     a_reference_matches_sessions_by_id_native_id_prefix_and_suffix,
     a_session_starts_with_its_lease_and_first_turn, a_user_title_is_not_replaced_by_a_suggestion,
     an_adopted_native_session_has_all_its_turns, attached_native_sessions_are_listed,
-    decisions_are_returned_in_order, each_filter_field_selects_sessions,
+    decisions_are_returned_in_order, each_filter_field_selects_sessions, every_decision_survives,
     paging_returns_each_session_once, session_ids_are_unique_and_unknown_ids_are_errors,
     session_stamps_show_which_sessions_changed,
 };
@@ -88,7 +88,8 @@ pub use turns::{
     a_session_runs_one_turn_at_a_time, a_snapshot_contains_the_state_that_plans_depend_on,
     a_turn_is_recorded_completely, a_turn_records_whether_its_prompt_was_sent,
     a_withdrawn_turn_is_not_in_the_history, an_added_message_is_a_finished_unsent_turn,
-    concurrent_appends_are_all_recorded, drafts_become_messages, every_kind_of_part_survives,
+    concurrent_appends_are_all_recorded, drafts_become_messages, every_hint_survives,
+    every_kind_of_part_survives,
 };
 
 /// Creates a test from each contract case.
@@ -117,6 +118,7 @@ macro_rules! store_contract {
             attached_native_sessions_are_listed
             session_stamps_show_which_sessions_changed
             decisions_are_returned_in_order
+            every_decision_survives
             a_session_starts_with_its_lease_and_first_turn
             a_user_title_is_not_replaced_by_a_suggestion
             each_purpose_finds_only_its_own_sessions
@@ -130,6 +132,7 @@ macro_rules! store_contract {
             a_missing_session_cannot_be_tagged
             a_turn_is_recorded_completely
             every_kind_of_part_survives
+            every_hint_survives
             drafts_become_messages
             a_session_runs_one_turn_at_a_time
             a_finished_turn_is_immutable

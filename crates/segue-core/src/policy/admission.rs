@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Cooldown, FailureImpact, Policy, ProviderHealth, failure_impact};
+use crate::enum_names::names;
 use crate::id::ProviderId;
 use crate::session::{Failure, FailureClass};
 
@@ -31,6 +32,12 @@ pub enum WaitReason {
     /// The provider received too many requests.
     RateLimited,
 }
+
+names!(WaitReason {
+    Failed => "failed",
+    Quota => "quota",
+    RateLimited => "rate_limited",
+});
 
 impl WaitReason {
     fn from_failure_class(class: FailureClass) -> Self {

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Purpose, Scope, TaggedPrompt};
+use crate::enum_names::names;
 use crate::session::{Title, TitleSource};
 
 /// Maximum time since the last use of a native session that can match a feature or a task.
@@ -33,6 +34,11 @@ pub enum PurposeEvidence {
     /// The title, which equals the name of the feature.
     Title,
 }
+
+names!(PurposeEvidence {
+    Tag => "tag",
+    Title => "title",
+});
 
 impl Purpose {
     /// Returns the evidence that a native session belongs to this purpose; `None` if it does not.

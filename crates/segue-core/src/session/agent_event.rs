@@ -1,4 +1,4 @@
-//! Events of a turn while it runs, and automatic decisions.
+//! Events of a turn while it runs.
 
 use crate::enum_names::names;
 use crate::json::Json;
@@ -145,82 +145,6 @@ impl AgentEvent {
             | Self::Plan(_)
             | Self::Unknown(_) => true,
             Self::Usage(_) | Self::Title(_) | Self::Compacted | Self::Garbage(_) => false,
-        }
-    }
-}
-
-/// Kind of an automatic decision of segue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DecisionKind {
-    /// Choice of the provider.
-    Provider,
-    /// Choice of the session, if the user would not expect it.
-    Session,
-    /// Choice of the session that is resumed by default.
-    Continued,
-    /// Method by which the connection to the agent was opened.
-    Opened,
-    /// An interrupted turn was closed.
-    Recovered,
-    /// Turns that the user made in the agent's own program were added to the record.
-    OutsideTurns,
-    /// The lease of a dead process was taken over.
-    LeaseTakenOver,
-    /// A permission request was answered.
-    Permission,
-    /// A native session was protected from damage by its own program, or restored.
-    Protected,
-    /// The project context of a role was rebuilt, or does not fit completely.
-    Context,
-    /// The agent compacted its own context.
-    Compacted,
-    /// A native session ended because of a limit, and the next prompt opens another one.
-    Rotated,
-    /// A prompt waits because its agent failed or is in cooldown.
-    BackedOff,
-    /// The session was handed off to another agent.
-    HandedOff,
-    /// A prompt was not sent.
-    Stopped,
-    /// An unexpected event that did not stop the turn.
-    Oddity,
-}
-
-names!(DecisionKind {
-    Provider => "provider",
-    Session => "session",
-    Continued => "continued",
-    Opened => "opened",
-    Recovered => "recovered",
-    OutsideTurns => "outside",
-    LeaseTakenOver => "taken_over",
-    Permission => "permission",
-    Protected => "protected",
-    Context => "context",
-    Compacted => "compacted",
-    Rotated => "rotated",
-    BackedOff => "backed_off",
-    HandedOff => "handed_over",
-    Stopped => "stopped",
-    Oddity => "oddity",
-});
-
-/// An automatic decision: one line to the user, and one entry in the session's log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// Kind of the decision.
-    pub kind: DecisionKind,
-    /// Decision and its reason, in one line.
-    pub text: String,
-}
-
-impl Decision {
-    /// Creates a decision.
-    #[must_use]
-    pub fn new(kind: DecisionKind, text: impl Into<String>) -> Self {
-        Self {
-            kind,
-            text: text.into(),
         }
     }
 }

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use segue_core::encoding;
-use segue_core::hint::Hint;
 use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
 use segue_store::{Draft, DraftKind, Lease, SettleEffects, StoreError, TurnEnding, TurnEntry};
@@ -248,7 +247,7 @@ pub(crate) fn finish_turn(
         usage.context_window,
         failure.map(|failure| failure.class.as_str()),
         failure.map(|failure| &failure.message),
-        failure.and_then(|failure| failure.hint.as_ref().map(Hint::to_string)),
+        failure.and_then(|failure| failure.hint.as_ref().map(encoding::encode_hint)),
         failure.and_then(|failure| failure.stderr.as_ref()),
         at,
         failure.and_then(|failure| failure.retry_at.map(to_micros))
@@ -297,7 +296,7 @@ fn settle_attempt(db: &Connection, turn: TurnId, ending: &TurnEnding) -> OpResul
                 ending.state.as_str(),
                 failure.map(|failure| failure.class.as_str()),
                 failure.map(|failure| &failure.message),
-                failure.and_then(|failure| failure.hint.as_ref().map(Hint::to_string)),
+                failure.and_then(|failure| failure.hint.as_ref().map(encoding::encode_hint)),
                 failure.and_then(|failure| failure.stderr.as_ref()),
                 to_micros(ending.at),
                 failure.and_then(|failure| failure.retry_at.map(to_micros))

@@ -4,9 +4,10 @@ use std::fs;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use segue_core::hint::Hint;
 use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
 use segue_core::scope::{Purpose, Scope};
-use segue_core::session::{Project, Title};
+use segue_core::session::{Decision, DecisionKind, Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::{NewSession, PageRequest, SessionFilter, Store, StoreError};
 
@@ -49,7 +50,7 @@ async fn written_sessions_are_visible_to_the_next_process() {
     let health = store.check_health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (12, 2, vec![])
+        (13, 2, vec![])
     );
 }
 
@@ -74,7 +75,7 @@ async fn a_store_of_the_first_format_is_migrated() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create_session(new_session(1)).await.unwrap();
     let health = store.check_health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (12, 2));
+    assert_eq!((health.format, health.sessions), (13, 2));
     // The migration makes a session of the old format findable by its feature.
     let feature = FeatureId::parse("支払い").unwrap();
     let pay = Purpose::for_scope(Scope::Feature(feature));
@@ -140,7 +141,7 @@ async fn a_migrated_store_of_the_eleventh_format_retains_legs_and_checkpoints() 
     }
     let store = SqliteStore::open(directory.path()).unwrap();
     let health = store.check_health().await.unwrap();
-    assert_eq!((health.format, health.problems), (12, vec![]));
+    assert_eq!((health.format, health.problems), (13, vec![]));
     let id = SessionId::parse("20251207_143022_k3f9").unwrap();
     let legs = store.legs(&id).await.unwrap();
     let legs: Vec<_> = legs
@@ -154,6 +155,64 @@ async fn a_migrated_store_of_the_eleventh_format_retains_legs_and_checkpoints() 
         .map(|version| (version.n, version.last_read_turn, version.last_item_id))
         .collect();
     assert_eq!(version_fields, [(1, 0, 9), (2, 1, 0)]);
+}
+
+#[tokio::test]
+async fn decisions_and_hints_of_other_versions_can_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let id = SessionId::parse("20251207_143022_k3f9").unwrap();
+    {
+        #[expect(clippy::disallowed_methods, reason = "an older segue made it")]
+        let old = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
+        for migration in FORMAT_11_MIGRATIONS {
+            old.execute_batch(migration).unwrap();
+        }
+        old.execute_batch(
+            r#"INSERT INTO projects (key) VALUES ('k');
+             INSERT INTO sessions (id, project_id, cwd, title, title_from, provider, created_at, updated_at)
+             VALUES ('20251207_143022_k3f9', 1, '/', 't', 'prompt', 'claude', 0, 0);
+             INSERT INTO turns (session_id, n, state, started_at, failure_class, failure_message, failure_hint)
+             VALUES ('20251207_143022_k3f9', 1, 'failed', 0, 'crashed', 'gone', 'try again');
+             UPDATE sessions SET head_id = 1;
+             INSERT INTO decisions (session_id, kind, text, at)
+             VALUES ('20251207_143022_k3f9', 'opened', 'started a new native session', 0);"#,
+        )
+        .unwrap();
+        old.pragma_update(None, "application_id", 0x5345_4755)
+            .unwrap();
+        old.pragma_update(None, "user_version", 11).unwrap();
+    }
+    let store = SqliteStore::open(directory.path()).unwrap();
+    {
+        #[expect(clippy::disallowed_methods, reason = "a newer segue wrote to it")]
+        let newer = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
+        newer
+            .execute_batch(
+                r#"INSERT INTO decisions (session_id, kind, text, at, data)
+                 VALUES ('20251207_143022_k3f9', 'permission', '', 0, '{"v":1,"decision":"teleported"}'),
+                        ('20251207_143022_k3f9', 'teleported', '', 0, '{"v":7}');"#,
+            )
+            .unwrap();
+    }
+    let decisions = store.decisions(&id, 9).await.unwrap();
+    let decisions: Vec<_> = decisions
+        .into_iter()
+        .map(|(_, decision)| decision)
+        .collect();
+    assert_eq!(
+        decisions,
+        [
+            Decision::new(DecisionKind::Opened, "started a new native session"),
+            Decision::new(
+                DecisionKind::Permission,
+                r#"{"v":1,"decision":"teleported"}"#
+            ),
+            Decision::new(DecisionKind::Oddity, r#"{"v":7}"#),
+        ]
+    );
+    let turns = store.turns(&id).await.unwrap();
+    let failure = turns[0].failure.clone().unwrap();
+    assert_eq!(failure.hint, Some(Hint::from("try again")));
 }
 
 #[tokio::test]

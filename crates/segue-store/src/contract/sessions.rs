@@ -1,10 +1,10 @@
 //! Contract cases for sessions.
 
 use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId};
+use segue_core::samples::sample_decisions;
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{
-    Decision, DecisionKind, MatchedBy, Message, RefCandidate, Role, Title, TitleSource, TurnState,
-    Usage,
+    Decision, MatchedBy, Message, RefCandidate, Role, Title, TitleSource, TurnState, Usage,
 };
 
 use super::{
@@ -219,22 +219,25 @@ pub async fn a_reference_matches_sessions_by_id_native_id_prefix_and_suffix(stor
 /// Verifies that the newest decisions are returned in the order in which they were made.
 pub async fn decisions_are_returned_in_order(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
-    for n in 0..5 {
-        let decision = Decision::new(DecisionKind::Opened, format!("decision {n}"));
-        store
-            .log_decision(&lease, &decision, time_at(n))
-            .await
-            .unwrap();
+    let entry = |n: u32| (time_at(n.into()), Decision::PromptRequeued { turn: n });
+    for (at, decision) in (0..5).map(entry) {
+        store.log_decision(&lease, &decision, at).await.unwrap();
     }
     let newest = store.decisions(&session_id(1), 2).await.unwrap();
-    let entries: Vec<_> = newest
-        .iter()
-        .map(|(at, decision)| (*at, decision.text.as_str()))
-        .collect();
-    assert_eq!(
-        entries,
-        [(time_at(3), "decision 3"), (time_at(4), "decision 4")]
-    );
+    assert_eq!(newest, [entry(3), entry(4)]);
+}
+
+/// Verifies that every decision can be read back with all its fields.
+pub async fn every_decision_survives(store: &dyn Store) {
+    let (_, lease) = open_session(store, 1).await;
+    let decisions = sample_decisions();
+    for decision in &decisions {
+        let logged = store.log_decision(&lease, decision, time_at(1)).await;
+        logged.unwrap();
+    }
+    let stored = store.decisions(&session_id(1), u32::MAX).await.unwrap();
+    let stored: Vec<Decision> = stored.into_iter().map(|(_, decision)| decision).collect();
+    assert_eq!(stored, decisions);
 }
 
 /// Verifies that a first prompt is recorded together with its session and its lease, or not at all.

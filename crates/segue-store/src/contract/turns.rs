@@ -4,6 +4,7 @@ use futures::future::join_all;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::json::Json;
 use segue_core::policy::{Cooldown, ProviderHealth};
+use segue_core::samples::sample_hints;
 use segue_core::session::{
     Failure, FailureClass, InlineData, LegEnd, Message, Part, Role, TurnState, Usage,
 };
@@ -301,6 +302,26 @@ pub async fn a_failure_is_stored_with_its_turn_and_attempt(store: &dyn Store) {
         store.attempts(last.id).await.unwrap()[0].failure.as_ref(),
         Some(&failure)
     );
+}
+
+/// Verifies that every hint can be read back with all its fields.
+pub async fn every_hint_survives(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let hints = sample_hints();
+    for hint in &hints {
+        let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
+        let failure = Failure::new(FailureClass::Crashed, "the agent exited");
+        let ending = TurnEnding {
+            state: TurnState::Failed,
+            failure: Some(failure.with_hint(hint.clone())),
+            ..finished_ending(1)
+        };
+        store.finish_turn(&lease, turn.id, ending).await.unwrap();
+    }
+    let turns = store.turns(&session.id).await.unwrap().into_iter();
+    let failures = turns.filter_map(|turn| turn.failure);
+    let stored: Vec<_> = failures.filter_map(|failure| failure.hint).collect();
+    assert_eq!(stored, hints);
 }
 
 /// Verifies that concurrent appends are all recorded, each in its own turn.
