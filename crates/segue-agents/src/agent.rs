@@ -194,6 +194,19 @@ impl OpenedConnection {
             transport_fallback: None,
         }
     }
+
+    /// Creates an opened connection for an agent that is still running.
+    #[must_use]
+    pub fn live(connection: Box<dyn AgentConnection>) -> Self {
+        Self {
+            connection,
+            open_mode: OpenMode::Live,
+            fallback_reason: None,
+            session_unavailable: false,
+            guard_actions: Vec::new(),
+            transport_fallback: None,
+        }
+    }
 }
 
 /// Version and capabilities that an agent reports.

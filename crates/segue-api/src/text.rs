@@ -21,7 +21,7 @@ pub use action::{ActionText, ShellActions};
 pub use decision::{format_decision, format_dropped_setting};
 pub use guard_action::format_guard_action;
 pub use hint::format_hint;
-pub use open_reason::{format_open_reason, format_replaced_turns};
+pub use open_reason::format_open_reason;
 pub use resolution_step::format_resolution_step;
 
 /// Formats a time in UTC.

@@ -14,7 +14,7 @@ use crate::session::{Failure, FailureClass};
 
 pub use admission::{
     Admission, AdmissionInput, FailedPrompt, MAX_INLINE_WAIT, RetryAction, WaitPreference,
-    WaitReason, admit_prompt, is_policy_stop, plan_retry,
+    WaitReason, admit_prompt, available_fallbacks, is_policy_stop, plan_retry,
 };
 pub use compaction::{AutoCompaction, is_compaction_due, is_compaction_worthwhile};
 pub use context_limits::{ContextLimits, context_limit_excess};

@@ -7,6 +7,7 @@ mod file_effects;
 mod head_move;
 mod leg;
 mod message;
+mod opening;
 mod project;
 mod resolution_step;
 mod session_ref;
@@ -31,13 +32,17 @@ pub use decision::{
     AdoptionPurpose, CompactionSummary, Decision, DecisionKind, DroppedSetting, GuardAction,
     HandoffCause, InterruptedPrompt, NativeLoss, NewNative, NewNativeCause, OpenReason,
     OtherSession, PermissionSource, PromptRefusal, ProviderChoice, RestoreCause, RotationCause,
-    TakeoverCause, TruncatedDocument, UnusedSummary, WithdrawalReason,
+    TakeoverCause, TruncatedDocument, UnusedSummary, WithdrawalReason, format_replaced_turns,
 };
 pub use failure::{Failure, FailureClass};
 pub use file_effects::{Effects, FileChange, FileChangeKind, collect_effects};
 pub use head_move::{ForkSummary, HeadMove, HeadMoveKind, Lineage};
 pub use leg::{Leg, LegEnd, OpenMode};
 pub use message::{InlineData, Message, Part, Role};
+pub use opening::{
+    EarlierAttempt, NewLegPlan, OpeningInput, OpeningPlan, leg_to_measure, leg_to_reopen,
+    plan_opening, plan_unresumed_leg, tokens_of_earlier_legs,
+};
 pub use project::Project;
 pub use resolution_step::{ConfiguredSession, PurposeNative, ResolutionStep, ResolutionStepKind};
 pub use session_ref::{MatchedBy, RefCandidate, RefMatch, SessionRef, best_ref_match};

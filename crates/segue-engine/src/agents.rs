@@ -5,6 +5,7 @@ use std::sync::Arc;
 use segue_agents::Agent;
 use segue_agents::known::KNOWN_AGENTS;
 use segue_core::id::ProviderId;
+use segue_core::session::DroppedSetting;
 
 use crate::native::acp_provider;
 use crate::{AccessError, ChatRequest};
@@ -49,43 +50,35 @@ impl AgentRegistry {
             .unwrap_or_else(|| default_driver(native_provider))
     }
 
-    /// Describes the settings of `from` that do not exist or differ in `to`, except those that the request sets.
-    pub(crate) fn describe_dropped_settings(
+    /// Returns the settings of `from` that do not exist or differ in `to`, except those that the request sets.
+    pub(crate) fn dropped_settings(
         &self,
         from: &ProviderId,
         to: &ProviderId,
         request: Option<&ChatRequest>,
-    ) -> Vec<String> {
-        let mut lines = Vec::new();
+    ) -> Vec<DroppedSetting> {
         let (Ok(old), Ok(new)) = (self.get(from), self.get(to)) else {
-            return lines;
+            return Vec::new();
         };
         if from == to {
-            return lines;
+            return Vec::new();
         }
         let (old, new) = (old.defaults(), new.defaults());
         let permissions_requested = request.is_some_and(|request| request.permissions.is_some());
-        if old.permissions != new.permissions && !permissions_requested {
-            let (old, new) = (old.permissions.as_str(), new.permissions.as_str());
-            lines.push(format!(
-                "the permission policy is {new}, as configured for {to}; for {from} it is {old}"
-            ));
-        }
-        let model = request.and_then(|request| request.model.clone());
-        let settings = [
-            ("mode", old.mode, new.mode),
-            ("model", old.model, model.or(new.model)),
-        ];
-        for (setting, old, new) in settings {
-            if let Some(old) = old {
-                let new_value =
-                    new.map_or_else(|| "its default".to_owned(), |new| format!("{new:?}"));
-                lines.push(format!(
-                    "the {setting} {old:?} belongs to {from}; {to} uses {new_value}"
-                ));
-            }
-        }
-        lines
+        let is_policy_changed = old.permissions != new.permissions && !permissions_requested;
+        let permissions = is_policy_changed.then_some(DroppedSetting::Permissions {
+            old: old.permissions,
+            new: new.permissions,
+        });
+        let mode = old
+            .mode
+            .map(|old| DroppedSetting::Mode { old, new: new.mode });
+        let requested_model = request.and_then(|request| request.model.clone());
+        let model = old.model.map(|old| DroppedSetting::Model {
+            old,
+            new: requested_model.or(new.model),
+        });
+        permissions.into_iter().chain(mode).chain(model).collect()
     }
 }
 

@@ -19,7 +19,11 @@ pub struct Compactor {
 }
 
 impl Compactor {
-    pub(crate) fn new(context: &Arc<EngineContext>, briefs: &BriefPlanner, reconciler: &Reconciler) -> Self {
+    pub(crate) fn new(
+        context: &Arc<EngineContext>,
+        briefs: &BriefPlanner,
+        reconciler: &Reconciler,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             briefs: briefs.clone(),

@@ -7,7 +7,7 @@ use segue_catalog::Index;
 use segue_core::agent::RoleDescription;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::{Purpose, RoleName};
-use segue_core::session::{Decision, Project, Session, Title};
+use segue_core::session::{Decision, Project, Session, SessionSnapshot, Title};
 use segue_store::{Lease, NewSession, PageRequest, SessionFilter, Store, StoreError};
 
 use crate::agents::AgentRegistry;
@@ -42,6 +42,15 @@ impl EngineContext {
     pub(crate) async fn require_session(&self, id: &SessionId) -> Result<Session, StoreError> {
         let session = self.store.session(id).await?;
         session.ok_or_else(|| StoreError::NoSession(id.clone()))
+    }
+
+    /// Returns the current state of a session. Fails if it does not exist.
+    pub(crate) async fn require_snapshot(
+        &self,
+        id: &SessionId,
+    ) -> Result<SessionSnapshot, StoreError> {
+        let snapshot = self.store.session_snapshot(id).await?;
+        snapshot.ok_or_else(|| StoreError::NoSession(id.clone()))
     }
 
     /// Returns the newest session that matches a filter.
@@ -115,7 +124,9 @@ impl EngineContext {
 }
 
 /// Runs `work` on a blocking thread, because it would otherwise delay all other tasks of this process.
-pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
         // The task is never cancelled, so it can only have panicked.

@@ -12,8 +12,6 @@ use segue_core::scope::RoleName;
 use segue_core::session::TurnNumberError;
 use segue_store::StoreError;
 
-use crate::upkeep::Upkeep;
-use crate::library::Library;
 use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};
 
 /// Reason why the store, an agent or a native session cannot be accessed. Every component can fail with it.

@@ -117,49 +117,49 @@ mod token_count;
 mod turn;
 mod upkeep;
 
+pub use agents::AgentRegistry;
+pub use brief::BriefPlanner;
 pub use brief::added_messages::{AddedMessage, MessageAuthor};
 pub use brief::plan::BriefPreview;
 pub use brief::project_context::{ContextRebuild, GatheredContext};
+pub use checkpoint::Compactor;
 pub use checkpoint::compaction::CompactionOutcome;
 pub use checkpoint::edit::{
     BudgetUsage, CheckpointChange, CheckpointError, CheckpointView, VersionStatus,
 };
 pub use checkpoint::summariser::{Summariser, SummaryOutcome, SummaryProposal};
-pub use environment::Environment;
 pub use engine::{Engine, EngineBuilder, EngineSettings, McpTools, SegueServerFactory};
+pub use environment::Environment;
 pub use error::{
-    AccessError, CompactionError, EngineError, LibraryError, PlanError, ResolveError, SessionError, TurnError, UpkeepError,
+    AccessError, CompactionError, EngineError, LibraryError, PlanError, ResolveError, SessionError,
+    TurnError, UpkeepError,
 };
-pub use reconcile::Reconciler;
-pub use resolve::Resolver;
-pub use turn::TurnRunner;
-pub use agents::AgentRegistry;
-pub use brief::BriefPlanner;
-pub use checkpoint::Compactor;
-pub use library::Library;
-pub use session::SessionEditor;
 pub use leg::handoff::HandoffOutcome;
 pub use leg::native_resume::{NativeResume, NativeResumeError};
+pub use library::Library;
 pub use library::conversations::{
     Conversation, ConversationId, ConversationList, NativeEntry, NativeOutline,
 };
 pub use library::history::{HistoryDetail, HistorySelection};
 pub use library::index_sync::{Freshness, IndexSync, IndexedDetails};
 pub use library::search::{SearchHit, SearchHitTurn, SearchReport, SearchRequest};
+pub use library::sessions::{ListedSessions, SessionView, Transcript, TranscriptTurn};
 pub use library::spending::{SpendingReport, SpendingRequest};
+pub use reconcile::Reconciler;
+pub use resolve::Resolver;
 pub use resolve::purpose_session::PurposeSession;
 pub use resolve::{RefContext, SessionMatch};
 pub use segue_catalog::index::{HitOrder, QueryError, QueryWords, SearchQuery, Snippet};
-pub use library::sessions::{ListedSessions, SessionView, Transcript, TranscriptTurn};
+pub use session::SessionEditor;
 pub use session::change::{ForkOutcome, RevertOutcome};
 pub use session::describe::{DescribeError, DescribeOutcome};
 pub use session::revert::{DetachedTurns, DroppedTurn, RevertPlan};
 pub use session::transfer::{
     ExportOutcome, ImportConflict, ImportMatch, ImportOutcome, count_tokens,
 };
+pub use turn::TurnRunner;
 pub use turn::request::{ChatRequest, StopLevel, Target, TurnEvent, TurnReport};
 pub use upkeep::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
     PlannedDeletion, RestoreOutcome, SkippedNative, Upkeep,
 };
-

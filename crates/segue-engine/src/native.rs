@@ -211,10 +211,7 @@ impl NativeSessions {
             .await;
         match found {
             Some(native) => {
-                self.locations
-                    .lock()
-                    .await
-                    .insert(key, native.clone());
+                self.locations.lock().await.insert(key, native.clone());
                 NativeLocation::Found(Box::new(native))
             }
             None if unreadable => NativeLocation::Unknown,

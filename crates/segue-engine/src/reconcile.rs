@@ -5,23 +5,26 @@ mod apply;
 pub(crate) mod recovery;
 mod reopen;
 
-use segue_core::id::SessionId;
 use std::sync::Arc;
+
 use jiff::Timestamp;
 use segue_catalog::{
     Catalog, Mark, NativeSession, NativeTurn, ReadError, ReadStart, read_tail, read_turns,
 };
+use segue_core::id::SessionId;
 use segue_core::reconcile::{
     NativeChange, NativePrompt, NativeVerdict, RecordedPrompt, judge_native_session,
     match_native_turns,
 };
-use segue_core::session::{Decision, Leg, Message, Session, Turn, TurnState, can_resume_leg};
+use segue_core::session::{
+    Decision, Leg, Message, Session, SessionSnapshot, Turn, TurnState, can_resume_leg,
+};
 use segue_store::StoreError;
 
-use crate::native::NativeLocation;
+use crate::AccessError;
 use crate::context::EngineContext;
+use crate::native::NativeLocation;
 use crate::session::lease::LeaseGuard;
-use crate::{AccessError};
 
 /// Operation for which a session is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,23 +87,27 @@ impl Reconciler {
 }
 
 impl Reconciler {
-    /// Reconciles a session under its lease, and returns it with the decisions.
+    /// Reconciles a session under its lease. Returns its current state with the decisions.
     pub(crate) async fn reconcile(
         &self,
-        session: Session,
+        snapshot: SessionSnapshot,
         guard: &LeaseGuard,
         mode: ReconcileMode,
-    ) -> Result<(Session, Vec<Decision>), AccessError> {
-        if let Some(divergence) = self.read_divergence(&session).await? {
-            return self
-                .apply_divergence(session, guard, divergence, mode)
-                .await;
-        }
-        let recovered = self
-            .recover_interrupted_turn(&session, &guard.lease)
-            .await?;
-        let session = self.context.require_session(&session.id).await?;
-        Ok((session, recovered.into_iter().collect()))
+    ) -> Result<(SessionSnapshot, Vec<Decision>), AccessError> {
+        let id = snapshot.session.id.clone();
+        let decisions = match self.read_divergence(&snapshot).await? {
+            Some(divergence) => {
+                let session = &snapshot.session;
+                self.apply_divergence(session, guard, divergence, mode)
+                    .await?
+            }
+            None if snapshot.session.head_state == Some(TurnState::Running) => {
+                let recovered = self.recover_interrupted_turn(&snapshot, &guard.lease);
+                recovered.await?.into_iter().collect()
+            }
+            None => return Ok((snapshot, Vec::new())),
+        };
+        Ok((self.context.require_snapshot(&id).await?, decisions))
     }
 
     /// Adds the turns that were made in the agent's own program to a session, and returns it with the decisions.
@@ -114,37 +121,55 @@ impl Reconciler {
                 && !divergence.new_turns.is_empty()
                 && matches!(divergence.alignment, NativeAlignment::Aligned)
         };
-        if session.head_state == Some(TurnState::Running)
-            || !self
-                .read_divergence(&session)
-                .await?
-                .as_ref()
-                .is_some_and(only_adds_turns)
-        {
+        if session.head_state == Some(TurnState::Running) {
             return Ok((session, Vec::new()));
         }
-        let (guard, takeover) = match self.context.leases.acquire_lease(&session.id).await {
+        let snapshot = self.context.require_snapshot(&session.id).await?;
+        let divergence = self.read_divergence(&snapshot).await?;
+        if !divergence.as_ref().is_some_and(only_adds_turns) {
+            return Ok((session, Vec::new()));
+        }
+        let acquiring = self.acquire_lease_and_reconcile(&session.id, ReconcileMode::Other);
+        let (guard, decisions) = match acquiring.await {
             Err(AccessError::Store(StoreError::Leased { .. })) => return Ok((session, Vec::new())),
             acquired => acquired?,
         };
-        let outcome = async {
-            let session = self.context.require_session(&session.id).await?;
-            let (session, reconcile_decisions) = self
-                .reconcile(session, &guard, ReconcileMode::Other)
-                .await?;
+        guard.release().await;
+        Ok((self.context.require_session(&session.id).await?, decisions))
+    }
+
+    /// Acquires the lease of a session, reconciles it with its native session, and closes an interrupted turn. Logs the
+    /// decisions.
+    pub(crate) async fn acquire_lease_and_reconcile(
+        &self,
+        id: &SessionId,
+        mode: ReconcileMode,
+    ) -> Result<(LeaseGuard, Vec<Decision>), AccessError> {
+        let (guard, takeover) = self.context.leases.acquire_lease(id).await?;
+        let reconciled = async {
+            let snapshot = self.context.require_snapshot(id).await?;
+            let (_, reconcile_decisions) = self.reconcile(snapshot, &guard, mode).await?;
             let decisions: Vec<Decision> =
                 takeover.into_iter().chain(reconcile_decisions).collect();
             self.context.log_decisions(&guard.lease, &decisions).await?;
-            Ok((session, decisions))
+            Ok(decisions)
         }
         .await;
-        guard.release().await;
-        outcome
+        match reconciled {
+            Ok(decisions) => Ok((guard, decisions)),
+            Err(error) => {
+                guard.release().await;
+                Err(error)
+            }
+        }
     }
 
     /// Returns `true` if recorded turns are missing from the native session.
-    pub(crate) async fn is_native_truncated(&self, session: &Session) -> Result<bool, AccessError> {
-        let divergence = self.read_divergence(session).await?;
+    pub(crate) async fn is_native_truncated(
+        &self,
+        snapshot: &SessionSnapshot,
+    ) -> Result<bool, AccessError> {
+        let divergence = self.read_divergence(snapshot).await?;
         Ok(divergence
             .is_some_and(|divergence| matches!(divergence.alignment, NativeAlignment::Truncated)))
     }
@@ -152,10 +177,10 @@ impl Reconciler {
     /// Returns `true` if another program added turns to the native session since a time, or rewound it.
     pub(crate) async fn has_native_activity_since(
         &self,
-        session: &Session,
+        snapshot: &SessionSnapshot,
         since: Timestamp,
     ) -> Result<bool, AccessError> {
-        let divergence = self.read_divergence(session).await?;
+        let divergence = self.read_divergence(snapshot).await?;
         Ok(divergence.is_some_and(|divergence| {
             let is_later = |turn: &NativeTurn| turn.started_at.is_none_or(|at| at >= since);
             divergence.new_turns.iter().any(is_later)
@@ -164,38 +189,38 @@ impl Reconciler {
     }
 
     /// Returns the changes in a session's native session; `None` if there are none or they cannot be determined.
-    async fn read_divergence(&self, session: &Session) -> Result<Option<Divergence>, AccessError> {
-        let legs = self.context.store.legs(&session.id).await?;
-        let last = legs.into_iter().next_back();
-        let Some(leg) =
-            last.filter(|leg| leg.ended.is_none() && self.context.natives.can_read_sessions(&leg.provider))
-        else {
+    async fn read_divergence(
+        &self,
+        snapshot: &SessionSnapshot,
+    ) -> Result<Option<Divergence>, AccessError> {
+        let session = &snapshot.session;
+        let natives = &self.context.natives;
+        let readable = |leg: &&Leg| natives.can_read_sessions(&leg.provider);
+        let Some(leg) = snapshot.open_leg().filter(readable) else {
             return Ok(None);
         };
-        let Some(native_id) = leg.native_id.clone() else {
+        let Some(native_id) = &leg.native_id else {
             return Ok(None);
         };
         let has_pooled_agent = self.context.agent_pool.contains(&session.id).await;
-        let native = match self.context.natives
-            .locate_native(&leg.provider, &native_id, has_pooled_agent)
-            .await
-        {
+        let located = natives.locate_native(&leg.provider, native_id, has_pooled_agent);
+        let native = match located.await {
             NativeLocation::Found(native) => native,
             // A native session in which segue never saw a record is not missing.
             NativeLocation::Missing if leg.mark.is_some() => {
                 let chain = self.context.store.turns(&session.id).await?;
-                return Ok(can_resume_leg(&leg, &chain).then(|| Divergence {
+                return Ok(can_resume_leg(leg, &chain).then(|| Divergence {
                     interrupted: running_turn(&chain).map(|turn| (turn.clone(), None)),
                     new_turns: Vec::new(),
                     alignment: NativeAlignment::Missing,
                     compacted: false,
-                    leg,
+                    leg: leg.clone(),
                 }));
             }
             NativeLocation::Missing | NativeLocation::Unknown => return Ok(None),
         };
         let mark = leg.mark.as_deref().and_then(|mark| mark.parse().ok());
-        let tail = self.context.natives.with_catalog(move |catalog| read_native_tail(catalog, &native, mark));
+        let tail = natives.with_catalog(move |catalog| read_native_tail(catalog, &native, mark));
         let Ok(tail) = tail.await else {
             return Ok(None);
         };
@@ -204,7 +229,7 @@ impl Reconciler {
             return Ok(None);
         }
         let chain = self.context.store.turns(&session.id).await?;
-        self.compare_turns(leg, chain, tail).await.map(Some)
+        self.compare_turns(leg.clone(), chain, tail).await.map(Some)
     }
 
     /// Compares the native turns with the recorded turns that lead to the head.
@@ -290,7 +315,12 @@ impl Reconciler {
         if let Some(last) = turns.last()
             && last.state == TurnState::Running
             && let Some(id) = &leg.native_id
-            && self.context.natives.find_foreign_process(&leg.provider, id).await.is_some()
+            && self
+                .context
+                .natives
+                .find_foreign_process(&leg.provider, id)
+                .await
+                .is_some()
         {
             turns.pop();
         }
@@ -318,31 +348,6 @@ impl Reconciler {
             });
         }
         Ok(prompts)
-    }
-
-    /// Acquires the lease of a session, reconciles it with its native session, and closes an interrupted turn.
-    pub(crate) async fn acquire_lease_and_reconcile(
-        &self,
-        id: &SessionId,
-        mode: ReconcileMode,
-    ) -> Result<(LeaseGuard, Vec<Decision>), AccessError> {
-        let (guard, takeover) = self.context.leases.acquire_lease(id).await?;
-        let reconciled = async {
-            let session = self.context.require_session(id).await?;
-            let (_, reconcile_decisions) = self.reconcile(session, &guard, mode).await?;
-            let decisions: Vec<Decision> =
-                takeover.into_iter().chain(reconcile_decisions).collect();
-            self.context.log_decisions(&guard.lease, &decisions).await?;
-            Ok(decisions)
-        }
-        .await;
-        match reconciled {
-            Ok(decisions) => Ok((guard, decisions)),
-            Err(error) => {
-                guard.release().await;
-                Err(error)
-            }
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 pub(crate) mod adopt;
 mod feature;
 mod native_match;
-mod new_session;
 mod purpose;
 pub(crate) mod purpose_session;
 mod session_ref;
@@ -11,9 +10,13 @@ mod trace;
 mod working_directory;
 
 use std::sync::Arc;
+
 use segue_agents::SessionDefault;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session, SessionRef};
+use segue_core::session::{
+    ConfiguredSession, Decision, DecisionKind, Project, ProviderChoice, ResolutionStep,
+    ResolutionStepKind, Session, SessionRef,
+};
 use segue_store::SessionFilter;
 
 pub(crate) use purpose::purpose_filter;
@@ -21,8 +24,8 @@ pub use session_ref::{RefContext, SessionMatch};
 pub(crate) use trace::ResolutionTrace;
 
 use crate::context::EngineContext;
-use crate::reconcile::Reconciler;
 use crate::library::Library;
+use crate::reconcile::Reconciler;
 use crate::resolve::adopt::AdoptionHint;
 use crate::{ChatRequest, ResolveError, Target};
 
@@ -44,7 +47,11 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    pub(crate) fn new(context: &Arc<EngineContext>, library: &Library, reconciler: &Reconciler) -> Self {
+    pub(crate) fn new(
+        context: &Arc<EngineContext>,
+        library: &Library,
+        reconciler: &Reconciler,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             library: library.clone(),
@@ -68,10 +75,10 @@ impl Resolver {
                 None => self.choose_provider(request, trace).await?,
             };
             target = self.configured_target(&provider, request).await?;
-            trace.add_step(
-                ResolutionStepKind::Configured,
-                describe_configured_target(&provider, &target),
-            );
+            trace.add_step(ResolutionStep::SessionConfigured {
+                provider: provider.clone(),
+                configured: configured_session(&target),
+            });
             chosen_provider = Some(provider);
         }
         let session = match &target {
@@ -83,10 +90,10 @@ impl Resolver {
             }
             Target::Session(id) => {
                 let session = self.context.require_session(id).await?;
-                trace.add_step(
-                    ResolutionStepKind::Id,
-                    format!("session {}", format_session(&session)),
-                );
+                trace.add_step(ResolutionStep::SessionNamed {
+                    session: session.id.clone(),
+                    title: session.title.as_str().to_owned(),
+                });
                 Some(session)
             }
             Target::Native(native_provider, id) => {
@@ -107,20 +114,17 @@ impl Resolver {
         if let Some(session) = &session
             && session.project.cwd != request.project.cwd
         {
-            let text = format!(
-                "working in {}, the directory of the session",
-                session.project.cwd
-            );
-            trace.add_decision(DecisionKind::Session, text);
+            trace.add_decision(Decision::SessionDirectoryUsed {
+                cwd: session.project.cwd.clone(),
+            });
         }
         if session.is_none() {
-            trace.add_step(ResolutionStepKind::New, describe_new_session(request));
+            trace.add_step(new_session_step(request));
         }
         if let Some(requested) = &request.provider {
-            trace.add_step(
-                ResolutionStepKind::Provider,
-                format!("{requested}, as requested"),
-            );
+            trace.add_step(ResolutionStep::ProviderRequested {
+                provider: requested.clone(),
+            });
         }
         let Some(session) = session else {
             let provider = match chosen_provider {
@@ -131,10 +135,14 @@ impl Resolver {
             return Ok(Resolved::New(provider, target));
         };
         if chosen_provider.is_none() {
-            let text = format!("{}, the agent of the session", session.provider);
-            trace.add_step(ResolutionStepKind::Provider, text);
+            trace.add_step(ResolutionStep::SessionProviderUsed {
+                provider: session.provider.clone(),
+                is_changed: false,
+            });
         }
-        self.context.agents.get(chosen_provider.as_ref().unwrap_or(&session.provider))?;
+        self.context
+            .agents
+            .get(chosen_provider.as_ref().unwrap_or(&session.provider))?;
         Ok(Resolved::Existing(Box::new(session), chosen_provider))
     }
 
@@ -149,15 +157,19 @@ impl Resolver {
         // If another agent is to continue, the agent of the native session need not be available.
         if chosen_provider.is_none_or(|chosen_provider| chosen_provider == provider) {
             self.context.agents.get(provider)?;
-            self.context.natives.ensure_no_foreign_process(provider, id).await?;
+            self.context
+                .natives
+                .ensure_no_foreign_process(provider, id)
+                .await?;
         }
         let adoption = self.adopt_by_id(provider, id, project, AdoptionHint::Empty);
         let (session, decision) = adoption.await?;
-        let text = format!(
-            "{provider}:{id}, which is session {}",
-            format_session(&session)
-        );
-        trace.add_step(ResolutionStepKind::Id, text);
+        trace.add_step(ResolutionStep::NativeNamed {
+            provider: provider.clone(),
+            native_id: id.clone(),
+            session: session.id.clone(),
+            title: session.title.as_str().to_owned(),
+        });
         trace.logged_decisions.extend(decision);
         Ok(session)
     }
@@ -193,7 +205,7 @@ impl Resolver {
         };
         trace
             .steps
-            .retain(|step| step.kind != ResolutionStepKind::New);
+            .retain(|step| step.kind() != ResolutionStepKind::New);
         trace.steps.append(&mut fallback_trace.steps);
         trace
             .logged_decisions
@@ -203,10 +215,10 @@ impl Resolver {
             // No session is created after all.
             trace
                 .decisions
-                .retain(|decision| decision.kind != DecisionKind::Session);
+                .retain(|decision| decision.kind() != DecisionKind::Session);
             trace.decisions.append(&mut fallback_trace.decisions);
         } else {
-            trace.add_step(ResolutionStepKind::New, describe_new_session(request));
+            trace.add_step(new_session_step(request));
         }
         Ok(session)
     }
@@ -226,7 +238,8 @@ impl Resolver {
             project: request.project.clone(),
             last_list: Vec::new(),
         };
-        let reference = SessionRef::parse(&text).map_err(|_| ResolveError::NoMatch(text.clone()))?;
+        let reference =
+            SessionRef::parse(&text).map_err(|_| ResolveError::NoMatch(text.clone()))?;
         if let SessionRef::Feature(feature) = &reference {
             // A feature in an agent's configuration means that agent's session before those of other agents.
             let agent_filter = SessionFilter {
@@ -242,7 +255,9 @@ impl Resolver {
             match self.find_conversation(&reference, &ref_context).await {
                 Ok(conversation) => conversation.id().into(),
                 // An agent whose files segue cannot read may have the session.
-                Err(ResolveError::NoMatch(_)) if !self.context.natives.can_read_sessions(provider) => {
+                Err(ResolveError::NoMatch(_))
+                    if !self.context.natives.can_read_sessions(provider) =>
+                {
                     let id = NativeId::parse(&text).map_err(|_| ResolveError::NoMatch(text))?;
                     Target::Native(provider.clone(), id)
                 }
@@ -261,58 +276,53 @@ impl Resolver {
             project: Some(request.project.key.clone()),
             ..SessionFilter::default()
         };
-        let last = self.context
+        let last = self
+            .context
             .newest_session(filter)
             .await?
             .map(|session| session.provider);
         let last = last.filter(|provider| self.context.agents.get(provider).is_ok());
-        let first = self.context.agents.first().map(|agent| agent.provider().clone());
+        let first = self.context.agents.providers().next().cloned();
         let (provider, reason) = match (last, first) {
-            (Some(last), _) => (last, "the agent last used in this project"),
-            (None, Some(first)) if first == ProviderId::rehearsal() => (
-                first,
-                "the built-in offline agent: no other agent was found",
-            ),
-            (None, Some(first)) => (first, "the first agent found on this machine"),
+            (Some(last), _) => (last, ProviderChoice::LastUsedInProject),
+            (None, Some(first)) if first == ProviderId::rehearsal() => {
+                (first, ProviderChoice::BuiltIn)
+            }
+            (None, Some(first)) => (first, ProviderChoice::FirstFound),
             (None, None) => return Err(ResolveError::NoAgents),
         };
-        trace.add_step(
-            ResolutionStepKind::Provider,
-            format!("{provider}, {reason}"),
-        );
-        trace.add_decision(
-            DecisionKind::Provider,
-            format!("using {provider}, {reason}"),
-        );
+        trace.add_step(ResolutionStep::ProviderChosen {
+            provider: provider.clone(),
+            reason,
+        });
+        trace.add_decision(Decision::ProviderChosen {
+            provider: provider.clone(),
+            reason,
+        });
         Ok(provider)
     }
 }
 
-/// Formats a session with its title for the user.
-fn format_session(session: &Session) -> String {
-    format!("{} ({})", session.id, session.title.as_str())
-}
-
-/// Describes the session that is configured for an agent.
-fn describe_configured_target(provider: &ProviderId, target: &Target) -> String {
+/// Returns the session that is configured for an agent.
+fn configured_session(target: &Target) -> ConfiguredSession {
     match target {
-        Target::NewestInDirectory => {
-            format!("{provider} resumes the newest session in the directory")
-        }
-        Target::Session(id) => format!("{provider} resumes session {id}"),
-        Target::Native(native_provider, id) => {
-            format!("{provider} resumes {native_provider}:{id}")
-        }
+        Target::NewestInDirectory => ConfiguredSession::NewestInDirectory,
+        Target::Session(id) => ConfiguredSession::Session {
+            session: id.clone(),
+        },
+        Target::Native(provider, id) => ConfiguredSession::Native {
+            provider: provider.clone(),
+            native_id: id.clone(),
+        },
         Target::Default | Target::New | Target::NewWithPurpose(_) | Target::Scope(_) => {
-            format!("{provider} starts a new session")
+            ConfiguredSession::New
         }
     }
 }
 
-/// Describes the session to create.
-fn describe_new_session(request: &ChatRequest) -> String {
-    match request.target.purpose() {
-        Some(purpose) => format!("a session for {purpose}"),
-        None => "a session".to_owned(),
+/// Returns the step that creates a session.
+fn new_session_step(request: &ChatRequest) -> ResolutionStep {
+    ResolutionStep::SessionCreated {
+        purpose: request.target.purpose().cloned(),
     }
 }

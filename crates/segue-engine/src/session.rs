@@ -21,7 +21,11 @@ pub struct SessionEditor {
 }
 
 impl SessionEditor {
-    pub(crate) fn new(context: &Arc<EngineContext>, library: &Library, reconciler: &Reconciler) -> Self {
+    pub(crate) fn new(
+        context: &Arc<EngineContext>,
+        library: &Library,
+        reconciler: &Reconciler,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             library: library.clone(),

@@ -2,8 +2,9 @@
 
 pub(crate) mod admission;
 mod agent_events;
-mod attempt;
+pub(crate) mod attempt;
 mod auto_compaction;
+mod begin;
 mod context_loss;
 pub(crate) mod message_chunks;
 pub(crate) mod recorder;
@@ -13,35 +14,36 @@ mod settle;
 mod token_estimate;
 mod watchdog;
 
-use std::sync::Arc;
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use segue_agents::{AgentConnection, Timeouts};
-use segue_core::agent::{PermissionPolicy, RoleDescription};
-use segue_core::id::{LegId, ProviderId, TurnId};
-use segue_core::session::{
-    Decision, DecisionKind, Failure, Leg, Message, ResolutionStepKind, Role, Session, Turn,
-    TurnState, Usage,
-};
+use segue_core::agent::RoleDescription;
+use segue_core::id::{ProviderId, TurnId};
+use segue_core::session::{Decision, Failure, SessionSnapshot, TurnState, Usage, WithdrawalReason};
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use context_loss::ContextChange;
-use retry::RetryState;
-
-use crate::context::EngineContext;
+use self::attempt::{EndedAttempt, PlannedAttempt};
+use self::begin::StartedTurn;
+use self::message_chunks::BoundedText;
+use self::recorder::Recorder;
+use crate::brief::BriefPlanner;
 use crate::checkpoint::Compactor;
+use crate::context::EngineContext;
 use crate::reconcile::Reconciler;
-use crate::resolve::Resolver;
-use crate::leg::agent_pool::PooledAgent;
-use crate::reconcile::ReconcileMode;
-use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
+use crate::resolve::{ResolutionTrace, Resolver};
 use crate::session::lease::LeaseGuard;
-use crate::turn::admission::AdmittedPrompt;
-use crate::turn::message_chunks::BoundedText;
-use crate::turn::recorder::Recorder;
-use crate::{ChatRequest, TurnError, StopLevel, Target, TurnEvent, TurnReport};
+use crate::{ChatRequest, PlanError, StopLevel, TurnError, TurnEvent, TurnReport};
+
+/// Component that runs turns.
+#[derive(Clone)]
+pub struct TurnRunner {
+    pub(crate) context: Arc<EngineContext>,
+    resolver: Resolver,
+    reconciler: Reconciler,
+    pub(crate) compactor: Compactor,
+}
 
 /// End of the agent's work on a turn.
 struct TurnOutcome {
@@ -49,14 +51,6 @@ struct TurnOutcome {
     failure: Option<Failure>,
     /// Whether the agent itself ended the turn, and waits for the next one.
     is_agent_idle: bool,
-}
-
-/// Result of one attempt at a turn.
-enum AttemptResult {
-    /// The attempt ended.
-    Ended(TurnOutcome),
-    /// The agent does not have the native session, and reported this before any output.
-    NativeMissing(Failure),
 }
 
 impl TurnOutcome {
@@ -76,25 +70,13 @@ impl TurnOutcome {
     }
 }
 
-/// A turn whose prompt is on disk, in a session whose lease is acquired.
-struct StartedTurn {
-    session: Session,
-    guard: LeaseGuard,
-    turn: Turn,
-    admitted: AdmittedPrompt,
-}
-
-/// Component that runs turns.
-#[derive(Clone)]
-pub struct TurnRunner {
-    pub(crate) context: Arc<EngineContext>,
-    pub(crate) resolver: Resolver,
-    pub(crate) reconciler: Reconciler,
-    pub(crate) compactor: Compactor,
-}
-
 impl TurnRunner {
-    pub(crate) fn new(context: &Arc<EngineContext>, resolver: &Resolver, reconciler: &Reconciler, compactor: &Compactor) -> Self {
+    pub(crate) fn new(
+        context: &Arc<EngineContext>,
+        resolver: &Resolver,
+        reconciler: &Reconciler,
+        compactor: &Compactor,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             resolver: resolver.clone(),
@@ -102,14 +84,12 @@ impl TurnRunner {
             compactor: compactor.clone(),
         }
     }
-}
 
-impl TurnRunner {
-    /// Runs one turn. The prompt is on disk before it is sent, and the output is recorded as it arrives.
-    ///
-    /// Returns `Err` if no turn was started, or if its record could not be saved. A turn in which the agent failed is a
-    /// normal report. The turn waits for a caller that does not receive its events. A caller that needs no events drops
-    /// the receiver before the call.
+    pub(crate) fn briefs(&self) -> &BriefPlanner {
+        &self.compactor.briefs
+    }
+
+    /// Runs one turn, as [`crate::Engine::chat`] does.
     pub async fn chat(
         &self,
         request: ChatRequest,
@@ -117,47 +97,33 @@ impl TurnRunner {
     ) -> Result<TurnReport, TurnError> {
         let mut trace = ResolutionTrace::for_request(&request);
         // Each phase is boxed, because otherwise the future of a turn would contain the futures of all phases.
-        let started_turn = Box::pin(self.resolve_and_begin(&request, &mut trace)).await;
-        let StartedTurn {
-            session,
-            guard,
-            turn,
-            admitted,
-        } = match started_turn {
-            Ok(started_turn) => started_turn,
+        let started = Box::pin(self.resolve_and_begin(&request, &mut trace)).await;
+        let started = match started {
+            Ok(started) => started,
             Err(error) => {
                 report_unstarted_turn(&request, trace, &events).await;
                 return Err(error);
             }
         };
-        let AdmittedPrompt {
-            provider,
-            health,
-            has_cooldown,
-            wait,
-            replaced_provider,
-            ..
-        } = admitted;
-        let options = self.agent_options(&request, &provider, replaced_provider.as_ref())?;
-        let role = self.context.session_role(&session)?.cloned();
+        let StartedTurn {
+            snapshot,
+            guard,
+            turn,
+            attempt,
+        } = started;
         let run = TurnRun {
             runner: self,
-            recorder: Recorder::new(
-                self.context.store.clone(),
-                guard.lease.clone(),
-                turn.id,
-                BoundedText::with_limit(request.max_text_bytes),
-            ),
+            recorder: self.new_recorder(&request, &guard, turn.id),
             report: TurnReport {
-                session: session.id.clone(),
+                session: snapshot.session.id.clone(),
                 turn: turn.number,
-                provider,
+                provider: attempt.agent.provider.clone(),
                 native_id: None,
                 leg: None,
                 opened: None,
                 text: None,
                 state: TurnState::Running,
-                sent: false,
+                sent: turn.sent,
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
@@ -165,256 +131,62 @@ impl TurnRunner {
                 failure: None,
             },
             stop: request.stop.clone(),
-            session,
+            role: self.context.session_role(&snapshot.session)?.cloned(),
+            snapshot,
             guard: &guard,
             turn: turn.id,
-            permissions: options.permissions,
-            role,
-            timeouts: options.timeouts,
-            model: options.model,
-            retry: RetryState {
-                health,
-                has_cooldown,
-                wait,
-                ..RetryState::default()
-            },
             request,
             events,
-            leg: None,
-            leg_before_turn: None,
-            sent_text: String::new(),
-            has_output: false,
+            failed_providers: Vec::new(),
+            has_replaced_native: false,
             oddity_count: 0,
             has_refused_permission: false,
             disallowed_calls: HashSet::new(),
-            context_change: ContextChange::Unchanged,
         };
-        let report = Box::pin(run.run(trace)).await;
+        let report = Box::pin(run.run(trace, attempt)).await;
         guard.release().await;
         report
     }
 
-    /// Resolves the session, and writes the prompt to it.
-    async fn resolve_and_begin(
-        &self,
-        request: &ChatRequest,
-        trace: &mut ResolutionTrace,
-    ) -> Result<StartedTurn, TurnError> {
-        loop {
-            if let Target::Scope(purpose) | Target::NewWithPurpose(purpose) = &request.target {
-                self.context.role_description(purpose.role.as_ref())?;
-            }
-            let resolved = self.resolver.resolve(request, trace).await?;
-            if let Resolved::Existing(session, _) = &resolved {
-                self.context.session_role(session)?;
-            }
-            match self.begin_turn(request, resolved, trace).await {
-                // A concurrent process created the session since the lookup, so the next lookup finds it.
-                Err(TurnError::Store(StoreError::PurposeTaken(_))) => trace.restart(request),
-                started_turn => return started_turn,
-            }
-        }
+    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
+    /// each.
+    pub async fn close(&self) -> Vec<String> {
+        self.context.agent_pool.end_all().await
     }
 
-    /// Writes the prompt: as the first turn of a new session, or as the next turn of an existing session, after its
-    /// lease is acquired and it is reconciled.
-    async fn begin_turn(
-        &self,
-        request: &ChatRequest,
-        resolved: Resolved,
-        trace: &mut ResolutionTrace,
-    ) -> Result<StartedTurn, TurnError> {
-        let (provider, target) = match resolved {
-            Resolved::Existing(session, chosen_provider) => {
-                return self
-                    .begin_in_session(request, &session, chosen_provider, trace)
-                    .await;
-            }
-            Resolved::New(provider, target) => (provider, target),
-        };
-        let mut admitted = self.admit_prompt(request, None, provider).await?;
-        if admitted.replaced_provider.is_some() {
-            let fallback = &admitted.provider;
-            let lookup = self.resolver.find_with_fallback_provider(request, &target, fallback, trace);
-            if let Some(session) = lookup.await? {
-                trace.decisions.append(&mut admitted.decisions);
-                let fallback = Some(admitted.provider);
-                let mut started_turn = self
-                    .begin_in_session(request, &session, fallback, trace)
-                    .await?;
-                // In this session, too, the agent is a fallback that the user did not choose.
-                let replaced_provider = &mut started_turn.admitted.replaced_provider;
-                *replaced_provider = admitted
-                    .replaced_provider
-                    .or_else(|| replaced_provider.take());
-                return Ok(started_turn);
-            }
-        }
-        trace.decisions.append(&mut admitted.decisions);
-        let prompt = self.prompt_message(request);
-        let provider = &admitted.provider;
-        let conflict_filter = match &target {
-            Target::Scope(purpose) => {
-                // The filter is that of the lookup: with an agent if one was requested or if it is a fallback.
-                let is_provider_fixed =
-                    request.provider.is_some() || admitted.replaced_provider.is_some();
-                Some(purpose_filter(
-                    purpose,
-                    &request.project,
-                    is_provider_fixed.then_some(provider),
-                ))
-            }
-            _ => None,
-        };
-        let started = self.start_session(request, provider, &prompt, conflict_filter.as_ref());
-        let started = started.await?;
-        Ok(StartedTurn {
-            session: started.session,
-            guard: self.context.leases.guard_lease(started.lease),
-            turn: started.turn,
-            admitted,
-        })
-    }
-
-    fn prompt_message(&self, request: &ChatRequest) -> Message {
-        Message::from_text(
-            Role::User,
-            request.prompt.as_str(),
-            self.context.now(),
+    fn new_recorder(&self, request: &ChatRequest, guard: &LeaseGuard, turn: TurnId) -> Recorder {
+        Recorder::new(
+            self.context.store.clone(),
+            guard.lease.clone(),
+            turn,
+            BoundedText::with_limit(request.max_text_bytes),
         )
-    }
-
-    /// Starts the next turn of an existing session, with the chosen agent or else the session's provider.
-    async fn begin_in_session(
-        &self,
-        request: &ChatRequest,
-        session: &Session,
-        chosen_provider: Option<ProviderId>,
-        trace: &mut ResolutionTrace,
-    ) -> Result<StartedTurn, TurnError> {
-        let resolved_provider = &session.provider;
-        let prompt = self.prompt_message(request);
-        let (guard, takeover) = self.context.leases.acquire_lease(&session.id).await?;
-        let starting = async {
-            // The session may have been changed by another process since the lookup.
-            let session = self.context.require_session(&session.id).await?;
-            let from = session.provider.clone();
-            if chosen_provider.is_none() && from != *resolved_provider {
-                let text = format!("{from}, now the agent of the session");
-                trace.add_step(ResolutionStepKind::Provider, text);
-                self.context.agents.get(&from)?;
-            }
-            let provider = chosen_provider.unwrap_or_else(|| from.clone());
-            let mut admitted = self
-                .admit_in_session(request, &session, provider, &guard)
-                .await?;
-            if let Some(native) = &session.native_id
-                && session.provider == admitted.provider
-            {
-                self.context.natives.ensure_no_foreign_process(&session.provider, native)
-                    .await?;
-            }
-            let strict = request.strict;
-            let mode = ReconcileMode::Prompt { strict };
-            let (mut session, mut decisions) = self.reconciler.reconcile(session, &guard, mode).await?;
-            let reopening = self.reconciler.reopen_left_leg(&guard.lease, &session, &admitted.provider);
-            if let Some(decision) = reopening.await? {
-                decisions.push(decision);
-                // The user may have continued this native session outside segue since its leg was detached.
-                session = self.context.require_session(&session.id).await?;
-                let (reconciled, reconcile_decisions) =
-                    self.reconciler.reconcile(session, &guard, mode).await?;
-                session = reconciled;
-                decisions.extend(reconcile_decisions);
-            }
-            let turn = self.context.store.begin_turn(&guard.lease, &prompt).await?;
-            if admitted.replaced_provider.is_none() {
-                let dropped_settings =
-                    self.context.agents.describe_dropped_settings(&from, &admitted.provider, Some(request));
-                let dropped_settings = dropped_settings.into_iter();
-                let dropped_settings =
-                    dropped_settings.map(|line| Decision::new(DecisionKind::HandedOff, line));
-                admitted.decisions.extend(dropped_settings);
-            }
-            Ok((session, decisions, turn, admitted))
-        };
-        match starting.await {
-            Ok((session, decisions, turn, mut admitted)) => {
-                trace
-                    .decisions
-                    .extend(takeover.into_iter().chain(decisions));
-                trace.decisions.append(&mut admitted.decisions);
-                Ok(StartedTurn {
-                    session,
-                    guard,
-                    turn,
-                    admitted,
-                })
-            }
-            Err(error) => {
-                guard.release().await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Decides whether a prompt may be sent in a session whose lease is acquired. A rejection is noted in the session's
-    /// log.
-    async fn admit_in_session(
-        &self,
-        request: &ChatRequest,
-        session: &Session,
-        provider: ProviderId,
-        guard: &LeaseGuard,
-    ) -> Result<AdmittedPrompt, TurnError> {
-        let admitted = self
-            .admit_prompt(request, Some(&session.id), provider)
-            .await;
-        if let Err(
-            error
-            @ (TurnError::RetriesExhausted { .. } | TurnError::ProviderUnavailable { .. }),
-        ) = &admitted
-        {
-            let decision = Decision::new(DecisionKind::Stopped, error.to_string());
-            let at = self.context.now();
-            self.context.store.log_decision(&guard.lease, &decision, at).await?;
-        }
-        admitted
     }
 }
 
-/// A running turn.
+/// A running turn. The state of an attempt at it is separate ([`attempt::AttemptState`]).
 struct TurnRun<'a> {
     runner: &'a TurnRunner,
     request: ChatRequest,
-    session: Session,
+    /// The session as it was before the prompt, or before the last retry.
+    snapshot: SessionSnapshot,
     guard: &'a LeaseGuard,
     turn: TurnId,
-    permissions: PermissionPolicy,
     /// Role of the session, which may limit the agent's tools. `None` if it has no role.
     role: Option<RoleDescription>,
-    timeouts: Timeouts,
-    model: Option<String>,
-    retry: RetryState,
-    /// Leg on which the prompt runs. `None` until a leg is open.
-    leg: Option<LegId>,
-    /// State of that leg before the turn.
-    leg_before_turn: Option<Leg>,
-    /// Text that was sent, including the brief.
-    sent_text: String,
-    /// Whether the agent has produced output in the current attempt.
-    has_output: bool,
     recorder: Recorder,
     report: TurnReport,
     stop: watch::Receiver<StopLevel>,
     events: mpsc::Sender<TurnEvent>,
+    /// Agents that failed the prompt.
+    failed_providers: Vec<ProviderId>,
+    /// Whether a lost native session was replaced.
+    has_replaced_native: bool,
     oddity_count: usize,
     /// Whether a permission was rejected without the user.
     has_refused_permission: bool,
     /// Ids of the tool calls that the agent made although the role does not allow them.
     disallowed_calls: HashSet<String>,
-    /// Change of the agent's context in this turn.
-    context_change: ContextChange,
 }
 
 impl TurnRun<'_> {
@@ -445,11 +217,8 @@ impl TurnRun<'_> {
     }
 
     async fn record_decision(&mut self, decision: Decision) -> Result<(), StoreError> {
-        let at = self.now();
-        self.runner
-            .context.store
-            .log_decision(&self.guard.lease, &decision, at)
-            .await?;
+        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
+        store.log_decision(lease, &decision, self.now()).await?;
         self.report_decision(decision).await
     }
 
@@ -461,7 +230,7 @@ impl TurnRun<'_> {
 
     /// Reports an action that protected a native session. The same action is reported once per turn.
     async fn report_guard_action(&mut self, line: &str) -> Result<(), StoreError> {
-        let decision = Decision::new(DecisionKind::Protected, line);
+        let decision = Decision::new(segue_core::session::DecisionKind::Protected, line);
         if self.report.decisions.contains(&decision) {
             return Ok(());
         }
@@ -469,7 +238,11 @@ impl TurnRun<'_> {
     }
 
     /// Runs the complete turn, from the saved prompt to the final record.
-    async fn run(mut self, trace: ResolutionTrace) -> Result<TurnReport, TurnError> {
+    async fn run(
+        mut self,
+        trace: ResolutionTrace,
+        first_attempt: PlannedAttempt,
+    ) -> Result<TurnReport, TurnError> {
         let started_event = TurnEvent::Started {
             session: self.report.session.clone(),
             turn: self.report.turn,
@@ -479,91 +252,35 @@ impl TurnRun<'_> {
             self.emit(TurnEvent::Explained(steps)).await?;
         }
         for decision in trace.logged_decisions {
-            self.report.decisions.push(decision.clone());
-            self.emit(TurnEvent::Decided(decision)).await?;
+            self.report_decision(decision).await?;
         }
         for decision in trace.decisions {
             self.record_decision(decision).await?;
         }
-        let outcome = match self.run_attempts().await {
+        let ended = match self.run_attempts(first_attempt).await {
             // The brief exceeds the budget. No agent received the prompt, and none can until the user fixes this.
-            Err(error @ TurnError::Brief(_)) if !self.report.sent => {
-                self.withdraw_turn("the prompt could not be sent").await?;
+            Err(error @ TurnError::Plan(PlanError::Brief(_))) if !self.report.sent => {
+                self.withdraw_turn(WithdrawalReason::BriefTooLarge).await?;
                 return Err(error);
             }
-            outcome => outcome?,
+            ended => ended?,
         };
-        if outcome.state == TurnState::Cancelled && !self.report.sent {
-            return self.finish_unsent().await;
+        if ended.outcome.state == TurnState::Cancelled && !self.report.sent {
+            return self.finish_unsent(ended).await;
         }
-        self.settle(outcome).await
+        self.settle(ended).await
     }
 
-    /// Keeps the agent running for the next turn, or ends it.
-    async fn release_agent(
-        &mut self,
-        mut connection: Box<dyn AgentConnection>,
-        outcome: &Result<TurnOutcome, TurnError>,
-    ) -> Result<(), TurnError> {
-        let is_reusable = outcome.as_ref().is_ok_and(|outcome| {
-            outcome.is_agent_idle
-                && matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
-        });
-        let has_native_id = connection.native_id().is_some();
-        if let (true, true, true, Some(leg)) = (
-            self.request.keep_agent,
-            is_reusable,
-            has_native_id,
-            self.leg,
-        ) && connection.is_alive()
-        {
-            let pooled_agent = PooledAgent {
-                leg,
-                tip: self.turn,
-                permissions: self.permissions,
-                model: self.model.clone(),
-                lease: self
-                    .guard
-                    .share_with_agent(connection.process_identity().as_ref()),
-                connection,
+    /// Runs attempts until the prompt is answered or fails.
+    async fn run_attempts(&mut self, first: PlannedAttempt) -> Result<EndedAttempt, TurnError> {
+        let mut next = self.wait_before_first(first).await?;
+        loop {
+            let planned = match next {
+                retry::NextStep::Attempt(planned) => *planned,
+                retry::NextStep::End(ended) => return Ok(*ended),
             };
-            self.runner
-                .context.agent_pool
-                .insert(&self.session.id, pooled_agent)
-                .await;
-            return Ok(());
-        }
-        for line in connection.close().await {
-            self.report_guard_action(&line).await?;
-        }
-        Ok(())
-    }
-
-    /// Sends the prompt, after recording that it is about to be sent, and processes the agent's events.
-    async fn send_prompt(
-        &mut self,
-        connection: &mut dyn AgentConnection,
-        leg: LegId,
-        prompt: &str,
-    ) -> Result<TurnOutcome, TurnError> {
-        let at = self.now();
-        self.runner
-            .context.store
-            .begin_attempt(&self.guard.lease, self.turn, leg, at)
-            .await?;
-        self.report.sent = true;
-        prompt.clone_into(&mut self.sent_text);
-        match connection.send_prompt(prompt).await {
-            Ok(()) => {
-                // Loading the tokenizer takes less time than the agent needs for its first output.
-                segue_tokens::warm_up();
-                // An agent that starts a process for each turn has started it by now.
-                if let Some(process) = connection.process_identity() {
-                    self.guard.set_agent(process);
-                }
-                self.process_events(connection).await
-            }
-            Err(error) => Ok(TurnOutcome::from_failure(error.to_failure(self.now()))),
+            let ended = self.run_attempt(planned).await?;
+            next = self.plan_next_step(ended).await?;
         }
     }
 }

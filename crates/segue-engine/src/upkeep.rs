@@ -6,8 +6,8 @@
 mod copies;
 mod delete;
 
-use std::sync::Arc;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use segue_agents::NativeCli;
 use segue_agents::busy::ProcessUsingSession;
@@ -16,8 +16,8 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, Session};
 
 use crate::context::EngineContext;
-use crate::resolve::Resolver;
 use crate::library::Library;
+use crate::resolve::Resolver;
 use crate::{ConversationId, UpkeepError};
 
 /// Locations of the copies, and the agents' programs that manage sessions.
@@ -169,7 +169,11 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    pub(crate) fn new(context: &Arc<EngineContext>, library: &Library, resolver: &Resolver) -> Self {
+    pub(crate) fn new(
+        context: &Arc<EngineContext>,
+        library: &Library,
+        resolver: &Resolver,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             library: library.clone(),
@@ -180,7 +184,10 @@ impl Upkeep {
 
 impl Upkeep {
     fn archive_service(&self) -> Result<&ArchiveService, UpkeepError> {
-        self.context.archive_service.as_ref().ok_or(UpkeepError::NoArchive)
+        self.context
+            .archive_service
+            .as_ref()
+            .ok_or(UpkeepError::NoArchive)
     }
 }
 

@@ -13,7 +13,7 @@ use segue_core::session::{
     TruncatedDocument, UnusedSummary, WithdrawalReason,
 };
 
-use super::open_reason::{format_branch, format_compaction, format_new_native};
+use super::open_reason::{format_branch, format_new_native};
 use super::resolution_step::format_with_provider;
 use super::{
     ActionText, describe_provider_choice, describe_purpose_evidence, format_guard_action,
@@ -185,10 +185,9 @@ pub fn format_decision(decision: &Decision, action_text: &dyn ActionText) -> Str
                 "{agent} compacted its own context; the next prompt repeats the goal, the rules and the pinned items"
             )
         }
-        Decision::SessionCompacted(compaction) => format!(
-            "{}; the next prompt starts a new native session",
-            format_compaction(compaction)
-        ),
+        Decision::SessionCompacted(compaction) => {
+            format!("{compaction}; the next prompt starts a new native session")
+        }
         Decision::CompactionFailed { error } => {
             format!("could not compact the session: {error}; segue retries after the next turn")
         }

@@ -1,6 +1,6 @@
 //! Text of resolution steps.
 
-use segue_core::id::ProviderId;
+use segue_core::id::{NativeId, ProviderId};
 use segue_core::number_format::format_plural;
 use segue_core::scope::Purpose;
 use segue_core::session::{ConfiguredSession, PurposeNative, ResolutionStep};
@@ -74,6 +74,19 @@ pub fn format_resolution_step(step: &ResolutionStep) -> String {
         } => format!("{provider}, now the agent of the session"),
         ResolutionStep::ProviderChosen { provider, reason } => {
             format!("{provider}, {}", describe_provider_choice(*reason))
+        }
+        ResolutionStep::NativeResumed {
+            provider,
+            native_id,
+            leg,
+            is_running,
+        } => {
+            let id = native_id.as_ref().map_or("-", NativeId::as_str);
+            let state = if *is_running { ", which is still running" } else { "" };
+            format!("resume native session {provider}:{id} (leg {leg}){state}")
+        }
+        ResolutionStep::NativeStarted { provider, cause } => {
+            format!("start a native session of {provider}: {cause}")
         }
         ResolutionStep::Recorded { text, .. } => text.clone(),
     }

@@ -2,7 +2,7 @@
 
 use super::{Checkpoint, CheckpointVersion, assign_item_ids, extract, merge, render_checkpoint};
 use crate::brief::BriefTurn;
-use crate::number_format::{format_count, format_plural};
+use crate::session::CompactionSummary;
 
 /// Percent of the budget that a checkpoint may use, after role and context are subtracted. The remainder is for the
 /// newest messages and for further turns.
@@ -45,15 +45,15 @@ pub struct CompactionPlan {
 }
 
 impl CompactionPlan {
-    /// Describes the turns that the checkpoint replaces, with their number of tokens.
+    /// Returns the numbers of the compaction, which makes version `checkpoint`.
     #[must_use]
-    pub fn format_replaced_turns(&self) -> String {
-        let (turns, tokens) = (self.turns, format_count(self.replaced));
-        let counted_turns = format_plural(turns, "turn");
-        if self.covers > turns {
-            format!("{counted_turns} and the previous checkpoint ({tokens} tokens)")
-        } else {
-            format!("{counted_turns} ({tokens} tokens)")
+    pub fn to_summary(&self, checkpoint: u32) -> CompactionSummary {
+        CompactionSummary {
+            turns: self.turns,
+            replaces_checkpoint: self.covers > self.turns,
+            replaced_tokens: self.replaced,
+            checkpoint,
+            tokens: self.tokens,
         }
     }
 }
@@ -169,7 +169,7 @@ mod tests {
                 .as_ref()
                 .map(|plan| (plan.covers, plan.turns, plan.replaced));
             assert_eq!(numbers, expected, "{case}");
-            for plan in plan {
+            if let Some(plan) = plan {
                 assert!(!plan.checkpoint.items.is_empty(), "{case}");
                 assert!(
                     plan.checkpoint.items.iter().all(|item| item.id > 7),

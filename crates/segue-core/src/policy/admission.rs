@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Cooldown, FailureImpact, Policy, ProviderHealth, failure_impact};
 use crate::enum_names::names;
 use crate::id::ProviderId;
-use crate::session::{Failure, FailureClass};
+use crate::session::{Failure, FailureClass, ProviderRecords};
 
 /// Maximum time that a prompt waits automatically. A longer wait is reported to the caller.
 pub const MAX_INLINE_WAIT: SignedDuration = SignedDuration::from_secs(60);
@@ -145,6 +145,26 @@ pub fn admit_prompt(input: &AdmissionInput<'_>, policy: &Policy) -> Admission {
 
 fn is_short_wait(until: Timestamp, now: Timestamp) -> bool {
     until.duration_since(now) <= MAX_INLINE_WAIT
+}
+
+/// Returns the providers of `configured` that may replace another one now, in order of preference: not in `excluded`,
+/// not in cooldown, and not failing in the session.
+#[must_use]
+pub fn available_fallbacks(
+    configured: &[ProviderId],
+    records: &ProviderRecords,
+    excluded: &[ProviderId],
+    now: Timestamp,
+) -> Vec<ProviderId> {
+    let is_available = |provider: &&ProviderId| {
+        let cooldown = records.cooldown_of(provider);
+        let health = records.health_of(provider);
+        !excluded.contains(provider)
+            && cooldown.is_none_or(|cooldown| cooldown.until <= now)
+            && health.retry_at.is_none_or(|until| until <= now)
+            && !health.is_exhausted()
+    };
+    configured.iter().filter(is_available).cloned().collect()
 }
 
 /// Input of [`plan_retry`].

@@ -22,7 +22,9 @@ pub use causes::{
     TruncatedDocument, UnusedSummary, WithdrawalReason,
 };
 pub use guard_action::{GuardAction, RestoreCause};
-pub use open_reason::{CompactionSummary, NewNative, NewNativeCause, OpenReason};
+pub use open_reason::{
+    CompactionSummary, NewNative, NewNativeCause, OpenReason, format_replaced_turns,
+};
 
 /// Kind of an automatic decision of segue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

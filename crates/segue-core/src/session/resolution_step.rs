@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::decision::ProviderChoice;
+use super::decision::{NewNativeCause, ProviderChoice};
 use crate::enum_names::names;
 use crate::id::{NativeId, ProviderId, SessionId};
 use crate::scope::{Purpose, PurposeEvidence, Scope};
@@ -29,6 +29,8 @@ pub enum ResolutionStepKind {
     New,
     /// The provider that answers.
     Provider,
+    /// The native session that receives the prompt.
+    Opening,
 }
 
 names!(ResolutionStepKind {
@@ -41,6 +43,7 @@ names!(ResolutionStepKind {
     Configured => "configured",
     New => "new",
     Provider => "provider",
+    Opening => "opening",
 });
 
 impl From<&Scope> for ResolutionStepKind {
@@ -159,6 +162,24 @@ pub enum ResolutionStep {
         /// Reason of the choice.
         reason: ProviderChoice,
     },
+    /// The prompt goes to a native session that contains all earlier turns.
+    NativeResumed {
+        /// Provider of the native session.
+        provider: ProviderId,
+        /// Id of the native session. `None` if the agent has not reported it.
+        native_id: Option<NativeId>,
+        /// Number of the leg.
+        leg: u32,
+        /// Whether the agent is still running.
+        is_running: bool,
+    },
+    /// The prompt goes to a native session that is started.
+    NativeStarted {
+        /// Provider of the native session.
+        provider: ProviderId,
+        /// Reason why it is started.
+        cause: NewNativeCause,
+    },
     /// A step that is known only as text.
     ///
     /// The kind and the text stand next to every step in JSON, so this variant writes neither of them.
@@ -238,6 +259,7 @@ impl ResolutionStep {
             Self::ProviderRequested { .. }
             | Self::SessionProviderUsed { .. }
             | Self::ProviderChosen { .. } => ResolutionStepKind::Provider,
+            Self::NativeResumed { .. } | Self::NativeStarted { .. } => ResolutionStepKind::Opening,
             Self::Recorded { kind, .. } => *kind,
         }
     }

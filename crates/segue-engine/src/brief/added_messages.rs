@@ -4,13 +4,11 @@
 //! the chain, can be reverted and forked at, and is part of every brief. A leg that is resumed has not received it, so
 //! the next prompt includes it (`unsent_added_turns` in segue-core).
 
-use segue_core::brief::{BriefTurn, prompt_with_added_messages};
 use segue_core::id::SessionId;
-use segue_core::session::{Decision, Message, Role, Turn, unsent_added_turns};
+use segue_core::session::{Decision, Message, Role};
 
-use crate::session::SessionEditor;
 use crate::reconcile::ReconcileMode;
-use crate::turn::message_chunks::merge_chunks;
+use crate::session::SessionEditor;
 use crate::{SessionError, token_count};
 
 /// Author of a message that a caller adds.
@@ -44,7 +42,10 @@ impl SessionEditor {
     ) -> Result<AddedMessage, SessionError> {
         // As for a prompt, a rewind in the native session is applied first, because it would drop this message later.
         let mode = ReconcileMode::Prompt { strict: false };
-        let (guard, decisions) = self.reconciler.acquire_lease_and_reconcile(session, mode).await?;
+        let (guard, decisions) = self
+            .reconciler
+            .acquire_lease_and_reconcile(session, mode)
+            .await?;
         let role = match author {
             MessageAuthor::User => Role::User,
             MessageAuthor::Assistant => Role::Assistant,

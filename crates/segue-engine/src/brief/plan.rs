@@ -11,11 +11,11 @@ use segue_core::brief::{
     prompt_with_added_messages,
 };
 use segue_core::id::{ProviderId, TurnId};
+use segue_core::number_format::format_plural;
 use segue_core::scope::Purpose;
 use segue_core::session::{
     Decision, DecisionKind, Message, Role, Session, Turn, TurnState, unsent_added_turns,
 };
-use segue_core::number_format::format_plural;
 use segue_store::{StoreError, StoredTurn, TokenCount};
 
 use super::BriefPlanner;

@@ -7,13 +7,15 @@ mod structure;
 
 use std::path::{Path, PathBuf};
 
-use segue_core::agent::RoleDescription;
-use segue_core::brief::{CachedContext, Commit, ContextSource, ProjectContext, changed_sources};
-use segue_core::scope::{RoleName, Scope};
+use segue_core::brief::{
+    CachedContext, Commit, ContextSource, Preamble, ProjectContext, changed_sources,
+};
+use segue_core::scope::Scope;
 use segue_core::session::{Decision, DecisionKind, Session};
+use segue_store::StoreError;
 
+use crate::AccessError;
 use crate::brief::BriefPlanner;
-use crate::{CompactionError};
 
 /// Percent of the budget that the documents of a context may use.
 const DOCUMENT_BUDGET_PERCENT: u64 = 30;
@@ -78,12 +80,15 @@ impl BriefPlanner {
         let cwd = PathBuf::from(&session.project.cwd);
         let root = project_root(&cwd);
         let max_bytes = (self
-            .context.settings.budget
+            .context
+            .settings
+            .budget
             .saturating_mul(BYTES_PER_TOKEN * DOCUMENT_BUDGET_PERCENT)
             / 100)
             .min(MAX_DOCUMENT_BYTES);
         let inputs = ContextInputs {
-            commits: commits::list_newest_commits(self.context.settings.git.as_deref(), &root).await,
+            commits: commits::list_newest_commits(self.context.settings.git.as_deref(), &root)
+                .await,
             scope: match &session.purpose {
                 Some(purpose) => purpose.scope.clone(),
                 None => Scope::Project,

@@ -21,9 +21,17 @@ impl BriefPlanner {
         let Some(head) = earlier_turns.last() else {
             return Ok(None);
         };
-        let current_checkpoint = match self.plan_compaction(session, head.id, &session.provider).await? {
+        let current_checkpoint = match self
+            .plan_compaction(session, head.id, &session.provider)
+            .await?
+        {
             Some(compaction) => compaction.checkpoint,
-            None => match self.context.store.checkpoint_at(&session.id, head.id).await? {
+            None => match self
+                .context
+                .store
+                .checkpoint_at(&session.id, head.id)
+                .await?
+            {
                 Some((_, checkpoint)) => checkpoint,
                 None => Checkpoint::default(),
             },

@@ -2,8 +2,7 @@
 
 use segue_core::checkpoint::{CheckpointReason, CheckpointVersion, CompactionPlan, ItemAuthor};
 use segue_core::id::{LegId, SessionId, TurnId};
-use segue_core::number_format::format_count;
-use segue_core::session::{Decision, DecisionKind, LegEnd, Session};
+use segue_core::session::{Decision, LegEnd, Session};
 use segue_store::{Lease, NewCheckpoint, StoreError};
 
 use super::Compactor;
@@ -34,7 +33,9 @@ impl Compactor {
         // Turns made in the agent's own program are applied first, because segue does not read this native session
         // later.
         let mode = ReconcileMode::Prompt { strict: false };
-        let reconciled = self.reconciler.acquire_lease_and_reconcile(&session.id, mode);
+        let reconciled = self
+            .reconciler
+            .acquire_lease_and_reconcile(&session.id, mode);
         let (guard, decisions) = reconciled.await?;
         let created = self.compact_idle_session(&guard.lease, &session.id).await;
         if created.as_ref().is_ok_and(Option::is_some) {
@@ -57,7 +58,9 @@ impl Compactor {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let planning = self.briefs.plan_compaction(&session, head, &session.provider);
+        let planning = self
+            .briefs
+            .plan_compaction(&session, head, &session.provider);
         let Some(plan) = planning.await? else {
             return Ok(None);
         };
@@ -94,21 +97,8 @@ impl Compactor {
         let ended_leg = commit.ended_leg.map(|leg| (leg, LegEnd::Compacted));
         let store = &self.context.store;
         let version = store.add_checkpoint(lease, new, ended_leg).await?;
-        let text = format!(
-            "{}; the next prompt starts a new native session",
-            format_compaction(&version, plan)
-        );
-        let decision = Decision::new(DecisionKind::Compacted, text);
+        let decision = Decision::SessionCompacted(plan.to_summary(version.n));
         store.log_decision(lease, &decision, at).await?;
         Ok((version, decision))
     }
-}
-
-pub(crate) fn format_compaction(version: &CheckpointVersion, plan: &CompactionPlan) -> String {
-    format!(
-        "compacted {} into checkpoint {} ({} tokens)",
-        plan.format_replaced_turns(),
-        version.n,
-        format_count(plan.tokens)
-    )
 }

@@ -15,7 +15,7 @@ use segue_store::NewCheckpoint;
 use crate::checkpoint::Compactor;
 use crate::reconcile::ReconcileMode;
 use crate::session::lease::LeaseGuard;
-use crate::{Conversation, CompactionError};
+use crate::{CompactionError, Conversation};
 
 /// Status of a version relative to the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,11 @@ impl Compactor {
             }
             .into());
         };
-        let stored = self.context.store.checkpoint(&session.id, version.n).await?;
+        let stored = self
+            .context
+            .store
+            .checkpoint(&session.id, version.n)
+            .await?;
         let (version, checkpoint) =
             stored.ok_or_else(|| missing_checkpoint_error(session, Some(version.n)))?;
         let path = self.turns_on_path(session).await?;
@@ -206,9 +210,18 @@ impl Compactor {
             (None, Some(head)) => self.briefs.estimate_native_tokens(session, head).await?,
             (None, None) => 0,
         };
-        let applies = self.context.settings.policy.compaction.should_compact(session);
+        let applies = self
+            .context
+            .settings
+            .policy
+            .compaction
+            .should_compact(session);
         let is_due = match session.head.filter(|_| applies) {
-            Some(head) => self.briefs.should_compact(session, head, (size, budget)).await?,
+            Some(head) => {
+                self.briefs
+                    .should_compact(session, head, (size, budget))
+                    .await?
+            }
             None => false,
         };
         Ok(BudgetUsage {
@@ -222,8 +235,12 @@ impl Compactor {
     /// Returns the tokens of the brief for a new native session; `None` if no brief can be composed.
     async fn estimate_next_brief_tokens(&self, session: &Session) -> Option<u64> {
         let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
-        let preview = self.briefs.preview_brief(&conversation, None, "").await.ok()?;
-        Some(preview.brief.total_tokens())
+        let preview = self
+            .briefs
+            .preview_brief(&conversation, None, "")
+            .await
+            .ok()?;
+        Some(preview.plan.brief.total_tokens())
     }
 
     /// Pins or unpins an item of the active version. Compaction never drops a pinned item.
@@ -264,7 +281,8 @@ impl Compactor {
         session: &Session,
         edit: CheckpointEdit,
     ) -> Result<CheckpointChange, CompactionError> {
-        let (guard, decisions) = self.reconciler
+        let (guard, decisions) = self
+            .reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;
         let changed = self
@@ -347,7 +365,10 @@ impl Compactor {
                     let active = active_version.n;
                     return Err(CheckpointError::Outdated { base, active }.into());
                 }
-                let max_tokens = self.briefs.checkpoint_budget(&session, &session.provider).await?;
+                let max_tokens = self
+                    .briefs
+                    .checkpoint_budget(&session, &session.provider)
+                    .await?;
                 let last_item = self.briefs.last_item_id(&session.id).await?;
                 let checkpoint = assign_item_ids(&active_content, checkpoint, last_item);
                 let tokens = segue_tokens::count(&render_checkpoint(&checkpoint));
@@ -362,7 +383,10 @@ impl Compactor {
         if new.checkpoint == active_content && new.covers == active_version.covers {
             return Ok(false);
         }
-        self.context.store.add_checkpoint(&guard.lease, new, None).await?;
+        self.context
+            .store
+            .add_checkpoint(&guard.lease, new, None)
+            .await?;
         Ok(true)
     }
 

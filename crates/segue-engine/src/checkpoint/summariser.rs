@@ -20,10 +20,10 @@ use segue_core::number_format::{format_count, format_plural};
 use segue_core::session::{Decision, DecisionKind, Session};
 use segue_store::NewCheckpoint;
 
+use crate::CompactionError;
 use crate::checkpoint::Compactor;
 use crate::error::format_utc;
 use crate::session::lease::LeaseGuard;
-use crate::{CompactionError};
 
 /// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
 const MAX_SUMMARY_CHUNK_TOKENS: u64 = 60_000;
@@ -104,7 +104,11 @@ impl Compactor {
         };
         let provider = summariser.agent.provider().clone();
         let budget = self.briefs.provider_budget(&provider).await?;
-        let mut unread_turns = self.context.store.turns_after(base.turn, last_read_turn).await?;
+        let mut unread_turns = self
+            .context
+            .store
+            .turns_after(base.turn, last_read_turn)
+            .await?;
         unread_turns.retain(|turn| turn.number <= base.covers);
         let turns = self.briefs.load_brief_turns(unread_turns).await;
         let mut chunks = split_transcript(
@@ -155,7 +159,8 @@ impl Compactor {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let Some((base, base_checkpoint)) = self.context.store.checkpoint_at(&session.id, head).await?
+        let Some((base, base_checkpoint)) =
+            self.context.store.checkpoint_at(&session.id, head).await?
         else {
             return Ok(None);
         };
@@ -164,7 +169,11 @@ impl Compactor {
     }
 
     /// Returns the number of the last turn that a summariser has read, among the turns that lead to `head`.
-    async fn last_summarised_turn(&self, id: &SessionId, head: TurnId) -> Result<u32, CompactionError> {
+    async fn last_summarised_turn(
+        &self,
+        id: &SessionId,
+        head: TurnId,
+    ) -> Result<u32, CompactionError> {
         let versions = self.context.store.checkpoints(id).await?;
         let mut versions = versions
             .into_iter()
@@ -183,7 +192,10 @@ impl Compactor {
     }
 
     /// Returns the reason why an agent receives no prompts now. `None` if it is not in cooldown.
-    async fn cooldown_reason(&self, provider: &ProviderId) -> Result<Option<String>, CompactionError> {
+    async fn cooldown_reason(
+        &self,
+        provider: &ProviderId,
+    ) -> Result<Option<String>, CompactionError> {
         let now = self.context.now();
         let cooldowns = self.context.store.cooldowns().await?;
         let mut active_cooldowns = cooldowns
@@ -202,7 +214,10 @@ impl Compactor {
         chunks: &[TranscriptChunk],
         proposal: &mut SummaryProposal,
     ) -> Result<(), CompactionError> {
-        let max_tokens = self.briefs.checkpoint_budget(session, &session.provider).await?;
+        let max_tokens = self
+            .briefs
+            .checkpoint_budget(session, &session.provider)
+            .await?;
         let (base_checkpoint, covers) = (proposal.base_checkpoint.clone(), proposal.base.covers);
         let mut checkpoint = base_checkpoint.clone();
         let mut merged = Summary::default();
@@ -289,7 +304,10 @@ impl Compactor {
             return Ok((None, off_path()));
         };
         let count = &segue_tokens::count;
-        let max_tokens = self.briefs.checkpoint_budget(session, &session.provider).await?;
+        let max_tokens = self
+            .briefs
+            .checkpoint_budget(session, &session.provider)
+            .await?;
         let after = summary.apply(
             &proposal.base_checkpoint,
             &before,
@@ -314,7 +332,11 @@ impl Compactor {
             last_read_turn: proposal.last_read_turn,
             at: self.context.now(),
         };
-        let version = self.context.store.add_checkpoint(&guard.lease, new, None).await?;
+        let version = self
+            .context
+            .store
+            .add_checkpoint(&guard.lease, new, None)
+            .await?;
         let text = format_summary_decision(proposal, summary, &version);
         Ok((Some((version, after)), text))
     }

@@ -9,8 +9,8 @@ use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::Leg;
 use tokio::sync::Mutex;
 
-use crate::turn::TurnRunner;
 use crate::session::lease::SharedLease;
+use crate::turn::admission::AgentOptions;
 
 /// A running agent that waits for the next prompt.
 pub(crate) struct PooledAgent {
@@ -36,11 +36,11 @@ impl PooledAgent {
     }
 
     /// Returns `true` if the agent can run the next prompt of a leg with these options.
-    fn can_run(&mut self, leg: &Leg, permissions: PermissionPolicy, model: Option<&str>) -> bool {
+    fn can_run(&mut self, leg: &Leg, options: &AgentOptions) -> bool {
         self.leg == leg.id
             && Some(self.tip) == leg.tip
-            && self.permissions == permissions
-            && self.model.as_deref() == model
+            && self.permissions == options.permissions
+            && self.model == options.model
             && self.connection.is_alive()
     }
 }
@@ -50,22 +50,19 @@ impl PooledAgent {
 pub(crate) struct AgentPool(Mutex<HashMap<SessionId, PooledAgent>>);
 
 impl AgentPool {
-    /// Returns the agent that can run the next prompt of a leg. `None` if there is none. Ends an agent that no longer
-    /// can, and returns the actions that then protected native sessions.
-    pub(crate) async fn take(
+    /// Returns the agent that can run the next prompt of a leg with these options. `None` if there is none; an agent
+    /// that cannot run it stays in the pool until it is ended.
+    pub(crate) async fn take_usable(
         &self,
         session: &SessionId,
-        leg: Option<&Leg>,
-        permissions: PermissionPolicy,
-        model: Option<&str>,
-    ) -> (Option<Box<dyn AgentConnection>>, Vec<String>) {
-        let Some(mut agent) = self.0.lock().await.remove(session) else {
-            return (None, Vec::new());
-        };
-        if leg.is_some_and(|leg| agent.can_run(leg, permissions, model)) {
-            return (Some(agent.connection), Vec::new());
+        leg: &Leg,
+        options: &AgentOptions,
+    ) -> Option<Box<dyn AgentConnection>> {
+        let mut agents = self.0.lock().await;
+        if !agents.get_mut(session)?.can_run(leg, options) {
+            return None;
         }
-        (None, agent.shut_down().await)
+        agents.remove(session).map(|agent| agent.connection)
     }
 
     /// Returns `true` if an agent waits in this session.
@@ -91,13 +88,10 @@ impl AgentPool {
     pub(crate) async fn insert(&self, session: &SessionId, agent: PooledAgent) {
         self.0.lock().await.insert(session.clone(), agent);
     }
-}
 
-impl TurnRunner {
-    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
-    /// each.
-    pub async fn close(&self) -> Vec<String> {
-        let agents = std::mem::take(&mut *self.context.agent_pool.0.lock().await);
+    /// Ends every agent and releases its session. Returns the actions that protected native sessions, one line each.
+    pub(crate) async fn end_all(&self) -> Vec<String> {
+        let agents = std::mem::take(&mut *self.0.lock().await);
         let mut guard_actions = Vec::new();
         for agent in agents.into_values() {
             guard_actions.extend(agent.shut_down().await);

@@ -1,5 +1,5 @@
-//! Reuse of native sessions that already contain the turns of a session: a leg that ended is reopened, or the agent
-//! itself branches a new native session off from one that contains further turns.
+//! Branches: the agent itself branches a new native session off from one that contains the turns of a session, and
+//! further turns.
 
 use std::ops::ControlFlow;
 
@@ -8,16 +8,15 @@ use segue_catalog::{NativeSession, NativeTurn, ReadStart, RecordEvent};
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::reconcile::native_prefix_len;
 use segue_core::session::{
-    Decision, DecisionKind, Leg, LegEnd, Role, Session, Turn, TurnState, can_branch_leg,
-    can_reopen_leg, can_resume_leg,
+    Decision, Leg, Message, OpenReason, Role, Session, SessionSnapshot, Turn, TurnState,
+    can_branch_leg,
 };
-use segue_store::{Lease, NewLeg, StoreError};
+use segue_store::StoreError;
 
-use crate::turn::TurnRunner;
-use crate::leg::open_leg::{OpenLeg, OpenLegRequest};
+use crate::TurnError;
+use crate::leg::open_leg::{OpenLeg, OpenLegRequest, guard_decisions, with_transport_decision};
 use crate::native::storage_provider;
-use crate::session::lease::LeaseGuard;
-use crate::{TurnError};
+use crate::turn::TurnRunner;
 
 /// A point in a native session from which a new one can branch off.
 pub(crate) struct BranchSource {
@@ -32,38 +31,35 @@ pub(crate) struct BranchSource {
 const MAX_FORK_ANCESTORS: usize = 20;
 
 impl TurnRunner {
-    /// Finds the point from which a native session can branch off that contains exactly `earlier_turns`. `None` if the
-    /// agent cannot branch, or if the point is in doubt.
+    /// Finds the point from which a native session can branch off that contains exactly the turns before the prompt.
+    /// `None` if the agent cannot branch, or if the point is in doubt.
     pub(crate) async fn find_branch_source(
         &self,
-        session: &Session,
+        snapshot: &SessionSnapshot,
         provider: &ProviderId,
-        earlier_turns: &[Turn],
     ) -> Result<Option<BranchSource>, TurnError> {
-        let sent: Vec<&Turn> = earlier_turns.iter().filter(|turn| turn.sent).collect();
-        let Some(last) = sent.last().filter(|turn| turn.state == TurnState::Finished) else {
+        let session = &snapshot.session;
+        let is_sent = |turn: &&Turn| turn.sent;
+        let last = snapshot.recent_turns.iter().rev().find(is_sent);
+        let Some(last) = last.filter(|turn| turn.state == TurnState::Finished) else {
             return Ok(None);
         };
-        if !self.context.agents.get(provider)?.can_branch() || !self.context.natives.can_read_sessions(provider) {
+        let can_branch = self.context.agents.get(provider)?.can_branch();
+        if !can_branch || !self.context.natives.can_read_sessions(provider) {
             return Ok(None);
         }
-        let mut prompts = Vec::with_capacity(sent.len());
-        for turn in &sent {
-            let messages = self.context.store.messages(turn.id).await?;
-            prompts.push(
-                messages
-                    .first()
-                    .map_or(String::new(), segue_core::session::Message::plain_text),
-            );
+        let store = &self.context.store;
+        let mut prompts = Vec::new();
+        for turn in store.turns_up_to(last.id).await?.iter().filter(is_sent) {
+            let messages = store.messages(turn.id).await?;
+            prompts.push(messages.first().map_or(String::new(), Message::plain_text));
         }
         for (owner, leg) in self.list_legs_with_turn(session, last).await? {
             let Some(native) = leg.native_id.as_ref().filter(|_| leg.provider == *provider) else {
                 continue;
             };
-            if let Some(point) = self
-                .find_branch_point(session, provider, native, &prompts)
-                .await
-            {
+            let point = self.find_branch_point(session, provider, native, &prompts);
+            if let Some(point) = point.await {
                 return Ok(Some(BranchSource {
                     point,
                     turn_number: last.number,
@@ -111,7 +107,12 @@ impl TurnRunner {
         prompts: &[String],
     ) -> Option<BranchPoint> {
         let qualified_id = format!("{}:{id}", storage_provider(provider));
-        let natives = self.context.natives.lookup_natives(&qualified_id).await.ok()?;
+        let natives = self
+            .context
+            .natives
+            .lookup_natives(&qualified_id)
+            .await
+            .ok()?;
         let native = natives
             .into_iter()
             .find(|native| native.session.head.id == *id)?;
@@ -121,45 +122,44 @@ impl TurnRunner {
             return None;
         }
         let prompts = prompts.to_vec();
-        self.context.natives.with_catalog(move |catalog| {
-            if catalog.is_only_archived(&native) {
-                return None;
-            }
-            read_branch_point(catalog, &native, &prompts)
-        })
-        .await
+        self.context
+            .natives
+            .with_catalog(move |catalog| {
+                if catalog.is_only_archived(&native) {
+                    return None;
+                }
+                read_branch_point(catalog, &native, &prompts)
+            })
+            .await
     }
 
     /// Records a leg on a branch, which runs the session from now on.
     pub(crate) async fn start_branched_leg(
         &self,
-        opening: OpenedConnection,
-        leg_request: &OpenLegRequest<'_>,
-        guard: &LeaseGuard,
+        opened: OpenedConnection,
+        request: &OpenLegRequest<'_>,
         source: &BranchSource,
-    ) -> Result<OpenLeg, TurnError> {
-        let new_leg = NewLeg {
-            provider: leg_request.provider.clone(),
-            native_id: opening.connection.native_id().cloned(),
-            at: self.context.now(),
+    ) -> Result<OpenLeg, StoreError> {
+        let native_id = opened.connection.native_id().cloned();
+        let leg = self.record_leg(request, native_id).await?;
+        let (provider, turn, is_fork) = (request.provider, source.turn_number, source.is_fork);
+        let branched = Decision::NativeBranched {
+            provider: provider.clone(),
+            turn,
+            is_fork,
         };
-        let leg = self.context.store.open_leg(&guard.lease, new_leg).await?;
-        let (provider, turn) = (leg_request.provider, source.turn_number);
-        let reason = if source.is_fork {
-            format!("{provider} branched off from its native session after turn {turn}")
-        } else {
-            format!("{provider} rewound its native session to turn {turn}")
-        };
+        let decisions = guard_decisions(opened.guard_actions).chain([branched]);
         Ok(OpenLeg {
             leg,
-            connection: opening.connection,
-            open_mode: opening.open_mode,
-            reason,
-            branched: true,
-            prompt: leg_request.chat.prompt.clone(),
-            guard_actions: opening.guard_actions,
-            transport_fallback: opening.transport_fallback,
-            brief_decisions: Vec::new(),
+            connection: opened.connection,
+            open_mode: opened.open_mode,
+            reason: OpenReason::Branched {
+                provider: provider.clone(),
+                turn,
+                is_fork,
+            },
+            brief: None,
+            decisions: with_transport_decision(opened.transport_fallback, decisions.collect()),
         })
     }
 }

@@ -1,11 +1,13 @@
 //! Handoff of a session to another agent.
 
 use segue_core::id::ProviderId;
-use segue_core::session::{Decision, DecisionKind, Leg, Session, can_reopen_leg};
+use segue_core::session::{
+    Decision, DecisionKind, DroppedSetting, HandoffCause, Leg, Session, can_reopen_leg,
+};
 
-use crate::session::SessionEditor;
+use crate::SessionError;
 use crate::reconcile::ReconcileMode;
-use crate::{ChatRequest, SessionError};
+use crate::session::SessionEditor;
 
 /// Result of a handoff.
 #[derive(Debug, Clone)]
@@ -16,8 +18,8 @@ pub struct HandoffOutcome {
     pub from: ProviderId,
     /// Whether an earlier native session of the new agent contains all turns, so that it needs no brief.
     pub native_has_all_turns: bool,
-    /// Settings that do not apply to the new agent, one line each.
-    pub dropped_settings: Vec<String>,
+    /// Settings that do not apply to the new agent.
+    pub dropped_settings: Vec<DroppedSetting>,
     /// Automatic decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
@@ -33,7 +35,10 @@ impl SessionEditor {
         self.check_handoff(to)?;
         // New turns in the native session are applied first, because segue does not read it after the handoff.
         let mode = ReconcileMode::Prompt { strict: false };
-        let (guard, mut decisions) = self.reconciler.acquire_lease_and_reconcile(&session.id, mode).await?;
+        let (guard, mut decisions) = self
+            .reconciler
+            .acquire_lease_and_reconcile(&session.id, mode)
+            .await?;
         let outcome = async {
             // The session may have changed since the caller looked it up.
             let session = self.context.require_session(&session.id).await?;
@@ -45,16 +50,33 @@ impl SessionEditor {
                 return Err(SessionError::NoMessages(session.id));
             }
             let at = self.context.now();
-            let session = self.context.store.change_provider(&guard.lease, to, at).await?;
-            let text = format!("handed off from {from} to {to}, as requested");
-            let decision = Decision::new(DecisionKind::HandedOff, text);
-            self.context.store.log_decision(&guard.lease, &decision, at).await?;
+            let session = self
+                .context
+                .store
+                .change_provider(&guard.lease, to, at)
+                .await?;
+            let decision = Decision::HandedOff {
+                from: from.clone(),
+                to: to.clone(),
+                cause: HandoffCause::Requested,
+                permissions: None,
+                ignored_model: None,
+            };
+            self.context
+                .store
+                .log_decision(&guard.lease, &decision, at)
+                .await?;
             Ok((session, from))
         }
         .await;
         if outcome.is_ok() {
             // An agent that stays running would block its native session, although the session no longer uses it.
-            let guard_actions = self.context.agent_pool.end_agent(&session.id).await.into_iter();
+            let guard_actions = self
+                .context
+                .agent_pool
+                .end_agent(&session.id)
+                .await
+                .into_iter();
             decisions
                 .extend(guard_actions.map(|line| Decision::new(DecisionKind::Protected, line)));
         }
@@ -64,7 +86,7 @@ impl SessionEditor {
         let legs = self.context.store.legs(&session.id).await?;
         let has_all_turns = |leg: &Leg| leg.provider == *to && can_reopen_leg(leg, &chain);
         Ok(HandoffOutcome {
-            dropped_settings: self.context.agents.describe_dropped_settings(&from, to, None),
+            dropped_settings: self.context.agents.dropped_settings(&from, to, None),
             native_has_all_turns: legs.iter().any(has_all_turns),
             session,
             from,

@@ -10,9 +10,9 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, Session, Turn, can_resume_leg};
 use segue_store::LeaseHolder;
 
-use crate::resolve::Resolver;
 use crate::native::storage_provider;
-use crate::{Conversation, ResolveError, NativeEntry};
+use crate::resolve::Resolver;
+use crate::{Conversation, NativeEntry, ResolveError};
 
 /// A native session that the agent's own program can resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,8 +107,11 @@ impl Resolver {
         };
         if let Ok(resume) = &outcome {
             let (provider, id) = (&resume.provider, &resume.native_id);
-            if let Some(ProcessUsingSession { pid, program }) =
-                self.context.natives.find_foreign_process(provider, id).await
+            if let Some(ProcessUsingSession { pid, program }) = self
+                .context
+                .natives
+                .find_foreign_process(provider, id)
+                .await
             {
                 outcome = Err(NativeResumeError::InUse { pid, program });
             }
@@ -121,7 +124,10 @@ impl Resolver {
 
     /// Returns `true` if only segue's archive contains a native session.
     fn is_archive_copy(&self, native: &NativeEntry) -> bool {
-        self.context.natives.catalog.is_only_archived(&native.session)
+        self.context
+            .natives
+            .catalog
+            .is_only_archived(&native.session)
     }
 
     async fn prepare_session_resume(
@@ -129,9 +135,10 @@ impl Resolver {
         session: &Session,
     ) -> Result<Result<NativeResume, NativeResumeError>, ResolveError> {
         let holder = self.context.leases.live_lease_holder(&session.id).await?;
-        let legs = self.context.store.legs(&session.id).await?;
-        let chain = self.context.store.turns(&session.id).await?;
-        let (provider, native_id) = match find_resumable_leg(legs.last(), &chain, holder.as_ref()) {
+        let snapshot = self.context.require_snapshot(&session.id).await?;
+        let newest_leg = snapshot.newest_leg();
+        let resumable = find_resumable_leg(newest_leg, &snapshot.recent_turns, holder.as_ref());
+        let (provider, native_id) = match resumable {
             Ok((leg, native_id)) => (storage_provider(&leg.provider), native_id),
             Err(reason) => return Ok(Err(reason)),
         };
@@ -139,13 +146,15 @@ impl Resolver {
         if !is_supported || !self.context.natives.can_read_sessions(&provider) {
             return Ok(Err(NativeResumeError::Unsupported(provider)));
         }
-        let natives = self.context.natives
+        let natives = self
+            .context
+            .natives
             .lookup_natives(&format!("{provider}:{native_id}"))
             .await?;
         let mut natives = natives.iter();
         let found = natives.find(|native| native.session.head.id == *native_id);
         Ok(match found {
-            Some(_) if self.reconciler.is_native_truncated(session).await? => {
+            Some(_) if self.reconciler.is_native_truncated(&snapshot).await? => {
                 Err(NativeResumeError::Behind(provider))
             }
             Some(native) => build_native_resume(

@@ -1,466 +1,430 @@
-//! Opening a leg: resumes the native session if it contains all turns that were sent, or else starts a new one with a
-//! brief.
+//! Opening a leg as planned: resumes its native session, or starts another one with a brief.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use segue_agents::{
-    AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection, Timeouts,
-};
-use segue_core::agent::PermissionPolicy;
+use segue_agents::{AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection};
 use segue_core::brief::BriefSection;
-use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
-use segue_core::session::{Decision, Leg, LegEnd, OpenMode, Session, Turn, can_resume_leg};
-use segue_store::NewLeg;
+use segue_core::checkpoint::CheckpointReason;
+use segue_core::id::{LegId, NativeId, ProviderId};
+use segue_core::session::{
+    CompactionSummary, Decision, DecisionKind, EarlierAttempt, Leg, LegEnd, NewLegPlan, NewNative,
+    NewNativeCause, OpenMode, OpenReason, OpeningInput, OpeningPlan, SessionSnapshot,
+    leg_to_measure, plan_opening, plan_unresumed_leg,
+};
+use segue_store::{NewLeg, StoreError};
 
-use crate::turn::TurnRunner;
-use crate::brief::compose::BriefRequest;
+use crate::brief::plan::BriefRequest;
+use crate::brief::project_context::ContextUse;
+use crate::checkpoint::compaction::CompactionCommit;
 use crate::session::lease::LeaseGuard;
+use crate::turn::TurnRunner;
+use crate::turn::admission::AgentOptions;
+use crate::turn::attempt::Opening;
 use crate::{ChatRequest, TurnError};
 
 /// A leg with a running agent.
 pub(crate) struct OpenLeg {
+    /// The leg before the prompt.
     pub(crate) leg: Leg,
     pub(crate) connection: Box<dyn AgentConnection>,
     pub(crate) open_mode: OpenMode,
-    /// Reason for the choice of `open_mode`, as text for the user.
-    pub(crate) reason: String,
-    /// Whether the native session is new and branched off from another one, whose context it has.
-    pub(crate) branched: bool,
-    /// Text to send: the prompt, after a brief if the agent does not have the session in context.
-    pub(crate) prompt: String,
-    /// Actions that protected native sessions from damage, one line each.
-    pub(crate) guard_actions: Vec<String>,
-    /// Reason why the agent runs on another transport than the default one; `None` if it does not.
-    pub(crate) transport_fallback: Option<String>,
-    /// Decisions about the content of the brief.
-    pub(crate) brief_decisions: Vec<Decision>,
-}
-
-impl OpenLeg {
-    /// Creates a leg whose agent is still running, and records the agent's process with the lease.
-    fn for_live_agent(
-        leg: &Leg,
-        connection: Box<dyn AgentConnection>,
-        leg_request: &OpenLegRequest<'_>,
-        guard: &LeaseGuard,
-    ) -> Self {
-        if let Some(process) = connection.process_identity() {
-            guard.set_agent(process);
-        }
-        let opening = OpenedConnection {
-            connection,
-            open_mode: OpenMode::Live,
-            fallback_reason: None,
-            session_unavailable: false,
-            guard_actions: Vec::new(),
-            transport_fallback: None,
-        };
-        Self::for_resumed_native(leg, opening, leg_request)
-    }
-
-    /// Creates a leg that resumes its native session, which contains all turns.
-    fn for_resumed_native(
-        leg: &Leg,
-        opening: OpenedConnection,
-        leg_request: &OpenLegRequest<'_>,
-    ) -> Self {
-        let reason = if opening.open_mode == OpenMode::Live {
-            "the agent is still running"
-        } else {
-            "the native session contains all earlier turns"
-        };
-        Self {
-            leg: leg.clone(),
-            connection: opening.connection,
-            open_mode: opening.open_mode,
-            reason: reason.to_owned(),
-            branched: false,
-            // The agent may or may not have stored the text that it refused, so all of it is sent again.
-            prompt: leg_request
-                .refused_text
-                .unwrap_or(&leg_request.chat.prompt)
-                .to_owned(),
-            guard_actions: opening.guard_actions,
-            transport_fallback: opening.transport_fallback,
-            brief_decisions: Vec::new(),
-        }
-    }
+    /// Reason for the choice of `open_mode`.
+    pub(crate) reason: OpenReason,
+    /// Brief to send before the prompt. `None` if the native session has the session in context.
+    pub(crate) brief: Option<String>,
+    /// Decisions about the opening and the brief, in the order in which they are reported.
+    pub(crate) decisions: Vec<Decision>,
 }
 
 /// Parameters for opening a leg.
 pub(crate) struct OpenLegRequest<'a> {
     pub(crate) chat: &'a ChatRequest,
-    /// Text for a resumed native session: the prompt, after the messages that were added to the record since the last
-    /// prompt.
-    pub(crate) resume_prompt: &'a str,
-    /// Turn of the prompt.
-    pub(crate) turn: TurnId,
+    pub(crate) snapshot: &'a SessionSnapshot,
+    pub(crate) guard: &'a LeaseGuard,
     pub(crate) provider: &'a ProviderId,
-    pub(crate) permissions: PermissionPolicy,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) model: Option<&'a str>,
-    /// Reason why a second leg is opened for the same prompt; `None` for the first one.
-    pub(crate) new_leg_reason: Option<&'a str>,
-    /// Text that the same agent refused for this prompt; `None` if it refused none.
-    pub(crate) refused_text: Option<&'a str>,
-}
-
-impl OpenLegRequest<'_> {
-    /// Returns `true` if the prompt can be sent to the native session of a leg without a brief.
-    fn can_use_leg(&self, leg: &Leg, earlier_turns: &[Turn]) -> bool {
-        let has_refused_prompt = self.refused_text.is_some() && leg.tip == Some(self.turn);
-        leg.provider == *self.provider && (has_refused_prompt || can_resume_leg(leg, earlier_turns))
-    }
-}
-
-/// Reason for starting a new native session.
-struct NewNativeReason {
-    /// Text for the user.
-    text: String,
-    /// Whether the text states that earlier turns were compacted. If it does not, a checkpoint in the brief is reported
-    /// in addition.
-    mentions_compaction: bool,
-}
-
-impl NewNativeReason {
-    /// Creates a reason whose text states that earlier turns were compacted.
-    fn with_compaction(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            mentions_compaction: true,
-        }
-    }
-
-    /// Creates a reason whose text does not mention a compaction.
-    fn without_compaction(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            mentions_compaction: false,
-        }
-    }
+    pub(crate) options: &'a AgentOptions,
+    /// Whether the agent refused the prompt before, and receives the same text again.
+    pub(crate) is_resent: bool,
 }
 
 /// Reason why no leg could be opened.
 pub(crate) enum OpenLegError {
     Agent(AgentError),
-    Engine(TurnError),
+    Turn(TurnError),
 }
 
 impl<E: Into<TurnError>> From<E> for OpenLegError {
     fn from(error: E) -> Self {
-        Self::Engine(error.into())
+        Self::Turn(error.into())
     }
 }
 
 impl TurnRunner {
-    /// Opens a leg for a prompt that is recorded and not sent yet. `earlier_turns` are the turns before the prompt.
+    /// Plans how a native session is opened for a prompt. `snapshot` is the session before the prompt.
+    pub(crate) async fn plan_opening(
+        &self,
+        request: &ChatRequest,
+        snapshot: &SessionSnapshot,
+        provider: &ProviderId,
+        earlier_attempt: EarlierAttempt<'_>,
+    ) -> Result<Opening, TurnError> {
+        let input = OpeningInput {
+            provider,
+            legs: &snapshot.legs,
+            earlier_turns: &snapshot.recent_turns,
+            earlier_attempt,
+        };
+        if let Some(leg) = leg_to_measure(&input)
+            && self.must_compact_first(request, snapshot, leg).await?
+        {
+            return Ok(Opening::Compact(leg.clone()));
+        }
+        Ok(Opening::Planned(plan_opening(&input)))
+    }
+
+    /// Returns `true` if the native session of a leg has no room for the prompt, so that the session is compacted first.
+    ///
+    /// In most cases, compaction happened when the last turn ended. It did not if that turn was interrupted or made
+    /// outside segue, and it does not consider a prompt that is long itself.
+    async fn must_compact_first(
+        &self,
+        request: &ChatRequest,
+        snapshot: &SessionSnapshot,
+        leg: &Leg,
+    ) -> Result<bool, TurnError> {
+        let session = &snapshot.session;
+        let applies = self
+            .context
+            .settings
+            .policy
+            .compaction
+            .should_compact(session);
+        let head = snapshot.recent_turns.last();
+        let Some(head) = head.filter(|_| applies && !request.strict) else {
+            return Ok(false);
+        };
+        let briefs = self.briefs();
+        let size = match leg.estimated_tokens {
+            Some(size) => size,
+            None => briefs.estimate_native_tokens(session, head.id).await?,
+        };
+        let budget = briefs.provider_budget(&leg.provider).await?;
+        let added = briefs.prompt_with_added(&snapshot.recent_turns, &request.prompt);
+        let added = added.await?;
+        let prompt = added.as_deref().unwrap_or(&request.prompt);
+        let fits = |prompt: u64| size.saturating_add(prompt) <= budget;
+        // No text has more tokens than bytes, so most prompts need no exact count.
+        let bytes = u64::try_from(prompt.len()).unwrap_or(u64::MAX);
+        if !fits(bytes) && !fits(segue_tokens::count(prompt)) {
+            return Ok(true);
+        }
+        Ok(briefs
+            .should_compact(session, head.id, (size, budget))
+            .await?)
+    }
+
+    /// Opens a leg for a prompt that is recorded and not sent yet.
     pub(crate) async fn open_leg(
         &self,
-        leg_request: &OpenLegRequest<'_>,
-        session: &Session,
-        guard: &LeaseGuard,
-        earlier_turns: &[Turn],
+        request: &OpenLegRequest<'_>,
+        opening: Opening,
     ) -> Result<OpenLeg, OpenLegError> {
-        let provider = leg_request.provider;
-        let agent = self.context.agents.get(provider)?;
-        let (last, ended_reason) = self
-            .find_open_leg(leg_request, session, guard, earlier_turns)
-            .await?;
-        let usable = last
-            .as_ref()
-            .filter(|leg| leg_request.can_use_leg(leg, earlier_turns));
-        let live = self.context.agent_pool.take(
-            &session.id,
-            usable,
-            leg_request.permissions,
-            leg_request.model,
-        );
-        let (live, mut guard_actions) = live.await;
-        if let (Some(connection), Some(leg)) = (live, usable) {
-            return Ok(OpenLeg::for_live_agent(leg, connection, leg_request, guard));
-        }
-        let native_id = usable.and_then(|leg| leg.native_id.clone());
-        let branch_source = match (usable, leg_request.new_leg_reason) {
-            (None, None) => {
-                self.find_branch_source(session, provider, earlier_turns)
-                    .await?
+        match opening {
+            Opening::Live { leg, connection } => Ok(resumed_leg(
+                leg,
+                OpenedConnection::live(connection),
+                request.guard,
+            )),
+            Opening::Planned(OpeningPlan::Resume(leg)) => self.resume_leg(request, leg).await,
+            Opening::Planned(OpeningPlan::Start(plan)) => self.start_leg(request, plan).await,
+            Opening::Compact(leg) => {
+                let compaction = self.compact_before_prompt(request, &leg).await?;
+                let plan = NewLegPlan {
+                    cause: NewNativeCause::Compacted { compaction },
+                    // The compaction ended it.
+                    ended_leg: None,
+                    may_branch: false,
+                };
+                self.start_leg(request, plan).await
             }
-            (Some(_), _) | (None, Some(_)) => None,
+        }
+    }
+
+    /// Resumes the native session of a leg, with its running agent if there is one. If the agent cannot resume it,
+    /// starts another one with a brief.
+    async fn resume_leg(
+        &self,
+        request: &OpenLegRequest<'_>,
+        leg: Leg,
+    ) -> Result<OpenLeg, OpenLegError> {
+        let id = &request.snapshot.session.id;
+        let pool = &self.context.agent_pool;
+        if let Some(connection) = pool.take_usable(id, &leg, request.options).await {
+            let opened = OpenedConnection::live(connection);
+            return Ok(resumed_leg(leg, opened, request.guard));
+        }
+        let earlier_turns = &request.snapshot.recent_turns;
+        if request.chat.strict && leg.native_id.is_none() && !earlier_turns.is_empty() {
+            return Err(no_native_error(Some(&leg), None, request.provider));
+        }
+        let opened = self
+            .open_agent(request, leg.native_id.clone(), None)
+            .await?;
+        if opened.open_mode.is_resumed() {
+            return Ok(resumed_leg(leg, opened, request.guard));
+        }
+        let plan = plan_unresumed_leg(&leg, opened.session_unavailable);
+        self.brief_leg(request, opened, plan).await
+    }
+
+    /// Starts a native session: as a branch of one that contains all earlier turns, or else with a brief.
+    async fn start_leg(
+        &self,
+        request: &OpenLegRequest<'_>,
+        plan: NewLegPlan,
+    ) -> Result<OpenLeg, OpenLegError> {
+        let (snapshot, provider) = (request.snapshot, request.provider);
+        let branch_source = if plan.may_branch {
+            self.find_branch_source(snapshot, provider).await?
+        } else {
+            None
         };
-        let has_no_native = native_id.is_none() && branch_source.is_none();
-        if leg_request.chat.strict && has_no_native && !earlier_turns.is_empty() {
-            return Err(no_native_error(last.as_ref(), ended_reason, provider));
+        let refuse = || no_native_error(snapshot.open_leg(), Some(&plan.cause), provider);
+        let is_first = snapshot.recent_turns.is_empty();
+        if request.chat.strict && branch_source.is_none() && !is_first {
+            return Err(refuse());
         }
         let branch_point = branch_source.as_ref().map(|source| source.point.clone());
-        let native = (native_id, branch_point);
-        let open_request =
-            self.build_open_request(leg_request, session, guard, earlier_turns, native)?;
+        let opened = self.open_agent(request, None, branch_point).await?;
+        match branch_source {
+            Some(source) if opened.open_mode.is_resumed() => {
+                self.end_leg(request.guard, plan.ended_leg).await?;
+                Ok(self.start_branched_leg(opened, request, &source).await?)
+            }
+            Some(_) if request.chat.strict => {
+                opened.connection.close().await;
+                Err(refuse())
+            }
+            Some(_) | None => self.brief_leg(request, opened, plan).await,
+        }
+    }
+
+    /// Opens the agent. `native_id` is the native session to resume, and `branch_point` is the position to branch off
+    /// from; with neither of them, the agent starts a new native session. Ends an agent that waits in the session.
+    async fn open_agent(
+        &self,
+        request: &OpenLegRequest<'_>,
+        native_id: Option<NativeId>,
+        branch_point: Option<BranchPoint>,
+    ) -> Result<OpenedConnection, OpenLegError> {
+        let session = &request.snapshot.session;
+        let earlier_turns = &request.snapshot.recent_turns;
+        let mut guard_actions = self.context.agent_pool.end_agent(&session.id).await;
+        let role = self.context.session_role(session)?;
+        let permissions = request.options.permissions;
+        // Without recorded turns, a new native session would get no brief and have no context, so opening fails
+        // instead.
+        let would_lose_context = native_id.is_some()
+            && !request.is_resent
+            && !earlier_turns.iter().any(|turn| turn.sent);
+        let open_request = OpenRequest {
+            cwd: PathBuf::from(&session.project.cwd),
+            strict: request.chat.strict || would_lose_context,
+            native_id,
+            branch_point,
+            permissions: role.map_or(permissions, |role| role.restrict_policy(permissions)),
+            role: role.cloned(),
+            model: request.options.model.clone(),
+            mcp: self.context.settings.tools.for_session(&session.id),
+            timeout: request.options.timeouts.start,
+            process_sender: request.guard.agent.clone(),
+        };
         if open_request.native_id.is_none()
             && (!earlier_turns.is_empty() || open_request.role.is_some())
         {
             // The vocabulary loads while the agent starts, so that the tokens of the brief can be counted then.
             segue_tokens::warm_up();
         }
-        let mut opening = agent
-            .open(&open_request)
-            .await
-            .map_err(OpenLegError::Agent)?;
-        guard_actions.append(&mut opening.guard_actions);
-        opening.guard_actions = guard_actions;
-        if let (true, Some(leg)) = (opening.open_mode.is_resumed(), usable) {
-            return Ok(OpenLeg::for_resumed_native(leg, opening, leg_request));
-        }
-        if leg_request.chat.strict && branch_source.is_some() && !opening.open_mode.is_resumed() {
-            opening.connection.close().await;
-            return Err(no_native_error(last.as_ref(), ended_reason, provider));
-        }
-        let leg_end = last.as_ref().map(|leg| {
-            replaced_leg_end(leg, usable.map(|_| opening.session_unavailable), provider)
-        });
-        let ended_leg = last.as_ref().zip(leg_end.as_ref());
-        let ended_leg = ended_leg.map(|(leg, (end, _))| (leg.id, *end));
-        if let (true, Some(source)) = (opening.open_mode.is_resumed(), branch_source) {
-            self.end_leg(guard, ended_leg).await?;
-            return Ok(self
-                .start_branched_leg(opening, leg_request, guard, &source)
-                .await?);
-        }
-        let reason = match (leg_request.new_leg_reason, leg_end) {
-            (Some(reason), _) => NewNativeReason::without_compaction(reason),
-            (None, Some((_, reason))) => NewNativeReason::without_compaction(reason),
-            (None, None) => new_native_reason(ended_reason, earlier_turns),
-        };
-        self.start_briefed_leg(
-            opening,
-            leg_request,
-            session,
-            guard,
-            earlier_turns,
-            (ended_leg, reason),
-        )
-        .await
-    }
-
-    /// Returns the open leg, or the reason why the newest leg is not resumed. Compacts the session first if that is
-    /// due, which ends the leg.
-    async fn find_open_leg(
-        &self,
-        leg_request: &OpenLegRequest<'_>,
-        session: &Session,
-        guard: &LeaseGuard,
-        earlier_turns: &[Turn],
-    ) -> Result<(Option<Leg>, Option<NewNativeReason>), OpenLegError> {
-        let legs = self.context.store.legs(&session.id).await?;
-        let newest = legs.into_iter().next_back();
-        let compaction = self.compactor.compact_before_prompt(
-            leg_request,
-            session,
-            guard,
-            (newest.as_ref(), earlier_turns),
-        );
-        if let Some(reason) = compaction.await? {
-            return Ok((None, Some(NewNativeReason::with_compaction(reason))));
-        }
-        let ended_reason = newest
-            .as_ref()
-            .and_then(|leg| ended_leg_reason(leg, leg_request.provider));
-        Ok((newest.filter(|leg| leg.ended.is_none()), ended_reason))
+        let agent = self.context.agents.get(request.provider)?;
+        let opened = agent.open(&open_request).await;
+        let mut opened = opened.map_err(OpenLegError::Agent)?;
+        guard_actions.append(&mut opened.guard_actions);
+        opened.guard_actions = guard_actions;
+        Ok(opened)
     }
 
     /// Records the end of a leg, if one is given.
-    async fn end_leg(
+    pub(crate) async fn end_leg(
         &self,
         guard: &LeaseGuard,
         ended_leg: Option<(LegId, LegEnd)>,
-    ) -> Result<(), TurnError> {
-        if let Some((leg, end)) = ended_leg {
-            let at = self.context.now();
-            self.context.store.end_leg(&guard.lease, leg, end, at).await?;
+    ) -> Result<(), StoreError> {
+        match ended_leg {
+            Some((leg, end)) => {
+                let (store, at) = (&self.context.store, self.context.now());
+                store.end_leg(&guard.lease, leg, end, at).await
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Creates the request for an agent. `native_id` is the native session to resume, and `branch_point` is the
-    /// position to branch off from; with neither of them, the agent starts a new native session.
-    fn build_open_request(
+    /// Compacts the session, which ends the leg that has no room for the prompt. Returns the compaction; `None` if the
+    /// turns were compacted for another agent before.
+    async fn compact_before_prompt(
         &self,
-        leg_request: &OpenLegRequest<'_>,
-        session: &Session,
-        guard: &LeaseGuard,
-        earlier_turns: &[Turn],
-        (native_id, branch_point): (Option<NativeId>, Option<BranchPoint>),
-    ) -> Result<OpenRequest, TurnError> {
-        let role = self.context.session_role(session)?;
-        let permissions = leg_request.permissions;
-        // Without recorded turns, a new native session would get no brief and have no context, so opening fails
-        // instead.
-        let would_lose_context = native_id.is_some()
-            && leg_request.refused_text.is_none()
-            && !earlier_turns.iter().any(|turn| turn.sent);
-        Ok(OpenRequest {
-            cwd: PathBuf::from(&session.project.cwd),
-            strict: leg_request.chat.strict || would_lose_context,
-            native_id,
-            branch_point,
-            permissions: role.map_or(permissions, |role| role.restrict_policy(permissions)),
-            role: role.cloned(),
-            model: leg_request.model.map(str::to_owned),
-            mcp: self.context.settings.tools.for_session(&session.id),
-            timeout: leg_request.timeouts.start,
-            process_sender: guard.agent.clone(),
-        })
+        request: &OpenLegRequest<'_>,
+        leg: &Leg,
+    ) -> Result<Option<CompactionSummary>, TurnError> {
+        let snapshot = request.snapshot;
+        if let Some(head) = snapshot.recent_turns.last() {
+            let planning =
+                self.briefs()
+                    .plan_compaction(&snapshot.session, head.id, request.provider);
+            if let Some(plan) = planning.await? {
+                let commit = CompactionCommit {
+                    head: head.id,
+                    reason: CheckpointReason::Budget,
+                    ended_leg: Some(leg.id),
+                };
+                let lease = &request.guard.lease;
+                let (version, _) = self.compactor.commit(lease, &plan, commit).await?;
+                return Ok(Some(plan.to_summary(version.n)));
+            }
+        }
+        self.end_leg(request.guard, Some((leg.id, LegEnd::Compacted)))
+            .await?;
+        Ok(None)
     }
 
     /// Records a leg on a new native session, which runs the session from now on, and composes its brief.
-    async fn start_briefed_leg(
+    async fn brief_leg(
         &self,
-        opening: OpenedConnection,
-        leg_request: &OpenLegRequest<'_>,
-        session: &Session,
-        guard: &LeaseGuard,
-        earlier_turns: &[Turn],
-        (ended_leg, reason): (Option<(LegId, LegEnd)>, NewNativeReason),
+        request: &OpenLegRequest<'_>,
+        opened: OpenedConnection,
+        plan: NewLegPlan,
     ) -> Result<OpenLeg, OpenLegError> {
+        let snapshot = request.snapshot;
+        let head = snapshot.recent_turns.last().map(|turn| turn.id);
         let brief_request = BriefRequest {
-            session,
-            provider: leg_request.provider,
-            prompt: &leg_request.chat.prompt,
-            earlier_turns,
-            has_tools: opening.connection.accepts_mcp_servers(),
-            guard,
+            session: &snapshot.session,
+            provider: request.provider,
+            prompt: &request.chat.prompt,
+            head,
+            has_tools: opened.connection.accepts_mcp_servers(),
+            context_use: ContextUse::Brief,
         };
+        let planning = self.briefs().plan_session_brief(brief_request);
+        let (brief_plan, brief_decisions) = planning.await?;
+        if let (Some(compaction), Some(head)) = (&brief_plan.compaction, head) {
+            let commit = CompactionCommit {
+                head,
+                reason: CheckpointReason::BriefTooLarge,
+                ended_leg: None,
+            };
+            let lease = &request.guard.lease;
+            self.compactor.commit(lease, compaction, commit).await?;
+        }
         // The previous leg ends only after the brief is composed, because composing it may fail.
-        let (brief, brief_decisions) = self.compactor.briefs.brief_new_leg(brief_request).await?;
-        self.end_leg(guard, ended_leg).await?;
-        let new_leg = NewLeg {
-            provider: leg_request.provider.clone(),
-            native_id: opening.connection.native_id().cloned(),
-            at: self.context.now(),
+        self.end_leg(request.guard, plan.ended_leg).await?;
+        let brief = brief_plan.brief;
+        let new_native = NewNative {
+            cause: plan.cause,
+            agent_message: opened.fallback_reason.clone(),
+            has_checkpoint: brief.has_section(BriefSection::Checkpoint),
+            omitted_turns: brief.omitted_turns,
         };
-        let leg = self.context.store.open_leg(&guard.lease, new_leg).await?;
-        let NewNativeReason {
-            text: mut reason,
-            mentions_compaction,
-        } = reason;
-        if let Some(fallback_reason) = opening.fallback_reason {
-            reason = format!("{reason} ({fallback_reason})");
-        }
-        if brief.has_section(BriefSection::Checkpoint) && !mentions_compaction {
-            reason.push_str("; the brief contains a checkpoint of earlier turns");
-        }
-        match brief.omitted_turns {
-            0 => {}
-            1 => reason.push_str("; turn 1 did not fit into the brief"),
-            n => {
-                let _ = write!(reason, "; turns 1 to {n} did not fit into the brief");
-            }
-        }
-        let open_mode = if earlier_turns.is_empty() {
+        let open_mode = if head.is_none() {
             OpenMode::Fresh
         } else {
             OpenMode::Briefed
         };
+        let mut decisions = brief_decisions;
+        decisions.extend(guard_decisions(opened.guard_actions));
+        // Only a new native session with a brief is reported. Other modes are expected.
+        if open_mode == OpenMode::Briefed {
+            decisions.push(Decision::NativeBriefed(new_native.clone()));
+        }
+        let native_id = opened.connection.native_id().cloned();
+        let leg = self.record_leg(request, native_id).await?;
         Ok(OpenLeg {
             leg,
-            connection: opening.connection,
+            connection: opened.connection,
             open_mode,
-            reason,
-            branched: false,
-            prompt: brief.prepend_to(&leg_request.chat.prompt),
-            guard_actions: opening.guard_actions,
-            transport_fallback: opening.transport_fallback,
-            brief_decisions,
+            reason: OpenReason::NewNative(new_native),
+            brief: Some(brief.text),
+            decisions: with_transport_decision(opened.transport_fallback, decisions),
         })
     }
+
+    /// Records the next leg. `native_id` is `None` if the agent has not reported it yet.
+    pub(crate) async fn record_leg(
+        &self,
+        request: &OpenLegRequest<'_>,
+        native_id: Option<NativeId>,
+    ) -> Result<Leg, StoreError> {
+        let new_leg = NewLeg {
+            provider: request.provider.clone(),
+            native_id,
+            at: self.context.now(),
+        };
+        let store = &self.context.store;
+        store.open_leg(&request.guard.lease, new_leg).await
+    }
+}
+
+/// Creates a leg that resumes its native session, and records the agent's process with the lease if it is running.
+fn resumed_leg(leg: Leg, opened: OpenedConnection, guard: &LeaseGuard) -> OpenLeg {
+    let is_running = opened.open_mode == OpenMode::Live;
+    if is_running && let Some(process) = opened.connection.process_identity() {
+        guard.set_agent(process);
+    }
+    OpenLeg {
+        leg,
+        connection: opened.connection,
+        open_mode: opened.open_mode,
+        reason: if is_running {
+            OpenReason::AgentRunning
+        } else {
+            OpenReason::NativeComplete
+        },
+        brief: None,
+        decisions: with_transport_decision(
+            opened.transport_fallback,
+            guard_decisions(opened.guard_actions).collect(),
+        ),
+    }
+}
+
+/// Returns the decisions that report actions which protected native sessions.
+pub(crate) fn guard_decisions(guard_actions: Vec<String>) -> impl Iterator<Item = Decision> {
+    let actions = guard_actions.into_iter();
+    actions.map(|line| Decision::new(DecisionKind::Protected, line))
+}
+
+/// Puts the decision about the transport before the others.
+pub(crate) fn with_transport_decision(
+    transport_fallback: Option<String>,
+    decisions: Vec<Decision>,
+) -> Vec<Decision> {
+    let transport = transport_fallback.map(|text| Decision::new(DecisionKind::Provider, text));
+    transport.into_iter().chain(decisions).collect()
 }
 
 /// Creates the error for a strict request if no native session can be resumed.
 fn no_native_error(
-    last: Option<&Leg>,
-    ended_reason: Option<NewNativeReason>,
+    open_leg: Option<&Leg>,
+    cause: Option<&NewNativeCause>,
     provider: &ProviderId,
 ) -> OpenLegError {
-    let reason = match last {
-        Some(leg) if leg.provider != *provider => {
+    let reason = match (open_leg, cause) {
+        (Some(leg), _) if leg.provider != *provider => {
             format!("the session runs on {}, not on {provider}", leg.provider)
         }
-        Some(_) => "the last native session does not match the head of the session".to_owned(),
-        None => ended_reason.map_or_else(
-            || "the session has none yet".to_owned(),
-            |reason| reason.text,
-        ),
+        (Some(_), _) => "the last native session does not match the head of the session".to_owned(),
+        (None, Some(NewNativeCause::NewSession | NewNativeCause::NoNativeYet) | None) => {
+            "the session has none yet".to_owned()
+        }
+        (None, Some(cause)) => cause.to_string(),
     };
     OpenLegError::Agent(AgentError::NoResumableSession(reason))
-}
-
-/// Returns the reason why a leg that has ended is not resumed; `None` if the leg has not ended.
-fn ended_leg_reason(leg: &Leg, provider: &ProviderId) -> Option<NewNativeReason> {
-    let (_, end) = leg.ended?;
-    Some(match end {
-        _ if leg.provider != *provider => NewNativeReason::without_compaction(format!(
-            "{provider} took over from {}",
-            leg.provider
-        )),
-        LegEnd::Handoff => NewNativeReason::without_compaction(format!(
-            "the session was handed back to {provider}"
-        )),
-        LegEnd::Full => NewNativeReason::without_compaction("the last native session was full"),
-        LegEnd::Compacted => NewNativeReason::with_compaction("earlier turns were compacted"),
-        LegEnd::Errors => {
-            NewNativeReason::without_compaction("the last native session failed too often in a row")
-        }
-        LegEnd::Lost => NewNativeReason::without_compaction("the last native session is lost"),
-        LegEnd::Unavailable => NewNativeReason::without_compaction(
-            "the last native session could not be resumed at that time",
-        ),
-        LegEnd::HeadMoved => NewNativeReason::without_compaction(
-            "the last native session no longer matches the head of the session",
-        ),
-    })
-}
-
-/// Returns the reason for a new native session if no open leg ends for it.
-fn new_native_reason(
-    ended_reason: Option<NewNativeReason>,
-    earlier_turns: &[Turn],
-) -> NewNativeReason {
-    match ended_reason {
-        _ if earlier_turns.is_empty() => NewNativeReason::without_compaction("a new session"),
-        Some(reason) => reason,
-        None => NewNativeReason::without_compaction("the session has no native session yet"),
-    }
-}
-
-/// Returns why the last leg ends, given that another one is opened. `is_unavailable` is `None` if the leg was not
-/// usable, and `true` if its agent reported that it cannot resume the native session now.
-fn replaced_leg_end(
-    leg: &Leg,
-    is_unavailable: Option<bool>,
-    provider: &ProviderId,
-) -> (LegEnd, String) {
-    if let Some(is_unavailable) = is_unavailable {
-        let (end, suffix) = if is_unavailable {
-            (LegEnd::Unavailable, " at this time")
-        } else {
-            (LegEnd::Lost, "")
-        };
-        let reason = format!("the agent could not resume its native session{suffix}");
-        (end, reason)
-    } else if leg.provider != *provider {
-        (
-            LegEnd::Handoff,
-            format!("{provider} took over from {}", leg.provider),
-        )
-    } else if leg.tip.is_none() {
-        (
-            LegEnd::Lost,
-            "the last native session was never used".to_owned(),
-        )
-    } else {
-        (
-            LegEnd::HeadMoved,
-            "the session was moved to another turn by a revert or an undo".to_owned(),
-        )
-    }
 }

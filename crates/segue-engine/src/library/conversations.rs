@@ -6,15 +6,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use segue_catalog::{
-    Catalog, NativeSession, NativeSessionList, NativeTurn, ReadStart, SkippedContent, project_key,
+    NativeSession, NativeSessionList, NativeTurn, ReadStart, SkippedContent, project_key,
     read_outline, read_turns_from,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::session::{Session, SessionRef, SessionStatus, Title};
+use segue_core::session::{Session, SessionStatus, Title};
 use segue_store::{PageRequest, SessionFilter};
 
 use crate::library::Library;
-use crate::{LibraryError, Freshness, IndexedDetails, RefContext, SessionMatch, Target};
+use crate::{AgentRegistry, Freshness, IndexedDetails, LibraryError, Target};
 
 /// Id of a conversation, which segue or an agent stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,20 +232,22 @@ impl Library {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
-        self.context.natives.with_catalog(move |catalog| {
-            let native_provider = wanted.provider.as_ref().map(storage_provider);
-            let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
-            let fits = |native: &NativeEntry| {
-                let head = &native.session.head;
-                let project = wanted.project.as_ref();
-                wanted.since.is_none_or(|since| head.updated_at >= since)
-                    && project.is_none_or(|project| native.project.as_ref() == Some(project))
-            };
-            let unreadable = unreadable_reasons(&listed);
-            let natives = to_native_entries(listed.sessions).into_iter().filter(fits);
-            (natives.collect::<Vec<_>>(), unreadable)
-        })
-        .await
+        self.context
+            .natives
+            .with_catalog(move |catalog| {
+                let native_provider = wanted.provider.as_ref().map(storage_provider);
+                let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
+                let fits = |native: &NativeEntry| {
+                    let head = &native.session.head;
+                    let project = wanted.project.as_ref();
+                    wanted.since.is_none_or(|since| head.updated_at >= since)
+                        && project.is_none_or(|project| native.project.as_ref() == Some(project))
+                };
+                let unreadable = unreadable_reasons(&listed);
+                let natives = to_native_entries(listed.sessions).into_iter().filter(fits);
+                (natives.collect::<Vec<_>>(), unreadable)
+            })
+            .await
     }
 
     /// Adds native sessions from another source, except those that the list contains or that a session of segue uses.
@@ -266,6 +268,12 @@ impl Library {
         Ok(())
     }
 
+    /// Returns the agents that the engine drives.
+    #[must_use]
+    pub fn agents(&self) -> &AgentRegistry {
+        &self.context.agents
+    }
+
     /// Returns `true` if segue can drive the provider or read its sessions.
     #[must_use]
     pub fn is_supported_provider(&self, provider: &ProviderId) -> bool {
@@ -275,8 +283,10 @@ impl Library {
     /// Returns the names of the providers that segue can drive or read, sorted.
     #[must_use]
     pub fn supported_providers(&self) -> Vec<&str> {
-        let agents = self.context.agents.iter().map(|agent| agent.provider().as_str());
-        let mut names: Vec<&str> = agents.chain(self.context.natives.catalog.providers()).collect();
+        let agents = self.context.agents.providers().map(ProviderId::as_str);
+        let mut names: Vec<&str> = agents
+            .chain(self.context.natives.catalog.providers())
+            .collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -295,7 +305,12 @@ impl Library {
         let attached: HashSet<(ProviderId, NativeId)> = if keys.is_empty() {
             HashSet::new()
         } else {
-            let pairs = self.context.store.attached_natives(&keys).await?.into_iter();
+            let pairs = self
+                .context
+                .store
+                .attached_natives(&keys)
+                .await?
+                .into_iter();
             pairs
                 .map(|(driver, id)| (storage_provider(&driver), id))
                 .collect()
@@ -309,7 +324,11 @@ impl Library {
 
     /// Reads a complete native session, and returns its outline.
     pub fn read_outline(&self, native: &NativeSession) -> Result<NativeOutline, LibraryError> {
-        let mut records = self.context.natives.catalog.open_records(native, &ReadStart::Beginning)?;
+        let mut records = self
+            .context
+            .natives
+            .catalog
+            .open_records(native, &ReadStart::Beginning)?;
         let outlined = read_outline(records.as_mut())?;
         Ok(NativeOutline {
             title: outlined.title().cloned(),
@@ -328,7 +347,11 @@ impl Library {
         from: usize,
         on_turn: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
     ) -> Result<(), LibraryError> {
-        let mut records = self.context.natives.catalog.open_records(native, &ReadStart::Beginning)?;
+        let mut records = self
+            .context
+            .natives
+            .catalog
+            .open_records(native, &ReadStart::Beginning)?;
         Ok(read_turns_from(
             records.as_mut(),
             &outline.turns,
@@ -343,7 +366,11 @@ impl Library {
         native: &NativeSession,
         turns: usize,
     ) -> Result<(Vec<NativeTurn>, bool), LibraryError> {
-        Ok(self.context.natives.catalog.read_recent_turns(native, turns)?)
+        Ok(self
+            .context
+            .natives
+            .catalog
+            .read_recent_turns(native, turns)?)
     }
 }
 

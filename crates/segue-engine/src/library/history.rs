@@ -98,10 +98,12 @@ impl Library {
             }
             Conversation::Native(native) => {
                 let native = native.session.clone();
-                self.context.natives.with_catalog(move |catalog| {
-                    render_native_history(catalog, &native, selection, detail)
-                })
-                .await
+                self.context
+                    .natives
+                    .with_catalog(move |catalog| {
+                        render_native_history(catalog, &native, selection, detail)
+                    })
+                    .await
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Index of the catalog: updated from the files of agents and from segue's own sessions, and queried for lists.
 
-use crate::Engine;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,16 +122,34 @@ impl Library {
                 changed.push(self.load_index_update(&index, session).await?);
             }
             if changed.len() >= OWN_SESSION_BATCH_SIZE {
-                write_index_batch(self, &index, &mut changed).await?;
+                self.write_index_batch(&index, &mut changed).await?;
             }
         }
-        write_index_batch(self, &index, &mut changed).await?;
+        self.write_index_batch(&index, &mut changed).await?;
         for id in indexed.into_keys() {
             if let Ok(id) = SessionId::parse(&id) {
                 let index = Arc::clone(&index);
-                self.context.natives.with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
+                self.context
+                    .natives
+                    .with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
                     .await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the collected sessions to the index.
+    async fn write_index_batch(
+        &self,
+        index: &Arc<Index>,
+        changed: &mut Vec<OwnSession>,
+    ) -> Result<(), LibraryError> {
+        let changed = std::mem::take(changed);
+        if !changed.is_empty() {
+            let index = Arc::clone(index);
+            let write =
+                move |_: &Catalog| index.index_own_sessions(&changed, Self::INDEX_LOCK_TIMEOUT);
+            self.context.natives.with_catalog(write).await?;
         }
         Ok(())
     }
@@ -212,7 +229,9 @@ impl Library {
                     );
                 }
                 Ok(_) => return Ok(Err(None)),
-                Err(LibraryError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
+                Err(LibraryError::Index(error)) => {
+                    return Ok(Err(Some(error.format_error_chain())));
+                }
                 Err(error) => return Err(error),
             },
         }
@@ -278,22 +297,6 @@ impl Library {
     }
 }
 
-/// Writes the collected sessions to the index.
-async fn write_index_batch(
-    engine: &Engine,
-    index: &Arc<Index>,
-    changed: &mut Vec<OwnSession>,
-) -> Result<(), LibraryError> {
-    let changed = std::mem::take(changed);
-    if !changed.is_empty() {
-        let index = Arc::clone(index);
-        let write =
-            move |_: &Catalog| index.index_own_sessions(&changed, Engine::INDEX_LOCK_TIMEOUT);
-        engine.with_catalog(write).await?;
-    }
-    Ok(())
-}
-
 /// Native sessions from the index.
 pub(crate) struct IndexedNatives {
     pub(crate) natives: Vec<NativeEntry>,
@@ -314,11 +317,5 @@ impl From<IndexedSession> for NativeEntry {
                 status: row.status,
             })),
         }
-    }
-}
-
-impl From<IndexError> for LibraryError {
-    fn from(error: IndexError) -> Self {
-        Self::Index(error)
     }
 }

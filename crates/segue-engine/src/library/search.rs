@@ -23,7 +23,7 @@ use segue_store::{PageRequest, SessionFilter};
 
 use super::plain_text::to_single_line;
 use crate::library::Library;
-use crate::{Conversation, ConversationId, LibraryError, Freshness, IndexSync, NativeEntry};
+use crate::{Conversation, ConversationId, Freshness, IndexSync, LibraryError, NativeEntry};
 
 /// Input of a search.
 #[derive(Debug, Clone)]
@@ -342,7 +342,9 @@ impl Library {
     async fn remove_missing_session_from_index(&self, id: SessionId) {
         if let Some(index) = self.context.index.clone() {
             // The next search retries a failed removal.
-            let _ = self.context.natives
+            let _ = self
+                .context
+                .natives
                 .with_catalog(move |_| index.remove_own_session(&id, INDEX_REMOVAL_TIMEOUT))
                 .await;
         }

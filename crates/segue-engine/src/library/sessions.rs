@@ -1,26 +1,16 @@
 //! Sessions of segue: lists, views and transcripts.
 
-use crate::turn::message_chunks::merge_chunks;
-use segue_core::session::TurnState;
-use segue_core::session::Turn;
-use segue_store::TagCount;
-use segue_core::session::SessionStatus;
-use segue_store::SessionOrigin;
-use segue_core::id::SessionId;
-use segue_store::SessionFilter;
-use segue_core::session::Session;
-use segue_core::id::ProviderId;
+use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::ProviderHealth;
-use segue_store::PageRequest;
-use segue_store::PageCursor;
-use segue_core::session::Message;
-use segue_core::session::Lineage;
-use crate::LibraryError;
-use segue_core::session::Leg;
-use segue_store::LeaseHolder;
-use segue_core::session::Decision;
-use crate::Conversation;
+use segue_core::session::{
+    Decision, Leg, Lineage, Message, Session, SessionStatus, Turn, TurnState,
+};
+use segue_store::{LeaseHolder, PageCursor, PageRequest, SessionFilter, SessionOrigin, TagCount};
+
 use crate::library::Library;
+use crate::turn::message_chunks::merge_chunks;
+use crate::{AccessError, Conversation};
+
 /// Maximum number of decisions in a view.
 const MAX_VIEW_DECISIONS: u32 = 1000;
 
@@ -80,7 +70,7 @@ impl Library {
         &self,
         filter: &SessionFilter,
         page: PageRequest,
-    ) -> Result<ListedSessions, LibraryError> {
+    ) -> Result<ListedSessions, AccessError> {
         let session_page = self.context.store.list_sessions(filter, page).await?;
         let mut sessions = Vec::with_capacity(session_page.sessions.len());
         for session in session_page.sessions {
@@ -91,25 +81,26 @@ impl Library {
     }
 
     /// Returns the session with an id. Fails if it does not exist.
-    pub async fn session(&self, id: &SessionId) -> Result<Session, LibraryError> {
-        self.context.require_session(id).await
+    pub async fn session(&self, id: &SessionId) -> Result<Session, AccessError> {
+        Ok(self.context.require_session(id).await?)
     }
 
     /// Returns the session with an id as a [`Conversation`].
-    pub async fn conversation(&self, id: &SessionId) -> Result<Conversation, LibraryError> {
+    pub async fn conversation(&self, id: &SessionId) -> Result<Conversation, AccessError> {
         let session = self.context.require_session(id).await?;
         let status = self.context.leases.session_status(&session).await?;
         Ok(Conversation::Session(Box::new(session), status))
     }
 
     /// Loads a session with its legs, decisions and lineage.
-    pub async fn session_view(&self, session: Session) -> Result<SessionView, LibraryError> {
+    pub async fn session_view(&self, session: Session) -> Result<SessionView, AccessError> {
         let legs = self.context.store.legs(&session.id).await?;
         let leg_turn_ranges = self.turn_ranges_by_leg(&legs, &session).await?;
         let mut provider_health: Vec<(ProviderId, ProviderHealth)> = Vec::new();
         for leg in &legs {
             let health = self
-                .context.store
+                .context
+                .store
                 .provider_health(&session.id, &leg.provider)
                 .await?;
             let is_listed = provider_health
@@ -122,7 +113,8 @@ impl Library {
         Ok(SessionView {
             status: self.context.leases.session_status(&session).await?,
             decisions: self
-                .context.store
+                .context
+                .store
                 .decisions(&session.id, MAX_VIEW_DECISIONS)
                 .await?,
             lease_holder: self.context.leases.live_lease_holder(&session.id).await?,
@@ -144,7 +136,7 @@ impl Library {
         turn: &Turn,
         legs: &[Leg],
         session: &Session,
-    ) -> Result<ProviderId, LibraryError> {
+    ) -> Result<ProviderId, AccessError> {
         let attempts = self.context.store.attempts(turn.id).await?;
         let last = attempts.last().map(|attempt| attempt.leg);
         let leg = match last {
@@ -158,7 +150,7 @@ impl Library {
     }
 
     /// Loads a session with all its messages.
-    pub async fn transcript(&self, session: Session) -> Result<Transcript, LibraryError> {
+    pub async fn transcript(&self, session: Session) -> Result<Transcript, AccessError> {
         let status = self.context.leases.session_status(&session).await?;
         let legs = self.context.store.legs(&session.id).await?;
         let mut turns = Vec::new();
@@ -183,7 +175,7 @@ impl Library {
     }
 
     /// Returns all tags in use, with the number of sessions that have them.
-    pub async fn tags(&self) -> Result<Vec<TagCount>, LibraryError> {
+    pub async fn tags(&self) -> Result<Vec<TagCount>, AccessError> {
         Ok(self.context.store.tag_counts().await?)
     }
 
@@ -192,7 +184,7 @@ impl Library {
         &self,
         legs: &[Leg],
         session: &Session,
-    ) -> Result<Vec<Option<(u32, u32)>>, LibraryError> {
+    ) -> Result<Vec<Option<(u32, u32)>>, AccessError> {
         let mut ranges: Vec<Option<(u32, u32)>> = vec![None; legs.len()];
         for turn in self.context.store.turns(&session.id).await? {
             let attempts = self.context.store.attempts(turn.id).await?;

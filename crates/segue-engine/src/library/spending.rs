@@ -10,8 +10,7 @@ use segue_catalog::{
 };
 use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
 use segue_core::session::{Leg, Session, Turn, TurnState, Usage};
-use segue_core::spend::Cost;
-use segue_core::spend::SpendRecord;
+use segue_core::spend::{Cost, SpendRecord};
 use segue_store::{PageRequest, SessionFilter};
 
 use crate::library::Library;

@@ -9,23 +9,23 @@ use segue_core::session::{
 use segue_store::{AdoptedTurn, ContextLossState, Lease, NativeUpdate, StoreError, TurnEnding};
 
 use super::{Divergence, NativeAlignment, ReconcileMode};
-use crate::reconcile::Reconciler;
+use crate::AccessError;
 use crate::native::storage_provider;
+use crate::reconcile::Reconciler;
 use crate::reconcile::recovery::{interruption_decision, interruption_failure};
 use crate::resolve::adopt::adopt_outside_turn;
 use crate::session::lease::LeaseGuard;
 use crate::turn::message_chunks::merge_chunks;
-use crate::{AccessError};
 
 impl Reconciler {
-    /// Applies the changes in a native session, as far as `mode` allows. Returns the session with the decisions.
+    /// Applies the changes in a native session, as far as `mode` allows. Returns the decisions.
     pub(super) async fn apply_divergence(
         &self,
-        session: Session,
+        session: &Session,
         guard: &LeaseGuard,
         mut divergence: Divergence,
         mode: ReconcileMode,
-    ) -> Result<(Session, Vec<Decision>), AccessError> {
+    ) -> Result<Vec<Decision>, AccessError> {
         let now = self.context.now();
         let provider = storage_provider(&divergence.leg.provider);
         let mut decisions = Vec::new();
@@ -64,8 +64,7 @@ impl Reconciler {
             }
             NativeAlignment::Rewound { to, dropped } if mode != ReconcileMode::Other => {
                 update.rewound_to = Some(to.id);
-                let text =
-                    format_rewind(&session, to, *dropped, new_turns.len(), provider.as_str());
+                let text = format_rewind(session, to, *dropped, new_turns.len(), provider.as_str());
                 decisions.push(outside_decision(text));
                 update.turns = std::mem::take(&mut new_turns);
             }
@@ -76,7 +75,8 @@ impl Reconciler {
         }
         if divergence.compacted && (mode != ReconcileMode::Other || !update.turns.is_empty()) {
             let context_loss = ContextLossState::Lost;
-            self.context.store
+            self.context
+                .store
                 .set_context_loss(&guard.lease, divergence.leg.id, context_loss)
                 .await?;
             let text = format!(
@@ -88,21 +88,25 @@ impl Reconciler {
             || update.rewound_to.is_some()
             || !update.turns.is_empty()
         {
-            self.context.store.apply_native_update(&guard.lease, update).await?;
+            self.context
+                .store
+                .apply_native_update(&guard.lease, update)
+                .await?;
         }
         if let Some((turn, Some(native))) = &divergence.interrupted {
             let mark = native.until.to_string();
-            self.context.store
+            self.context
+                .store
                 .set_attempt_mark(&guard.lease, turn.id, &mark)
                 .await?;
         }
         if mode != ReconcileMode::Other {
             decisions.extend(
-                self.detach_native(&session, guard, &divergence, new_turns, mode)
+                self.detach_native(session, guard, &divergence, new_turns, mode)
                     .await?,
             );
         }
-        Ok((self.context.require_session(&session.id).await?, decisions))
+        Ok(decisions)
     }
 
     /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged
@@ -166,7 +170,10 @@ impl Reconciler {
             (_, _) => "no longer has all turns of its native session",
         };
         let at = self.context.now();
-        self.context.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
+        self.context
+            .store
+            .end_leg(lease, leg.id, LegEnd::Lost, at)
+            .await?;
         let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
         let text = format!("{provider} {problem} ({id}); segue starts a new one with a brief");
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
@@ -220,10 +227,13 @@ impl Reconciler {
         let title = session.title.with_suffix("outside segue");
         loop {
             // The new session has no purpose, so that a request by purpose finds the original session.
-            let new = self.context.new_session(&session.project, &title, None, &session.provider);
+            let new = self
+                .context
+                .new_session(&session.project, &title, None, &session.provider);
             let process = self.context.environment.process.clone();
             match self
-                .context.store
+                .context
+                .store
                 .fork_native_update(lease, new, process, update.clone())
                 .await
             {

@@ -1,13 +1,13 @@
 //! Recovery of interrupted turns.
 
 use segue_core::session::{
-    Decision, DecisionKind, Failure, FailureClass, Message, Session, Turn, TurnState, Usage,
-    close_open_calls,
+    Decision, DecisionKind, Failure, FailureClass, Message, SessionSnapshot, Turn, TurnState,
+    Usage, close_open_calls,
 };
 use segue_store::{Lease, TurnEnding};
 
+use crate::AccessError;
 use crate::reconcile::Reconciler;
-use crate::{AccessError};
 
 impl Reconciler {
     /// Closes the last turn of a session if its process ended during the turn.
@@ -16,20 +16,17 @@ impl Reconciler {
     /// interrupted. The messages on record stay, and those that are incomplete stay marked so. Tool calls without a
     /// result get one that states this. The prompt is not sent again, because it is unknown whether the agent received
     /// it.
-    pub(crate) async fn recover_interrupted_turn(
+    pub(super) async fn recover_interrupted_turn(
         &self,
-        session: &Session,
+        snapshot: &SessionSnapshot,
         lease: &Lease,
     ) -> Result<Option<Decision>, AccessError> {
-        if session.head_state != Some(TurnState::Running) {
-            return Ok(None);
-        }
-        let turns = self.context.store.turns(&session.id).await?;
-        let Some(turn) = turns.last() else {
+        let Some(turn) = snapshot.recent_turns.last() else {
             return Ok(None);
         };
         let ending = self.build_ending_from_record(turn).await?;
-        self.context.store.finish_turn(lease, turn.id, ending).await?;
+        let store = &self.context.store;
+        store.finish_turn(lease, turn.id, ending).await?;
         Ok(Some(interruption_decision(turn)))
     }
 

@@ -2,20 +2,18 @@
 
 use std::ops::ControlFlow;
 
-use segue_agents::known::KNOWN_AGENTS;
-use segue_catalog::NativeTurn;
+use segue_catalog::{NativeTurn, ReadError};
 use segue_core::brief::FirstPrompt;
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::number_format::format_plural;
-use segue_core::scope::Purpose;
+use segue_core::scope::{Purpose, PurposeEvidence};
 use segue_core::session::{
-    Decision, DecisionKind, Message, Part, Project, Role, Session, Title, TurnState,
+    AdoptionPurpose, Decision, Message, Part, Project, Role, Session, Title, TurnState,
 };
 use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
 
+use crate::native::{read_native_outline, read_native_turns, storage_provider};
 use crate::resolve::Resolver;
-use crate::native::storage_provider;
-use crate::{ResolveError, NativeEntry, token_count};
+use crate::{NativeEntry, ResolveError, token_count};
 
 /// Title of an adopted session that has neither a title nor a prompt.
 const UNTITLED_SESSION_TITLE: &str = "untitled session";
@@ -26,7 +24,7 @@ pub(crate) enum AdoptionHint<'a> {
     /// No information.
     Empty,
     /// Purpose of the native session, and the evidence for it.
-    Purpose(&'a Purpose, &'a str),
+    Purpose(&'a Purpose, PurposeEvidence),
     /// Id and title of the deleted session that used the native session before.
     DeletedSession(&'a SessionId, &'a Title),
 }
@@ -57,15 +55,19 @@ impl Resolver {
         if let Some(session) = self.session_using_native(provider, id).await? {
             return Ok((session, None));
         }
-        let qualified_id = format!("{provider}:{id}");
         let entry = if self.context.natives.can_read_sessions(provider) {
             let stored_id = format!("{}:{id}", storage_provider(provider));
-            self.context.natives.lookup_natives(&stored_id).await?.into_iter().next()
+            self.context
+                .natives
+                .lookup_natives(&stored_id)
+                .await?
+                .into_iter()
+                .next()
         } else {
             None
         };
         let source = match &entry {
-            Some(native) => self.read_adoption_source(native, project)?,
+            Some(native) => self.read_adoption_source(native, project).await?,
             // segue cannot read the messages of this native session; only its agent can.
             None => AdoptionSource {
                 title: None,
@@ -75,16 +77,12 @@ impl Resolver {
             },
         };
         let (turns, native_project) = (source.turns, source.project);
-        let (hinted_purpose, purpose_note, deleted_session) = match hint {
-            AdoptionHint::Empty => (None, String::new(), None),
-            AdoptionHint::Purpose(purpose, evidence) => {
-                let note = format!(", for {purpose}: {evidence}");
-                (Some(purpose), note, None)
-            }
-            AdoptionHint::DeletedSession(session, title) => {
-                (None, String::new(), Some((session, title)))
-            }
+        let (hinted, deleted_session) = match hint {
+            AdoptionHint::Empty => (None, None),
+            AdoptionHint::Purpose(purpose, evidence) => (Some((purpose, evidence)), None),
+            AdoptionHint::DeletedSession(session, title) => (None, Some((session, title))),
         };
+        let hinted_purpose = hinted.map(|(purpose, _)| purpose);
         let purpose = source.purpose.as_ref().or(hinted_purpose);
         let title = deleted_session
             .map(|(_, title)| title.clone())
@@ -104,7 +102,8 @@ impl Resolver {
         }
         let session = new.id.clone();
         match self
-            .context.store
+            .context
+            .store
             .adopt_native_session(new, self.context.environment.process.clone(), adoption)
             .await
         {
@@ -114,11 +113,16 @@ impl Resolver {
             }
             Err(error) => Err(error.into()),
             Ok(lease) => {
-                let turns = format_plural(count, "turn");
-                let text = format!(
-                    "adopted {qualified_id} as session {session}, with {turns}{purpose_note}"
-                );
-                let decision = Decision::new(DecisionKind::Session, text);
+                let decision = Decision::SessionAdopted {
+                    provider: provider.clone(),
+                    native_id: id.clone(),
+                    session: session.clone(),
+                    turns: u64::try_from(count).unwrap_or(u64::MAX),
+                    matched: hinted.map(|(purpose, evidence)| AdoptionPurpose {
+                        purpose: purpose.clone(),
+                        evidence,
+                    }),
+                };
                 let at = self.context.now();
                 let logged = self.context.store.log_decision(&lease, &decision, at).await;
                 self.context.store.release_lease(&lease).await?;
@@ -176,28 +180,12 @@ impl Resolver {
     }
 
     /// Reads a native session. `fallback_project` is the project if the native session's files name none.
-    fn read_adoption_source(
+    async fn read_adoption_source(
         &self,
         native: &NativeEntry,
         fallback_project: &Project,
-    ) -> Result<AdoptionSource, ResolveError> {
-        let outline = self.library.read_outline(&native.session)?;
-        let mut turns = Vec::new();
-        let mut purpose = None;
-        let now = self.context.now();
-        self.library.read_turns_from(&native.session, &outline, 0, &mut |n, mut turn| {
-            if n == 0 {
-                purpose = split_brief_from_prompt(&mut turn);
-            }
-            turns.push(adopt_turn(turn, now));
-            ControlFlow::Continue(())
-        })?;
+    ) -> Result<AdoptionSource, ReadError> {
         let head = &native.session.head;
-        let prompt_title = head.first_prompt.as_deref().map(Title::from_prompt);
-        let title = outline
-            .title
-            .or_else(|| head.title.clone())
-            .or(prompt_title);
         let project = Project {
             cwd: head
                 .cwd
@@ -208,8 +196,24 @@ impl Resolver {
                 .clone()
                 .unwrap_or_else(|| fallback_project.key.clone()),
         };
+        let (session, now) = (native.session.clone(), self.context.now());
+        let reading = self.context.natives.with_catalog(move |catalog| {
+            let outline = read_native_outline(catalog, &session)?;
+            let mut turns = Vec::new();
+            let mut purpose = None;
+            read_native_turns(catalog, &session, &outline, 0, &mut |n, mut turn| {
+                if n == 0 {
+                    purpose = split_brief_from_prompt(&mut turn);
+                }
+                turns.push(adopt_turn(turn, now));
+                ControlFlow::Continue(())
+            })?;
+            Ok((outline.title, purpose, turns))
+        });
+        let (title, purpose, turns) = reading.await?;
+        let prompt_title = head.first_prompt.as_deref().map(Title::from_prompt);
         Ok(AdoptionSource {
-            title,
+            title: title.or_else(|| head.title.clone()).or(prompt_title),
             purpose,
             turns,
             project,
@@ -263,16 +267,4 @@ fn adopt_turn(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
         ended_at: turn.ended_at.unwrap_or(started_at),
         mark: Some(turn.until.to_string()),
     }
-}
-
-/// Returns the provider that will drive the sessions of an agent that segue cannot drive now: the agent itself if segue
-/// has built-in support for it, or else `acp:NAME`, which the user has to configure.
-fn default_driver(native_provider: &ProviderId) -> ProviderId {
-    let has_built_in_support = KNOWN_AGENTS
-        .iter()
-        .any(|agent| agent.provider == native_provider.as_str());
-    let acp_driver = ProviderId::parse(&format!("acp:{native_provider}")).ok();
-    acp_driver
-        .filter(|_| !has_built_in_support)
-        .unwrap_or_else(|| native_provider.clone())
 }

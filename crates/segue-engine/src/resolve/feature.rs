@@ -6,8 +6,8 @@ use segue_core::session::Session;
 use segue_store::{PageRequest, SessionFilter};
 
 use super::SessionMatch;
+use crate::ResolveError;
 use crate::resolve::Resolver;
-use crate::{ResolveError};
 
 /// Maximum number of a feature's sessions that are read.
 const MAX_FEATURE_SESSIONS: u32 = 100;
@@ -65,7 +65,8 @@ impl Resolver {
         filter: &SessionFilter,
     ) -> Result<(Vec<Session>, Vec<Session>), ResolveError> {
         let page = self
-            .context.store
+            .context
+            .store
             .list_sessions(filter, PageRequest::first(MAX_FEATURE_SESSIONS))
             .await?;
         let sessions = page.sessions.into_iter();

@@ -4,23 +4,15 @@
 use std::path::Path;
 
 use segue_catalog::index::NativeStatus;
-use segue_core::id::{NativeId, ProviderId};
-use segue_core::number_format::format_plural;
-use segue_core::scope::{NativeSummary, Purpose, PurposeEvidence, Scope, is_recent};
-use segue_core::session::{DecisionKind, ResolutionStepKind, Session};
+use segue_core::id::ProviderId;
+use segue_core::scope::{NativeSummary, Purpose, Scope, is_recent};
+use segue_core::session::{Decision, PurposeNative, ResolutionStep, Session};
 use segue_store::SessionFilter;
 
 use super::ResolutionTrace;
 use crate::resolve::Resolver;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{ChatRequest, ResolveError, Freshness, NativeEntry};
-
-/// A native session that had the purpose, and the agent that can resume it.
-struct PurposeMatch {
-    provider: ProviderId,
-    id: NativeId,
-    evidence: PurposeEvidence,
-}
+use crate::{ChatRequest, Freshness, NativeEntry, ResolveError};
 
 impl Resolver {
     /// Adopts the newest native session of the last seven days that had the purpose and is not attached to a session of
@@ -36,39 +28,28 @@ impl Resolver {
             return Ok(None);
         }
         let natives = self.recent_natives(&request.project.key, provider).await?;
-        let candidates = format!(
-            "{} of the last 7 days that no segue session uses",
-            format_plural(natives.len(), "native session")
-        );
-        let matched = self.newest_purpose_match(purpose, natives, provider);
-        let Some(matched) = matched else {
-            let text = format!("found {candidates}, none for {purpose}");
-            trace.add_step(ResolutionStepKind::Catalog, text);
+        let candidates = u64::try_from(natives.len()).unwrap_or(u64::MAX);
+        let found = self.newest_purpose_match(purpose, natives, provider);
+        trace.add_step(ResolutionStep::CatalogSearched {
+            purpose: purpose.clone(),
+            candidates,
+            found: found.clone(),
+        });
+        let Some(found) = found else {
             return Ok(None);
         };
-        let PurposeMatch {
-            provider,
-            id,
-            evidence,
-        } = matched;
-        let reason = match (evidence, purpose.heading()) {
-            (PurposeEvidence::Tag, Some(heading)) => {
-                format!("its first prompt begins with {heading}")
-            }
-            (PurposeEvidence::Tag, None) | (PurposeEvidence::Title, _) => {
-                "its title matches".to_owned()
-            }
-        };
-        let text =
-            format!("found {candidates}; the newest for {purpose} is {provider}:{id}: {reason}");
-        trace.add_step(ResolutionStepKind::Catalog, text);
-        self.context.natives.ensure_no_foreign_process(&provider, &id).await?;
-        let hint = AdoptionHint::Purpose(purpose, &reason);
-        let adoption = self.adopt_by_id(&provider, &id, &request.project, hint);
+        let (provider, id) = (&found.provider, &found.native_id);
+        let natives = &self.context.natives;
+        natives.ensure_no_foreign_process(provider, id).await?;
+        let hint = AdoptionHint::Purpose(purpose, found.evidence);
+        let adoption = self.adopt_by_id(provider, id, &request.project, hint);
         let (session, decision) = adoption.await?;
         if decision.is_none() {
-            let text = format!("continuing session {} for {purpose}", session.id);
-            trace.add_decision(DecisionKind::Continued, text);
+            trace.add_decision(Decision::SessionContinued {
+                session: session.id.clone(),
+                title: None,
+                purpose: Some(purpose.clone()),
+            });
         }
         trace.logged_decisions.extend(decision);
         Ok(Some(session))
@@ -89,7 +70,8 @@ impl Resolver {
             ..SessionFilter::default()
         };
         // Building an index takes longer than reading the few files that were written recently.
-        let is_complete = self.library
+        let is_complete = self
+            .library
             .index()
             .is_some_and(segue_catalog::Index::has_completed_refresh);
         let freshness = if is_complete {
@@ -97,7 +79,8 @@ impl Resolver {
         } else {
             Freshness::Scanned
         };
-        let natives = match self.library
+        let natives = match self
+            .library
             .list_indexed_natives(&filter, u32::MAX, freshness)
             .await?
         {
@@ -114,7 +97,7 @@ impl Resolver {
         purpose: &Purpose,
         mut natives: Vec<NativeEntry>,
         provider: Option<&ProviderId>,
-    ) -> Option<PurposeMatch> {
+    ) -> Option<PurposeNative> {
         let now = self.context.now();
         natives.sort_by_key(|native| std::cmp::Reverse(native.session.head.updated_at));
         natives.into_iter().find_map(|native| {
@@ -137,9 +120,9 @@ impl Resolver {
             let is_resumable = !is_archived && has_directory;
             driver
                 .filter(|_| is_resumable)
-                .map(|provider| PurposeMatch {
+                .map(|provider| PurposeNative {
                     provider,
-                    id: head.id.clone(),
+                    native_id: head.id.clone(),
                     evidence,
                 })
         })

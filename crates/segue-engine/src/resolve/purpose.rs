@@ -3,15 +3,16 @@
 //! A task has a separate session in each of its states. The lookup never falls back from a task to its feature, or from
 //! a feature to the project, because an agent with the conversation of another scope would have the wrong history.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use segue_core::id::ProviderId;
 use segue_core::scope::{Purpose, Scope};
-use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session};
+use segue_core::session::{
+    Decision, OtherSession, Project, ResolutionStep, ResolutionStepKind, Session,
+};
 use segue_store::SessionFilter;
 
-use super::{ResolutionTrace, format_session};
+use super::ResolutionTrace;
 use crate::resolve::Resolver;
 use crate::{ChatRequest, ResolveError};
 
@@ -25,53 +26,54 @@ impl Resolver {
         provider: Option<&ProviderId>,
         trace: &mut ResolutionTrace,
     ) -> Result<Option<Session>, ResolveError> {
-        let kind = add_skipped_steps(&purpose.scope, trace);
+        add_skipped_steps(&purpose.scope, trace);
         let filter = purpose_filter(purpose, &request.project, provider);
-        let with_provider = provider.map_or(String::new(), |provider| format!(" with {provider}"));
         if let Some(session) = self.context.newest_session(filter).await? {
-            let text = format!(
-                "the newest session for {purpose}{with_provider} is {}, last used {}",
-                format_session(&session),
-                session.updated_at.strftime("%F %T UTC")
-            );
-            trace.add_step(kind, text);
+            let title = session.title.as_str().to_owned();
+            trace.add_step(ResolutionStep::PurposeSessionFound {
+                purpose: purpose.clone(),
+                provider: provider.cloned(),
+                session: session.id.clone(),
+                title: title.clone(),
+                used_at: session.updated_at,
+            });
             if !Path::new(&session.project.cwd).is_dir() {
                 return Err(ResolveError::SessionDirectoryMissing(
                     session.id,
                     session.project.cwd,
                 ));
             }
-            let text = format!(
-                "continuing session {} for {purpose}",
-                format_session(&session)
-            );
-            trace.add_decision(DecisionKind::Continued, text);
+            trace.add_decision(Decision::SessionContinued {
+                session: session.id.clone(),
+                title: Some(title),
+                purpose: Some(purpose.clone()),
+            });
             return Ok(Some(session));
         }
-        trace.add_step(
-            kind,
-            format!("the store has no session for {purpose}{with_provider}"),
-        );
+        trace.add_step(ResolutionStep::PurposeSessionMissing {
+            purpose: purpose.clone(),
+            provider: provider.cloned(),
+        });
         if let Some(session) = self
             .adopt_matching_native(request, purpose, provider, trace)
             .await?
         {
             return Ok(Some(session));
         }
-        let mut text = format!("no session exists for {purpose}{with_provider} yet; starting one");
-        if let Some(provider) = provider {
+        let mut other_session = None;
+        if provider.is_some() {
             let any_provider_filter = purpose_filter(purpose, &request.project, None);
-            if let Some(other_session) = self.newest_with_turns(&any_provider_filter).await? {
-                let _ = write!(
-                    text,
-                    ". To continue {} of {} instead, run `segue session handoff {} -p {provider}`",
-                    format_session(&other_session),
-                    other_session.provider,
-                    other_session.id
-                );
-            }
+            other_session = self.newest_with_turns(&any_provider_filter).await?;
         }
-        trace.add_decision(DecisionKind::Session, text);
+        trace.add_decision(Decision::NoSessionForPurpose {
+            purpose: purpose.clone(),
+            provider: provider.cloned(),
+            other: other_session.map(|other| OtherSession {
+                session: other.id,
+                title: other.title.as_str().to_owned(),
+                provider: other.provider,
+            }),
+        });
         Ok(None)
     }
 }
@@ -91,26 +93,15 @@ pub(crate) fn purpose_filter(
     }
 }
 
-/// Adds the steps that precede a scope as not requested. Returns the kind of step for the scope.
-fn add_skipped_steps(scope: &Scope, trace: &mut ResolutionTrace) -> ResolutionStepKind {
-    let kind = scope_step_kind(scope);
-    for before in [
+/// Adds the steps that precede a scope as not requested.
+fn add_skipped_steps(scope: &Scope, trace: &mut ResolutionTrace) {
+    let kind = ResolutionStepKind::from(scope);
+    let precedence = [
         ResolutionStepKind::Id,
         ResolutionStepKind::Task,
         ResolutionStepKind::Feature,
-    ] {
-        if before == kind {
-            break;
-        }
-        trace.add_step(before, "not requested");
-    }
-    kind
-}
-
-fn scope_step_kind(scope: &Scope) -> ResolutionStepKind {
-    match scope {
-        Scope::Project => ResolutionStepKind::Project,
-        Scope::Feature(_) => ResolutionStepKind::Feature,
-        Scope::Task { .. } => ResolutionStepKind::Task,
+    ];
+    for subject in precedence.into_iter().take_while(|before| *before != kind) {
+        trace.add_step(ResolutionStep::NotRequested { subject });
     }
 }

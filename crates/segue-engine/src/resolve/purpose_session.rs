@@ -5,8 +5,7 @@ use segue_core::scope::Purpose;
 use segue_core::session::{Decision, DecisionKind, Project, ResolutionStep, Session, Title};
 use segue_store::{NewSession, SessionFilter, StoreError};
 
-use crate::resolve::Resolver;
-use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
+use crate::resolve::{ResolutionTrace, Resolved, Resolver, purpose_filter};
 use crate::{ChatRequest, ResolveError, Target};
 
 /// The session for a purpose.
@@ -54,7 +53,7 @@ impl Resolver {
         let decisions = trace.decisions;
         let is_lookup_decision = |decision: &Decision| {
             matches!(
-                decision.kind,
+                decision.kind(),
                 DecisionKind::Session | DecisionKind::Continued | DecisionKind::Provider
             )
         };
@@ -102,7 +101,9 @@ impl Resolver {
         loop {
             let new = NewSession {
                 conflict_filter: Some(conflict_filter.clone()),
-                ..self.context.new_session(project, &title, Some(purpose), provider)
+                ..self
+                    .context
+                    .new_session(project, &title, Some(purpose), provider)
             };
             match self.context.store.create_session(new).await {
                 // The id is taken by a session of the same second with the same four random characters: draw new ones.

@@ -1,20 +1,18 @@
 //! Lookup of the session that a typed reference means.
 
-use segue_core::id::NativeId;
-use crate::Freshness;
 use std::fmt;
 
 use jiff::Timestamp;
 use segue_catalog::NativeSession;
 use segue_core::brief::FirstPrompt;
-use segue_core::id::{ProviderId, SessionId};
+use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{
     Decision, MatchedBy, Project, RefMatch, Session, SessionRef, best_ref_match,
 };
-use segue_store::{PageRequest, SessionFilter, StoreError};
+use segue_store::SessionFilter;
 
 use crate::resolve::Resolver;
-use crate::{Conversation, ConversationId, ResolveError, NativeEntry};
+use crate::{Conversation, ConversationId, Freshness, NativeEntry, ResolveError};
 
 /// Context in which a reference is resolved.
 #[derive(Debug, Clone)]
@@ -125,7 +123,8 @@ impl Resolver {
         };
         let no_match = |text: String| move || ResolveError::NoMatch(text);
         match reference {
-            SessionRef::Latest => self.context
+            SessionRef::Latest => self
+                .context
                 .newest_session(project_filter)
                 .await?
                 .ok_or_else(no_match("latest".into())),
@@ -138,7 +137,9 @@ impl Resolver {
                     .checked_sub(1)
                     .and_then(|index| context.last_list.get(index));
                 match entry {
-                    Some(ConversationId::Session(id)) => self.context.require_session(id).await,
+                    Some(ConversationId::Session(id)) => {
+                        Ok(self.context.require_session(id).await?)
+                    }
                     Some(native) => Err(ResolveError::NotAdopted(native.clone())),
                     None => Err(ResolveError::NoListEntry {
                         number: *number,
@@ -147,12 +148,14 @@ impl Resolver {
                 }
             }
             SessionRef::Text(text) => match self.find_ref_match(text).await? {
-                RefMatch::Unique(id) => self.context.require_session(&id).await,
+                RefMatch::Unique(id) => Ok(self.context.require_session(&id).await?),
                 RefMatch::None => Err(ResolveError::NoMatch(text.clone())),
                 RefMatch::Ambiguous(ids) => {
                     let mut candidates = Vec::with_capacity(ids.len());
                     for id in ids {
-                        candidates.push(SessionMatch::from(&self.context.require_session(&id).await?));
+                        candidates.push(SessionMatch::from(
+                            &self.context.require_session(&id).await?,
+                        ));
                     }
                     Err(ResolveError::Ambiguous {
                         text: text.clone(),
@@ -167,7 +170,9 @@ impl Resolver {
     async fn find_ref_match(&self, text: &str) -> Result<RefMatch, ResolveError> {
         let parts = text.split_once(':');
         let Some((provider, id)) = parts.filter(|(_, id)| !id.is_empty()) else {
-            return Ok(best_ref_match(&self.context.store.ref_candidates(text).await?));
+            return Ok(best_ref_match(
+                &self.context.store.ref_candidates(text).await?,
+            ));
         };
         let mut matching = Vec::new();
         for candidate in self.context.store.ref_candidates(id).await? {
@@ -196,7 +201,8 @@ impl Resolver {
                 project: Some(ref_context.project.key.clone()),
                 ..SessionFilter::default()
             };
-            let newest = self.library
+            let newest = self
+                .library
                 .list_conversations(&project_filter, 1, Freshness::Fresh)
                 .await?
                 .rows
@@ -236,7 +242,10 @@ impl Resolver {
     /// not exist.
     async fn explain_missing_native(&self, text: &str) -> Option<ResolveError> {
         let text = text.to_owned();
-        let reason = self.context.natives.with_catalog(move |catalog| catalog.find_read_error(&text));
+        let reason = self
+            .context
+            .natives
+            .with_catalog(move |catalog| catalog.find_read_error(&text));
         reason.await.map(ResolveError::from)
     }
 

@@ -1,6 +1,6 @@
 //! Trace of a session resolution: its decisions and steps.
 
-use segue_core::session::{Decision, DecisionKind, ResolutionStep, ResolutionStepKind};
+use segue_core::session::{Decision, ResolutionStep};
 
 use crate::ChatRequest;
 
@@ -33,11 +33,11 @@ impl ResolutionTrace {
         };
     }
 
-    pub(super) fn add_decision(&mut self, kind: DecisionKind, text: impl Into<String>) {
-        self.decisions.push(Decision::new(kind, text));
+    pub(super) fn add_decision(&mut self, decision: Decision) {
+        self.decisions.push(decision);
     }
 
-    pub(crate) fn add_step(&mut self, kind: ResolutionStepKind, text: impl Into<String>) {
-        self.steps.push(ResolutionStep::new(kind, text));
+    pub(crate) fn add_step(&mut self, step: ResolutionStep) {
+        self.steps.push(step);
     }
 }

@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use segue_catalog::NativeSessionKind;
 use segue_core::checkpoint::is_summariser_prompt;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{DecisionKind, Project, ResolutionStepKind, Session};
+use segue_core::session::{Decision, Project, ResolutionStep, Session};
 use segue_store::SessionFilter;
 
-use super::{ResolutionTrace, format_session};
+use super::ResolutionTrace;
+use crate::ResolveError;
 use crate::resolve::Resolver;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{ResolveError};
 
 impl Resolver {
     /// Finds the session of a working directory with the latest activity: a session of segue, or a native session of an
@@ -38,7 +38,12 @@ impl Resolver {
             let attached_session = self.session_using_native(&provider, &id).await?;
             let native_keys = [(provider.clone(), id.clone())];
             let was_attached = attached_session.is_none()
-                && !self.context.store.attached_natives(&native_keys).await?.is_empty();
+                && !self
+                    .context
+                    .store
+                    .attached_natives(&native_keys)
+                    .await?
+                    .is_empty();
             if was_attached {
                 // A session of segue ran on this native session, and continues on another one.
                 continue;
@@ -53,20 +58,19 @@ impl Resolver {
             newest = Some(session);
         }
         if let Some(session) = &newest {
-            let step = format!(
-                "the newest session in this directory is {}",
-                format_session(session)
-            );
-            trace.add_step(ResolutionStepKind::Directory, step);
-            let text = format!("continuing session {}", format_session(session));
-            trace.add_decision(DecisionKind::Continued, text);
+            let (id, title) = (session.id.clone(), session.title.as_str().to_owned());
+            trace.add_step(ResolutionStep::DirectorySessionFound {
+                session: id.clone(),
+                title: title.clone(),
+            });
+            trace.add_decision(Decision::SessionContinued {
+                session: id,
+                title: Some(title),
+                purpose: None,
+            });
         } else {
-            trace.add_step(
-                ResolutionStepKind::Directory,
-                "no session in this directory",
-            );
-            let text = "no session to continue in this directory; starting a new one";
-            trace.add_decision(DecisionKind::Session, text);
+            trace.add_step(ResolutionStep::DirectorySessionMissing);
+            trace.add_decision(Decision::NoSessionInDirectory);
         }
         Ok(newest)
     }
@@ -91,7 +95,9 @@ impl Resolver {
             (is_in_directory && is_conversation).then_some((head.updated_at, driver, head.id))
         });
         let mut all: Vec<_> = readable.collect();
-        if let Some(provider) = provider.filter(|provider| !self.context.natives.can_read_sessions(provider)) {
+        if let Some(provider) =
+            provider.filter(|provider| !self.context.natives.can_read_sessions(provider))
+        {
             all.extend(self.list_natives_from_agent(provider, project).await?);
         }
         all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));

@@ -1,24 +1,16 @@
 //! Operations on sessions other than turns.
 
-use segue_agents::{ProcessStatus, process_status};
-use segue_core::id::{ProviderId, SessionId};
-use segue_core::policy::ProviderHealth;
+use segue_core::id::SessionId;
 use segue_core::scope::Purpose;
 use segue_core::session::{
-    Decision, Effects, Leg, Lineage, Message, Project, Session, SessionStatus, Title, Turn,
-    TurnState, plan_fork, plan_revert,
+    Decision, Effects, Project, Session, Title, Turn, TurnState, plan_fork, plan_revert,
 };
-use segue_store::{
-    ForkPoint, LeaseHolder, PageCursor, PageRequest, SessionFilter, SessionOrigin, StoreError,
-    TagChange, TagCount,
-};
+use segue_store::{ForkPoint, StoreError, TagChange};
 
-use crate::session::SessionEditor;
+use crate::SessionError;
 use crate::reconcile::ReconcileMode;
-use crate::session::lease::{LEASE_TIMEOUT, LeaseGuard};
+use crate::session::SessionEditor;
 use crate::session::revert::{DetachedTurns, count_turns};
-use crate::turn::message_chunks::merge_chunks;
-use crate::{Conversation, SessionError};
 
 /// Result of a revert, or of undoing one.
 #[derive(Debug, Clone)]
@@ -69,7 +61,8 @@ impl SessionEditor {
         session: &Session,
         to: i64,
     ) -> Result<RevertOutcome, SessionError> {
-        let (guard, mut decisions) = self.reconciler
+        let (guard, mut decisions) = self
+            .reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;
         let outcome = async {
@@ -81,7 +74,11 @@ impl SessionEditor {
             let dropped = turns.iter().filter(|turn| turn.number > target.number);
             let effects = self.collect_turn_effects(dropped, session).await?;
             let at = self.context.now();
-            let session = self.context.store.revert_head(&guard.lease, target.id, at).await?;
+            let session = self
+                .context
+                .store
+                .revert_head(&guard.lease, target.id, at)
+                .await?;
             let session = self
                 .reopen_leg_at_head(&guard.lease, session, &mut decisions)
                 .await?;
@@ -100,13 +97,15 @@ impl SessionEditor {
 
     /// Undoes the last revert. Turns that were made since then are detached, and stay on record.
     pub async fn undo_revert(&self, session: &Session) -> Result<RevertOutcome, SessionError> {
-        let (guard, mut decisions) = self.reconciler
+        let (guard, mut decisions) = self
+            .reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;
         let outcome = async {
             let before = self.context.store.turns(&session.id).await?;
             let session = self
-                .context.store
+                .context
+                .store
                 .undo_revert(&guard.lease, self.context.now())
                 .await?;
             let after = self.context.store.turns(&session.id).await?;
@@ -185,7 +184,9 @@ impl SessionEditor {
             before_head_move,
         };
         loop {
-            let new = self.context.new_session(project, &title, None, &session.provider);
+            let new = self
+                .context
+                .new_session(project, &title, None, &session.provider);
             match self.context.store.fork_session(new, point.clone()).await {
                 Err(StoreError::SessionExists(_)) => {}
                 outcome => {

@@ -7,8 +7,8 @@ use segue_core::id::SessionId;
 use segue_core::session::{Title, TitleSource};
 use segue_store::StoreError;
 
-use crate::session::SessionEditor;
 use crate::library::plain_text;
+use crate::session::SessionEditor;
 
 /// Reason why a proposed title was rejected.
 #[derive(Debug, thiserror::Error)]

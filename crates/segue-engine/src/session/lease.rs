@@ -1,8 +1,5 @@
 //! Leases on sessions, which a heartbeat extends and which are taken over from dead processes.
 
-use segue_core::session::TurnState;
-use segue_core::session::SessionStatus;
-use segue_core::session::Session;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +8,7 @@ use jiff::SignedDuration;
 use segue_agents::{ProcessStatus, end_agent, process_status, wait_until_ended};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
-use segue_core::session::{Decision, DecisionKind};
+use segue_core::session::{Decision, DecisionKind, Session, SessionStatus, TurnState};
 use segue_store::{Lease, LeaseHolder, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -74,7 +71,10 @@ impl Leases {
     }
 
     /// Returns the status of a session. A turn that is marked as running without a live process was interrupted.
-    pub async fn session_status(&self, session: &Session) -> Result<SessionStatus, AccessError> {
+    pub(crate) async fn session_status(
+        &self,
+        session: &Session,
+    ) -> Result<SessionStatus, AccessError> {
         if session.head_state != Some(TurnState::Running) {
             return Ok(SessionStatus::Idle);
         }

@@ -4,14 +4,15 @@ use std::ops::ControlFlow;
 
 use segue_catalog::NativeSession;
 use segue_core::session::{
-    Decision, Effects, Leg, Message, Session, Title, Turn, collect_effects, plan_revert,
+    Decision, Effects, Message, Session, Title, Turn, collect_effects, plan_revert,
 };
 use segue_store::Lease;
 
+use crate::SessionError;
+use crate::native::{read_native_outline, read_native_turns};
 use crate::session::SessionEditor;
 use crate::session::lease::leased_error;
 use crate::turn::message_chunks::merge_chunks;
-use crate::{SessionError};
 
 /// Preview of a revert.
 #[derive(Debug, Clone)]
@@ -50,7 +51,7 @@ impl SessionEditor {
         to: i64,
     ) -> Result<RevertPlan, SessionError> {
         if let Some(holder) = self.context.leases.live_lease_holder(&session.id).await? {
-            return Err(leased_error(&session.id, holder));
+            return Err(leased_error(&session.id, holder).into());
         }
         let turns = self.context.store.turns(&session.id).await?;
         let count = count_turns(&turns);
@@ -70,26 +71,27 @@ impl SessionEditor {
     }
 
     /// Previews a revert of a native session to turn `to`, without changing anything.
-    pub fn preview_native_revert(
+    pub async fn preview_native_revert(
         &self,
         native: &NativeSession,
         to: i64,
     ) -> Result<RevertPlan, SessionError> {
-        let outline = self.library.read_outline(native)?;
-        let count = u32::try_from(outline.turns.len()).unwrap_or(u32::MAX);
-        plan_revert(count, to)?;
-        let mut turn_messages = Vec::new();
-        let from = usize::try_from(to).unwrap_or(0);
-        self.library.read_turns_from(native, &outline, from, &mut |index, turn| {
-            let n = u32::try_from(index + 1).unwrap_or(u32::MAX);
-            turn_messages.push((n, turn.messages));
-            ControlFlow::Continue(())
-        })?;
-        Ok(build_revert_plan(
-            count,
-            turn_messages,
-            native.head.cwd.as_deref().unwrap_or_default(),
-        ))
+        let native = native.clone();
+        let reading = self.context.natives.with_catalog(move |catalog| {
+            let outline = read_native_outline(catalog, &native)?;
+            let count = u32::try_from(outline.turns.len()).unwrap_or(u32::MAX);
+            plan_revert(count, to)?;
+            let mut turn_messages = Vec::new();
+            let from = usize::try_from(to).unwrap_or(0);
+            read_native_turns(catalog, &native, &outline, from, &mut |index, turn| {
+                let n = u32::try_from(index + 1).unwrap_or(u32::MAX);
+                turn_messages.push((n, turn.messages));
+                ControlFlow::Continue(())
+            })?;
+            let cwd = native.head.cwd.as_deref().unwrap_or_default();
+            Ok(build_revert_plan(count, turn_messages, cwd))
+        });
+        reading.await
     }
 
     /// Collects the changes that turns made to files.
@@ -113,14 +115,17 @@ impl SessionEditor {
         session: Session,
         decisions: &mut Vec<Decision>,
     ) -> Result<Session, SessionError> {
-        let reopening = self.reconciler.reopen_left_leg(lease, &session, &session.provider);
+        let snapshot = self.context.require_snapshot(&session.id).await?;
+        let reopening = self
+            .reconciler
+            .reopen_leg_at_head(lease, &snapshot, &session.provider);
         let Some(decision) = reopening.await? else {
             return Ok(session);
         };
-        let at = self.context.now();
-        self.context.store.log_decision(lease, &decision, at).await?;
+        let (store, at) = (&self.context.store, self.context.now());
+        store.log_decision(lease, &decision, at).await?;
         decisions.push(decision);
-        self.context.require_session(&session.id).await
+        Ok(self.context.require_session(&session.id).await?)
     }
 }
 

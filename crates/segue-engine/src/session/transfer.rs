@@ -21,8 +21,8 @@ use segue_store::{
     SessionOrigin, StoreError,
 };
 
-use crate::session::SessionEditor;
 use crate::checkpoint::edit::versions_on_path;
+use crate::session::SessionEditor;
 use crate::turn::message_chunks::merge_chunks;
 use crate::{SessionError, token_count};
 
@@ -96,7 +96,13 @@ impl SessionEditor {
         }
         for candidate in self.context.store.ref_candidates(name).await? {
             if candidate.matched_by == MatchedBy::Alias
-                && self.context.require_session(&candidate.id).await?.project.key == project.key
+                && self
+                    .context
+                    .require_session(&candidate.id)
+                    .await?
+                    .project
+                    .key
+                    == project.key
             {
                 ids.push(candidate.id);
             }
@@ -124,7 +130,8 @@ impl SessionEditor {
             purpose: self.context.require_session(id).await?.purpose,
             messages: lines,
             extra_fields: self
-                .context.store
+                .context
+                .store
                 .session_origin(id)
                 .await?
                 .map(|origin| origin.extra_fields),
@@ -191,7 +198,8 @@ impl SessionEditor {
         loop {
             let owner = self.context.environment.process.clone();
             let importing = self
-                .context.store
+                .context
+                .store
                 .import_session(new.clone(), owner, imported.clone());
             match importing.await {
                 // A concurrent process imported this session, or another session of the same name.
@@ -226,12 +234,13 @@ impl SessionEditor {
             ..SessionFilter::default()
         };
         let last = self
-            .context.store
+            .context
+            .store
             .list_sessions(&filter, PageRequest::first(1))
             .await?
             .sessions;
         let last = last.into_iter().next().map(|session| session.provider);
-        let first = self.context.agents.first().map(|agent| agent.provider().clone());
+        let first = self.context.agents.providers().next().cloned();
         Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
     }
 

@@ -1,49 +1,39 @@
 //! Admission of prompts, based on the failures and cooldowns on record.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 use segue_agents::Timeouts;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::policy::{Admission, AdmissionInput, ProviderHealth, WaitReason, admit_prompt};
-use segue_core::session::{Decision, DecisionKind};
+use segue_core::policy::{
+    Admission, AdmissionInput, ProviderHealth, WaitReason, admit_prompt, available_fallbacks,
+};
+use segue_core::session::{Decision, HandoffCause, PromptRefusal, ProviderRecords};
 
-use crate::turn::TurnRunner;
-use crate::error::format_utc;
-use crate::{ChatRequest, TurnError};
+use super::TurnRunner;
+use crate::{AccessError, ChatRequest, TurnError};
 
 /// A prompt that may be sent.
-pub(crate) struct AdmittedPrompt {
+pub(super) struct AdmittedPrompt {
     /// Agent that receives the prompt.
-    pub(crate) provider: ProviderId,
+    pub(super) provider: ProviderId,
     /// Agent that `provider` replaces as a fallback. `None` if it replaces no agent.
-    pub(crate) replaced_provider: Option<ProviderId>,
+    pub(super) replaced_provider: Option<ProviderId>,
     /// Failures of the agent in the session.
-    pub(crate) health: ProviderHealth,
+    pub(super) health: ProviderHealth,
     /// Whether a cooldown of the agent is on record, even an expired one.
-    pub(crate) has_cooldown: bool,
+    pub(super) has_cooldown: bool,
     /// Time until which the prompt waits, with the reason. `None` if it does not wait.
-    pub(crate) wait: Option<(Timestamp, WaitReason)>,
+    pub(super) wait: Option<(Timestamp, WaitReason)>,
     /// Decisions made during admission.
-    pub(crate) decisions: Vec<Decision>,
+    pub(super) decisions: Vec<Decision>,
 }
 
 /// Options under which an agent receives a prompt.
+#[derive(Debug, Clone)]
 pub(crate) struct AgentOptions {
     pub(crate) permissions: PermissionPolicy,
     pub(crate) timeouts: Timeouts,
     pub(crate) model: Option<String>,
-}
-
-impl AdmittedPrompt {
-    /// Moves the prompt to a fallback agent. `Engine::agent_options` limits its permissions, because the user did not
-    /// choose it.
-    fn move_to_fallback(&mut self, fallback: ProviderId) {
-        let from = std::mem::replace(&mut self.provider, fallback);
-        self.replaced_provider = Some(from);
-        self.has_cooldown = false;
-    }
 }
 
 impl TurnRunner {
@@ -51,14 +41,15 @@ impl TurnRunner {
     ///
     /// Unless the request sets permissions, a fallback agent gets no more than the agent `replaced_provider` that it
     /// replaces, because the user did not choose it. Fails if the agent is unknown.
-    pub(crate) fn agent_options(
+    pub(super) fn agent_options(
         &self,
         request: &ChatRequest,
         provider: &ProviderId,
         replaced_provider: Option<&ProviderId>,
-    ) -> Result<AgentOptions, TurnError> {
-        let defaults = self.context.agents.get(provider)?.defaults();
-        let replaced_agent = replaced_provider.and_then(|replaced| self.context.agents.get(replaced).ok());
+    ) -> Result<AgentOptions, AccessError> {
+        let agents = &self.context.agents;
+        let defaults = agents.get(provider)?.defaults();
+        let replaced_agent = replaced_provider.and_then(|replaced| agents.get(replaced).ok());
         let configured = match replaced_agent {
             Some(replaced_agent) => defaults
                 .permissions
@@ -82,23 +73,20 @@ impl TurnRunner {
 
     /// Decides whether a prompt may be sent to `provider`, has to wait, or is sent to a fallback agent.
     ///
-    /// Fails with [`TurnError::ProviderUnavailable`] or [`TurnError::RetriesExhausted`] if the prompt must not be
-    /// sent.
-    pub(crate) async fn admit_prompt(
+    /// Fails with [`TurnError::ProviderUnavailable`] or [`TurnError::RetriesExhausted`] if the prompt must not be sent.
+    pub(super) fn admit_prompt(
         &self,
         request: &ChatRequest,
         session: Option<&SessionId>,
+        records: &ProviderRecords,
         provider: ProviderId,
     ) -> Result<AdmittedPrompt, TurnError> {
         let now = self.context.now();
-        let health = self.provider_health(session, &provider).await?;
-        let cooldowns = self.context.store.cooldowns().await?;
-        let cooldown = cooldowns
-            .iter()
-            .find(|cooldown| cooldown.provider == provider);
+        let policy = &self.context.settings.policy;
+        let health = records.health_of(&provider);
+        let cooldown = records.cooldown_of(&provider);
         let fallbacks = if cooldown.is_some() || health.is_exhausted() {
-            self.available_fallbacks(request, session, std::slice::from_ref(&provider))
-                .await?
+            self.list_fallbacks(request, records, std::slice::from_ref(&provider))
         } else {
             Vec::new()
         };
@@ -118,31 +106,25 @@ impl TurnRunner {
             decisions: Vec::new(),
             provider,
         };
-        match admit_prompt(&input, &self.context.settings.policy) {
+        match admit_prompt(&input, policy) {
             Admission::Allow => {}
             Admission::Wait(until, reason) => admitted.wait = Some((until, reason)),
             Admission::HandOff(fallback, until, reason) => {
-                let mut text = format!(
-                    "{fallback} took over: {} is in cooldown until {} ({})",
-                    admitted.provider,
-                    format_utc(until),
-                    reason.description()
-                );
-                let from = &admitted.provider;
-                let original_permissions = self.agent_options(request, from, None)?.permissions;
-                let permissions = self
-                    .agent_options(request, &fallback, Some(from))?
-                    .permissions;
-                if permissions != original_permissions {
-                    let _ = write!(text, "; the permission policy is {}", permissions.as_str());
-                }
-                if let Some(model) = &request.model {
-                    let _ = write!(text, "; ignored the model {model}, which belongs to {from}");
-                }
-                admitted.health = self.provider_health(session, &fallback).await?;
-                admitted.move_to_fallback(fallback);
-                let decision = Decision::new(DecisionKind::HandedOff, text);
-                admitted.decisions.push(decision);
+                let from = std::mem::replace(&mut admitted.provider, fallback);
+                let original = self.agent_options(request, &from, None)?;
+                let options = self.agent_options(request, &admitted.provider, Some(&from))?;
+                let is_policy_changed = options.permissions != original.permissions;
+                admitted.decisions.push(Decision::HandedOff {
+                    from: from.clone(),
+                    to: admitted.provider.clone(),
+                    cause: HandoffCause::Cooldown { until, reason },
+                    permissions: is_policy_changed.then_some(options.permissions),
+                    ignored_model: request.model.clone(),
+                });
+                admitted.health = records.health_of(&admitted.provider);
+                admitted.has_cooldown = false;
+                // The options of a fallback agent are limited, because the user did not choose it.
+                admitted.replaced_provider = Some(from);
             }
             Admission::RetryAt(until, reason) => {
                 return Err(TurnError::ProviderUnavailable {
@@ -159,7 +141,7 @@ impl TurnRunner {
                     return Err(TurnError::RetriesExhausted {
                         session: session.clone(),
                         provider: admitted.provider,
-                        limit: self.context.settings.policy.error_limit,
+                        limit: policy.error_limit,
                         fallbacks,
                     });
                 }
@@ -170,44 +152,50 @@ impl TurnRunner {
 
     /// Returns the configured fallback agents that could answer, in order of preference: installed, not in cooldown,
     /// not failing in this session, and not in `excluded`. Empty if the request is strict.
-    pub(crate) async fn available_fallbacks(
+    pub(super) fn list_fallbacks(
         &self,
         request: &ChatRequest,
-        session: Option<&SessionId>,
+        records: &ProviderRecords,
         excluded: &[ProviderId],
-    ) -> Result<Vec<ProviderId>, TurnError> {
-        let mut fallbacks = Vec::new();
+    ) -> Vec<ProviderId> {
         // A fallback agent would need a brief of the session, which a strict request excludes.
-        if request.strict || self.context.settings.policy.fallback.is_empty() {
-            return Ok(fallbacks);
+        if request.strict {
+            return Vec::new();
         }
-        let now = self.context.now();
-        let cooldowns = self.context.store.cooldowns().await?;
-        for provider in &self.context.settings.policy.fallback {
-            let is_out_of_cooldown = !cooldowns
-                .iter()
-                .any(|cooldown| cooldown.provider == *provider && cooldown.until > now);
-            let is_installed = self.context.agents.get(provider).is_ok_and(|agent| agent.is_installed());
-            if !is_installed || !is_out_of_cooldown || excluded.contains(provider) {
-                continue;
-            }
-            let health = self.provider_health(session, provider).await?;
-            let is_past_backoff = health.retry_at.is_none_or(|until| until <= now);
-            if is_past_backoff && !health.is_exhausted() {
-                fallbacks.push(provider.clone());
-            }
-        }
-        Ok(fallbacks)
+        let configured = &self.context.settings.policy.fallback;
+        let agents = &self.context.agents;
+        available_fallbacks(configured, records, excluded, self.context.now())
+            .into_iter()
+            .filter(|provider| agents.get(provider).is_ok_and(|agent| agent.is_installed()))
+            .collect()
     }
+}
 
-    pub(crate) async fn provider_health(
-        &self,
-        session: Option<&SessionId>,
-        provider: &ProviderId,
-    ) -> Result<ProviderHealth, TurnError> {
-        match session {
-            Some(session) => Ok(self.context.store.provider_health(session, provider).await?),
-            None => Ok(ProviderHealth::default()),
+/// Returns the decision that reports a refused prompt. `None` if the error is not a refusal.
+pub(super) fn refusal_decision(error: &TurnError) -> Option<Decision> {
+    let (provider, refusal) = match error {
+        TurnError::RetriesExhausted {
+            session,
+            provider,
+            limit,
+            ..
+        } => {
+            let (session, limit) = (session.clone(), *limit);
+            (provider, PromptRefusal::RetriesExhausted { session, limit })
         }
-    }
+        TurnError::ProviderUnavailable {
+            provider,
+            until,
+            reason,
+            ..
+        } => {
+            let (until, reason) = (*until, *reason);
+            (provider, PromptRefusal::Unavailable { until, reason })
+        }
+        TurnError::Access(_) | TurnError::Resolve(_) | TurnError::Plan(_) => return None,
+    };
+    Some(Decision::PromptRefused {
+        provider: provider.clone(),
+        refusal,
+    })
 }

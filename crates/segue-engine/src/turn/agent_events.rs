@@ -1,24 +1,23 @@
 //! Processing of agent events until the turn ends: records output and answers permission requests.
 
-use std::fmt;
 use std::time::Duration;
 
 use segue_agents::{AgentConnection, AgentError, ConnectionEvent};
-use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::agent::{PermissionAnswer, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::json::Json;
-use segue_core::scope::RoleName;
 use segue_core::session::{
-    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Part, PlanStep, StopReason, Title,
-    TitleSource, ToolCall, ToolStatus, TurnEnd, TurnState,
+    AgentEvent, Decision, Failure, FailureClass, Part, PermissionSource, PlanStep, StopReason,
+    Title, TitleSource, ToolCall, ToolStatus, TurnEnd, TurnState,
 };
 use segue_store::{DraftKind, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::attempt::AttemptState;
 use super::watchdog::Watchdog;
 use super::{TurnOutcome, TurnRun, sleep_until_deadline, wait_for_stop};
-use crate::{TurnError, StopLevel, TurnEvent};
+use crate::{StopLevel, TurnError, TurnEvent};
 
 /// Maximum number of unexpected lines that are reported per turn, because an agent that prints only such lines must not
 /// flood the log.
@@ -29,27 +28,6 @@ const STOP_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Tools of segue's own MCP server.
 const SEGUE_TOOLS: [&str; 3] = ["session_describe", "session_history", "session_search"];
-
-/// Source of the answer to a permission request.
-enum AnswerSource {
-    Policy(PermissionPolicy),
-    Role(RoleName),
-    User,
-    Unanswered,
-}
-
-impl fmt::Display for AnswerSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(policy) => write!(f, "by policy {}", policy.as_str()),
-            Self::Role(role) => write!(f, "because the role {role} does not allow it"),
-            Self::User => f.write_str("by the user"),
-            Self::Unanswered => {
-                f.write_str("because the user did not or could not answer, and no policy allows it")
-            }
-        }
-    }
-}
 
 /// A turn that is being stopped.
 struct PendingStop {
@@ -79,9 +57,10 @@ impl TurnRun<'_> {
     /// Processes the agent's events until the turn ends.
     pub(super) async fn process_events(
         &mut self,
+        attempt: &mut AttemptState,
         connection: &mut dyn AgentConnection,
     ) -> Result<TurnOutcome, TurnError> {
-        let mut watchdog = Watchdog::new(self.timeouts);
+        let mut watchdog = Watchdog::new(attempt.agent.options.timeouts);
         let mut pending_stop: Option<PendingStop> = None;
         loop {
             let level = if pending_stop.is_some() {
@@ -110,16 +89,16 @@ impl TurnRun<'_> {
                     self.recorder.save_draft(self.now()).await?;
                 }
                 connection_event = connection.next_event() => match connection_event {
-                    ConnectionEvent::NativeIdReported(id) => self.record_native_id(id).await?,
+                    ConnectionEvent::NativeIdReported(id) => self.record_native_id(attempt, id).await?,
                     ConnectionEvent::Event(event) => {
                         watchdog.record_event(&event);
-                        self.has_output |= event.is_agent_activity();
-                        self.record_event(event).await?;
+                        attempt.has_output |= event.is_agent_activity();
+                        self.record_event(attempt, event).await?;
                     }
                     ConnectionEvent::PermissionRequested(request, reply) => {
-                        self.has_output = true;
+                        attempt.has_output = true;
                         let asked_at = Instant::now();
-                        let answer = self.answer_permission(&request).await?;
+                        let answer = self.answer_permission(attempt, &request).await?;
                         let allowed = request.is_allowed_by(&answer).then_some(&request.call);
                         watchdog.record_permission_answer(asked_at, allowed);
                         reply(answer);
@@ -134,20 +113,25 @@ impl TurnRun<'_> {
     }
 
     /// Records the native id that the agent reports.
-    async fn record_native_id(&mut self, native_id: NativeId) -> Result<(), TurnError> {
-        let previous_id = self.report.native_id.replace(native_id.clone());
+    async fn record_native_id(
+        &mut self,
+        attempt: &mut AttemptState,
+        native_id: NativeId,
+    ) -> Result<(), TurnError> {
+        let Some(attempt_leg) = &mut attempt.leg else {
+            return Ok(());
+        };
+        let previous_id = attempt_leg.native_id.replace(native_id.clone());
         if previous_id.as_ref() == Some(&native_id) {
             return Ok(());
         }
-        if let Some(leg) = self.leg {
-            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-            store.set_leg_native_id(lease, leg, &native_id).await?;
-        }
-        if let Some(previous_id) = previous_id {
-            let text = format!(
-                "the agent continued in native session {native_id} instead of {previous_id}"
-            );
-            self.record_decision(Decision::new(DecisionKind::Oddity, text))
+        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
+        store
+            .set_leg_native_id(lease, attempt_leg.leg.id, &native_id)
+            .await?;
+        if let Some(from) = previous_id {
+            let to = native_id.clone();
+            self.record_decision(Decision::NativeIdChanged { from, to })
                 .await?;
         }
         Ok(self.emit(TurnEvent::NativeIdReported { native_id }).await?)
@@ -172,10 +156,8 @@ impl TurnRun<'_> {
         };
         let note = match end.reason {
             StopReason::EndTurn => None,
-            StopReason::Limit => {
-                Some("the agent stopped at a limit of its own and may not have finished")
-            }
-            StopReason::Refusal => Some("the agent refused to continue"),
+            StopReason::Limit => Some(Decision::AgentStoppedAtLimit),
+            StopReason::Refusal => Some(Decision::AgentRefused),
             StopReason::Cancelled if self.has_refused_permission => {
                 self.report.stopped_by_policy = true;
                 return Ok(TurnOutcome::with_state(TurnState::Cancelled));
@@ -188,14 +170,17 @@ impl TurnRun<'_> {
                 return Ok(TurnOutcome::from_failure(failure));
             }
         };
-        if let Some(text) = note {
-            self.record_decision(Decision::new(DecisionKind::Oddity, text))
-                .await?;
+        if let Some(decision) = note {
+            self.record_decision(decision).await?;
         }
         Ok(TurnOutcome::with_state(TurnState::Finished))
     }
 
-    async fn record_event(&mut self, event: AgentEvent) -> Result<(), TurnError> {
+    async fn record_event(
+        &mut self,
+        attempt: &mut AttemptState,
+        event: AgentEvent,
+    ) -> Result<(), TurnError> {
         let at = self.now();
         match event {
             AgentEvent::Text(text) => {
@@ -224,7 +209,7 @@ impl TurnRun<'_> {
                 self.report.usage.update(usage);
                 self.emit(TurnEvent::Usage(usage)).await?;
             }
-            AgentEvent::Title(title) => self.suggest_title(&title).await?,
+            AgentEvent::Title(title) => self.suggest_title(&attempt.sent_text, &title).await?,
             AgentEvent::Plan(steps) => {
                 let part = Part::Unknown(plan_to_json(&steps));
                 let seq = self.recorder.record_part(part, at).await?;
@@ -232,7 +217,7 @@ impl TurnRun<'_> {
                 self.emit_saved(Some(seq)).await?;
             }
             AgentEvent::Compacted => {
-                self.record_context_loss().await?;
+                self.record_context_loss(attempt).await?;
             }
             AgentEvent::Data(data) => {
                 let seq = self
@@ -259,22 +244,21 @@ impl TurnRun<'_> {
 
     /// Saves a title that the agent proposes. It replaces a title that comes from the first prompt, but none that the
     /// user or the model set. A title that repeats the start of the sent text is ignored.
-    async fn suggest_title(&mut self, title: &str) -> Result<(), TurnError> {
+    async fn suggest_title(&mut self, sent_text: &str, title: &str) -> Result<(), TurnError> {
         let title: String = title.chars().take(200).collect();
         let Ok(title) = Title::new(&title, TitleSource::Model) else {
             return Ok(());
         };
-        let current = self.runner.context.require_session(&self.session.id).await?.title;
+        let (context, id) = (&self.runner.context, &self.snapshot.session.id);
+        let current = context.require_session(id).await?.title;
         let repeats = |text: &str| has_same_start(title.as_str(), text);
         if current.source() != TitleSource::Prompt
             || repeats(current.as_str())
-            || repeats(&self.sent_text)
+            || repeats(sent_text)
         {
             return Ok(());
         }
-        let store = &self.runner.context.store;
-        store.suggest_title(&self.session.id, &title).await?;
-        Ok(())
+        Ok(context.store.suggest_title(id, &title).await?)
     }
 
     async fn report_oddity(&mut self, line: &str) -> Result<(), TurnError> {
@@ -282,9 +266,9 @@ impl TurnRun<'_> {
         if self.oddity_count > MAX_REPORTED_ODDITIES {
             return Ok(());
         }
-        let text = format!("the agent printed a line that is not part of the protocol: {line:?}");
+        let line = line.to_owned();
         Ok(self
-            .record_decision(Decision::new(DecisionKind::Oddity, text))
+            .record_decision(Decision::UnexpectedOutput { line })
             .await?)
     }
 
@@ -299,54 +283,52 @@ impl TurnRun<'_> {
         if !violates_role || !self.disallowed_calls.insert(call.id.clone()) {
             return Ok(());
         }
-        let text = format!(
-            "the agent used {:?} without requesting permission; the role {} does not allow it",
-            call.name, role.name
-        );
-        Ok(self
-            .record_decision(Decision::new(DecisionKind::Permission, text))
-            .await?)
+        let decision = Decision::RoleViolated {
+            tool: call.name.clone(),
+            role: role.name.clone(),
+        };
+        Ok(self.record_decision(decision).await?)
     }
 
     /// Answers a permission request by the role, by the policy or by asking the user, and notes the answer.
     async fn answer_permission(
         &mut self,
+        attempt: &AttemptState,
         request: &PermissionRequest,
     ) -> Result<PermissionAnswer, TurnError> {
         let at = self.now();
         self.recorder.record_tool_call(&request.call, at).await?;
-        let policy = self.permissions;
-        let is_own_tool = is_segue_tool(&request.call);
+        let policy = attempt.agent.options.permissions;
+        let by_policy = || PermissionSource::Policy { policy };
         let automatic_answer = match &self.role {
-            _ if is_own_tool => Some((request.allow_answer(), AnswerSource::Policy(policy))),
-            Some(role) if !role.can_make_call(&request.call) => Some((
-                request.reject_answer(),
-                AnswerSource::Role(role.name.clone()),
-            )),
-            Some(_) | None => {
-                let answer = policy.answer(request);
-                answer.map(|answer| (answer, AnswerSource::Policy(policy)))
+            _ if is_segue_tool(&request.call) => Some((request.allow_answer(), by_policy())),
+            Some(role) if !role.can_make_call(&request.call) => {
+                let role = role.name.clone();
+                Some((request.reject_answer(), PermissionSource::Role { role }))
             }
+            Some(_) | None => policy.answer(request).map(|answer| (answer, by_policy())),
         };
         let (answer, source) = match automatic_answer {
             Some(answered) => answered,
             None => match self.ask_user(request).await {
-                Some(answer) => (answer, AnswerSource::User),
-                None => (request.reject_answer(), AnswerSource::Unanswered),
+                Some(answer) => (answer, PermissionSource::User),
+                None => (request.reject_answer(), PermissionSource::Unanswered),
             },
         };
         let allowed = request.is_allowed_by(&answer);
-        self.has_refused_permission |= !allowed && !matches!(source, AnswerSource::User);
-        let name = &request.call.name;
-        let text = match (&answer, allowed) {
-            (PermissionAnswer::Cancelled, _) if !matches!(source, AnswerSource::Role(_)) => {
-                format!("stopped before the permission request for {name:?} was answered")
+        self.has_refused_permission |= !allowed && source != PermissionSource::User;
+        let tool = request.call.name.clone();
+        let is_role = matches!(source, PermissionSource::Role { .. });
+        let decision = if answer == PermissionAnswer::Cancelled && !is_role {
+            Decision::PermissionCancelled { tool }
+        } else {
+            Decision::PermissionAnswered {
+                tool,
+                allowed,
+                by: source,
             }
-            (_, true) => format!("allowed {name:?} {source}"),
-            (_, false) => format!("refused {name:?} {source}"),
         };
-        self.record_decision(Decision::new(DecisionKind::Permission, text))
-            .await?;
+        self.record_decision(decision).await?;
         Ok(answer)
     }
 

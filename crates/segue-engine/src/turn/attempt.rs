@@ -1,129 +1,306 @@
-//! A single attempt at a turn: opens a leg, reports it, and sends the prompt.
+//! A single attempt at a turn: opens a leg as planned, reports it, and sends the prompt.
+//!
+//! A [`PlannedAttempt`] is consumed when it runs, and an [`EndedAttempt`] is consumed when the next step is planned, so
+//! that no state of one attempt can reach another.
 
-use segue_core::session::{Decision, DecisionKind, FailureClass, OpenMode, TurnState};
+use jiff::Timestamp;
+use segue_agents::AgentConnection;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::policy::{ProviderHealth, WaitReason};
+use segue_core::session::{
+    DecisionKind, Leg, OpenMode, OpenReason, OpeningPlan, ResolutionStep, TurnState,
+};
 
-use super::{AttemptResult, TurnOutcome, TurnRun, wait_for_stop};
+use super::admission::{AdmittedPrompt, AgentOptions};
+use super::begin::opening_step;
+use super::context_loss::ContextChange;
+use super::{TurnOutcome, TurnRun, TurnRunner, wait_for_stop};
+use crate::leg::agent_pool::PooledAgent;
 use crate::leg::open_leg::{OpenLeg, OpenLegError, OpenLegRequest};
-use crate::{TurnError, StopLevel, TurnEvent};
+use crate::{ChatRequest, StopLevel, TurnError, TurnEvent};
+
+/// Opening of a native session for an attempt.
+pub(crate) enum Opening {
+    /// The agent is started.
+    Planned(OpeningPlan),
+    /// The native session of this leg has no room for the prompt: the session is compacted, and another one is started.
+    Compact(Leg),
+    /// The agent is running, and the attempt was recorded together with the prompt.
+    Live {
+        leg: Leg,
+        connection: Box<dyn AgentConnection>,
+    },
+}
+
+impl Opening {
+    /// Returns the resolution step that describes the opening.
+    pub(super) fn to_step(&self, provider: &ProviderId) -> ResolutionStep {
+        match self {
+            Self::Planned(plan) => opening_step(plan, provider, false),
+            Self::Live { leg, .. } => {
+                opening_step(&OpeningPlan::Resume(leg.clone()), provider, true)
+            }
+            Self::Compact(_) => ResolutionStep::NativeStarted {
+                provider: provider.clone(),
+                cause: segue_core::session::NewNativeCause::Compacted { compaction: None },
+            },
+        }
+    }
+}
+
+/// Agent of an attempt.
+pub(super) struct AttemptAgent {
+    pub(super) provider: ProviderId,
+    pub(super) options: AgentOptions,
+    /// Health of the agent in the session before the attempt.
+    pub(super) health: ProviderHealth,
+    /// Whether a cooldown of the agent is on record.
+    pub(super) has_cooldown: bool,
+}
+
+/// An attempt that has not started.
+pub(super) struct PlannedAttempt {
+    pub(super) agent: AttemptAgent,
+    /// Time until which the prompt waits, with the reason. `None` if it does not wait.
+    pub(super) wait: Option<(Timestamp, WaitReason)>,
+    pub(super) opening: Opening,
+    /// Text that the agent refused and that is sent again. `None` if the agent refused none.
+    pub(super) resent_text: Option<String>,
+}
+
+/// State of an attempt that has started.
+pub(super) struct AttemptState {
+    pub(super) agent: AttemptAgent,
+    /// Leg on which the prompt runs. `None` until a leg is open.
+    pub(super) leg: Option<AttemptLeg>,
+    /// Text that was sent, including the brief. Empty if none was sent.
+    pub(super) sent_text: String,
+    /// Whether the agent refused the text before.
+    pub(super) is_resent: bool,
+    /// Whether the agent has produced output.
+    pub(super) has_output: bool,
+    /// Change of the agent's context.
+    pub(super) context_change: ContextChange,
+}
+
+/// Leg of an attempt.
+pub(super) struct AttemptLeg {
+    /// The leg before the attempt.
+    pub(super) leg: Leg,
+    pub(super) native_id: Option<NativeId>,
+    pub(super) open_mode: OpenMode,
+    pub(super) reason: OpenReason,
+}
+
+/// An attempt that has ended.
+pub(super) struct EndedAttempt {
+    pub(super) state: AttemptState,
+    pub(super) outcome: TurnOutcome,
+    /// Time at which the wait after the attempt started. Later activity in the native session does not belong to this
+    /// turn. `None` if the turn did not end during a wait.
+    pub(super) waiting_since: Option<Timestamp>,
+}
+
+impl AttemptState {
+    /// Creates the state of an attempt that has not opened a leg.
+    pub(super) fn new(agent: AttemptAgent, is_resent: bool) -> Self {
+        Self {
+            agent,
+            leg: None,
+            sent_text: String::new(),
+            is_resent,
+            has_output: false,
+            context_change: ContextChange::Unchanged,
+        }
+    }
+
+    pub(super) fn end(self, outcome: TurnOutcome) -> EndedAttempt {
+        EndedAttempt {
+            state: self,
+            outcome,
+            waiting_since: None,
+        }
+    }
+}
+
+impl TurnRunner {
+    /// Plans an attempt with an admitted prompt.
+    pub(super) fn plan_attempt(
+        &self,
+        request: &ChatRequest,
+        admitted: AdmittedPrompt,
+        opening: Opening,
+    ) -> Result<PlannedAttempt, TurnError> {
+        let replaced_provider = admitted.replaced_provider.as_ref();
+        Ok(PlannedAttempt {
+            agent: AttemptAgent {
+                options: self.agent_options(request, &admitted.provider, replaced_provider)?,
+                provider: admitted.provider,
+                health: admitted.health,
+                has_cooldown: admitted.has_cooldown,
+            },
+            wait: admitted.wait,
+            opening,
+            resent_text: None,
+        })
+    }
+}
 
 impl TurnRun<'_> {
-    /// Opens a leg, sends the prompt, and processes the agent's events until the turn ends.
-    pub(super) async fn run_attempt(&mut self) -> Result<AttemptResult, TurnError> {
-        self.has_output = false;
-        let turns = self.runner.context.store.turns(&self.session.id).await?;
-        let earlier_turns = turns
-            .split_last()
-            .map_or(turns.as_slice(), |(_, earlier_turns)| earlier_turns);
-        let prompt_with_added = self.runner.compactor.briefs
-            .prompt_with_added(earlier_turns, &self.request.prompt)
-            .await?;
-        let leg_request = OpenLegRequest {
+    /// Opens a leg, sends the prompt, and processes the agent's events until the attempt ends.
+    pub(super) async fn run_attempt(
+        &mut self,
+        planned: PlannedAttempt,
+    ) -> Result<EndedAttempt, TurnError> {
+        let PlannedAttempt {
+            agent,
+            opening,
+            resent_text,
+            ..
+        } = planned;
+        let mut state = AttemptState::new(agent, resent_text.is_some());
+        let is_attempt_recorded = matches!(opening, Opening::Live { .. });
+        let request = OpenLegRequest {
             chat: &self.request,
-            resume_prompt: prompt_with_added.as_deref().unwrap_or(&self.request.prompt),
-            turn: self.turn,
-            provider: &self.report.provider,
-            permissions: self.permissions,
-            timeouts: self.timeouts,
-            model: self.model.as_deref(),
-            new_leg_reason: self.retry.new_leg_reason.as_deref(),
-            refused_text: self.retry.refused_text.as_deref(),
+            snapshot: &self.snapshot,
+            guard: self.guard,
+            provider: &state.agent.provider,
+            options: &state.agent.options,
+            is_resent: state.is_resent,
         };
-        let opening = self.runner
-            .open_leg(&leg_request, &self.session, self.guard, earlier_turns);
         let opened = tokio::select! {
-            opened = opening => Some(opened),
+            opened = self.runner.open_leg(&request, opening) => Some(opened),
             () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => None,
         };
-        let mut open_leg = match opened {
+        let open_leg = match opened {
             Some(Ok(leg)) => leg,
             Some(Err(OpenLegError::Agent(error))) => {
                 let failure = error.to_failure(self.now());
-                return Ok(AttemptResult::Ended(TurnOutcome::from_failure(failure)));
+                return Ok(state.end(TurnOutcome::from_failure(failure)));
             }
-            Some(Err(OpenLegError::Engine(error))) => {
+            Some(Err(OpenLegError::Turn(error))) => {
                 self.guard.wait_for_agent_exit().await;
                 return Err(error);
             }
             None => {
                 self.guard.wait_for_agent_exit().await;
-                return Ok(AttemptResult::Ended(TurnOutcome::with_state(
-                    TurnState::Cancelled,
-                )));
+                return Ok(state.end(TurnOutcome::with_state(TurnState::Cancelled)));
             }
         };
-        // The rejected text, which is sent again, contains the added messages already.
-        if open_leg.open_mode.is_resumed() && leg_request.refused_text.is_none() {
-            self.add_reminder(&mut open_leg, earlier_turns, prompt_with_added)
-                .await?;
-        }
-        self.leg = Some(open_leg.leg.id);
-        self.leg_before_turn = Some(open_leg.leg.clone());
-        // If no earlier turn was sent, a replacement would have no history.
-        let is_replaceable =
-            open_leg.open_mode.is_resumed() && earlier_turns.iter().any(|turn| turn.sent);
-        let reported = self.report_leg(&mut open_leg).await;
-        let mut connection = open_leg.connection;
-        let outcome = match reported {
+        let OpenLeg {
+            leg,
+            mut connection,
+            open_mode,
+            reason,
+            brief,
+            decisions,
+        } = open_leg;
+        state.sent_text = match (resent_text, brief) {
+            // The agent may or may not have stored the text that it refused, so all of it is sent again.
+            (Some(text), None) => text,
+            (_, Some(brief)) => format!("{brief}{}", self.request.prompt),
+            (None, None) => self.prompt_for_resumed(&leg, &mut state).await?,
+        };
+        let leg_id = leg.id;
+        state.leg = Some(AttemptLeg {
+            native_id: leg.native_id.clone(),
+            leg,
+            open_mode,
+            reason,
+        });
+        let outcome = match self.report_leg(&state, decisions).await {
             Ok(()) => {
-                self.send_prompt(connection.as_mut(), open_leg.leg.id, &open_leg.prompt)
-                    .await
+                if !is_attempt_recorded {
+                    let (store, at) = (&self.runner.context.store, self.now());
+                    store
+                        .begin_attempt(&self.guard.lease, self.turn, leg_id, at)
+                        .await?;
+                }
+                self.send_prompt(&mut state, connection.as_mut()).await
             }
             Err(error) => Err(error),
         };
-        self.release_agent(connection, &outcome).await?;
-        let outcome = outcome?;
-        match outcome.failure {
-            Some(failure)
-                if failure.class == FailureClass::SessionUnknown
-                    && is_replaceable
-                    && !self.retry.has_replaced_native
-                    && !self.has_output
-                    && !self.request.strict =>
-            {
-                Ok(AttemptResult::NativeMissing(failure))
+        self.release_agent(&state, connection, &outcome).await?;
+        Ok(state.end(outcome?))
+    }
+
+    async fn report_leg(
+        &mut self,
+        state: &AttemptState,
+        decisions: Vec<segue_core::session::Decision>,
+    ) -> Result<(), TurnError> {
+        if let Some(attempt_leg) = &state.leg {
+            self.emit(TurnEvent::Opened {
+                provider: state.agent.provider.clone(),
+                native_id: attempt_leg.native_id.clone(),
+                leg: attempt_leg.leg.number,
+                mode: attempt_leg.open_mode,
+            })
+            .await?;
+        }
+        for decision in decisions {
+            let is_repeated = decision.kind() == DecisionKind::Protected
+                && self.report.decisions.contains(&decision);
+            if !is_repeated {
+                self.record_decision(decision).await?;
             }
-            failure => Ok(AttemptResult::Ended(TurnOutcome { failure, ..outcome })),
+        }
+        Ok(())
+    }
+
+    /// Sends the text, which is recorded as about to be sent, and processes the agent's events.
+    async fn send_prompt(
+        &mut self,
+        state: &mut AttemptState,
+        connection: &mut dyn AgentConnection,
+    ) -> Result<TurnOutcome, TurnError> {
+        self.report.sent = true;
+        match connection.send_prompt(&state.sent_text).await {
+            Ok(()) => {
+                // Loading the tokenizer takes less time than the agent needs for its first output.
+                segue_tokens::warm_up();
+                // An agent that starts a process for each turn has started it by now.
+                if let Some(process) = connection.process_identity() {
+                    self.guard.set_agent(process);
+                }
+                self.process_events(state, connection).await
+            }
+            Err(error) => Ok(TurnOutcome::from_failure(error.to_failure(self.now()))),
         }
     }
 
-    // Takes `&mut OpenLeg` because an `AgentConnection` is not `Sync`: a shared reference would prevent the turn's
-    // future from being `Send`.
-    async fn report_leg(&mut self, open_leg: &mut OpenLeg) -> Result<(), TurnError> {
-        self.report.native_id.clone_from(&open_leg.leg.native_id);
-        self.report.leg = Some(open_leg.leg.number);
-        self.report.opened = Some((open_leg.open_mode, open_leg.reason.clone()));
-        self.emit(TurnEvent::Opened {
-            provider: open_leg.leg.provider.clone(),
-            native_id: open_leg.leg.native_id.clone(),
-            leg: open_leg.leg.number,
-            mode: open_leg.open_mode,
-        })
-        .await?;
-        if let Some(reason) = &open_leg.transport_fallback {
-            self.record_decision(Decision::new(DecisionKind::Provider, reason.as_str()))
-                .await?;
+    /// Keeps the agent running for the next turn, or ends it.
+    async fn release_agent(
+        &mut self,
+        state: &AttemptState,
+        mut connection: Box<dyn AgentConnection>,
+        outcome: &Result<TurnOutcome, TurnError>,
+    ) -> Result<(), TurnError> {
+        let is_reusable = outcome.as_ref().is_ok_and(|outcome| {
+            outcome.is_agent_idle
+                && matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
+        });
+        if self.request.keep_agent
+            && is_reusable
+            && connection.native_id().is_some()
+            && let Some(attempt_leg) = &state.leg
+            && connection.is_alive()
+        {
+            let process = connection.process_identity();
+            let pooled_agent = PooledAgent {
+                leg: attempt_leg.leg.id,
+                tip: self.turn,
+                permissions: state.agent.options.permissions,
+                model: state.agent.options.model.clone(),
+                lease: self.guard.share_with_agent(process.as_ref()),
+                connection,
+            };
+            let pool = &self.runner.context.agent_pool;
+            pool.insert(&self.snapshot.session.id, pooled_agent).await;
+            return Ok(());
         }
-        for decision in std::mem::take(&mut open_leg.brief_decisions) {
-            self.record_decision(decision).await?;
-        }
-        for line in &open_leg.guard_actions {
-            self.report_guard_action(line).await?;
-        }
-        if open_leg.branched {
-            self.record_decision(Decision::new(
-                DecisionKind::Opened,
-                open_leg.reason.as_str(),
-            ))
-            .await?;
-        }
-        // Only a new native session with a brief is reported. Other modes are expected.
-        if open_leg.open_mode == OpenMode::Briefed {
-            let text = format!(
-                "started a new native session with a brief of this session: {}",
-                open_leg.reason
-            );
-            self.record_decision(Decision::new(DecisionKind::Opened, text))
-                .await?;
+        for line in connection.close().await {
+            self.report_guard_action(&line).await?;
         }
         Ok(())
     }

@@ -1,75 +1,85 @@
 //! Automatic compaction at the end of a turn whose native session is close to the budget.
 
 use segue_core::checkpoint::CheckpointReason;
-use segue_core::session::{Decision, DecisionKind};
+use segue_core::session::Decision;
 
 use super::TurnRun;
+use super::attempt::AttemptState;
 use crate::TurnError;
-use crate::checkpoint::compaction::format_compaction_decision;
+use crate::checkpoint::compaction::CompactionCommit;
 
 impl TurnRun<'_> {
     /// Determines whether compaction is due. `None` if this depends on the record, which has to be closed first.
-    pub(super) async fn check_compaction_due(&self) -> Result<Option<bool>, TurnError> {
-        let applies = self.runner.context.settings.policy.compaction.should_compact(&self.session);
-        let Some(leg) = self.leg_before_turn.as_ref().filter(|_| applies) else {
+    pub(super) async fn check_compaction_due(
+        &self,
+        attempt: &AttemptState,
+    ) -> Result<Option<bool>, TurnError> {
+        let session = &self.snapshot.session;
+        let policy = &self.runner.context.settings.policy;
+        let applies = policy.compaction.should_compact(session);
+        let Some(attempt_leg) = attempt.leg.as_ref().filter(|_| applies) else {
             return Ok(Some(false));
         };
-        let estimates = leg.estimated_tokens.zip(self.estimate_added_tokens());
+        let estimates = attempt_leg.leg.estimated_tokens;
+        let estimates = estimates.zip(self.estimate_added_tokens(attempt));
         let Some((before, added)) = estimates else {
             return Ok(None);
         };
-        let budget = self.runner.compactor.briefs.provider_budget(&self.report.provider).await?;
+        let briefs = self.runner.briefs();
+        let budget = briefs.provider_budget(&attempt.agent.provider).await?;
         let tokens_and_budget = (before.saturating_add(added), budget);
-        let due = self.runner.compactor.briefs
-            .should_compact(&self.session, self.turn, tokens_and_budget);
+        let due = briefs.should_compact(session, self.turn, tokens_and_budget);
         Ok(Some(due.await?))
     }
 
     /// Compacts the session if that is due. The turn has ended by now, so a failure does not affect it.
-    pub(super) async fn compact_if_due(&mut self, due: Option<bool>) -> Result<(), TurnError> {
+    pub(super) async fn compact_if_due(
+        &mut self,
+        attempt: &AttemptState,
+        due: Option<bool>,
+    ) -> Result<(), TurnError> {
         if due == Some(false) {
             return Ok(());
         }
-        let decision = match self.compact_session(due).await {
+        let decision = match self.compact_session(attempt, due).await {
             Ok(None) => return Ok(()),
             Ok(Some(decision)) => decision,
-            Err(error) => {
-                let text = format!(
-                    "could not compact the session: {error}; segue retries after the next turn"
-                );
-                Decision::new(DecisionKind::Compacted, text)
-            }
+            Err(error) => Decision::CompactionFailed {
+                error: error.to_string(),
+            },
         };
-        self.report_decision(decision).await?;
-        Ok(())
+        Ok(self.report_decision(decision).await?)
     }
 
     async fn compact_session(
         &mut self,
+        attempt: &AttemptState,
         due: Option<bool>,
     ) -> Result<Option<Decision>, TurnError> {
-        let (engine, provider) = (self.runner, &self.report.provider);
+        let (runner, head) = (self.runner, self.turn);
+        let (session, provider) = (&self.snapshot.session, &attempt.agent.provider);
+        let briefs = runner.briefs();
         if due.is_none() {
-            let budget = engine.compactor.briefs.provider_budget(provider).await?;
-            let native_tokens = engine.compactor.briefs
-                .estimate_native_tokens(&self.session, self.turn)
-                .await?;
-            let due = engine.compactor.briefs.should_compact(&self.session, self.turn, (native_tokens, budget));
+            let budget = briefs.provider_budget(provider).await?;
+            let native_tokens = briefs.estimate_native_tokens(session, head).await?;
+            let due = briefs.should_compact(session, head, (native_tokens, budget));
             if !due.await? {
                 return Ok(None);
             }
         }
-        let reason_and_leg = (CheckpointReason::Budget, self.leg);
-        let up_to = (self.turn, provider);
-        let compacted =
-            engine.compactor.compact_under_lease(self.guard, &self.session, up_to, reason_and_leg);
-        let Some((version, compaction)) = compacted.await? else {
+        let Some(plan) = briefs.plan_compaction(session, head, provider).await? else {
             return Ok(None);
         };
-        for line in engine.context.agent_pool.end_agent(&self.session.id).await {
+        let commit = CompactionCommit {
+            head,
+            reason: CheckpointReason::Budget,
+            ended_leg: attempt.leg.as_ref().map(|leg| leg.leg.id),
+        };
+        let lease = &self.guard.lease;
+        let (_, decision) = runner.compactor.commit(lease, &plan, commit).await?;
+        for line in runner.context.agent_pool.end_agent(&session.id).await {
             self.report_guard_action(&line).await?;
         }
-        let text = format_compaction_decision(&version, &compaction);
-        Ok(Some(Decision::new(DecisionKind::Compacted, text)))
+        Ok(Some(decision))
     }
 }

@@ -1,14 +1,14 @@
 //! Compaction of the context by the agent itself: recorded when it happens, and cleared after a reminder was sent.
 
-use segue_core::session::{Decision, DecisionKind, Turn, TurnState};
+use segue_core::session::{Decision, Leg, TurnState};
 use segue_store::ContextLossState;
 
 use super::TurnRun;
+use super::attempt::{AttemptState, EndedAttempt};
 use crate::TurnError;
-use crate::brief::reminder::has_context_shrunk;
-use crate::leg::open_leg::OpenLeg;
+use crate::brief::has_context_shrunk;
 
-/// Change of the agent's context in a turn.
+/// Change of the agent's context in an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContextChange {
     /// No relevant change.
@@ -20,49 +20,45 @@ pub(super) enum ContextChange {
 }
 
 impl TurnRun<'_> {
-    /// Adds to the prompt of a resumed native session what the agent has not received or may have lost.
-    ///
-    /// `added` is the prompt with the messages that were added to the record. `None` if there are none.
-    pub(super) async fn add_reminder(
-        &mut self,
-        open_leg: &mut OpenLeg,
-        earlier_turns: &[Turn],
-        added: Option<String>,
-    ) -> Result<(), TurnError> {
-        self.context_change = ContextChange::Unchanged;
-        let prompt = &self.request.prompt;
-        let mut reminder_prompt = None;
-        if open_leg.leg.lost_context {
-            let (engine, session) = (self.runner, &self.session);
-            let rules = engine.compactor.briefs.prompt_with_rules(session, earlier_turns, added.as_deref(), prompt);
-            reminder_prompt = rules.await?;
+    /// Returns the text for a resumed native session: the prompt, after messages that the agent has not received and
+    /// rules that it may have lost.
+    pub(super) async fn prompt_for_resumed(
+        &self,
+        leg: &Leg,
+        attempt: &mut AttemptState,
+    ) -> Result<String, TurnError> {
+        let (briefs, prompt) = (self.runner.briefs(), &self.request.prompt);
+        let earlier_turns = &self.snapshot.recent_turns;
+        let added = briefs.prompt_with_added(earlier_turns, prompt).await?;
+        let mut with_rules = None;
+        if leg.lost_context {
+            let session = &self.snapshot.session;
+            let rules = briefs.prompt_with_rules(session, earlier_turns, added.as_deref(), prompt);
+            with_rules = rules.await?;
             // If there is nothing to remind the agent of, the reminder counts as sent.
-            self.context_change = ContextChange::Reminded;
+            attempt.context_change = ContextChange::Reminded;
         }
-        if let Some(prompt) = reminder_prompt.or(added) {
-            open_leg.prompt = prompt;
-        }
-        Ok(())
+        Ok(with_rules.or(added).unwrap_or_else(|| prompt.clone()))
     }
 
-    /// Records that the agent compacted its own context, once per turn, because some agents report it twice.
-    pub(super) async fn record_context_loss(&mut self) -> Result<(), TurnError> {
+    /// Records that the agent compacted its own context, once per attempt, because some agents report it twice.
+    pub(super) async fn record_context_loss(
+        &mut self,
+        attempt: &mut AttemptState,
+    ) -> Result<(), TurnError> {
         self.recorder.invalidate_token_count();
-        if std::mem::replace(&mut self.context_change, ContextChange::Compacted)
-            == ContextChange::Compacted
-        {
+        let previous = std::mem::replace(&mut attempt.context_change, ContextChange::Compacted);
+        if previous == ContextChange::Compacted {
             return Ok(());
         }
-        if let Some(leg) = self.leg {
+        if let Some(attempt_leg) = &attempt.leg {
             let (store, lease) = (&self.runner.context.store, &self.guard.lease);
             store
-                .set_context_loss(lease, leg, ContextLossState::Lost)
+                .set_context_loss(lease, attempt_leg.leg.id, ContextLossState::Lost)
                 .await?;
         }
-        let text = "the agent compacted its own context; \
-                    the next prompt repeats the goal, the rules and the pinned items";
         Ok(self
-            .record_decision(Decision::new(DecisionKind::Compacted, text))
+            .record_decision(Decision::AgentCompacted { provider: None })
             .await?)
     }
 
@@ -72,24 +68,29 @@ impl TurnRun<'_> {
     /// loss is cleared if a reminder was sent and the turn finished.
     pub(super) async fn settle_context_change(
         &mut self,
-        state: TurnState,
+        ended: &mut EndedAttempt,
     ) -> Result<(), TurnError> {
-        let Some(leg) = self.leg_before_turn.clone() else {
+        let attempt = &mut ended.state;
+        let Some(attempt_leg) = &attempt.leg else {
             return Ok(());
         };
-        if self.context_change != ContextChange::Compacted
-            && has_context_shrunk(&leg, self.report.usage.context_tokens)
-            && let (Some(id), Some(mark)) = (self.report.native_id.clone(), &leg.mark)
-            && self.runner.context.natives
-                .has_compacted_since(&self.report.provider, &id, mark)
-                .await
+        let leg_id = attempt_leg.leg.id;
+        if attempt.context_change != ContextChange::Compacted
+            && has_context_shrunk(&attempt_leg.leg, self.report.usage.context_tokens)
+            && let (Some(id), Some(mark)) = (&attempt_leg.native_id, &attempt_leg.leg.mark)
         {
-            self.record_context_loss().await?;
+            let natives = &self.runner.context.natives;
+            let provider = &attempt.agent.provider;
+            if natives.has_compacted_since(provider, id, mark).await {
+                self.record_context_loss(attempt).await?;
+            }
         }
-        if self.context_change == ContextChange::Reminded && state == TurnState::Finished {
+        if attempt.context_change == ContextChange::Reminded
+            && ended.outcome.state == TurnState::Finished
+        {
             let (store, lease) = (&self.runner.context.store, &self.guard.lease);
             store
-                .set_context_loss(lease, leg.id, ContextLossState::Reminded)
+                .set_context_loss(lease, leg_id, ContextLossState::Reminded)
                 .await?;
         }
         Ok(())

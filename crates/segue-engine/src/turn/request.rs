@@ -7,7 +7,8 @@ use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::policy::WaitPreference;
 use segue_core::scope::Purpose;
 use segue_core::session::{
-    Decision, Failure, OpenMode, PlanStep, Project, ResolutionStep, ToolCall, TurnState, Usage,
+    Decision, Failure, OpenMode, OpenReason, PlanStep, Project, ResolutionStep, ToolCall,
+    TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -233,7 +234,7 @@ pub struct TurnReport {
     /// Number of the leg. `None` if no leg was opened.
     pub leg: Option<u32>,
     /// Mode in which the native session was opened, and the reason. `None` if none was opened.
-    pub opened: Option<(OpenMode, String)>,
+    pub opened: Option<(OpenMode, OpenReason)>,
     /// Text of the answer, each message on separate lines. `None` if it exceeds the requested size.
     pub text: Option<String>,
     /// Final state of the turn.

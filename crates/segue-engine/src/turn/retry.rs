@@ -1,100 +1,189 @@
-//! Attempts at one prompt until it is answered or fails: retries, waits and fallback agents, as the policy decides.
-
-use std::fmt::Write as _;
+//! Steps after an attempt: retries, waits and fallback agents, as the policy decides.
 
 use jiff::Timestamp;
-use segue_core::hint::{Hint, SuggestedAction};
+use segue_core::hint::Hint;
 use segue_core::id::ProviderId;
-use segue_core::policy::{
-    Cooldown, FailedPrompt, ProviderHealth, RetryAction, WaitReason, plan_retry,
-};
+use segue_core::policy::{Cooldown, FailedPrompt, RetryAction, WaitReason, plan_retry};
 use segue_core::session::{
-    Decision, DecisionKind, Failure, FailureClass, LegEnd, Message, Role, TurnState, Usage,
+    Decision, EarlierAttempt, Failure, FailureClass, HandoffCause, LegEnd, TurnState, Usage,
 };
 use segue_store::TurnEnding;
 
-use super::{AttemptResult, TurnOutcome, TurnRun, wait_for_stop};
-use crate::error::format_utc;
+use super::attempt::{AttemptAgent, AttemptState, EndedAttempt, PlannedAttempt};
+use super::{TurnOutcome, TurnRun, wait_for_stop};
 use crate::reconcile::ReconcileMode;
-use crate::turn::message_chunks::BoundedText;
-use crate::turn::recorder::Recorder;
-use crate::{TurnError, StopLevel, TurnEvent};
+use crate::{StopLevel, TurnError, TurnEvent};
 
-/// State of the attempts at a prompt.
-#[derive(Default)]
-pub(super) struct RetryState {
-    /// Health of the agent in the session before the turn.
-    pub(super) health: ProviderHealth,
-    /// Whether a cooldown of the agent is on record.
-    pub(super) has_cooldown: bool,
-    /// Time until which the prompt waits before the first attempt, with the reason.
-    pub(super) wait: Option<(Timestamp, WaitReason)>,
-    /// Time at which the current wait started. Later activity in the native session does not belong to this turn.
-    pub(super) waiting_since: Option<Timestamp>,
-    /// Whether the prompt has waited for the agent that rejected it.
-    pub(super) has_waited: bool,
-    /// Whether a lost native session was replaced.
-    pub(super) has_replaced_native: bool,
-    /// Agents that failed the prompt.
-    pub(super) failed_providers: Vec<ProviderId>,
-    /// Reason for opening another leg. `None` if there is none.
-    pub(super) new_leg_reason: Option<String>,
-    /// Text that the agent rejected and that the retry sends. `None` if there is no retry.
-    pub(super) refused_text: Option<String>,
+/// Step after an attempt, or before the first one.
+pub(super) enum NextStep {
+    Attempt(Box<PlannedAttempt>),
+    End(Box<EndedAttempt>),
+}
+
+/// Result of a wait.
+enum WaitResult {
+    /// The agent may receive the prompt.
+    Over,
+    /// The turn ends, with this outcome.
+    TurnEnded(TurnOutcome),
 }
 
 impl TurnRun<'_> {
-    /// Runs attempts until the prompt is answered or fails.
-    pub(super) async fn run_attempts(&mut self) -> Result<TurnOutcome, TurnError> {
-        if let Some((until, reason)) = self.retry.wait.take()
-            // Waits are rare, and a boxed future does not enlarge the future of every turn.
-            && let Some(outcome) = Box::pin(self.wait_and_recheck(until, reason, None)).await?
-        {
-            return Ok(outcome);
-        }
-        loop {
-            let outcome = match self.run_attempt().await? {
-                AttemptResult::Ended(outcome) => outcome,
-                AttemptResult::NativeMissing(failure) => {
-                    self.replace_lost_leg(failure).await?;
-                    continue;
-                }
-            };
-            let Some(failure) = outcome.failure.clone() else {
-                return Ok(outcome);
-            };
-            match self.next_action(&failure).await? {
-                RetryAction::EndTurn => return Ok(outcome),
-                RetryAction::HandOff(fallback) => self.hand_to_fallback(fallback, &failure).await?,
-                RetryAction::Wait(until) => {
-                    self.fail_attempt(&failure).await?;
-                    self.retry.has_waited = true;
-                    self.retry.refused_text = Some(std::mem::take(&mut self.sent_text));
-                    let waiting =
-                        self.wait_and_recheck(until, WaitReason::RateLimited, Some(failure));
-                    if let Some(outcome) = Box::pin(waiting).await? {
-                        return Ok(outcome);
-                    }
-                }
+    /// Waits before the first attempt, if admission demands it.
+    pub(super) async fn wait_before_first(
+        &mut self,
+        mut planned: PlannedAttempt,
+    ) -> Result<NextStep, TurnError> {
+        let Some((until, reason)) = planned.wait.take() else {
+            return Ok(NextStep::Attempt(Box::new(planned)));
+        };
+        let since = self.now();
+        let provider = planned.agent.provider.clone();
+        // Waits are rare, and a boxed future does not enlarge the future of every turn.
+        let waiting = Box::pin(self.wait_and_recheck(&provider, (since, until, reason), None));
+        match waiting.await? {
+            WaitResult::Over => {
+                let none = EarlierAttempt::None;
+                self.plan_again(planned.agent, None, none).await
+            }
+            WaitResult::TurnEnded(outcome) => {
+                let ended = AttemptState::new(planned.agent, false).end(outcome);
+                Ok(NextStep::End(Box::new(EndedAttempt {
+                    waiting_since: Some(since),
+                    ..ended
+                })))
             }
         }
     }
 
-    /// Ends the leg of a native session that the agent has lost, so that the next attempt opens another. Done once per
-    /// turn.
-    async fn replace_lost_leg(&mut self, failure: Failure) -> Result<(), TurnError> {
-        self.fail_attempt(&failure).await?;
-        let at = self.now();
-        if let Some(leg) = self.leg.take() {
-            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-            store.end_leg(lease, leg, LegEnd::Lost, at).await?;
+    /// Plans the step after an attempt. A cooldown of the agent is recorded for all sessions.
+    pub(super) async fn plan_next_step(
+        &mut self,
+        ended: EndedAttempt,
+    ) -> Result<NextStep, TurnError> {
+        let Some(failure) = ended.outcome.failure.clone() else {
+            return Ok(NextStep::End(Box::new(ended)));
+        };
+        if self.can_replace_native(&ended, &failure) {
+            return self.replace_lost_leg(ended, &failure).await;
         }
-        self.retry.has_replaced_native = true;
-        self.retry.new_leg_reason = Some(format!(
-            "the agent did not find its native session: {}",
-            failure.message
-        ));
+        let EndedAttempt {
+            mut state,
+            outcome,
+            waiting_since,
+        } = ended;
+        let now = self.now();
+        if let Some(cooldown) = Cooldown::from_failure(&state.agent.provider, &failure, now) {
+            self.runner.context.store.set_cooldown(cooldown).await?;
+            state.agent.has_cooldown = true;
+        }
+        if !self.failed_providers.contains(&state.agent.provider) {
+            self.failed_providers.push(state.agent.provider.clone());
+        }
+        let fallbacks = self.list_other_providers().await?;
+        let failed_prompt = FailedPrompt {
+            now,
+            failure: &failure,
+            has_output: state.has_output,
+            has_waited: state.is_resent,
+            wait_preference: self.request.wait_preference,
+            fallbacks: &fallbacks,
+        };
+        let action = plan_retry(&failed_prompt);
+        let ended = EndedAttempt {
+            state,
+            outcome,
+            waiting_since,
+        };
+        match action {
+            RetryAction::EndTurn => Ok(NextStep::End(Box::new(ended))),
+            RetryAction::HandOff(fallback) => {
+                self.hand_to_fallback(ended, fallback, &failure).await
+            }
+            RetryAction::Wait(until) => Box::pin(self.wait_and_resend(ended, until, failure)).await,
+        }
+    }
+
+    /// Returns `true` if the attempt failed because the agent does not have its native session, before any output, and
+    /// another native session may replace it. Done once per turn.
+    fn can_replace_native(&self, ended: &EndedAttempt, failure: &Failure) -> bool {
+        let leg = ended.state.leg.as_ref();
+        let is_resumed = leg.is_some_and(|leg| leg.open_mode.is_resumed());
+        // If no earlier turn was sent, a replacement would have no history.
+        let has_history = self.snapshot.recent_turns.iter().any(|turn| turn.sent);
+        failure.class == FailureClass::SessionUnknown
+            && is_resumed
+            && has_history
+            && !self.has_replaced_native
+            && !ended.state.has_output
+            && !self.request.strict
+    }
+
+    /// Ends the leg of a native session that the agent has lost, and plans an attempt on another one.
+    async fn replace_lost_leg(
+        &mut self,
+        ended: EndedAttempt,
+        failure: &Failure,
+    ) -> Result<NextStep, TurnError> {
+        self.fail_attempt(failure).await?;
+        let lost_leg = ended
+            .state
+            .leg
+            .as_ref()
+            .map(|leg| (leg.leg.id, LegEnd::Lost));
+        self.runner.end_leg(self.guard, lost_leg).await?;
+        self.has_replaced_native = true;
+        let AttemptState {
+            agent,
+            sent_text,
+            is_resent,
+            ..
+        } = ended.state;
+        let not_found = EarlierAttempt::NativeNotFound(&failure.message);
+        let resent_text = is_resent.then_some(sent_text);
+        self.plan_again(agent, resent_text, not_found).await
+    }
+
+    /// Plans another attempt, from the current state of the session.
+    async fn plan_again(
+        &mut self,
+        agent: AttemptAgent,
+        resent_text: Option<String>,
+        earlier_attempt: EarlierAttempt<'_>,
+    ) -> Result<NextStep, TurnError> {
+        self.refresh_snapshot().await?;
+        let (runner, provider) = (self.runner, &agent.provider);
+        let opening = runner
+            .plan_opening(&self.request, &self.snapshot, provider, earlier_attempt)
+            .await?;
+        Ok(NextStep::Attempt(Box::new(PlannedAttempt {
+            agent,
+            wait: None,
+            opening,
+            resent_text,
+        })))
+    }
+
+    /// Reads the session again. The turn of the prompt is not part of the snapshot.
+    async fn refresh_snapshot(&mut self) -> Result<(), TurnError> {
+        let context = &self.runner.context;
+        self.snapshot = context.require_snapshot(&self.snapshot.session.id).await?;
+        let turn = self.turn;
+        self.snapshot
+            .recent_turns
+            .retain(|recent| recent.id != turn);
         Ok(())
+    }
+
+    /// Returns the fallback agents that have not failed the prompt.
+    pub(super) async fn list_other_providers(&mut self) -> Result<Vec<ProviderId>, TurnError> {
+        let runner = self.runner;
+        if self.request.strict || runner.context.settings.policy.fallback.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.refresh_snapshot().await?;
+        let records = &self.snapshot.providers;
+        Ok(runner.list_fallbacks(&self.request, records, &self.failed_providers))
     }
 
     async fn fail_attempt(&self, failure: &Failure) -> Result<(), TurnError> {
@@ -103,108 +192,110 @@ impl TurnRun<'_> {
         Ok(store.fail_attempt(lease, self.turn, failure, at).await?)
     }
 
-    /// Decides what happens to the prompt after a failure. A cooldown of the agent is recorded for all sessions.
-    async fn next_action(&mut self, failure: &Failure) -> Result<RetryAction, TurnError> {
-        let now = self.now();
-        if let Some(cooldown) = Cooldown::from_failure(&self.report.provider, failure, now) {
-            self.runner.context.store.set_cooldown(cooldown).await?;
-            self.retry.has_cooldown = true;
-        }
-        if !self.retry.failed_providers.contains(&self.report.provider) {
-            self.retry
-                .failed_providers
-                .push(self.report.provider.clone());
-        }
-        let session = Some(&self.session.id);
-        let fallbacks =
-            self.runner
-                .available_fallbacks(&self.request, session, &self.retry.failed_providers);
-        let failed_prompt = FailedPrompt {
-            now,
-            failure,
-            has_output: self.has_output,
-            has_waited: self.retry.has_waited,
-            wait_preference: self.request.wait_preference,
-            fallbacks: &fallbacks.await?,
-        };
-        Ok(plan_retry(&failed_prompt))
-    }
-
     /// Moves the prompt to a fallback agent, which gets no more permissions than the first one.
     async fn hand_to_fallback(
         &mut self,
+        ended: EndedAttempt,
         fallback: ProviderId,
         failure: &Failure,
-    ) -> Result<(), TurnError> {
+    ) -> Result<NextStep, TurnError> {
         self.fail_attempt(failure).await?;
-        let reason = match (failure.class, failure.retry_at) {
-            (_, Some(until)) => format!("is in cooldown until {}", format_utc(until)),
-            (FailureClass::Quota, None) => "has no quota left".to_owned(),
-            (_, None) => "accepts no more prompts".to_owned(),
-        };
-        let from = std::mem::replace(&mut self.report.provider, fallback.clone());
-        let mut text = format!("{fallback} took over the prompt from {from}, which {reason}");
-        let options = self.runner
+        let AttemptAgent {
+            provider: from,
+            options: previous,
+            ..
+        } = ended.state.agent;
+        let mut options = self
+            .runner
             .agent_options(&self.request, &fallback, Some(&from))?;
-        let permissions = self.permissions.restrict_to(options.permissions);
-        if permissions != self.permissions {
-            let _ = write!(text, "; the permission policy is {}", permissions.as_str());
+        options.permissions = previous.permissions.restrict_to(options.permissions);
+        let permissions = options.permissions;
+        self.record_decision(Decision::HandedOff {
+            from,
+            to: fallback.clone(),
+            cause: HandoffCause::Rejected {
+                class: failure.class,
+                until: failure.retry_at,
+            },
+            permissions: (permissions != previous.permissions).then_some(permissions),
+            ignored_model: previous.model,
+        })
+        .await?;
+        let agent = AttemptAgent {
+            health: self.snapshot.providers.health_of(&fallback),
+            provider: fallback,
+            options,
+            has_cooldown: false,
+        };
+        self.plan_again(agent, None, EarlierAttempt::None).await
+    }
+
+    /// Waits until the agent that refused the prompt accepts it, and plans to send the same text again.
+    async fn wait_and_resend(
+        &mut self,
+        ended: EndedAttempt,
+        until: Timestamp,
+        failure: Failure,
+    ) -> Result<NextStep, TurnError> {
+        self.fail_attempt(&failure).await?;
+        let since = self.now();
+        let provider = ended.state.agent.provider.clone();
+        let wait = (since, until, WaitReason::RateLimited);
+        match self
+            .wait_and_recheck(&provider, wait, Some(failure))
+            .await?
+        {
+            WaitResult::Over => {
+                let AttemptState {
+                    agent, sent_text, ..
+                } = ended.state;
+                let refused = EarlierAttempt::Refused(self.turn);
+                self.plan_again(agent, Some(sent_text), refused).await
+            }
+            WaitResult::TurnEnded(outcome) => Ok(NextStep::End(Box::new(EndedAttempt {
+                outcome,
+                waiting_since: Some(since),
+                ..ended
+            }))),
         }
-        self.permissions = permissions;
-        self.timeouts = options.timeouts;
-        if let Some(model) = self.model.take() {
-            let _ = write!(text, "; ignored the model {model}, which belongs to {from}");
-        }
-        // The decision below reports the reason.
-        self.retry.new_leg_reason = None;
-        self.retry.refused_text = None;
-        (self.retry.has_waited, self.retry.has_cooldown) = (false, false);
-        self.retry.health = self.runner
-            .provider_health(Some(&self.session.id), &fallback)
-            .await?;
-        (self.leg, self.leg_before_turn) = (None, None);
-        self.report.native_id = None;
-        (self.report.leg, self.report.opened) = (None, None);
-        let decision = Decision::new(DecisionKind::HandedOff, text);
-        Ok(self.record_decision(decision).await?)
     }
 
     /// Waits until an agent may receive the prompt, then checks whether its native session changed during the wait.
-    ///
-    /// Returns the outcome if the turn ended. `rejection` is the failure for which the prompt waits, if it was sent
-    /// before.
+    /// `rejection` is the failure for which the prompt waits, if it was sent before.
     async fn wait_and_recheck(
         &mut self,
-        until: Timestamp,
-        reason: WaitReason,
+        provider: &ProviderId,
+        (since, until, reason): (Timestamp, Timestamp, WaitReason),
         rejection: Option<Failure>,
-    ) -> Result<Option<TurnOutcome>, TurnError> {
-        let since = self.now();
-        self.retry.waiting_since = Some(since);
-        if !self.wait_until(until, reason).await? {
-            return Ok(Some(TurnOutcome::with_state(TurnState::Cancelled)));
+    ) -> Result<WaitResult, TurnError> {
+        if !self.wait_until(provider, until, reason).await? {
+            let cancelled = TurnOutcome::with_state(TurnState::Cancelled);
+            return Ok(WaitResult::TurnEnded(cancelled));
         }
-        let session = self.runner.context.require_session(&self.session.id).await?;
+        self.refresh_snapshot().await?;
+        let (context, session) = (&self.runner.context, &self.snapshot.session);
         if let Some(native) = &session.native_id
-            && session.provider == self.report.provider
+            && session.provider == *provider
+            && let Err(in_use) = context
+                .natives
+                .ensure_no_foreign_process(provider, native)
+                .await
         {
-            let exclusive_use = self.runner.context.natives
-                .ensure_no_foreign_process(&session.provider, native);
-            if let Err(in_use) = exclusive_use.await {
-                let hint = Hint::from("wait until it has finished, then ")
-                    .with_action(SuggestedAction::Resume(session.id));
-                let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
-                return Ok(Some(TurnOutcome::from_failure(failure.with_hint(hint))));
-            }
+            let hint = Hint::WaitForProcess {
+                session: session.id.clone(),
+            };
+            let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
+            let failed = TurnOutcome::from_failure(failure.with_hint(hint));
+            return Ok(WaitResult::TurnEnded(failed));
         }
-        if self.runner.reconciler
-            .has_native_activity_since(&session, since)
+        let reconciler = &self.runner.reconciler;
+        if reconciler
+            .has_native_activity_since(&self.snapshot, since)
             .await?
         {
             self.requeue_prompt(since, rejection).await?;
         }
-        self.retry.waiting_since = None;
-        Ok(None)
+        Ok(WaitResult::Over)
     }
 
     /// Moves the prompt to a new turn, after the turns that were made outside segue while it waited.
@@ -216,8 +307,8 @@ impl TurnRun<'_> {
         since: Timestamp,
         rejection: Option<Failure>,
     ) -> Result<(), TurnError> {
-        let (engine, guard) = (self.runner, self.guard);
-        let (store, lease) = (&engine.context.store, &guard.lease);
+        let (runner, guard) = (self.runner, self.guard);
+        let (store, lease) = (&runner.context.store, &guard.lease);
         if rejection.is_some() {
             let ending = TurnEnding {
                 state: TurnState::Failed,
@@ -230,33 +321,24 @@ impl TurnRun<'_> {
         } else {
             store.withdraw_turn(lease, self.turn, since).await?;
         }
-        let session = engine.context.require_session(&self.session.id).await?;
-        let strict = self.request.strict;
-        let mode = ReconcileMode::Prompt { strict };
-        let (session, reconcile_decisions) = engine.reconciler.reconcile(session, guard, mode).await?;
-        let prompt = Message::from_text(Role::User, self.request.prompt.as_str(), self.now());
-        let turn = engine.context.store.begin_turn(&guard.lease, &prompt).await?;
-        self.session = session;
+        let id = &self.snapshot.session.id;
+        let snapshot = runner.context.require_snapshot(id).await?;
+        let mode = ReconcileMode::Prompt {
+            strict: self.request.strict,
+        };
+        let (_, mut decisions) = runner.reconciler.reconcile(snapshot, guard, mode).await?;
+        let prompt = runner.prompt_message(&self.request);
+        let turn = store.begin_turn(lease, &prompt).await?;
         self.turn = turn.id;
-        self.recorder = Recorder::new(
-            engine.context.store.clone(),
-            guard.lease.clone(),
-            turn.id,
-            BoundedText::with_limit(self.request.max_text_bytes),
-        );
-        (self.leg, self.leg_before_turn) = (None, None);
+        self.recorder = runner.new_recorder(&self.request, guard, turn.id);
         self.report.turn = turn.number;
         let started_event = TurnEvent::Started {
             session: self.report.session.clone(),
             turn: turn.number,
         };
         self.emit(started_event).await?;
-        let text = format!(
-            "queued the prompt again as turn {}: the native session gained turns while it waited",
-            turn.number
-        );
-        let requeue_decision = Decision::new(DecisionKind::OutsideTurns, text);
-        for decision in reconcile_decisions.into_iter().chain([requeue_decision]) {
+        decisions.push(Decision::PromptRequeued { turn: turn.number });
+        for decision in decisions {
             self.record_decision(decision).await?;
         }
         Ok(())
@@ -265,6 +347,7 @@ impl TurnRun<'_> {
     /// Waits until an agent may receive the prompt. Returns `false` if a stop is requested during the wait.
     async fn wait_until(
         &mut self,
+        provider: &ProviderId,
         until: Timestamp,
         reason: WaitReason,
     ) -> Result<bool, TurnError> {
@@ -272,15 +355,14 @@ impl TurnRun<'_> {
         let Ok(wait) = std::time::Duration::try_from(wait) else {
             return Ok(true);
         };
-        let text = format!(
-            "waiting {} s for {}, until {}: {}",
-            wait.as_secs_f64().ceil(),
-            self.report.provider,
-            format_utc(until),
-            reason.description()
-        );
-        self.record_decision(Decision::new(DecisionKind::BackedOff, text))
-            .await?;
+        let has_fraction = wait.subsec_nanos() > 0;
+        self.record_decision(Decision::WaitStarted {
+            provider: provider.clone(),
+            until,
+            seconds: wait.as_secs() + u64::from(has_fraction),
+            reason,
+        })
+        .await?;
         tokio::select! {
             biased;
             () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => Ok(false),

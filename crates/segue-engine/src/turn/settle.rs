@@ -1,16 +1,17 @@
 //! The end of a turn: its record is closed, and a failure gets a hint.
 
 use jiff::Timestamp;
-use segue_agents::known;
-use segue_core::hint::{Hint, SuggestedAction};
-use segue_core::id::LegId;
-use segue_core::number_format::{format_count, format_plural};
+use segue_core::hint::Hint;
+use segue_core::id::{LegId, ProviderId, SessionId};
 use segue_core::policy::{HealthUpdate, ProviderHealth, context_limit_excess, is_policy_stop};
-use segue_core::session::{Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, TurnState};
+use segue_core::session::{
+    Decision, Failure, FailureClass, Leg, LegEnd, RotationCause, TurnState, WithdrawalReason,
+    tokens_of_earlier_legs,
+};
 use segue_store::{SettleEffects, TurnEnding};
 
-use super::{TurnOutcome, TurnRun};
-use crate::error::format_utc;
+use super::TurnRun;
+use super::attempt::{AttemptState, EndedAttempt};
 use crate::{TurnError, TurnEvent, TurnReport};
 
 /// Maximum number of characters of an unsent prompt in the log.
@@ -18,22 +19,14 @@ const MAX_LOGGED_PROMPT_CHARS: usize = 500;
 
 impl TurnRun<'_> {
     /// Closes the record and saves the results of the turn, in one transaction.
-    pub(super) async fn settle(mut self, outcome: TurnOutcome) -> Result<TurnReport, TurnError> {
+    pub(super) async fn settle(mut self, mut ended: EndedAttempt) -> Result<TurnReport, TurnError> {
         let now = self.now();
         // A turn that ended during a wait ends when the wait started, because turns made outside segue since then
         // follow it.
-        let at = self.retry.waiting_since.unwrap_or(now);
-        let state = outcome.state;
-        let HealthUpdate { health, ends_leg } =
-            self.updated_health(state, outcome.failure.as_ref());
-        let failure = match outcome.failure {
-            Some(failure) if health.is_exhausted() => {
-                Some(Box::pin(self.add_recovery_hint(failure)).await?)
-            }
-            failure => {
-                failure.map(|failure| add_action_hint(failure, &self.report, health.retry_at))
-            }
-        };
+        let at = ended.waiting_since.unwrap_or(now);
+        let state = ended.outcome.state;
+        let HealthUpdate { health, ends_leg } = self.updated_health(&ended);
+        let failure = self.add_hint(&ended, health).await?;
         let final_messages = self
             .recorder
             .take_final_messages(state == TurnState::Finished, at);
@@ -45,76 +38,85 @@ impl TurnRun<'_> {
             failure: failure.clone(),
             at,
         };
-        let mark = self.native_end_mark().await;
-        self.settle_context_change(state).await?;
-        self.add_earlier_leg_tokens().await?;
-        let leg_end = self.plan_leg_end(failure.as_ref(), ends_leg);
-        let leg_ending = match leg_end {
-            Some((reason, _)) => self.find_leg_to_end().await?.map(|leg| (leg, reason)),
-            None => None,
-        };
-        let due = match leg_end {
-            None => self.check_compaction_due().await?,
+        let mark = self.native_end_mark(&ended).await;
+        self.settle_context_change(&mut ended).await?;
+        let attempt = ended.state;
+        let rotation = self.plan_leg_end(&attempt, failure.as_ref(), ends_leg);
+        let due = match rotation {
+            None => self.check_compaction_due(&attempt).await?,
             // The leg ends, so compaction is decided when the next brief is composed.
             Some(_) => Some(false),
         };
         let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-        let provider = &self.report.provider;
-        let has_health_changed = health != self.retry.health;
+        let provider = &attempt.agent.provider;
+        let has_health_changed = health != attempt.agent.health;
+        let leg_to_end = rotation.as_ref().and(self.find_leg_to_end(&attempt));
         let effects = SettleEffects {
             mark,
             provider_health: has_health_changed.then(|| (provider.clone(), health)),
-            ended_leg: leg_ending,
+            ended_leg: leg_to_end.zip(rotation.as_ref().map(|(end, _)| *end)),
+            tokens: self.turn_tokens(&attempt),
         };
         let settling = store.settle_turn(lease, self.turn, turn_ending, effects);
-        if leg_end.is_none() && failure.is_none() && !self.retry.has_cooldown && due == Some(false)
-        {
+        let has_cooldown = attempt.agent.has_cooldown;
+        if rotation.is_none() && failure.is_none() && !has_cooldown && due == Some(false) {
             // No other write follows, so the lease can usually be released in the same commit.
-            tokio::join!(settling, self.save_token_estimates(), self.guard.release()).0?;
+            tokio::join!(settling, self.guard.release()).0?;
         } else {
             settling.await?;
-            self.save_token_estimates().await;
-            if self.retry.has_cooldown && state == TurnState::Finished {
+            if has_cooldown && state == TurnState::Finished {
                 store.clear_cooldown(provider).await?;
             }
         }
-        if let Some((_, text)) = leg_end {
-            self.record_decision(Decision::new(DecisionKind::Rotated, text))
-                .await?;
+        if let Some((_, cause)) = rotation {
+            self.record_decision(Decision::LegRotated { cause }).await?;
         }
-        self.compact_if_due(due).await?;
+        self.compact_if_due(&attempt, due).await?;
         self.emit_saved(last_seq).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = self.recorder.text.take();
-        self.report.state = state;
         self.report.stopped_by_policy |= failure
             .as_ref()
             .is_some_and(|failure| is_policy_stop(failure, now));
         self.report.failure = failure;
-        Ok(self.report)
+        Ok(self.into_report(attempt, state))
+    }
+
+    /// Returns the report of a turn that ended with this attempt.
+    fn into_report(self, attempt: AttemptState, state: TurnState) -> TurnReport {
+        let mut report = TurnReport {
+            provider: attempt.agent.provider,
+            state,
+            ..self.report
+        };
+        if let Some(attempt_leg) = attempt.leg {
+            report.native_id = attempt_leg.native_id;
+            report.leg = Some(attempt_leg.leg.number);
+            report.opened = Some((attempt_leg.open_mode, attempt_leg.reason));
+        }
+        report
     }
 
     /// Removes a prompt that was stopped before it was sent from the history, and returns the report.
-    pub(super) async fn finish_unsent(mut self) -> Result<TurnReport, TurnError> {
-        self.withdraw_turn("stopped before the prompt was sent")
-            .await?;
+    pub(super) async fn finish_unsent(
+        mut self,
+        ended: EndedAttempt,
+    ) -> Result<TurnReport, TurnError> {
+        self.withdraw_turn(WithdrawalReason::Stopped).await?;
         let state = TurnState::Cancelled;
         self.emit(TurnEvent::Ended { state }).await?;
-        self.report.state = state;
-        Ok(self.report)
+        Ok(self.into_report(ended.state, state))
     }
 
     /// Removes the turn from the history. The log contains the start of the prompt, and why it was not sent.
-    pub(super) async fn withdraw_turn(&self, reason: &str) -> Result<(), TurnError> {
+    pub(super) async fn withdraw_turn(&self, reason: WithdrawalReason) -> Result<(), TurnError> {
         let at = self.now();
         let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-        let excerpt: String = self
-            .request
-            .prompt
-            .chars()
-            .take(MAX_LOGGED_PROMPT_CHARS)
-            .collect();
-        let decision = Decision::new(DecisionKind::Stopped, format!("{reason}: {excerpt:?}"));
+        let prompt = self.request.prompt.chars();
+        let decision = Decision::PromptWithdrawn {
+            reason,
+            excerpt: prompt.take(MAX_LOGGED_PROMPT_CHARS).collect(),
+        };
         // Usually one commit. The record of the turn contains the prompt as well.
         let (withdrawn, logged) = tokio::join!(
             store.withdraw_turn(lease, self.turn, at),
@@ -125,154 +127,142 @@ impl TurnRun<'_> {
 
     /// Returns the mark of the native record at which the turn ended. `None` if the turn ended during a wait, because
     /// then that record is no longer known.
-    async fn native_end_mark(&self) -> Option<String> {
-        self.leg.filter(|_| self.retry.waiting_since.is_none())?;
-        let (provider, native_id) = (&self.report.provider, self.report.native_id.as_ref()?);
-        self.runner.context.natives.read_end_mark(provider, native_id).await
+    async fn native_end_mark(&self, ended: &EndedAttempt) -> Option<String> {
+        let attempt_leg = ended.state.leg.as_ref();
+        let attempt_leg = attempt_leg.filter(|_| ended.waiting_since.is_none())?;
+        let native_id = attempt_leg.native_id.as_ref()?;
+        let natives = &self.runner.context.natives;
+        let provider = &ended.state.agent.provider;
+        natives.read_end_mark(provider, native_id).await
     }
 
     /// Computes the health of the agent in the session after the turn.
-    fn updated_health(&self, state: TurnState, failure: Option<&Failure>) -> HealthUpdate {
+    fn updated_health(&self, ended: &EndedAttempt) -> HealthUpdate {
         let unchanged = |health| HealthUpdate {
             health,
             ends_leg: false,
         };
-        match (state, failure) {
+        let health = ended.state.agent.health;
+        match (ended.outcome.state, &ended.outcome.failure) {
             (TurnState::Finished, _) => unchanged(ProviderHealth::default()),
             (TurnState::Failed, Some(failure)) => {
                 let policy = &self.runner.context.settings.policy;
-                self.retry.health.apply_failure(failure, policy, self.now())
+                health.apply_failure(failure, policy, self.now())
             }
-            _ => unchanged(self.retry.health),
+            _ => unchanged(health),
         }
     }
 
-    /// Returns why the leg ends with this turn, and the text that reports it. `None` if the leg does not end.
-    fn plan_leg_end(&self, failure: Option<&Failure>, ends_leg: bool) -> Option<(LegEnd, String)> {
-        let next_prompt_note = "the next prompt starts a new one with a brief of this session";
+    /// Returns why the leg ends with this turn. `None` if the leg does not end.
+    fn plan_leg_end(
+        &self,
+        attempt: &AttemptState,
+        failure: Option<&Failure>,
+        ends_leg: bool,
+    ) -> Option<(LegEnd, RotationCause)> {
         if failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong) {
-            let text =
-                format!("ended the native session because its context is full; {next_prompt_note}");
-            return Some((LegEnd::Full, text));
+            return Some((LegEnd::Full, RotationCause::ContextFull));
         }
         let policy = &self.runner.context.settings.policy;
         if ends_leg {
-            let health = &self.retry.health;
-            let no_retry_note = "segue does not start another one automatically";
-            let text = if health.is_exhausted() {
-                format!("ended the native session after another failure; {no_retry_note}")
-            } else if health.failed_legs == 0 {
-                let failures = format_plural(policy.error_limit, "failure");
-                format!("ended the native session after {failures} in a row; {next_prompt_note}")
-            } else {
-                let failures = format_plural(policy.error_limit, "more failure");
-                format!("ended the native session after {failures} in a row; {no_retry_note}")
+            let count = policy.error_limit;
+            let health = &attempt.agent.health;
+            let cause = match health.failed_legs {
+                _ if health.is_exhausted() => RotationCause::ForcedPromptFailed,
+                0 => RotationCause::Failures { count },
+                _ => RotationCause::MoreFailures { count },
             };
-            return Some((LegEnd::Errors, text));
+            return Some((LegEnd::Errors, cause));
         }
-        let provider = &self.report.provider;
+        let provider = &attempt.agent.provider;
         let configured = self.runner.context.agents.get(provider).ok();
         let configured = configured.and_then(|agent| agent.defaults().model);
-        let model = self.model.as_deref().or(configured.as_deref());
-        let limit = policy.context.limit_for(provider, model)?;
-        let size = context_limit_excess(self.leg_before_turn.as_ref()?, self.report.usage, limit)?;
-        let text = format!(
-            "ended the native session at {} tokens, over the limit of {}; {next_prompt_note}",
-            format_count(size),
-            format_count(limit)
-        );
-        Some((LegEnd::Full, text))
+        let model = attempt.agent.options.model.as_deref();
+        let limit = policy
+            .context
+            .limit_for(provider, model.or(configured.as_deref()))?;
+        let leg = self.leg_with_earlier_tokens(&attempt.leg.as_ref()?.leg);
+        let tokens = context_limit_excess(&leg, self.report.usage, limit)?;
+        Some((LegEnd::Full, RotationCause::OverLimit { tokens, limit }))
     }
 
     /// Returns the leg of the turn, or the leg that was to be resumed if it could not be opened.
-    async fn find_leg_to_end(&self) -> Result<Option<LegId>, TurnError> {
-        let legs = self.runner.context.store.legs(&self.session.id).await?;
-        let is_open_on_provider =
-            |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
-        Ok(legs.last().filter(is_open_on_provider).map(|leg| leg.id))
+    fn find_leg_to_end(&self, attempt: &AttemptState) -> Option<LegId> {
+        let provider = &attempt.agent.provider;
+        let open_leg = || self.snapshot.open_leg();
+        match &attempt.leg {
+            Some(attempt_leg) => Some(attempt_leg.leg.id),
+            None => open_leg()
+                .filter(|leg| leg.provider == *provider)
+                .map(|leg| leg.id),
+        }
     }
 
     /// Adds the tokens that earlier legs spent on the same native session to the leg. Applies only if the agent reports
     /// no context size, because then the spent tokens are the only measure of the size.
-    async fn add_earlier_leg_tokens(&mut self) -> Result<(), TurnError> {
-        let Some(leg) = &mut self.leg_before_turn else {
-            return Ok(());
-        };
+    fn leg_with_earlier_tokens(&self, leg: &Leg) -> Leg {
+        let mut leg = leg.clone();
         let context_tokens = self.report.usage.context_tokens.or(leg.context_tokens);
-        if context_tokens.is_some() || leg.number == 1 || leg.native_id.is_none() {
-            return Ok(());
-        }
-        let legs = self.runner.context.store.legs(&self.session.id).await?;
-        let is_same_native = |earlier: &&Leg| {
-            earlier.number < leg.number
-                && earlier.provider == leg.provider
-                && earlier.native_id == leg.native_id
-        };
-        let earlier = legs.iter().filter(is_same_native);
-        let spent = earlier.filter_map(|leg| leg.total_tokens);
-        if let Some(spent) = spent.reduce(u64::saturating_add) {
+        let spent = tokens_of_earlier_legs(&leg, &self.snapshot.legs);
+        if let Some(spent) = spent.filter(|_| context_tokens.is_none()) {
             leg.total_tokens = Some(leg.total_tokens.unwrap_or(0).saturating_add(spent));
         }
-        Ok(())
+        leg
     }
 
-    /// Adds a hint to a failure after which segue does not retry the agent automatically.
-    async fn add_recovery_hint(&self, failure: Failure) -> Result<Failure, TurnError> {
-        let id = &self.session.id;
-        let provider = std::slice::from_ref(&self.report.provider);
-        let fallbacks = self.runner
-            .available_fallbacks(&self.request, Some(id), provider);
-        let fallbacks = fallbacks.await?;
-        let fallback = fallbacks.into_iter().next();
-        let recovery_hint = Hint::from(SuggestedAction::HandOff(id.clone(), fallback))
-            .with_text("; or ")
-            .with_action(SuggestedAction::ForceRetry(id.clone()));
-        let hint = match failure.hint.clone() {
-            Some(hint) => hint.with_text("; ").append(recovery_hint),
-            None => recovery_hint,
+    /// Adds a hint to the failure of the turn, if it failed. After repeated failures, the hint names another agent.
+    async fn add_hint(
+        &mut self,
+        ended: &EndedAttempt,
+        health: ProviderHealth,
+    ) -> Result<Option<Failure>, TurnError> {
+        let Some(failure) = ended.outcome.failure.clone() else {
+            return Ok(None);
         };
-        Ok(failure.with_hint(hint))
+        if !health.is_exhausted() {
+            let provider = ended.state.agent.provider.clone();
+            let session = self.report.session.clone();
+            return Ok(Some(add_action_hint(
+                failure,
+                (session, provider),
+                health.retry_at,
+            )));
+        }
+        let provider = &ended.state.agent.provider;
+        self.failed_providers = vec![provider.clone()];
+        let fallbacks = self.list_other_providers().await?;
+        let hint = Hint::HandOffOrForce {
+            first: failure.hint.clone().map(Box::new),
+            session: self.report.session.clone(),
+            fallback: fallbacks.into_iter().next(),
+        };
+        Ok(Some(failure.with_hint(hint)))
     }
 }
 
 /// Adds a hint with the next action to a failure. Before `retry_at`, segue does not retry the agent automatically.
-fn add_action_hint(failure: Failure, report: &TurnReport, retry_at: Option<Timestamp>) -> Failure {
+fn add_action_hint(
+    failure: Failure,
+    (session, provider): (SessionId, ProviderId),
+    retry_at: Option<Timestamp>,
+) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }
-    let id = &report.session;
-    let resume = SuggestedAction::Resume(id.clone());
-    let provider = report.provider.as_str();
     let hint = match failure.class {
-        FailureClass::NotStarted => "run `segue doctor` to see which agents can be started".into(),
-        FailureClass::TimedOut => SuggestedAction::ExtendTimeouts(id.clone()).into(),
+        FailureClass::NotStarted => Hint::CheckAgents,
+        FailureClass::TimedOut => Hint::ExtendTimeouts { session },
         FailureClass::Quota | FailureClass::RateLimited => {
             let limited = failure.class == FailureClass::RateLimited;
-            let when = match failure.retry_at.or(retry_at.filter(|_| limited)) {
-                Some(at) => format!("wait until {}, then ", format_utc(at)),
-                None => "wait a while, then ".to_owned(),
-            };
-            Hint::from(when)
-                .with_action(resume)
-                .with_text("; or ")
-                .with_action(SuggestedAction::HandOff(id.clone(), None))
+            let until = failure.retry_at.or(retry_at.filter(|_| limited));
+            Hint::WaitOrHandOff { session, until }
         }
-        FailureClass::ContextTooLong => {
-            Hint::from("the next prompt starts a new native session with a brief; ")
-                .with_action(resume)
-        }
-        FailureClass::NotLoggedIn => {
-            Hint::from(format!("{}, then ", known::login_instruction(provider))).with_action(resume)
-        }
-        FailureClass::UntrustedFolder => {
-            Hint::from(format!("{}, then ", known::trust_instruction(provider))).with_action(resume)
-        }
-        FailureClass::SessionUnknown => {
-            Hint::from("without `--strict`, segue starts a new native session with a brief; ")
-                .with_action(resume)
-        }
+        FailureClass::ContextTooLong => Hint::ResumeWithBrief { session },
+        FailureClass::NotLoggedIn => Hint::LogIn { provider, session },
+        FailureClass::UntrustedFolder => Hint::TrustDirectory { provider, session },
+        FailureClass::SessionUnknown => Hint::ResumeWithoutStrict { session },
         FailureClass::Crashed | FailureClass::Agent | FailureClass::UnparsableOutput => {
-            Hint::from("all messages so far are saved; ").with_action(resume)
+            Hint::Resume { session }
         }
     };
     failure.with_hint(hint)

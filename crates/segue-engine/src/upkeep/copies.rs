@@ -13,10 +13,10 @@ use segue_store::TagChange;
 
 use super::RestoreOutcome;
 use super::delete::{collect_natives, native_conversation_id};
-use crate::upkeep::Upkeep;
 use crate::native::storage_provider;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{Conversation, ConversationId, UpkeepError, SessionMatch};
+use crate::upkeep::Upkeep;
+use crate::{Conversation, ConversationId, ResolveError, SessionMatch, UpkeepError};
 
 /// Returns how a text matches the id of a session of segue that was deleted. `None` if it does not match.
 fn match_deleted_session(text: &str, session: &SessionId) -> Option<RefCandidate> {
@@ -51,7 +51,12 @@ impl Upkeep {
         for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?) {
             if self.context.natives.can_read_sessions(&provider) {
                 let qualified_id = format!("{}:{id}", storage_provider(&provider));
-                let entries = self.context.natives.lookup_natives(&qualified_id).await?.into_iter();
+                let entries = self
+                    .context
+                    .natives
+                    .lookup_natives(&qualified_id)
+                    .await?
+                    .into_iter();
                 let natives = entries.map(|native| native.session);
                 all.extend(natives.filter(|session| session.head.id == id));
             }
@@ -66,16 +71,19 @@ impl Upkeep {
         before: Option<Timestamp>,
     ) -> Vec<NativeSession> {
         let provider = provider.map(storage_provider);
-        self.context.natives.with_catalog(move |catalog| {
-            let mut sessions = catalog.list_sessions(provider.as_ref(), None).sessions;
-            sessions.retain(|session| {
-                // Agents apply one time or the other, so the earlier one counts.
-                let last_used = session.head.updated_at.min(session.location.modified);
-                !catalog.is_only_archived(session) && before.is_none_or(|before| last_used < before)
-            });
-            sessions
-        })
-        .await
+        self.context
+            .natives
+            .with_catalog(move |catalog| {
+                let mut sessions = catalog.list_sessions(provider.as_ref(), None).sessions;
+                sessions.retain(|session| {
+                    // Agents apply one time or the other, so the earlier one counts.
+                    let last_used = session.head.updated_at.min(session.location.modified);
+                    !catalog.is_only_archived(session)
+                        && before.is_none_or(|before| last_used < before)
+                });
+                sessions
+            })
+            .await
     }
 
     /// Returns `true` if the archive has the current state of a native session.
@@ -157,10 +165,11 @@ impl Upkeep {
         match (candidates.len(), all.into_iter().next()) {
             (1, Some(entry)) => Ok(entry),
             (0, _) | (_, None) => Err(UpkeepError::NoCopy(text.to_owned())),
-            _ => Err(UpkeepError::Ambiguous {
+            _ => Err(ResolveError::Ambiguous {
                 text: text.to_owned(),
                 candidates,
-            }),
+            }
+            .into()),
         }
     }
 
@@ -238,7 +247,7 @@ impl Upkeep {
             }
         }
         let text = text.to_owned();
-        Ok(UpkeepError::Ambiguous { text, candidates })
+        Ok(ResolveError::Ambiguous { text, candidates }.into())
     }
 
     /// Restores a copy to the location of the session.
@@ -268,7 +277,10 @@ impl Upkeep {
         // A restore that was killed may have left files, which must not be imported.
         let _ = std::fs::remove_dir_all(&exports);
         let (copy, to) = (entry.clone(), exports.clone());
-        let restoring = self.context.natives.with_catalog(move |_| copy.restore(&home, &to, times));
+        let restoring = self
+            .context
+            .natives
+            .with_catalog(move |_| copy.restore(&home, &to, times));
         let restored = restoring.await?;
         if !restored.exports.is_empty() {
             let outcome = self.import_into_agent(entry, &restored.exports).await;
@@ -311,12 +323,14 @@ impl Upkeep {
         };
         let provider = self.context.agents.driver_or_default(&manifest.provider);
         let hint = AdoptionHint::DeletedSession(deleted_id, &labels.title);
-        let (session, _) = self.resolver
+        let (session, _) = self
+            .resolver
             .adopt_by_id(&provider, &manifest.id, current_project, hint)
             .await?;
         // The session may exist with another title, if an earlier restore was interrupted.
         if session.title != labels.title {
-            self.context.store
+            self.context
+                .store
                 .rename_session(&session.id, &labels.title)
                 .await?;
         }
@@ -324,7 +338,9 @@ impl Upkeep {
             add: labels.tags.clone(),
             ..TagChange::default()
         };
-        Ok(Some(self.context.store.change_tags(&session.id, tags).await?))
+        Ok(Some(
+            self.context.store.change_tags(&session.id, tags).await?,
+        ))
     }
 
     /// Lets an agent import sessions into its database.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
 use segue_agents::remove_session_copies;
 use segue_catalog::{
-    ArchiveError, ArchivedSession, Catalog, DeletedWith, NativeSession, SessionLabels, Trash,
+    ArchiveError, ArchivedSession, DeletedWith, NativeSession, SessionLabels, Trash,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Leg, MatchedBy, Session, TitleSource};
@@ -15,9 +15,9 @@ use super::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
     PlannedDeletion, SkippedNative,
 };
-use crate::upkeep::Upkeep;
 use crate::native::storage_provider;
-use crate::{Conversation, ConversationId, UpkeepError};
+use crate::upkeep::Upkeep;
+use crate::{AccessError, Conversation, ConversationId, UpkeepError};
 
 /// Seconds after the last write in which a process may still be using a session.
 const RECENT_WRITE_SECONDS: i64 = 10;
@@ -45,7 +45,8 @@ impl Upkeep {
             }
             Conversation::Session(session, _) => {
                 plan.session = Some((**session).clone());
-                for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?) {
+                for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?)
+                {
                     self.plan_leg_deletion(session, &provider, &id, &mut plan)
                         .await?;
                 }
@@ -143,7 +144,12 @@ impl Upkeep {
         while let Some(fork) = forks.pop() {
             for (provider, native) in collect_natives(&self.context.store.legs(&fork.id).await?) {
                 let qualified_id = format!("{}:{native}", storage_provider(&provider));
-                let entries = self.context.natives.lookup_natives(&qualified_id).await?.into_iter();
+                let entries = self
+                    .context
+                    .natives
+                    .lookup_natives(&qualified_id)
+                    .await?
+                    .into_iter();
                 let mut heads = entries.map(|native| native.session.head);
                 if heads.any(|head| {
                     head.id == native && head.forked_from.as_deref() == Some(id.as_str())
@@ -231,7 +237,9 @@ impl Upkeep {
                     &self.archive_service()?.guard_dir,
                     &planned.session.head.id,
                 );
-                self.library.remove_native_from_index(&planned.session).await;
+                self.library
+                    .remove_native_from_index(&planned.session)
+                    .await;
                 natives.push((planned.id(), planned.method.clone(), copy));
             }
             natives.reverse();
@@ -242,7 +250,9 @@ impl Upkeep {
                 && plan.scope == DeleteScope::Everything
             {
                 self.context.store.delete_session(&guard.lease).await?;
-                self.library.remove_session_from_index(&guard.lease.session).await;
+                self.library
+                    .remove_session_from_index(&guard.lease.session)
+                    .await;
             }
             Ok::<_, UpkeepError>(natives)
         }
@@ -269,11 +279,12 @@ impl Upkeep {
             busy::find_process_using_session(&id, &files, &artifacts.home, ProcessFilter::All)
         });
         match lookup.await {
-            Some(ProcessUsingSession { pid, program }) => Err(UpkeepError::InUse {
+            Some(ProcessUsingSession { pid, program }) => Err(AccessError::InUse {
                 id: planned.id(),
                 pid,
                 program,
-            }),
+            }
+            .into()),
             None => Ok(()),
         }
     }
@@ -296,8 +307,10 @@ impl Upkeep {
         let copy = match mode {
             DeleteMode::Purge => None,
             DeleteMode::Trash => {
-                let copied =
-                    self.context.natives.with_catalog(move |catalog| catalog.copy_to_trash(&session, &trash, at));
+                let copied = self
+                    .context
+                    .natives
+                    .with_catalog(move |catalog| catalog.copy_to_trash(&session, &trash, at));
                 Some(record_deleted_with(&service, copied.await?, deleted_with))
             }
         };
@@ -323,11 +336,18 @@ impl Upkeep {
             cli.delete_session(id, working_directory(&planned.session))
                 .await?;
         } else {
-            let removed =
-                self.context.natives.with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
+            let removed = self
+                .context
+                .natives
+                .with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
             removed.await?;
         }
-        if self.context.natives.is_live(&planned.session.provider, id).await? {
+        if self
+            .context
+            .natives
+            .is_live(&planned.session.provider, id)
+            .await?
+        {
             return Err(UpkeepError::NotDeleted(planned.id()));
         }
         if mode == DeleteMode::Purge {

@@ -1,8 +1,11 @@
 //! Reasons for the way in which a native session was opened.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::ProviderId;
+use crate::number_format::{format_count, format_plural};
 
 /// Reason for the way in which a native session was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,4 +109,68 @@ pub struct CompactionSummary {
     pub checkpoint: u32,
     /// Tokens of the checkpoint.
     pub tokens: u64,
+}
+
+/// Formats the turns that a checkpoint replaces, with their number of tokens.
+#[must_use]
+pub fn format_replaced_turns(turns: u32, tokens: u64, replaces_checkpoint: bool) -> String {
+    let (turns, tokens) = (format_plural(turns, "turn"), format_count(tokens));
+    if replaces_checkpoint {
+        format!("{turns} and the previous checkpoint ({tokens} tokens)")
+    } else {
+        format!("{turns} ({tokens} tokens)")
+    }
+}
+
+/// Formats the compaction for a message.
+impl fmt::Display for CompactionSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "compacted {} into checkpoint {} ({} tokens)",
+            format_replaced_turns(
+                self.turns,
+                self.replaced_tokens,
+                self.replaces_checkpoint
+            ),
+            self.checkpoint,
+            format_count(self.tokens)
+        )
+    }
+}
+
+/// Formats the cause for a message, because errors contain it.
+impl fmt::Display for NewNativeCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ProviderChanged { from, to } => return write!(f, "{to} took over from {from}"),
+            Self::HandedBack { provider } => {
+                return write!(f, "the session was handed back to {provider}");
+            }
+            Self::Compacted {
+                compaction: Some(compaction),
+            } => return compaction.fmt(f),
+            Self::NotFound { message } => {
+                return write!(f, "the agent did not find its native session: {message}");
+            }
+            Self::NewSession => "a new session",
+            Self::NoNativeYet => "the session has no native session yet",
+            Self::Full => "the last native session was full",
+            Self::Compacted { compaction: None } => "earlier turns were compacted",
+            Self::FailedTooOften => "the last native session failed too often in a row",
+            Self::Lost => "the last native session is lost",
+            Self::Unavailable => "the last native session could not be resumed at that time",
+            Self::HeadMismatch => {
+                "the last native session no longer matches the head of the session"
+            }
+            Self::HeadMoved => "the session was moved to another turn by a revert or an undo",
+            Self::NeverUsed => "the last native session was never used",
+            Self::NotResumed {
+                is_temporary: false,
+            } => "the agent could not resume its native session",
+            Self::NotResumed { is_temporary: true } => {
+                "the agent could not resume its native session at this time"
+            }
+        })
+    }
 }
