@@ -72,10 +72,13 @@ fn find_undescribed(schema: &Value, path: &str, undescribed: &mut Vec<String>) {
     for (key, value) in fields {
         let path = format!("{path}/{key}");
         if let ("properties", Value::Object(properties)) = (key.as_str(), value) {
+            // A variant with one field has the description of the field.
+            let is_variant = properties.len() == 1 && fields.contains_key("description");
             for (name, property) in properties {
                 let is_described = property.get("description").is_some()
-                    // The tag of a variant has a constant value, and the variant has the description.
-                    || property.get("const").is_some();
+                    // The tag of a variant has a constant value.
+                    || property.get("const").is_some()
+                    || is_variant;
                 if !is_described {
                     undescribed.push(format!("{path}/{name}"));
                 }
