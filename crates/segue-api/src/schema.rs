@@ -2,7 +2,9 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::archive::{ArchivableNative, ArchivedNative, ListedCopy, RestoredNative};
 use crate::brief::{PreviewedBrief, SessionContext};
@@ -32,14 +34,19 @@ pub struct NamedSchema {
     /// Meaning of the shape, and the commands that print it with `--json`.
     pub description: &'static str,
     build: fn() -> Schema,
+    read_and_write: fn(Value) -> Result<Value, serde_json::Error>,
 }
 
 impl NamedSchema {
-    const fn new<T: JsonSchema>(name: &'static str, description: &'static str) -> Self {
+    const fn new<T>(name: &'static str, description: &'static str) -> Self
+    where
+        T: JsonSchema + Serialize + DeserializeOwned,
+    {
         Self {
             name,
             description,
             build: build_schema::<T>,
+            read_and_write: |output| serde_json::to_value(serde_json::from_value::<T>(output)?),
         }
     }
 
@@ -50,6 +57,12 @@ impl NamedSchema {
         schema.insert("title".to_owned(), self.name.into());
         schema.insert("description".to_owned(), self.description.into());
         schema
+    }
+
+    /// Reads an output into its type and writes it again. The result equals the output if the type describes every
+    /// field of it.
+    pub fn read_and_write(&self, output: Value) -> Result<Value, serde_json::Error> {
+        (self.read_and_write)(output)
     }
 }
 
