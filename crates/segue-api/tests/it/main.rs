@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_api::schema::SCHEMAS;
-use serde_json::Value;
+use segue_api::schema::{SCHEMAS, find_schema};
+use serde_json::{Value, json};
 
 /// Environment variable that makes the test write the schemas instead of comparing them.
 const UPDATE_VARIABLE: &str = "UPDATE_SCHEMAS";
@@ -104,4 +104,20 @@ fn every_field_has_a_description_and_no_object_is_closed() {
         // A later version may add fields, so a validator must accept them.
         assert!(!value.to_string().contains("ties\":false"), "{value:#}");
     }
+}
+
+#[test]
+fn a_field_without_a_type_is_lost_and_null_is_not_absent() {
+    let read_and_write = |name: &str, output: Value| {
+        let schema = find_schema(name).unwrap();
+        schema.read_and_write(output).unwrap()
+    };
+    let id = "20251207_143022_k3f9";
+    let output = json!({ "forgotten": id, "new": 1 });
+    assert_eq!(read_and_write("forget", output), json!({ "forgotten": id }));
+    let output = json!({ "path": "/x", "sessions": null, "bytes": null });
+    assert_eq!(
+        read_and_write("index-status", output),
+        json!({ "path": "/x", "sessions": null })
+    );
 }
