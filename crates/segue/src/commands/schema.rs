@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use segue_api::schema::{ListedSchema, SCHEMAS};
+use segue_api::schema::{ListedSchema, NamedSchema, SCHEMAS};
 
 use crate::cli::SchemaArgs;
 use crate::error::CliError;
@@ -10,7 +10,7 @@ use crate::json_output::print_json;
 use crate::terminal::{Table, print_line};
 
 pub(crate) fn run(args: &SchemaArgs) -> Result<ExitCode, CliError> {
-    match (args.schema.map(|schema| schema.schema()), args.json) {
+    match (args.schema.map(NamedSchema::schema), args.json) {
         (Some(schema), true) => print_json(&schema),
         (Some(schema), false) => {
             let text = serde_json::to_string_pretty(&schema);

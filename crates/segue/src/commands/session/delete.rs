@@ -125,7 +125,7 @@ fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), Cl
     app.engine.purge_copies(&copy)?;
     if args.session.json {
         print_json(&DeletionResult {
-            deleted: id.to_string(),
+            deleted: id.clone(),
             native: Vec::new(),
             spared: Vec::new(),
             dry_run: false,
