@@ -24,7 +24,7 @@ pub struct HistoryArguments {
     pub to: Option<u32>,
     /// Number of characters to skip in the first turn.
     pub skip: Option<usize>,
-    /// Whether to include thoughts, and to show long texts and tool output in full.
+    /// Includes thoughts, and shows long texts and tool output in full.
     pub full: Option<bool>,
 }
 
@@ -35,6 +35,6 @@ pub struct SearchArguments {
     pub query: String,
     /// Maximum number of matches.
     pub limit: Option<usize>,
-    /// Whether to search the sessions of all projects.
+    /// Searches the sessions of all projects.
     pub all_projects: Option<bool>,
 }
