@@ -3,13 +3,13 @@
 use std::error::Error;
 
 use rmcp::model::{self, MetaObject, ToolAnnotations};
+use segue_api::mcp::{DescribeArguments, HistoryArguments, SearchArguments};
 use segue_core::id::SessionId;
 use segue_core::session::SessionRef;
 use segue_engine::{
     Conversation, DescribeOutcome, EngineError, Freshness, HistoryDetail, HistorySelection,
     HitOrder, SearchRequest,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::ToolContext;
@@ -142,29 +142,6 @@ impl McpTool {
             }),
         }
     }
-}
-
-#[derive(Debug, Deserialize)]
-struct DescribeArguments {
-    description: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct HistoryArguments {
-    session: Option<String>,
-    last: Option<u32>,
-    from: Option<u32>,
-    to: Option<u32>,
-    skip: Option<usize>,
-    full: Option<bool>,
-}
-
-#[derive(Debug, Deserialize)]
-struct SearchArguments {
-    query: String,
-    limit: Option<usize>,
-    all_projects: Option<bool>,
 }
 
 /// A call with valid arguments.
@@ -368,6 +345,8 @@ fn format_error_chain(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn parse_history_turns(arguments: Value) -> Result<HistorySelection, String> {
@@ -438,6 +417,31 @@ mod tests {
         for (tool, arguments, expected) in cases {
             let error = ToolRequest::parse(tool, arguments.clone()).unwrap_err();
             assert!(error.contains(expected), "{arguments}: {error}");
+        }
+    }
+
+    /// Checks that a schema written by hand has exactly the arguments of its type.
+    #[test]
+    fn input_schemas_have_the_fields_of_the_argument_types() {
+        let describe = DescribeArguments {
+            description: String::new(),
+        };
+        let search = SearchArguments {
+            query: String::new(),
+            limit: None,
+            all_projects: None,
+        };
+        let cases = [
+            (McpTool::Describe, json!(describe)),
+            (McpTool::History, json!(HistoryArguments::default())),
+            (McpTool::Search, json!(search)),
+        ];
+        for (tool, arguments) in cases {
+            let schema = tool.input_schema();
+            let names = |value: &Value| -> BTreeSet<String> {
+                value.as_object().unwrap().keys().cloned().collect()
+            };
+            assert_eq!(names(&schema["properties"]), names(&arguments), "{tool:?}");
         }
     }
 

@@ -13,6 +13,7 @@ mod preview;
 mod resume;
 mod revert;
 mod role;
+mod schema;
 mod scope;
 mod search;
 mod sort;
@@ -44,6 +45,7 @@ pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
 pub(crate) use revert::{ForkArgs, RevertArgs, UndoArgs};
 pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
+pub(crate) use schema::SchemaArgs;
 pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use sort::{SortArgs, SortKeyArg};
@@ -85,6 +87,7 @@ pub(crate) enum CliCommand {
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Trust(TrustArgs),
+    Schema(SchemaArgs),
     Completions(CompletionsArgs),
 }
 

@@ -10,5 +10,6 @@ pub(crate) mod mcp;
 pub(crate) mod picker;
 pub(crate) mod repl;
 pub(crate) mod role;
+pub(crate) mod schema;
 pub(crate) mod session;
 pub(crate) mod trust;

@@ -108,6 +108,7 @@ async fn run(invocation: Invocation) -> Result<ExitCode, CliError> {
         Invocation::Command(CliCommand::Doctor(args)) => commands::doctor::run(args).await,
         Invocation::Command(CliCommand::Config(args)) => commands::config::run(&args),
         Invocation::Command(CliCommand::Trust(args)) => commands::trust::run(&args),
+        Invocation::Command(CliCommand::Schema(args)) => commands::schema::run(&args),
         Invocation::Command(CliCommand::Completions(args)) => commands::completions::run(&args),
         Invocation::Hidden(HiddenCommand::RehearsalAgent(args)) => {
             commands::internal::run_rehearsal_agent(args).await

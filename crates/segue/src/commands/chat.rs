@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use segue_api::chat::{ChatEvent, ChatResult};
 use segue_core::hint::{Hint, SuggestedAction};
 use segue_core::policy::WaitPreference;
 use segue_core::session::SessionRef;
@@ -24,7 +25,7 @@ use crate::app::App;
 use crate::cli::{ChatArgs, ConversationArgs, TurnOptionArgs};
 use crate::error::CliError;
 use crate::frontend::Frontend;
-use crate::json_output::{self, ChatJson, print_json};
+use crate::json_output::{self, print_json};
 use crate::terminal::eprint_line;
 
 /// Output format of a turn.
@@ -75,7 +76,7 @@ pub(super) async fn run_chat(
         Ok(report) => Ok(report_outcome(&report, format)),
         Err(error) if format == OutputFormat::Text => Err(error),
         Err(error) => {
-            print_result(&ChatJson::from_error(partial_report, &error), format);
+            print_result(json_output::chat_error_json(partial_report, &error), format);
             Ok(error.kind.exit_code())
         }
     }
@@ -216,7 +217,7 @@ async fn handle_signals(stop: watch::Sender<StopLevel>) {
 /// Prints how the turn ended, and returns the exit code.
 fn report_outcome(report: &TurnReport, format: OutputFormat) -> ExitCode {
     if format != OutputFormat::Text {
-        print_result(&ChatJson::from(report), format);
+        print_result(json_output::chat_json(report), format);
     }
     let Some(kind) = run_turn::exit_kind(report) else {
         return ExitCode::SUCCESS;
@@ -244,17 +245,14 @@ fn report_outcome(report: &TurnReport, format: OutputFormat) -> ExitCode {
 /// Prints the result of `chat` for arguments that cannot be parsed.
 pub(crate) fn print_usage_error(error: &CliError, format: OutputFormat) {
     print_result(
-        &ChatJson::from_error(run_turn::PartialTurnReport::default(), error),
+        json_output::chat_error_json(run_turn::PartialTurnReport::default(), error),
         format,
     );
 }
 
-fn print_result(result: &ChatJson, format: OutputFormat) {
+fn print_result(result: ChatResult, format: OutputFormat) {
     match format {
-        OutputFormat::Events => {
-            let result_value = serde_json::to_value(result).unwrap_or_default();
-            print_json(&json_output::with_event("result", result_value));
-        }
-        OutputFormat::Json | OutputFormat::Text => print_json(result),
+        OutputFormat::Events => print_json(&ChatEvent::Result(Box::new(result))),
+        OutputFormat::Json | OutputFormat::Text => print_json(&result),
     }
 }

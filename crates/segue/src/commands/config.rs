@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use segue_api::config::{
+    ConfigFileOwner, ConfigFileState, ListedConfigFile, ListedProblem, ListedSetting, SettingOrigin,
+};
 
 use crate::app;
 use crate::cli::{ConfigArgs, ConfigCheckArgs, ConfigCommand, ConfigPathArgs, ConfigShowArgs};
@@ -14,7 +16,7 @@ use crate::config::{
 };
 use crate::error::{CliError, ExitKind};
 use crate::frontend::Frontend;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{Style, Table, eprint_line, print_line, strip_control_chars, to_single_line};
 
 /// Text that replaces a secret.
@@ -37,11 +39,8 @@ fn show_settings(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
     app::report_config_problem(&loaded);
     app::report_withheld_settings(&loaded);
     if args.json {
-        let settings = loaded.settings.iter();
-        let settings: Vec<Value> = settings
-            .map(|(key, entry)| setting_json(key, entry))
-            .collect();
-        print_json(&settings);
+        let settings = loaded.settings.iter().map(setting_json);
+        print_json(&settings.collect::<Vec<_>>());
     } else {
         for line in format_toml(&loaded.settings, args.origin) {
             print_line(&strip_control_chars(&line));
@@ -88,23 +87,29 @@ pub(super) fn masked_value(key: &ConfigKey, entry: &ConfigEntry) -> config::Conf
     }
 }
 
-pub(super) fn setting_json(key: &ConfigKey, entry: &ConfigEntry) -> Value {
+pub(super) fn setting_json((key, entry): (&ConfigKey, &ConfigEntry)) -> ListedSetting {
     let origin = match &entry.origin {
-        ConfigOrigin::Default => json!({ "kind": "default" }),
-        ConfigOrigin::File { path, line, .. } => {
-            json!({ "kind": "file", "path": path.to_string_lossy(), "line": line })
-        }
-        ConfigOrigin::Environment(name) => json!({ "kind": "environment", "name": name }),
-        ConfigOrigin::Flag(name) => json!({ "kind": "flag", "name": name }),
+        ConfigOrigin::Default => SettingOrigin::Default,
+        ConfigOrigin::File { path, line, .. } => SettingOrigin::File {
+            path: path_json(path),
+            line: *line,
+        },
+        ConfigOrigin::Environment(name) => SettingOrigin::Environment { name: name.clone() },
+        ConfigOrigin::Flag(name) => SettingOrigin::Flag {
+            name: (*name).to_owned(),
+        },
     };
-    json!({ "key": key.to_string(), "value": masked_value(key, entry).to_json(), "origin": origin })
+    ListedSetting {
+        key: key.to_string(),
+        value: masked_value(key, entry).to_json(),
+        origin,
+    }
 }
 
 fn list_files(args: &ConfigPathArgs) -> Result<ExitCode, CliError> {
     let loaded = app::load_config(&ConfigFlags::default())?;
     if args.json {
-        let files: Vec<Value> = loaded.files.iter().map(file_json).collect();
-        print_json(&files);
+        print_json(&loaded.files.iter().map(file_json).collect::<Vec<_>>());
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&["OWNER", "STATE", "FILE"]);
@@ -140,12 +145,21 @@ fn state_name(state: ConfigFileStatus) -> &'static str {
     }
 }
 
-fn file_json(file: &ConfigFile) -> Value {
-    json!({
-        "owner": owner_name(file.source.owner),
-        "path": file.source.path.to_string_lossy(),
-        "state": state_name(file.status),
-    })
+fn file_json(file: &ConfigFile) -> ListedConfigFile {
+    ListedConfigFile {
+        owner: match file.source.owner {
+            ConfigOwner::User => ConfigFileOwner::User,
+            ConfigOwner::Project => ConfigFileOwner::Project,
+        },
+        path: path_json(&file.source.path),
+        state: match file.status {
+            ConfigFileStatus::Absent => ConfigFileState::Absent,
+            ConfigFileStatus::Broken => ConfigFileState::Broken,
+            ConfigFileStatus::Read => ConfigFileState::Read,
+            ConfigFileStatus::Trusted => ConfigFileState::Trusted,
+            ConfigFileStatus::Untrusted => ConfigFileState::Untrusted,
+        },
+    }
 }
 
 fn check_config(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
@@ -210,21 +224,21 @@ fn report_checked_files(sources: &[ConfigSource], problems: &[ConfigProblem]) {
     }
 }
 
-fn problem_json(problem: &ConfigProblem) -> Value {
+fn problem_json(problem: &ConfigProblem) -> ListedProblem {
     let (line, column) = match problem.location {
         ProblemLocation::Position { line, column, .. } => (Some(line), Some(column)),
         ProblemLocation::File(_) | ProblemLocation::Environment(_) => (None, None),
     };
     let variable = match &problem.location {
-        ProblemLocation::Environment(name) => Some(name),
+        ProblemLocation::Environment(name) => Some(name.clone()),
         ProblemLocation::Position { .. } | ProblemLocation::File(_) => None,
     };
-    json!({
-        "path": problem.location.file_path().map(Path::to_string_lossy),
-        "line": line,
-        "column": column,
-        "variable": variable,
-        "message": problem.message,
-        "hint": problem.hint,
-    })
+    ListedProblem {
+        path: problem.location.file_path().map(path_json),
+        line,
+        column,
+        variable,
+        message: problem.message.clone(),
+        hint: problem.hint.clone(),
+    }
 }

@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use segue_agents::known::KNOWN_AGENTS;
 use segue_agents::{Agent, Probe, Provider};
+use segue_api::doctor::{AgentDiagnosis, DoctorReport, StoreDiagnosis, TransportDiagnosis};
 use segue_catalog::Catalog;
 use segue_core::agent::{Capabilities, CapabilitySource};
 use segue_core::id::ProviderId;
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::StoreError;
-use serde_json::{Value, json};
 
 use crate::app::{self, VERSION};
 use crate::cli::DoctorArgs;
 use crate::error::CliError;
-use crate::json_output::{self, print_json};
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{
     Style, eprint_line, format_plural, print_line, strip_control_chars, terminal_width, wrap,
 };
@@ -101,11 +101,11 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     }
     let agents = probe_agents().await?;
     if args.json {
-        print_json(&json!({
-            "version": VERSION,
-            "store": store_json(&store),
-            "providers": agents.iter().map(agent_json).collect::<Vec<_>>(),
-        }));
+        print_json(&DoctorReport {
+            version: VERSION.to_owned(),
+            store: store_json(&store),
+            providers: agents.iter().map(agent_json).collect(),
+        });
     } else {
         print_report(&store, &agents);
     }
@@ -248,41 +248,39 @@ fn build_agent_report(
     }
 }
 
-fn store_json(store: &StoreReport) -> Value {
-    json!({
-        "path": store.path.to_string_lossy(),
-        "format": store.format,
-        "sessions": store.sessions,
-        "healthy": store.problems.is_empty(),
-        "problems": store.problems,
-    })
+fn store_json(store: &StoreReport) -> StoreDiagnosis {
+    StoreDiagnosis {
+        path: path_json(&store.path),
+        format: store.format,
+        sessions: store.sessions,
+        healthy: store.problems.is_empty(),
+        problems: store.problems.clone(),
+    }
 }
 
-fn agent_json(agent: &AgentReport) -> Value {
-    let transports: Vec<Value> = agent
-        .transports
-        .iter()
-        .map(|transport| {
-            let probe = transport.probe_result.as_ref().ok();
-            json!({
-                "name": transport.name,
-                "version": probe.and_then(|probe| probe.version.as_ref()),
-                "capabilities": probe.map(|probe| json_output::capabilities_json(probe.capabilities)),
-                "problem": transport.probe_result.as_ref().err(),
-            })
-        })
-        .collect();
-    json!({
-        "name": agent.name,
-        "version": agent.version(),
-        "path": agent.path.as_ref().map(|path| path.to_string_lossy()),
-        "transports": agent.usable_transports(),
-        "capabilities": json_output::capabilities_json(agent.capabilities()),
-        "ways": transports,
-        "sessions": agent.sessions,
-        "retention": agent.retention.as_ref().map(retention::to_json),
-        "note": agent.note,
-    })
+fn transport_json(transport: &TransportReport) -> TransportDiagnosis {
+    let probe = transport.probe_result.as_ref().ok();
+    TransportDiagnosis {
+        name: transport.name.to_owned(),
+        version: probe.and_then(|probe| probe.version.clone()),
+        capabilities: probe.map(|probe| probe.capabilities.into()),
+        problem: transport.probe_result.as_ref().err().cloned(),
+    }
+}
+
+fn agent_json(agent: &AgentReport) -> AgentDiagnosis {
+    let usable_transports = agent.usable_transports().into_iter();
+    AgentDiagnosis {
+        name: agent.name.clone(),
+        version: agent.version().map(str::to_owned),
+        path: agent.path.as_deref().map(path_json),
+        transports: usable_transports.map(str::to_owned).collect(),
+        capabilities: agent.capabilities().into(),
+        ways: agent.transports.iter().map(transport_json).collect(),
+        sessions: agent.sessions,
+        retention: agent.retention.as_ref().map(retention::to_json),
+        note: agent.note.clone(),
+    }
 }
 
 fn print_report(store: &StoreReport, agents: &[AgentReport]) {

@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use segue_api::index::{IndexSummary, RefreshedIndex, UnreadableFiles};
 use segue_catalog::Index;
 use segue_catalog::index::{IndexError, IndexFilter, RefreshStats};
 use segue_core::number_format::format_count;
 use segue_engine::{EngineError, IndexSync};
-use serde_json::json;
 
 use crate::app::App;
 use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
 use crate::error::CliError;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{
     Style, eprint_line, format_bytes, format_plural, print_line, to_single_line,
 };
@@ -59,7 +59,13 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
     let (total, present, unreadable_count) = match counts {
         Ok(counts) => counts,
         Err(IndexError::Missing) if output.json => {
-            print_json(&json!({"path": index.path(), "sessions": null}));
+            print_json(&IndexSummary {
+                path: path_json(index.path()),
+                bytes: None,
+                sessions: None,
+                gone: None,
+                unreadable: None,
+            });
             return Ok(());
         }
         Err(IndexError::Missing) => {
@@ -69,13 +75,13 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
         Err(error) => return Err(EngineError::from(error).into()),
     };
     if output.json {
-        print_json(&json!({
-            "path": index.path(),
-            "bytes": index.size(),
-            "sessions": present,
-            "gone": total - present,
-            "unreadable": unreadable_count,
-        }));
+        print_json(&IndexSummary {
+            path: path_json(index.path()),
+            bytes: Some(index.size()),
+            sessions: Some(present),
+            gone: Some(total - present),
+            unreadable: Some(unreadable_count),
+        });
         return Ok(());
     }
     print_line(&format!(
@@ -121,17 +127,19 @@ async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Re
         unreadable,
     } = &stats;
     if output.json {
-        print_json(&json!({
-            "places": sources,
-            "read": sources_read,
-            "bytes_read": size,
-            "rows_written": rows_changed,
-            "gone": sources_missing,
-            "unreadable": unreadable.iter().map(|(provider, error)| json!({
-                "provider": provider.as_str(), "why": error.format_error_chain(),
-            })).collect::<Vec<_>>(),
-            "index_bytes": index.size(),
-        }));
+        let unreadable = unreadable.iter().map(|(provider, error)| UnreadableFiles {
+            provider: provider.clone(),
+            why: error.format_error_chain(),
+        });
+        print_json(&RefreshedIndex {
+            places: *sources,
+            read: *sources_read,
+            bytes_read: *size,
+            rows_written: *rows_changed,
+            gone: *sources_missing,
+            unreadable: unreadable.collect(),
+            index_bytes: index.size(),
+        });
         return Ok(());
     }
     let seconds = started.elapsed().as_secs_f64();

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use segue_api::role::ListedRole;
 use segue_core::agent::RoleDescription;
 use segue_core::scope::RoleName;
 use segue_engine::EngineError;
-use serde_json::{Value, json};
 
 use crate::app;
 use crate::cli::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: RoleArgs) -> Result<ExitCode, CliError> {
 fn list_roles(loaded: &LoadedConfig, args: &RoleListArgs) {
     let roles = loaded.config.roles.iter();
     if args.json {
-        let roles: Vec<Value> = roles.map(|role| role_json(loaded, role)).collect();
+        let roles: Vec<ListedRole> = roles.map(|role| role_json(loaded, role)).collect();
         print_json(&roles);
         return;
     }
@@ -67,15 +67,8 @@ fn show_role(loaded: &LoadedConfig, args: &RoleShowArgs) -> Result<(), CliError>
     Ok(())
 }
 
-fn role_json(loaded: &LoadedConfig, role: &RoleDescription) -> Value {
-    json!({
-        "name": role.name.as_str(),
-        "role": role.description,
-        "instructions": role.instructions,
-        "allowed_tools": role.allowed_tools,
-        "tool_instructions": role.tool_instructions,
-        "from": role_origins(loaded, &role.name),
-    })
+fn role_json(loaded: &LoadedConfig, role: &RoleDescription) -> ListedRole {
+    ListedRole::new(role, role_origins(loaded, &role.name))
 }
 
 fn format_tools(role: &RoleDescription) -> String {

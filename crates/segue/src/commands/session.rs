@@ -21,6 +21,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
+use segue_api::session::ListedSession;
 use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
 
@@ -28,7 +29,7 @@ use crate::app::App;
 use crate::cli::{AnySessionCommand, RenameArgs, SessionArgs, SessionCommand, SessionRefArgs};
 use crate::error::CliError;
 use crate::frontend::Frontend;
-use crate::json_output::{SessionJson, print_json};
+use crate::json_output::print_json;
 use crate::terminal::{print_line, strip_control_chars};
 
 pub(super) use handoff::hand_off_session;
@@ -100,7 +101,7 @@ async fn print_changed_session(
     text: &str,
 ) -> Result<(), CliError> {
     if args.json {
-        print_json(&SessionJson::new(
+        print_json(&ListedSession::new(
             session,
             app.engine.session_status(session).await?,
         ));

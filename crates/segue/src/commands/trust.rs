@@ -4,8 +4,8 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use segue_api::config::{ListedTrust, TrustResult, TrustRevocation, TrustedFileState};
 use segue_core::agent::RoleRegistry;
-use serde_json::{Value, json};
 
 use super::config::{masked_value, setting_json};
 use crate::app;
@@ -14,7 +14,7 @@ use crate::config::{
     self, ConfigLayer, PROJECT_FILE_NAME, TrustStore, TrustedFile, project_root, sha256_hex,
 };
 use crate::error::CliError;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{Table, eprint_line, print_line, strip_control_chars, to_single_line};
 
 pub(crate) fn run(args: &TrustArgs) -> Result<ExitCode, CliError> {
@@ -109,16 +109,12 @@ fn trust_project(args: &TrustArgs) -> Result<(), CliError> {
 
 fn print_trust_status(args: &TrustArgs, request: &TrustRequest, trusted: bool, message: &str) {
     if args.json {
-        let settings = request.settings.iter();
-        let settings: Vec<Value> = settings
-            .map(|(key, entry)| setting_json(key, entry))
-            .collect();
-        print_json(&json!({
-            "path": request.file.path.to_string_lossy(),
-            "sha256": request.file.sha256,
-            "trusted": trusted,
-            "settings": settings,
-        }));
+        print_json(&TrustResult {
+            path: path_json(&request.file.path),
+            sha256: request.file.sha256.clone(),
+            trusted,
+            settings: request.settings.iter().map(setting_json).collect(),
+        });
     } else {
         print_line(message);
     }
@@ -165,7 +161,8 @@ fn revoke(args: &TrustArgs) -> Result<(), CliError> {
     })?;
     let name = to_single_line(&path.display().to_string());
     if args.json {
-        print_json(&json!({ "path": path.to_string_lossy(), "revoked": revoked }));
+        let path = path_json(&path);
+        print_json(&TrustRevocation { path, revoked });
     } else if revoked {
         print_line(&format!("{name} is no longer trusted."));
     } else {
@@ -177,8 +174,7 @@ fn revoke(args: &TrustArgs) -> Result<(), CliError> {
 fn list_trusted_files(args: &TrustArgs) -> Result<(), CliError> {
     let files = TrustStore::load(&app::home()?)?.files;
     if args.json {
-        let files: Vec<Value> = files.iter().map(file_json).collect();
-        print_json(&files);
+        print_json(&files.iter().map(file_json).collect::<Vec<_>>());
         return Ok(());
     }
     if files.is_empty() {
@@ -188,7 +184,7 @@ fn list_trusted_files(args: &TrustArgs) -> Result<(), CliError> {
     let mut table = Table::new(&["STATE", "SINCE", "FILE"]);
     for file in &files {
         table.add_row(&[
-            trust_state(file).into(),
+            trust_state_name(trust_state(file)).into(),
             file.trusted_at.clone(),
             file.path.display().to_string(),
         ]);
@@ -197,20 +193,28 @@ fn list_trusted_files(args: &TrustArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-fn file_json(file: &TrustedFile) -> Value {
-    json!({
-        "path": file.path.to_string_lossy(),
-        "sha256": file.sha256,
-        "trusted_at": file.trusted_at,
-        "state": trust_state(file),
-    })
+fn file_json(file: &TrustedFile) -> ListedTrust {
+    ListedTrust {
+        path: path_json(&file.path),
+        sha256: file.sha256.clone(),
+        trusted_at: file.trusted_at.clone(),
+        state: trust_state(file),
+    }
 }
 
 /// Returns the status of a trusted file: unchanged, changed or missing.
-fn trust_state(file: &TrustedFile) -> &'static str {
+fn trust_state(file: &TrustedFile) -> TrustedFileState {
     match config::read_project_file(&file.path) {
-        Some(content) if sha256_hex(&content) == file.sha256 => "trusted",
-        Some(_) => "changed",
-        None => "gone",
+        Some(content) if sha256_hex(&content) == file.sha256 => TrustedFileState::Trusted,
+        Some(_) => TrustedFileState::Changed,
+        None => TrustedFileState::Gone,
+    }
+}
+
+fn trust_state_name(state: TrustedFileState) -> &'static str {
+    match state {
+        TrustedFileState::Trusted => "trusted",
+        TrustedFileState::Changed => "changed",
+        TrustedFileState::Gone => "gone",
     }
 }

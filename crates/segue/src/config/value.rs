@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use segue_api::config::SettingValue;
 use segue_core::agent::PermissionPolicy;
 use segue_core::spend::Cost;
-use serde_json::json;
 
 use super::ConfigKey;
 
@@ -76,16 +76,16 @@ impl ConfigValue {
         }
     }
 
-    pub(crate) fn to_json(&self) -> serde_json::Value {
+    pub(crate) fn to_json(&self) -> SettingValue {
         match self {
-            Self::Text(text) => json!(text),
-            Self::TextList(texts) => json!(texts),
-            Self::Bool(on) => json!(on),
-            Self::Seconds(time) if time.subsec_nanos() == 0 => json!(time.as_secs()),
-            Self::Seconds(time) => json!(time.as_secs_f64()),
-            Self::Count(count) => json!(count),
-            Self::Policy(policy) => json!(policy.as_str()),
-            Self::Money(cost) => json!(to_dollars(*cost)),
+            Self::Text(text) => SettingValue::Text(text.clone()),
+            Self::TextList(texts) => SettingValue::List(texts.clone()),
+            Self::Bool(on) => SettingValue::Bool(*on),
+            Self::Seconds(time) if time.subsec_nanos() == 0 => SettingValue::Count(time.as_secs()),
+            Self::Seconds(time) => SettingValue::Number(time.as_secs_f64()),
+            Self::Count(count) => SettingValue::Count(*count),
+            Self::Policy(policy) => SettingValue::Text(policy.as_str().to_owned()),
+            Self::Money(cost) => SettingValue::Number(to_dollars(*cost)),
         }
     }
 }

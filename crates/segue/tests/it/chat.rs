@@ -340,6 +340,7 @@ fn help_shows_commands_examples_and_exit_codes() {
       doctor       Check installed agents, their capabilities, and the store
       config       Show and check the configuration
       trust        Trust this project's `segue.toml` to start programs and set permissions
+      schema       Print the JSON Schema of the output of a command
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 

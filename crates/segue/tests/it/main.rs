@@ -34,6 +34,7 @@ mod repl;
 mod resume;
 mod revert;
 mod roles;
+mod schema;
 mod search;
 mod sessions;
 mod stats;

@@ -65,7 +65,7 @@ impl TurnPrinter {
         match self.format {
             OutputFormat::Text => self.print_event_as_text(event),
             // The user cannot be asked in this format; dropping the question rejects it.
-            OutputFormat::Events => print_json(&json_output::event_json(&event)),
+            OutputFormat::Events => print_json(&json_output::event_json(event)),
             OutputFormat::Json => {}
         }
     }

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
+use segue_api::doctor::RetentionDiagnosis;
 use segue_catalog::retention::{self, Retention, RetentionLimits, SettingsDirs};
 use segue_catalog::{Archive, Catalog, NativeSession};
 use segue_core::id::ProviderId;
-use serde_json::{Value, json};
 
+use crate::json_output::path_json;
 use crate::terminal::format_plural;
 
 /// Number of days that the report looks ahead.
@@ -52,21 +53,21 @@ pub(super) fn build_report(
     })
 }
 
-pub(super) fn to_json(report: &RetentionReport) -> Value {
+pub(super) fn to_json(report: &RetentionReport) -> RetentionDiagnosis {
     let (limits, path) = match &report.retention {
         Retention::Unlimited => (None, None),
         Retention::Paused { path } => (None, Some(path)),
         Retention::Limited(limits) => (Some(limits), limits.path.as_ref()),
     };
-    json!({
-        "deletes": limits.is_some(),
-        "after_days": limits.and_then(retention_days),
-        "keeps_at_most": limits.and_then(|limits| limits.max_sessions),
-        "set_in": path.map(|path| path.display().to_string()),
-        "within_days": LOOKAHEAD_DAYS,
-        "due": report.due_count,
-        "due_but_archived": report.archived_count,
-    })
+    RetentionDiagnosis {
+        deletes: limits.is_some(),
+        after_days: limits.and_then(retention_days),
+        keeps_at_most: limits.and_then(|limits| limits.max_sessions),
+        set_in: path.map(|path| path_json(path)),
+        within_days: LOOKAHEAD_DAYS,
+        due: report.due_count,
+        due_but_archived: report.archived_count,
+    }
 }
 
 fn retention_days(limits: &RetentionLimits) -> Option<i64> {

@@ -3,20 +3,22 @@
 use std::time::SystemTime;
 
 use jiff::{Timestamp, Zoned};
+use segue_api::archive::{
+    ArchivableNative, ArchiveChange, ArchivedNative, CopyStorage, ListedCopy, RestoredNative,
+};
 use segue_catalog::{
     ArchiveOutcome, ArchivedSession, CopyLocation, NativeSession, RestoredFileTimes,
 };
-use segue_core::session::{SessionRef, Title};
+use segue_core::session::SessionRef;
 use segue_core::time_input::parse_time_input;
 use segue_engine::RestoreOutcome;
-use serde_json::{Value, json};
 
 use super::check_provider;
 use super::list::time_input_error;
 use crate::app::App;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{
     Style, Table, eprint_line, format_age, format_bytes, format_plural, print_line, to_single_line,
 };
@@ -123,11 +125,11 @@ async fn print_archive_plan(
     let mut rows = Vec::new();
     for session in sessions {
         let archived = app.engine.is_archived(session).await?;
-        rows.push(json!({
-            "provider": session.provider.as_str(),
-            "native_session_id": session.head.id.as_str(),
-            "archived": archived,
-        }));
+        rows.push(ArchivableNative {
+            provider: session.provider.clone(),
+            native_session_id: session.head.id.clone(),
+            archived,
+        });
         if !args.json {
             let action = if archived {
                 "Already archived:"
@@ -188,35 +190,45 @@ fn format_summary(outcomes: &[ArchiveOutcome]) -> String {
 }
 
 /// Encodes a copy of a native session in the archive or in the trash.
-fn copy_json(copy: &ArchivedSession) -> Value {
+fn copy_json(copy: &ArchivedSession) -> ListedCopy {
     let (manifest, head) = (&copy.manifest, &copy.manifest.head);
-    json!({
-        "provider": manifest.provider.as_str(),
-        "native_session_id": manifest.id.as_str(),
-        "kept": copy.location.as_str(),
-        "path": copy.path.display().to_string(),
-        "title": head.title.as_ref().map(Title::as_str),
-        "cwd": head.cwd,
-        "turns": manifest.turns,
-        "created_at": head.created_at.map(|at| at.to_string()),
-        "updated_at": head.updated_at.to_string(),
-        "copied_at": manifest.at.to_string(),
-        "bytes": manifest.size(),
-        "packed_bytes": copy.packed_size(),
-        "files": manifest.files.iter().map(|file| file.artifact.relative_path.display().to_string()).collect::<Vec<_>>(),
-    })
+    let files = manifest.files.iter();
+    ListedCopy {
+        provider: manifest.provider.clone(),
+        native_session_id: manifest.id.clone(),
+        kept: storage_json(copy.location),
+        path: path_json(&copy.path),
+        title: head.title.as_ref().map(|title| title.as_str().to_owned()),
+        cwd: head.cwd.clone(),
+        turns: manifest.turns,
+        created_at: head.created_at,
+        updated_at: head.updated_at,
+        copied_at: manifest.at,
+        bytes: manifest.size(),
+        packed_bytes: copy.packed_size(),
+        files: files
+            .map(|file| path_json(&file.artifact.relative_path))
+            .collect(),
+    }
+}
+
+fn storage_json(location: CopyLocation) -> CopyStorage {
+    match location {
+        CopyLocation::Archive => CopyStorage::Archive,
+        CopyLocation::Trash => CopyStorage::Trash,
+    }
 }
 
 /// Encodes the copy of a session, and whether it is new, updated or unchanged.
-fn outcome_json(outcome: &ArchiveOutcome) -> Value {
-    let mut row = copy_json(outcome.entry());
-    row["outcome"] = match outcome {
-        ArchiveOutcome::Created(_) => "archived",
-        ArchiveOutcome::Updated(_) => "renewed",
-        ArchiveOutcome::Unchanged(_) => "already",
+fn outcome_json(outcome: &ArchiveOutcome) -> ArchivedNative {
+    ArchivedNative {
+        copy: copy_json(outcome.entry()),
+        outcome: match outcome {
+            ArchiveOutcome::Created(_) => ArchiveChange::Archived,
+            ArchiveOutcome::Updated(_) => ArchiveChange::Renewed,
+            ArchiveOutcome::Unchanged(_) => ArchiveChange::Already,
+        },
     }
-    .into();
-    row
 }
 
 /// Lists the copies in the archive and in the trash.
@@ -277,20 +289,15 @@ pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), 
 fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
     let copy = &outcome.entry;
     if args.json {
-        let path_strings = |paths: &[std::path::PathBuf]| -> Vec<String> {
-            paths
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect()
-        };
-        print_json(&json!({
-            "restored": copy_qualified_id(copy),
-            "from": copy.location.as_str(),
-            "files": path_strings(&outcome.files),
-            "unchanged": path_strings(&outcome.existing_files),
-            "taken_back_by_agent": outcome.imported_count,
-            "session_id": outcome.session.as_ref().map(|session| session.id.as_str()),
-        }));
+        let existing_files = outcome.existing_files.iter();
+        print_json(&RestoredNative {
+            restored: copy_qualified_id(copy),
+            from: storage_json(copy.location),
+            files: outcome.files.iter().map(|path| path_json(path)).collect(),
+            unchanged: existing_files.map(|path| path_json(path)).collect(),
+            taken_back_by_agent: outcome.imported_count,
+            session_id: outcome.session.as_ref().map(|session| session.id.clone()),
+        });
         return;
     }
     let (id, title) = (

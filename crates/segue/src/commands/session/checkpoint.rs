@@ -4,6 +4,7 @@ mod edit;
 mod json;
 mod show;
 
+use segue_api::checkpoint::{ChangedItem, CheckpointDiff};
 use segue_core::checkpoint::{CheckpointDelta, CheckpointItem, kind_heading};
 use segue_core::number_format::format_count;
 use segue_core::session::Session;
@@ -171,17 +172,18 @@ async fn diff_versions(
     let after = app.engine.checkpoint(session, Some(to)).await?;
     let (removed, changed, added) = diff_items(&before, &after);
     if json {
-        let changed = changed.iter().map(|(before, after)| {
-            serde_json::json!({ "before": json::item_json(before), "after": json::item_json(after) })
+        let changed = changed.into_iter().map(|(before, after)| ChangedItem {
+            before: before.into(),
+            after: after.into(),
         });
-        print_json(&serde_json::json!({
-            "session_id": session.id.as_str(),
-            "from": from,
-            "to": to,
-            "gone": removed.iter().map(|item| json::item_json(item)).collect::<Vec<_>>(),
-            "changed": changed.collect::<Vec<_>>(),
-            "added": added.iter().map(|item| json::item_json(item)).collect::<Vec<_>>(),
-        }));
+        print_json(&CheckpointDiff {
+            session_id: session.id.clone(),
+            from,
+            to,
+            gone: removed.into_iter().map(Into::into).collect(),
+            changed: changed.collect(),
+            added: added.into_iter().map(Into::into).collect(),
+        });
         return Ok(());
     }
     print_line(&format!(

@@ -2,12 +2,12 @@
 
 use std::io::{IsTerminal, stderr};
 
+use segue_api::checkpoint::{CompactionResult, SummariserReport};
 use segue_core::checkpoint::{CheckpointVersion, kind_heading};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::ProviderId;
 use segue_core::session::Session;
 use segue_engine::{CompactionPlan, Conversation, EngineError, Summariser};
-use serde_json::json;
 
 use crate::app::{self, App};
 use crate::cli::{CompactArgs, SummariserArg};
@@ -113,25 +113,25 @@ fn print_compaction(
 ) {
     let plan = result.map(|(_, plan)| plan);
     if args.json {
-        let items = plan.iter().flat_map(|plan| count_items(plan));
-        let items = items.map(|(kind, count)| (kind.as_str().to_owned(), json!(count)));
-        print_json(&json!({
-            "session_id": session.id.as_str(),
-            "dry_run": args.dry_run,
-            "version": result.and_then(|(version, _)| version).map(|version| version.n),
-            "covers": plan.map(|plan| plan.covers),
-            "turns": plan.map_or(0, |plan| plan.turns),
-            "tokens": plan.map(|plan| plan.tokens),
-            "replaced_tokens": plan.map(|plan| plan.replaced),
-            "room": plan.map(|plan| plan.max_tokens),
-            "items": items.collect::<serde_json::Map<_, _>>(),
-            "summary": summary.map(|summary| json!({
-                "provider": summary.provider.as_str(),
-                "version": summary.version.as_ref().map(|version| version.n),
-                "tokens": summary.version.as_ref().map(|version| version.tokens),
-                "told": summary.message,
-            })),
-        }));
+        print_json(&CompactionResult {
+            session_id: session.id.clone(),
+            dry_run: args.dry_run,
+            version: result
+                .and_then(|(version, _)| version)
+                .map(|version| version.n),
+            covers: plan.map(|plan| plan.covers),
+            turns: plan.map_or(0, |plan| plan.turns),
+            tokens: plan.map(|plan| plan.tokens),
+            replaced_tokens: plan.map(|plan| plan.replaced),
+            room: plan.map(|plan| plan.max_tokens),
+            items: plan.into_iter().flat_map(count_items).collect(),
+            summary: summary.map(|summary| SummariserReport {
+                provider: summary.provider.clone(),
+                version: summary.version.as_ref().map(|version| version.n),
+                tokens: summary.version.as_ref().map(|version| version.tokens),
+                told: summary.message.clone(),
+            }),
+        });
         return;
     }
     let id = &session.id;

@@ -1,9 +1,10 @@
 //! `segue session context`: the project context of a session.
 
-use segue_core::brief::{Document, ProjectContext, TaskSummary};
+use segue_api::brief::SessionContext;
+use segue_core::agent::RoleDescription;
 use segue_core::number_format::format_count;
+use segue_core::session::Session;
 use segue_engine::{ContextRebuild, Conversation, EngineError, GatheredContext};
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::cli::ContextArgs;
@@ -25,10 +26,7 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
         app.engine.current_context(&session, false).await?
     };
     if args.session.json {
-        let mut object = context_json(&gathered);
-        object["session_id"] = session.id.as_str().into();
-        object["role"] = role.map(|role| role.name.as_str()).into();
-        print_json(&object);
+        print_json(&context_json(&session, role, &gathered));
         return Ok(());
     }
     let text = gathered.cached.context.render();
@@ -61,70 +59,22 @@ fn describe_rebuild(gathered: &GatheredContext) -> String {
     }
 }
 
-fn context_json(gathered: &GatheredContext) -> Value {
-    let ProjectContext {
-        structure,
-        documents,
-        commits,
-        feature,
-        task,
-        notes,
-    } = &gathered.cached.context;
-    let commits = commits.iter().map(|commit| {
-        json!({ "hash": commit.hash, "message": commit.message, "author": commit.author, "date": commit.date })
-    });
+fn context_json(
+    session: &Session,
+    role: Option<&RoleDescription>,
+    gathered: &GatheredContext,
+) -> SessionContext {
     let changed_sources = match &gathered.rebuild {
         ContextRebuild::SourcesChanged(names) => names.clone(),
         ContextRebuild::NotNeeded | ContextRebuild::First | ContextRebuild::Requested => Vec::new(),
     };
-    json!({
-        "project": {
-            "structure": {
-                "src_dirs": structure.src_dirs,
-                "config_files": structure.config_files,
-                "has_tests": structure.has_tests,
-                "has_docs": structure.has_docs,
-            },
-            "documents": documents.iter().map(document_json).collect::<Vec<_>>(),
-            "recent_commits": commits.collect::<Vec<_>>(),
-        },
-        "feature": feature.as_ref().map(|feature| json!({
-            "name": feature.name,
-            "spec": feature.spec.as_ref().map(document_json),
-            "tasks": tasks_json(&feature.tasks),
-            "more_tasks": feature.more_tasks,
-        })),
-        "task": task.as_ref().map(|task| json!({
-            "title": task.title,
-            "description": task.description,
-            "dependencies": tasks_json(&task.dependencies),
-            "dependents": tasks_json(&task.dependents),
-        })),
-        "notes": notes,
-        "tokens": gathered.cached.tokens,
-        "updated_at": gathered.cached.at.to_string(),
-        "gathered": gathered.rebuild != ContextRebuild::NotNeeded,
-        "changed": changed_sources,
-    })
-}
-
-fn document_json(document: &Document) -> Value {
-    json!({
-        "name": document.name,
-        "text": document.text,
-        "bytes": document.size,
-        "cut": document.is_truncated(),
-    })
-}
-
-fn tasks_json(tasks: &[TaskSummary]) -> Vec<Value> {
-    let task_json = |task: &TaskSummary| {
-        json!({
-            "id": task.id,
-            "title": task.title,
-            "status": task.status,
-            "description": task.description,
-        })
-    };
-    tasks.iter().map(task_json).collect()
+    SessionContext {
+        content: (&gathered.cached.context).into(),
+        tokens: gathered.cached.tokens,
+        updated_at: gathered.cached.at,
+        gathered: gathered.rebuild != ContextRebuild::NotNeeded,
+        changed: changed_sources,
+        session_id: session.id.clone(),
+        role: role.map(|role| role.name.clone()),
+    }
 }

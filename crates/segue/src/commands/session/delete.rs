@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
+use segue_api::delete::{
+    DeletedNative, DeletionMethod, DeletionResult, ForgottenSession, SparedNative,
+};
 use segue_catalog::SessionArtifacts;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, SessionRef};
@@ -11,12 +14,11 @@ use segue_engine::{
     Conversation, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope, EngineError,
     PlannedDeletion,
 };
-use serde_json::{Value, json};
 
 use crate::app::{self, App};
 use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{
     Style, eprint_decision, eprint_line, format_plural, print_line, strip_control_chars,
     to_single_line,
@@ -122,7 +124,12 @@ fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), Cl
     }
     app.engine.purge_copies(&copy)?;
     if args.session.json {
-        print_json(&json!({ "deleted": id, "native": [], "spared": [], "dry_run": false }));
+        print_json(&DeletionResult {
+            deleted: id.clone(),
+            native: Vec::new(),
+            spared: Vec::new(),
+            dry_run: false,
+        });
     } else {
         print_line(&format!("Deleted all copies of {id}."));
     }
@@ -324,58 +331,56 @@ fn print_delete_outcome(
     print_skipped(plan, "Did not delete");
 }
 
-fn native_deletion_json(planned: &PlannedDeletion, copy: Option<&Path>) -> Value {
+fn native_deletion_json(planned: &PlannedDeletion, copy: Option<&Path>) -> DeletedNative {
     let (method, command) = match &planned.method {
-        DeleteMethod::AgentCommand(command) => ("agent", Some(command)),
-        DeleteMethod::Files => ("files", None),
-        DeleteMethod::ArchiveCopy => ("archive", None),
-        DeleteMethod::NoProgram => ("nobody", None),
+        DeleteMethod::AgentCommand(command) => (DeletionMethod::Agent, Some(command.clone())),
+        DeleteMethod::Files => (DeletionMethod::Files, None),
+        DeleteMethod::ArchiveCopy => (DeletionMethod::Archive, None),
+        DeleteMethod::NoProgram => (DeletionMethod::Nobody, None),
     };
-    json!({
-        "provider": planned.session.provider.as_str(),
-        "native_session_id": planned.session.head.id.as_str(),
-        "by": method,
-        "command": command,
-        "files": list_own_files(planned),
-        "copy": copy.map(|path| path.display().to_string()),
-        "in_use_by": planned.process.as_ref().map(|process| process.pid),
-    })
+    DeletedNative {
+        provider: planned.session.provider.clone(),
+        native_session_id: planned.session.head.id.clone(),
+        by: method,
+        command,
+        files: list_own_files(planned),
+        copy: copy.map(path_json),
+        in_use_by: planned.process.as_ref().map(|process| process.pid),
+    }
 }
 
 /// Returns the JSON for a session of the rehearsal agent, which never has a copy.
-fn rehearsal_json(id: &NativeId, path: &Path) -> Value {
-    json!({
-        "provider": ProviderId::rehearsal().as_str(),
-        "native_session_id": id.as_str(),
-        "by": "files",
-        "command": null,
-        "files": [path.display().to_string()],
-        "copy": null,
-        "in_use_by": null,
-    })
+fn rehearsal_json(id: &NativeId, path: &Path) -> DeletedNative {
+    DeletedNative {
+        provider: ProviderId::rehearsal(),
+        native_session_id: id.clone(),
+        by: DeletionMethod::Files,
+        command: None,
+        files: vec![path_json(path)],
+        copy: None,
+        in_use_by: None,
+    }
 }
 
 fn plan_json(
     conversation: &Conversation,
     plan: &DeletePlan,
-    mut natives: Vec<Value>,
+    mut natives: Vec<DeletedNative>,
     dry_run: bool,
-) -> Value {
+) -> DeletionResult {
     let rehearsal_files = plan.rehearsal_files.iter();
     natives.extend(rehearsal_files.map(|(id, path)| rehearsal_json(id, path)));
-    let skipped = plan.skipped.iter().map(|native| {
-        json!({
-            "provider": native.provider.as_str(),
-            "native_session_id": native.id.as_str(),
-            "why": native.reason,
-        })
+    let skipped = plan.skipped.iter().map(|native| SparedNative {
+        provider: native.provider.clone(),
+        native_session_id: native.id.clone(),
+        why: native.reason.clone(),
     });
-    json!({
-        "deleted": conversation.id().to_string(),
-        "native": natives,
-        "spared": skipped.collect::<Vec<_>>(),
-        "dry_run": dry_run,
-    })
+    DeletionResult {
+        deleted: conversation.id().to_string(),
+        native: natives,
+        spared: skipped.collect(),
+        dry_run,
+    }
 }
 
 /// Deletes only segue's record of a session.
@@ -412,7 +417,9 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
         }
     }
     if args.session.json {
-        print_json(&json!({ "forgotten": id.as_str() }));
+        print_json(&ForgottenSession {
+            forgotten: id.clone(),
+        });
     } else {
         print_line(&format!("Forgot {id} ({title})."));
         remaining

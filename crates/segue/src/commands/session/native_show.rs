@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use segue_agents::known;
+use segue_api::session::ListedSession;
 use segue_catalog::{NativeTurn, ReadError, SkippedContent};
 use segue_core::number_format::format_count;
 use segue_core::session::TurnState;
@@ -14,7 +15,7 @@ use super::show::{TranscriptLayout, print_turn, turn_index};
 use crate::app::App;
 use crate::cli::ShowArgs;
 use crate::error::CliError;
-use crate::json_output::{self, SessionJson, TurnJson, print_json};
+use crate::json_output::{self, print_json};
 use crate::terminal::{Style, eprint_line, format_age, format_plural, print_line, to_single_line};
 
 /// Maximum size in bytes of a session that is read completely in order to number its last turns.
@@ -162,10 +163,11 @@ pub(super) fn show_transcript(
     let is_huge = native.session.location.size > MAX_NUMBERED_BYTES;
     if let Some(last) = args.last.filter(|_| is_huge) {
         let (turns, is_complete) = app.engine.read_recent_native_turns(&native.session, last)?;
-        let mut printer = NativeTurnPrinter::new(app, native, &SessionJson::from(native), args);
+        let mut printer =
+            NativeTurnPrinter::new(app, native, &json_output::native_json(native), args);
         for (n, turn) in (1..).zip(turns) {
             if printer
-                .print_turn(is_complete.then_some(n), &turn)
+                .print_turn(is_complete.then_some(n), turn)
                 .is_break()
             {
                 break;
@@ -175,7 +177,7 @@ pub(super) fn show_transcript(
         return Ok(());
     }
     let outline = read_nonempty_outline(app, native)?;
-    let session = SessionJson::from_outline(native, &outline);
+    let session = json_output::outline_json(native, &outline);
     let first_index = match (args.turn, args.last) {
         (Some(n), _) => turn_index(n, outline.turns.len())?,
         (None, Some(last)) => outline.turns.len().saturating_sub(last),
@@ -183,7 +185,7 @@ pub(super) fn show_transcript(
     };
     let mut printer = NativeTurnPrinter::new(app, native, &session, args);
     let mut on_turn = |index: usize, turn: NativeTurn| {
-        printer.print_turn(u32::try_from(index + 1).ok(), &turn)?;
+        printer.print_turn(u32::try_from(index + 1).ok(), turn)?;
         match args.turn {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
@@ -204,7 +206,7 @@ struct NativeTurnPrinter<'a> {
 }
 
 impl<'a> NativeTurnPrinter<'a> {
-    fn new(app: &App, native: &'a NativeEntry, session: &SessionJson, args: &ShowArgs) -> Self {
+    fn new(app: &App, native: &'a NativeEntry, session: &ListedSession, args: &ShowArgs) -> Self {
         if args.session.json {
             let header = serde_json::to_string(session).unwrap_or_default();
             // A closed reader is ignored, because no one is left to report it to.
@@ -227,10 +229,11 @@ impl<'a> NativeTurnPrinter<'a> {
     }
 
     /// Prints a turn. Returns `Break` if the reader is closed.
-    fn print_turn(&mut self, n: Option<u32>, turn: &NativeTurn) -> ControlFlow<()> {
+    fn print_turn(&mut self, n: Option<u32>, turn: NativeTurn) -> ControlFlow<()> {
         self.printed_turns += 1;
         if self.json {
-            let text = serde_json::to_string(&TurnJson::from_native(n, turn)).unwrap_or_default();
+            let turn = json_output::native_turn_json(n, turn);
+            let text = serde_json::to_string(&turn).unwrap_or_default();
             let comma = if self.printed_turns == 1 { "" } else { "," };
             return match write!(std::io::stdout(), "{comma}{text}") {
                 Ok(()) => ControlFlow::Continue(()),
@@ -253,7 +256,8 @@ impl<'a> NativeTurnPrinter<'a> {
 
     fn finish(self, skipped: Option<SkippedContent>) {
         if self.json {
-            let skipped = skipped.map_or(serde_json::Value::Null, json_output::skipped_json);
+            let skipped = skipped.map(json_output::skipped_json);
+            let skipped = serde_json::to_string(&skipped).unwrap_or_default();
             let _ = writeln!(std::io::stdout(), "],\"skipped\":{skipped}}}");
         } else if let Some(skipped) = skipped {
             report_skipped(skipped);

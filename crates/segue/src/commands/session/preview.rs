@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use segue_api::brief::{PreviewedBrief, SectionSize};
 use segue_core::number_format::format_count;
 use segue_engine::{BriefPreview, Conversation, EngineError};
-use serde_json::json;
 
 use super::stats::{draw_bar, has_unicode_locale};
 use crate::app::App;
@@ -53,30 +53,32 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
         .preview_brief(&conversation, provider, &prompt)
         .await?;
     if args.session.json {
-        print_json(&preview_json(&preview, &prompt));
+        print_json(&preview_json(&preview, prompt));
     } else {
         print_preview(&preview, &prompt);
     }
     Ok(())
 }
 
-fn preview_json(preview: &BriefPreview, prompt: &str) -> serde_json::Value {
+fn preview_json(preview: &BriefPreview, prompt: String) -> PreviewedBrief {
     let brief = &preview.brief;
-    let section_json = |(name, tokens): &(segue_core::brief::BriefSection, u64)| json!({ "name": name.as_str(), "tokens": tokens });
-    json!({
-        "provider": preview.provider.as_str(),
-        "system_prompt": brief.text,
-        "user_prompt": prompt,
-        "total_tokens": brief.total_tokens(),
-        "reported_tokens": preview.reported_tokens,
-        "budget": preview.budget,
-        "over_budget": excess_tokens(preview).is_some(),
-        "turns_left_out": brief.omitted_turns,
-        "messages_left_out": brief.omissions.omitted_messages,
-        "messages_shortened": brief.omissions.shortened_messages,
-        "bytes_shortened": brief.omissions.cut_bytes,
-        "sections": brief.sections.iter().map(section_json).collect::<Vec<_>>(),
-    })
+    let sections = brief.sections.iter();
+    PreviewedBrief {
+        provider: preview.provider.clone(),
+        system_prompt: brief.text.clone(),
+        user_prompt: prompt,
+        total_tokens: brief.total_tokens(),
+        reported_tokens: preview.reported_tokens,
+        budget: preview.budget,
+        over_budget: excess_tokens(preview).is_some(),
+        turns_left_out: brief.omitted_turns,
+        messages_left_out: brief.omissions.omitted_messages,
+        messages_shortened: brief.omissions.shortened_messages,
+        bytes_shortened: brief.omissions.cut_bytes,
+        sections: sections
+            .map(|&(name, tokens)| SectionSize { name, tokens })
+            .collect(),
+    }
 }
 
 fn print_preview(preview: &BriefPreview, prompt: &str) {

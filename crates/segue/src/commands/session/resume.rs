@@ -4,17 +4,17 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use segue_agents::exec::NativeCommand;
-use segue_core::id::ProviderId;
+use segue_api::resume::ResumeCommand;
+use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::SessionRef;
 use segue_engine::{EngineError, NativeResume, NativeResumeError};
-use serde_json::{Map, Value, json};
 
 use crate::app::{self, App};
 use crate::cli::{ChatArgs, ConversationArgs, ReplArgs, ResumeArgs};
 use crate::commands::{chat, picker, repl};
 use crate::config::{Config, ConfigFlags};
 use crate::error::CliError;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{Style, eprint_line, print_line, to_single_line};
 
 pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
@@ -127,8 +127,7 @@ async fn resume_natively(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode,
         )
     })?;
     if args.print {
-        let native_id = native_resume.native_id.as_str();
-        print_command(&program, &provider, native_id, args.json);
+        print_command(&program, &provider, &native_resume.native_id, args.json);
         return Ok(ExitCode::SUCCESS);
     }
     guard_session(&app, &config, &native_resume);
@@ -145,22 +144,23 @@ fn requested_provider(args: &ResumeArgs) -> Option<&ProviderId> {
     requested.filter(|provider| env_provider.as_deref() != Some(provider.as_str()))
 }
 
-fn print_command(program: &NativeCommand, provider: &ProviderId, native_id: &str, as_json: bool) {
+fn print_command(
+    program: &NativeCommand,
+    provider: &ProviderId,
+    native_id: &NativeId,
+    as_json: bool,
+) {
     if !as_json {
         print_line(&program.to_shell_command());
         return;
     }
-    let env = program.env.iter();
-    let env: Map<String, Value> = env
-        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-        .collect();
-    print_json(&json!({
-        "provider": provider.as_str(),
-        "native_session_id": native_id,
-        "cwd": program.cwd.to_string_lossy(),
-        "program": program.path.to_string_lossy(),
-        "args": program.args,
-        "env": env,
-        "line": program.to_shell_command(),
-    }));
+    print_json(&ResumeCommand {
+        provider: provider.clone(),
+        native_session_id: native_id.clone(),
+        cwd: path_json(&program.cwd),
+        program: path_json(&program.path),
+        args: program.args.clone(),
+        env: program.env.iter().cloned().collect(),
+        line: program.to_shell_command(),
+    });
 }

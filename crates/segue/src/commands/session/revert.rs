@@ -4,77 +4,16 @@ pub(in crate::commands) mod messages;
 
 use std::path::Path;
 
+use segue_api::revert::{AbandonedTurns, PreviewedTurn, RevertPreview, RevertResult};
+use segue_api::session::ListedSession;
 use segue_core::session::{Effects, Session, SessionRef, TurnNumberError, plan_fork, plan_revert};
 use segue_engine::{Conversation, EngineError, ForkOutcome, RevertOutcome, RevertPlan};
-use serde::Serialize;
 
 use crate::app::App;
 use crate::cli::{ForkArgs, RevertArgs, UndoArgs};
 use crate::error::CliError;
-use crate::json_output::{SessionJson, print_json};
+use crate::json_output::print_json;
 use crate::terminal::{eprint_decision, print_line, strip_control_chars};
-
-/// Output of `revert --json` and `undo --json`.
-#[derive(Serialize)]
-struct RevertOutcomeJson {
-    #[serde(flatten)]
-    session: SessionJson,
-    turns_before: u32,
-    #[serde(flatten)]
-    effects: EffectsJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "set_aside")]
-    detached_turns: Option<DetachedTurnsJson>,
-}
-
-#[derive(Serialize)]
-struct DetachedTurnsJson {
-    turns: u32,
-    #[serde(rename = "by_move")]
-    head_move: u32,
-}
-
-/// Output of `revert --dry-run --json`.
-#[derive(Serialize)]
-struct RevertPlanJson {
-    dry_run: bool,
-    turns_before: u32,
-    turns: u32,
-    dropped: Vec<DroppedTurnJson>,
-    #[serde(flatten)]
-    effects: EffectsJson,
-}
-
-#[derive(Serialize)]
-struct DroppedTurnJson {
-    n: u32,
-    title: String,
-}
-
-#[derive(Serialize)]
-struct EffectsJson {
-    files: Vec<FileChangeJson>,
-    commands: usize,
-}
-
-#[derive(Serialize)]
-struct FileChangeJson {
-    path: String,
-    change: &'static str,
-}
-
-impl From<&Effects> for EffectsJson {
-    fn from(effects: &Effects) -> Self {
-        let to_json = |file: &segue_core::session::FileChange| FileChangeJson {
-            path: file.path.clone(),
-            change: file.kind.as_str(),
-        };
-        Self {
-            files: effects.files.iter().map(to_json).collect(),
-            commands: effects.commands,
-        }
-    }
-}
 
 /// Resolves the session for a change at one of its turns. Adopts a native session, unless `check` rejects its number of
 /// turns.
@@ -140,13 +79,13 @@ async fn print_revert_outcome(
         return Ok(());
     }
     let status = app.engine.session_status(&outcome.session).await?;
-    print_json(&RevertOutcomeJson {
-        session: SessionJson::new(&outcome.session, status),
+    print_json(&RevertResult {
+        session: ListedSession::new(&outcome.session, status),
         turns_before: outcome.turns_before,
-        effects: EffectsJson::from(&outcome.effects),
-        detached_turns: outcome.detached_turns.map(|detached| DetachedTurnsJson {
+        effects: (&outcome.effects).into(),
+        set_aside: outcome.detached_turns.map(|detached| AbandonedTurns {
             turns: detached.turns,
-            head_move: detached.head_move,
+            by_move: detached.head_move,
         }),
     });
     Ok(())
@@ -170,18 +109,18 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
         plan => plan?,
     };
     if args.session.json {
-        let dropped = plan.dropped.iter().map(|turn| DroppedTurnJson {
+        let dropped = plan.dropped.iter().map(|turn| PreviewedTurn {
             n: turn.n,
             title: turn.title.as_str().to_owned(),
         });
-        print_json(&RevertPlanJson {
+        print_json(&RevertPreview {
             dry_run: true,
             turns_before: plan.turns,
             turns: plan
                 .turns
                 .saturating_sub(messages::count_dropped_turns(&plan)),
             dropped: dropped.collect(),
-            effects: EffectsJson::from(&plan.effects),
+            effects: (&plan.effects).into(),
         });
     } else {
         print_line(&strip_control_chars(&messages::format_plan(&plan)));

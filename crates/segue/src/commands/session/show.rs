@@ -14,7 +14,7 @@ use super::lineage;
 use crate::app::App;
 use crate::cli::{SessionRefArgs, ShowArgs};
 use crate::error::CliError;
-use crate::json_output::{self, TranscriptJson, print_json};
+use crate::json_output::{self, print_json};
 use crate::terminal::{
     Style, format_age, format_plural, print_line, strip_control_chars, terminal_width,
     try_print_line, wrap,
@@ -151,7 +151,7 @@ pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), Cl
         transcript.turns.truncate(1);
     }
     if args.session.json {
-        print_json(&TranscriptJson::from(&transcript));
+        print_json(&json_output::transcript_json(transcript));
     } else {
         print_transcript(&transcript, size, args.full);
     }

@@ -1,13 +1,13 @@
 //! `segue session tag`: tags of sessions.
 
+use segue_api::session::{ListedSession, UsedTag};
 use segue_core::session::Session;
 use segue_store::TagChange;
-use serde_json::json;
 
 use crate::app::App;
 use crate::cli::TagArgs;
 use crate::error::CliError;
-use crate::json_output::{SessionJson, print_json};
+use crate::json_output::print_json;
 use crate::terminal::{Table, eprint_line, print_line, strip_control_chars};
 
 pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
@@ -37,7 +37,7 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
 async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliError> {
     if args.json {
         let status = app.engine.session_status(session).await?;
-        print_json(&SessionJson::new(session, status));
+        print_json(&ListedSession::new(session, status));
     } else if session.tags.is_empty() {
         print_line(&format!("{} has no tags", session.id));
     } else {
@@ -58,9 +58,10 @@ async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), 
 async fn list_tags(app: &App, json: bool) -> Result<(), CliError> {
     let tags = app.engine.tags().await?;
     if json {
-        let entries = tags.iter().map(
-            |tag_count| json!({ "tag": tag_count.tag.as_str(), "sessions": tag_count.sessions }),
-        );
+        let entries = tags.iter().map(|tag_count| UsedTag {
+            tag: tag_count.tag.to_string(),
+            sessions: tag_count.sessions,
+        });
         print_json(&entries.collect::<Vec<_>>());
         return Ok(());
     }

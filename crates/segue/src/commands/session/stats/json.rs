@@ -1,11 +1,12 @@
 //! JSON output of the statistics.
 
+use segue_api::index::UnreadableFiles;
+use segue_api::stats::{StatsGroup, StatsGroupKey, StatsNumbers, StatsReport};
 use segue_core::id::ProviderId;
 use segue_core::spend::Cost;
 use segue_core::spend::{
     CostEstimate, SpendGroup, SpendGroupKey, SpendGrouping, SpendTotal, Spending,
 };
-use serde_json::{Map, Value, json};
 
 use super::footnotes::StatsQuery;
 
@@ -14,88 +15,71 @@ pub(super) fn report_json(
     groupings: &[SpendGrouping],
     query: &StatsQuery<'_>,
     unreadable: &[(ProviderId, String)],
-) -> Value {
-    let names: Vec<&str> = groupings.iter().map(|grouping| grouping.as_str()).collect();
-    let unreadable: Vec<Value> = unreadable
-        .iter()
-        .map(|(provider, reason)| json!({ "provider": provider.as_str(), "why": reason }))
-        .collect();
-    json!({
-        "by": names,
-        "since": query.since.map(|since| since.to_string()),
-        "zone": query.zone_name(),
-        "groups": groups_json(&spending.groups, groupings, spending),
-        "total": Value::Object(totals_json(&spending.total, spending)),
-        "unreadable": unreadable,
-    })
+) -> StatsReport {
+    let unreadable = unreadable.iter().map(|(provider, reason)| UnreadableFiles {
+        provider: provider.clone(),
+        why: reason.clone(),
+    });
+    StatsReport {
+        by: groupings.to_vec(),
+        since: query.since,
+        zone: query.zone_name(),
+        groups: groups_json(&spending.groups, groupings, spending).unwrap_or_default(),
+        total: numbers_json(&spending.total, spending),
+        unreadable: unreadable.collect(),
+    }
 }
 
+/// Returns the groups. `None` if no grouping is left.
 fn groups_json(
     groups: &[SpendGroup],
     groupings: &[SpendGrouping],
     spending: &Spending,
-) -> Vec<Value> {
-    let Some((grouping, nested_groupings)) = groupings.split_first() else {
-        return Vec::new();
+) -> Option<Vec<StatsGroup>> {
+    let (grouping, nested_groupings) = groupings.split_first()?;
+    let group_json = |group: &SpendGroup| StatsGroup {
+        key: key_json(&group.key, *grouping),
+        numbers: numbers_json(&group.total, spending),
+        groups: groups_json(&group.subgroups, nested_groupings, spending),
     };
-    let to_json = |group: &SpendGroup| {
-        let mut object = Map::new();
-        object.insert(
-            grouping.as_str().to_owned(),
-            key_json(&group.key, *grouping),
-        );
-        object.extend(totals_json(&group.total, spending));
-        if !nested_groupings.is_empty() {
-            object.insert(
-                "groups".to_owned(),
-                json!(self::groups_json(
-                    &group.subgroups,
-                    nested_groupings,
-                    spending
-                )),
-            );
-        }
-        Value::Object(object)
-    };
-    groups.iter().map(to_json).collect()
+    Some(groups.iter().map(group_json).collect())
 }
 
-fn key_json(key: &SpendGroupKey, grouping: SpendGrouping) -> Value {
-    match key {
-        SpendGroupKey::Time(day) if grouping == SpendGrouping::Month => {
-            json!(day.strftime("%Y-%m").to_string())
-        }
-        SpendGroupKey::Time(day) => json!(day.to_string()),
-        SpendGroupKey::Name(name) => json!(name),
+fn key_json(key: &SpendGroupKey, grouping: SpendGrouping) -> StatsGroupKey {
+    let name = match key {
+        SpendGroupKey::Name(name) => name.clone(),
+        SpendGroupKey::Time(day) => match grouping {
+            SpendGrouping::Week => return StatsGroupKey::Week(*day),
+            SpendGrouping::Month => return StatsGroupKey::Month(day.strftime("%Y-%m").to_string()),
+            _ => return StatsGroupKey::Day(*day),
+        },
+    };
+    match grouping {
+        SpendGrouping::Provider => StatsGroupKey::Provider(name),
+        SpendGrouping::Model => StatsGroupKey::Model(name),
+        _ => StatsGroupKey::Project(name),
     }
 }
 
-fn totals_json(total: &SpendTotal, spending: &Spending) -> Map<String, Value> {
-    let (cost, is_complete) = match total.cost.estimate() {
+fn numbers_json(total: &SpendTotal, spending: &Spending) -> StatsNumbers {
+    let (cost, cost_complete) = match total.cost.estimate() {
         CostEstimate::Unknown => (None, false),
         CostEstimate::Minimum(cost) => (Some(cost), false),
         CostEstimate::Complete(cost) => (Some(cost), true),
     };
-    let entries = [
-        ("turns", json!(total.turns)),
-        ("input_tokens", json!(total.usage.input_tokens)),
-        ("cached_tokens", json!(total.usage.cached_tokens)),
-        ("output_tokens", json!(total.usage.output_tokens)),
-        ("total_tokens", json!(total.tokens())),
-        (
-            "share",
-            json!(total.tokens().and_then(|_| spending.token_fraction(total))),
-        ),
-        ("cost_usd", json!(cost.map(to_dollars))),
-        ("cost_complete", json!(is_complete)),
-        ("reported_usd", json!(total.cost.reported.map(to_dollars))),
-        ("unpriced_tokens", json!(total.cost.unpriced_tokens)),
-        ("untold_turns", json!(total.unreported_turns)),
-    ];
-    let entries = entries.into_iter();
-    entries
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    StatsNumbers {
+        turns: total.turns,
+        input_tokens: total.usage.input_tokens,
+        cached_tokens: total.usage.cached_tokens,
+        output_tokens: total.usage.output_tokens,
+        total_tokens: total.tokens(),
+        share: total.tokens().and_then(|_| spending.token_fraction(total)),
+        cost_usd: cost.map(to_dollars),
+        cost_complete,
+        reported_usd: total.cost.reported.map(to_dollars),
+        unpriced_tokens: total.cost.unpriced_tokens,
+        untold_turns: total.unreported_turns,
+    }
 }
 
 #[expect(

@@ -5,18 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use segue_api::transfer::{
+    ExportResult, ExportedContent, ExportedFile, ExportedFileChange, ExportedSession,
+};
 use segue_core::id::{FeatureId, SessionId};
 use segue_core::scope::TaskId;
 use segue_core::session::Session;
 use segue_engine::{ExportOutcome, count_tokens};
 use segue_formats::{PortableSession, dagent, markdown};
 use segue_store::{PageRequest, SessionFilter};
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::cli::{ExportArgs, ExportFormatArg};
 use crate::error::CliError;
-use crate::json_output::{TranscriptJson, print_json};
+use crate::json_output::{self, path_json, print_json};
 use crate::terminal::{eprint_line, format_plural, print_line, strip_control_chars};
 
 /// Default directory of an export.
@@ -31,12 +33,12 @@ enum TargetState {
 }
 
 impl TargetState {
-    /// Returns the name of the result of writing to this path.
-    fn outcome_name(self) -> &'static str {
+    /// Returns the result of writing to this path.
+    fn to_json(self) -> ExportedFileChange {
         match self {
-            Self::Missing => "written",
-            Self::Identical => "unchanged",
-            Self::Different => "replaced",
+            Self::Missing => ExportedFileChange::Written,
+            Self::Identical => ExportedFileChange::Unchanged,
+            Self::Different => ExportedFileChange::Replaced,
         }
     }
 }
@@ -78,7 +80,7 @@ pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCo
             write_atomically(target_path, text)?;
         }
     }
-    print_export(args, &target_dir, &summaries, &targets);
+    print_export(args, &target_dir, summaries, &targets);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,19 +116,25 @@ async fn select_sessions(app: &App, args: &ExportArgs) -> Result<Vec<Session>, C
     Ok(sessions)
 }
 
-/// Returns the files by path, and a JSON summary of each session.
+/// Returns the files by path, and a summary of each session.
 async fn render_files(
     app: &App,
     sessions: Vec<Session>,
     format: ExportFormatArg,
-) -> Result<(BTreeMap<String, String>, Vec<Value>), CliError> {
+) -> Result<(BTreeMap<String, String>, Vec<ExportedSession>), CliError> {
     let mut summaries = Vec::new();
     if format != ExportFormatArg::Dagent {
         let mut files = BTreeMap::new();
         for session in &sessions {
             let (path, text) = render_single_file(app, session, format).await?;
             files.insert(path, text);
-            summaries.push(json!({ "id": session.id.as_str(), "name": session.id.as_str(), "turns": session.turns }));
+            summaries.push(ExportedSession {
+                id: session.id.clone(),
+                name: session.id.to_string(),
+                content: ExportedContent::Transcript {
+                    turns: session.turns,
+                },
+            });
         }
         return Ok((files, summaries));
     }
@@ -142,14 +150,16 @@ async fn render_files(
     }
     make_names_unique(&mut exports);
     for ((id, session), omitted_messages) in exports.iter().zip(omitted_counts) {
-        summaries.push(json!({
-            "id": id.as_str(),
-            "name": session.name,
-            "messages": session.messages.len(),
-            "archived": session.compacted_messages.len(),
-            "left_out": omitted_messages,
-            "checkpoint": session.checkpoint.as_ref().map(|recap| recap.version),
-        }));
+        summaries.push(ExportedSession {
+            id: id.clone(),
+            name: session.name.clone(),
+            content: ExportedContent::Dagent {
+                messages: session.messages.len(),
+                archived: session.compacted_messages.len(),
+                left_out: omitted_messages,
+                checkpoint: session.checkpoint.as_ref().map(|recap| recap.version),
+            },
+        });
     }
     let portable_sessions: Vec<PortableSession> =
         exports.into_iter().map(|(_, session)| session).collect();
@@ -188,7 +198,7 @@ async fn render_single_file(
             .map(|transcript_turn| (&transcript_turn.turn, transcript_turn.messages.as_slice()));
         return Ok((format!("{id}.md"), markdown::render_session(session, turns)));
     }
-    let text = serde_json::to_string_pretty(&TranscriptJson::from(&transcript));
+    let text = serde_json::to_string_pretty(&json_output::transcript_json(transcript));
     let text = text.map_err(|error| CliError::failed("cannot write JSON").with_cause(&error))?;
     Ok((format!("{id}.json"), text + "\n"))
 }
@@ -247,29 +257,30 @@ fn write_atomically(path: &Path, text: &str) -> Result<(), CliError> {
 fn print_export(
     args: &ExportArgs,
     target_dir: &Path,
-    summaries: &[Value],
+    sessions: Vec<ExportedSession>,
     targets: &[(PathBuf, &str, TargetState)],
 ) {
     if args.json {
-        let files = targets.iter().map(|(path, _, state)| {
-            json!({ "path": path.display().to_string(), "outcome": state.outcome_name() })
+        let files = targets.iter().map(|(path, _, state)| ExportedFile {
+            path: path_json(path),
+            outcome: state.to_json(),
         });
-        print_json(&json!({
-            "to": target_dir.display().to_string(),
-            "dry_run": args.dry_run,
-            "sessions": summaries,
-            "files": files.collect::<Vec<_>>(),
-        }));
+        print_json(&ExportResult {
+            to: path_json(target_dir),
+            dry_run: args.dry_run,
+            sessions,
+            files: files.collect(),
+        });
         return;
     }
     if args.dry_run {
         for (path, _, state) in targets {
             print_line(&strip_control_chars(&format!(
                 "{:<9}  {}",
-                if *state == TargetState::Missing {
-                    "new"
-                } else {
-                    state.outcome_name()
+                match state {
+                    TargetState::Missing => "new",
+                    TargetState::Identical => "unchanged",
+                    TargetState::Different => "replaced",
                 },
                 path.display()
             )));
@@ -288,20 +299,23 @@ fn print_export(
     };
     print_line(&strip_control_chars(&format!(
         "{verb} {} to {}: {}, {} replaced, {} unchanged.",
-        format_plural(summaries.len() as u64, "session"),
+        format_plural(sessions.len() as u64, "session"),
         target_dir.display(),
         format_plural(count(TargetState::Missing) as u64, "new file"),
         count(TargetState::Different),
         count(TargetState::Identical)
     )));
-    let omitted_messages: u64 = summaries
+    let omitted_messages: usize = sessions
         .iter()
-        .filter_map(|session| session["left_out"].as_u64())
+        .map(|session| match session.content {
+            ExportedContent::Dagent { left_out, .. } => left_out,
+            ExportedContent::Transcript { .. } => 0,
+        })
         .sum();
     if omitted_messages > 0 {
         eprint_line(&format!(
             "omitted {} without text (tool calls, tool results, thoughts): this format contains only text",
-            format_plural(omitted_messages, "message")
+            format_plural(omitted_messages as u64, "message")
         ));
     }
 }

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use segue_api::error::SegueErrorClass;
+use segue_api::transfer::{ImportFailure, ImportResult, ImportedEntry, ImportedEntryOutcome};
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::scope::RoleName;
 use segue_core::session::Project;
 use segue_engine::{ImportConflict, ImportMatch, ImportOutcome};
 use segue_formats::{ImportDifference, ParsedSession, PortableSession};
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::session;
 use crate::error::CliError;
 use crate::frontend::Frontend;
-use crate::json_output::print_json;
+use crate::json_output::{path_json, print_json};
 use crate::terminal::{Style, eprint_line, format_plural, print_line, strip_control_chars};
 
 /// Options of an import.
@@ -42,13 +42,13 @@ enum ImportEntryOutcome {
 }
 
 impl ImportEntryOutcome {
-    fn name(&self) -> &'static str {
+    fn to_json(&self) -> ImportedEntryOutcome {
         match self {
-            Self::Imported(_) => "imported",
-            Self::Planned => "would_import",
-            Self::AlreadyPresent(_) => "already",
-            Self::Empty => "nothing",
-            Self::Failed(_) => "failed",
+            Self::Imported(_) => ImportedEntryOutcome::Imported,
+            Self::Planned => ImportedEntryOutcome::WouldImport,
+            Self::AlreadyPresent(_) => ImportedEntryOutcome::Already,
+            Self::Empty => ImportedEntryOutcome::Nothing,
+            Self::Failed(_) => ImportedEntryOutcome::Failed,
         }
     }
 }
@@ -120,7 +120,7 @@ async fn import_new_session(
 
 /// Describes an existing session with the same name, and how it differs from the imported one.
 fn describe_conflict(conflict: &ImportConflict, imported: &PortableSession) -> String {
-    let message_count = imported.compacted_messages.len() + imported.messages.len();
+    let message_count = count_messages(imported);
     let difference = match conflict.missing {
         ImportDifference::Messages(0) => "none of these messages".to_owned(),
         ImportDifference::Messages(present) => {
@@ -146,13 +146,15 @@ pub(super) fn print_report(
     entries: &[ImportEntry],
     remarks: &[String],
 ) -> ExitCode {
-    let count = |name: &str| {
+    let count = |outcome: ImportedEntryOutcome| {
+        let entries = entries.iter();
         entries
-            .iter()
-            .filter(|entry| entry.outcome.name() == name)
+            .filter(|entry| entry.outcome.to_json() == outcome)
             .count()
     };
-    let failed = count("failed");
+    let failed = count(ImportedEntryOutcome::Failed);
+    let imported = count(ImportedEntryOutcome::Imported);
+    let already = count(ImportedEntryOutcome::Already);
     let error = (failed > 0).then(|| {
         format!(
             "cannot read {failed} of {}",
@@ -160,16 +162,20 @@ pub(super) fn print_report(
         )
     });
     if options.json {
-        print_json(&json!({
-            "from": root.display().to_string(),
-            "dry_run": options.dry_run,
-            "entries": entries.iter().map(entry_json).collect::<Vec<_>>(),
-            "remarks": remarks,
-            "imported": count("imported"),
-            "already": count("already"),
-            "failed": failed,
-            "error": error.as_ref().map(|message| json!({ "class": "failed", "message": message, "hint": FAILED_IMPORT_HINT })),
-        }));
+        print_json(&ImportResult {
+            from: path_json(root),
+            dry_run: options.dry_run,
+            entries: entries.iter().map(entry_json).collect(),
+            remarks: remarks.to_vec(),
+            imported,
+            already,
+            failed,
+            error: error.as_ref().map(|message| ImportFailure {
+                class: SegueErrorClass::Failed,
+                message: message.clone(),
+                hint: FAILED_IMPORT_HINT.to_owned(),
+            }),
+        });
     } else {
         let style = Style::stdout();
         for entry in entries {
@@ -194,16 +200,15 @@ pub(super) fn print_report(
                 root.display()
             ));
         } else {
-            let (planned, imported) = (count("would_import"), count("imported"));
             let imported = if options.dry_run {
+                let planned = count(ImportedEntryOutcome::WouldImport);
                 format!("{planned} to import")
             } else {
                 format!("{imported} imported")
             };
             print_line(&format!(
-                "{imported}, {} already present, {} empty, {failed} failed.",
-                count("already"),
-                count("nothing")
+                "{imported}, {already} already present, {} empty, {failed} failed.",
+                count(ImportedEntryOutcome::Nothing)
             ));
         }
     }
@@ -233,8 +238,7 @@ fn format_entry(entry: &ImportEntry) -> String {
 }
 
 fn format_details(session: &PortableSession) -> String {
-    let count = session.compacted_messages.len() + session.messages.len();
-    let messages = format_plural(count as u64, "message");
+    let messages = format_plural(count_messages(session) as u64, "message");
     let checkpoint_note = if session.checkpoint.is_some() {
         ", a checkpoint"
     } else {
@@ -245,41 +249,38 @@ fn format_details(session: &PortableSession) -> String {
     format!("({messages}{checkpoint_note}{purpose})")
 }
 
-fn entry_json(entry: &ImportEntry) -> Value {
+fn count_messages(session: &PortableSession) -> usize {
+    session.compacted_messages.len() + session.messages.len()
+}
+
+fn entry_json(entry: &ImportEntry) -> ImportedEntry {
     let session = entry.source.session.as_ref().ok();
     let purpose = session.and_then(|session| session.purpose.as_ref());
-    let task = purpose.and_then(|purpose| purpose.scope.task());
-    let role = purpose.and_then(|purpose| purpose.role.as_ref());
-    let id = match &entry.outcome {
+    let scope = purpose.map(|purpose| &purpose.scope);
+    let task = scope.and_then(|scope| scope.task());
+    let (id, error) = match &entry.outcome {
         ImportEntryOutcome::Imported(id) | ImportEntryOutcome::AlreadyPresent(id) => {
-            Some(id.as_str())
+            (Some(id.clone()), None)
         }
-        ImportEntryOutcome::Planned | ImportEntryOutcome::Empty | ImportEntryOutcome::Failed(_) => {
-            None
-        }
+        ImportEntryOutcome::Planned | ImportEntryOutcome::Empty => (None, None),
+        ImportEntryOutcome::Failed(reason) => (None, Some(reason.clone())),
     };
-    let error = match &entry.outcome {
-        ImportEntryOutcome::Failed(reason) => Some(reason),
-        ImportEntryOutcome::Imported(_)
-        | ImportEntryOutcome::Planned
-        | ImportEntryOutcome::AlreadyPresent(_)
-        | ImportEntryOutcome::Empty => None,
-    };
-    json!({
-        "name": entry.source.name,
-        "path": entry.source.path,
-        "outcome": entry.outcome.name(),
-        "session_id": id,
-        "messages": session.map(|session| session.compacted_messages.len() + session.messages.len()),
-        "checkpoint": session.and_then(|session| session.checkpoint.as_ref()).map(|recap| recap.version),
-        "feature": purpose.and_then(|purpose| purpose.scope.feature()).map(ToString::to_string),
-        "task": task.map(|(task, _)| task.as_str()),
-        "task_state": task.map(|(_, state)| state.as_str()),
-        "role": role.map(RoleName::as_str),
-        "created_at": session.map(|session| session.created_at.to_string()),
-        "updated_at": session.map(|session| session.updated_at.to_string()),
-        "backup": entry.backup,
-        "remarks": entry.source.remarks,
-        "error": error,
-    })
+    let checkpoint = session.and_then(|session| session.checkpoint.as_ref());
+    ImportedEntry {
+        name: entry.source.name.clone(),
+        path: entry.source.path.clone(),
+        outcome: entry.outcome.to_json(),
+        session_id: id,
+        messages: session.map(|session| count_messages(session)),
+        checkpoint: checkpoint.map(|recap| recap.version),
+        feature: scope.and_then(|scope| scope.feature().cloned()),
+        task: task.map(|(task, _)| task.clone()),
+        task_state: task.map(|(_, state)| state.clone()),
+        role: purpose.and_then(|purpose| purpose.role.clone()),
+        created_at: session.map(|session| session.created_at),
+        updated_at: session.map(|session| session.updated_at),
+        backup: entry.backup.clone(),
+        remarks: entry.source.remarks.clone(),
+        error,
+    }
 }

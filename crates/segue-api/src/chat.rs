@@ -1,0 +1,270 @@
+//! Turns: the result of a turn, and the events while it runs.
+
+use schemars::JsonSchema;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::json::Json;
+use segue_core::session::{
+    DecisionKind, OpenMode, PlanStatus, PlanStep, ResolutionStep, ResolutionStepKind, ToolCall,
+    ToolStatus, TurnState, Usage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::ErrorDetails;
+
+/// Result of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatResult {
+    /// Session of the turn. If the prompt was not saved: the intended session, or null.
+    pub session_id: Option<SessionId>,
+    /// Number of the turn in the session; null if the prompt was not saved, or was stopped before it was sent.
+    pub turn: Option<u32>,
+    /// Agent that received the prompt, or was to receive it.
+    pub provider: Option<ProviderId>,
+    /// Agent's ID for the conversation.
+    pub native_session_id: Option<NativeId>,
+    /// Number of the leg.
+    pub leg: Option<u32>,
+    /// Mode in which the native session was opened; null if no agent was started.
+    pub opened: Option<OpenMode>,
+    /// Reason for this mode.
+    pub opened_why: Option<String>,
+    /// Text of the answer. With `--events`, null if it is longer than 1 MiB.
+    pub text: Option<String>,
+    /// End of the turn.
+    pub stop: ChatStop,
+    /// Token counts from the agent.
+    pub usage: TokenUsage,
+    /// Automatic decisions of segue, one line each.
+    pub decisions: Vec<String>,
+    /// Steps that selected the session; only with `--explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explain: Option<Vec<ExplainedStep>>,
+    /// Error that ended the turn; null if it succeeded.
+    pub error: Option<ErrorDetails>,
+}
+
+/// End of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatStop {
+    /// The agent completed its answer.
+    Finished,
+    /// The turn was stopped.
+    Cancelled,
+    /// The turn failed.
+    Failed,
+}
+
+impl From<TurnState> for ChatStop {
+    fn from(state: TurnState) -> Self {
+        match state {
+            TurnState::Finished => Self::Finished,
+            TurnState::Cancelled => Self::Cancelled,
+            TurnState::Running | TurnState::Failed | TurnState::Interrupted => Self::Failed,
+        }
+    }
+}
+
+/// Token counts from an agent. An unknown count is null.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenUsage {
+    /// Tokens that were sent to the model, including cached tokens.
+    pub input_tokens: Option<u64>,
+    /// Tokens that the model generated.
+    pub output_tokens: Option<u64>,
+    /// Input tokens that were read from a cache.
+    pub cached_tokens: Option<u64>,
+    /// All tokens of the turn.
+    pub total_tokens: Option<u64>,
+    /// Tokens of the last request, which is the current size of the model's context.
+    pub context_tokens: Option<u64>,
+    /// Size of the model's context window.
+    pub context_window: Option<u64>,
+}
+
+impl From<Usage> for TokenUsage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+            total_tokens: usage.total_tokens,
+            context_tokens: usage.context_tokens,
+            context_window: usage.context_window,
+        }
+    }
+}
+
+/// A step that selected the session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedStep {
+    /// Subject of the step.
+    pub step: ResolutionStepKind,
+    /// Result and reason.
+    pub text: String,
+}
+
+impl From<&ResolutionStep> for ExplainedStep {
+    fn from(step: &ResolutionStep) -> Self {
+        Self {
+            step: step.kind,
+            text: step.text.clone(),
+        }
+    }
+}
+
+/// A line of `chat --events`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum ChatEvent {
+    /// The prompt is on disk. Occurs again, with another turn, if turns were added while the prompt waited.
+    Began {
+        /// Session of the turn.
+        session_id: SessionId,
+        /// Number of the turn in the session.
+        turn: u32,
+    },
+    /// Steps that selected the session, with `--explain`.
+    Explained {
+        /// The steps, in order.
+        steps: Vec<ExplainedStep>,
+    },
+    /// An automatic decision of segue.
+    Decision(DecisionLine),
+    /// The agent is running, with an open native session.
+    Opened {
+        /// The agent.
+        provider: ProviderId,
+        /// Agent's ID for the conversation; null if the agent reports it later.
+        native_session_id: Option<NativeId>,
+        /// Number of the leg.
+        leg: u32,
+        /// Mode in which the native session was opened.
+        opened: OpenMode,
+    },
+    /// The agent reported its ID for the conversation.
+    Named {
+        /// Agent's ID for the conversation.
+        native_session_id: NativeId,
+    },
+    /// A part of the text of the answer.
+    Text {
+        /// Number of the message.
+        message: u32,
+        /// The part of the text.
+        text: String,
+    },
+    /// A part of the agent's thoughts.
+    Thought {
+        /// Number of the message.
+        message: u32,
+        /// The part of the text.
+        text: String,
+    },
+    /// The agent's plan, complete in each event.
+    Plan {
+        /// Steps of the plan, in order.
+        steps: Vec<PlannedStep>,
+    },
+    /// segue asked the agent to stop.
+    Stopping,
+    /// A tool call was announced or changed. A completed or failed call is on disk.
+    Tool(ToolCallState),
+    /// The agent requests a permission that the policy does not decide. segue denies it.
+    PermissionRequest {
+        /// The tool call.
+        tool: ToolCallState,
+        /// Names of the answers that the agent offers.
+        options: Vec<String>,
+    },
+    /// All messages of the turn up to this one are on disk.
+    Saved {
+        /// Number of the message. The prompt is message 0.
+        message: u32,
+    },
+    /// Token counts from the agent.
+    Usage(TokenUsage),
+    /// The turn has ended and its record is on disk.
+    Ended {
+        /// Final state of the turn.
+        state: TurnState,
+    },
+    /// Result of the turn, always the last event.
+    Result(Box<ChatResult>),
+}
+
+/// An automatic decision of segue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DecisionLine {
+    /// Kind of the decision.
+    pub kind: DecisionKind,
+    /// Decision and its reason, in one line.
+    pub text: String,
+}
+
+/// A step of an agent's plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedStep {
+    /// Description of the step.
+    pub text: String,
+    /// Status of the step.
+    pub status: PlanStatus,
+}
+
+impl From<&PlanStep> for PlannedStep {
+    fn from(step: &PlanStep) -> Self {
+        Self {
+            text: step.text.clone(),
+            status: step.status,
+        }
+    }
+}
+
+/// A tool call, with the data that the agent has sent up to now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCallState {
+    /// Agent's ID of the call.
+    pub id: String,
+    /// Agent's name for the call.
+    pub name: String,
+    /// Kind of the tool: `read`, `edit`, `execute`, `search`, `think`, `fetch`, `other`.
+    pub kind: String,
+    /// Status of the call.
+    pub status: ToolStatus,
+    /// Arguments of the call.
+    pub args: Value,
+    /// Result of the call; null until it has ended.
+    pub output: Option<Value>,
+    /// Changes to files, if the agent reports them.
+    pub diffs: Vec<FileDiff>,
+}
+
+/// A change to a file by a tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileDiff {
+    /// Path of the file.
+    pub path: String,
+    /// Change as a unified diff, without the lines that name the file.
+    pub patch: String,
+}
+
+impl From<&ToolCall> for ToolCallState {
+    fn from(call: &ToolCall) -> Self {
+        // A parsed value has no line breaks, so that an event is one line.
+        let parse = |json: &Json| serde_json::from_str(json.as_str()).unwrap_or_default();
+        let diffs = call.diffs.iter().map(|diff| FileDiff {
+            path: diff.path.clone(),
+            patch: diff.patch.clone(),
+        });
+        Self {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            kind: call.kind.clone(),
+            status: call.status,
+            args: parse(&call.args),
+            output: call.output.as_ref().map(parse),
+            diffs: diffs.collect(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Errors.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use segue_core::hint::Hint;
+use segue_core::session::{Failure, FailureClass};
+use serde::{Deserialize, Serialize};
+
+/// Output of a command that fails, unless the command has an `error` field of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandError {
+    /// Description of the error.
+    pub error: ErrorDetails,
+}
+
+/// Description of an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorDetails {
+    /// Kind of the error.
+    pub class: ErrorClass,
+    /// Message for people.
+    pub message: String,
+    /// First of the `hints`; null if there are none.
+    pub hint: Option<String>,
+    /// Possible actions of the user.
+    pub hints: Vec<String>,
+    /// End of the agent's standard error output; null if it is empty or unknown.
+    pub stderr: Option<String>,
+    /// Time of the next possible attempt; null if the agent did not report it.
+    pub retry_at: Option<Timestamp>,
+    /// Process that uses the session; null if that is not the error.
+    pub held_by: Option<BlockingHolder>,
+}
+
+/// Kind of an error: a failure of an agent, or an error of segue.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ErrorClass {
+    /// Failure of an agent.
+    Agent(FailureClass),
+    /// Error of segue.
+    Segue(SegueErrorClass),
+}
+
+/// Kind of an error of segue.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SegueErrorClass {
+    /// The arguments are not valid, or they match several sessions.
+    Usage,
+    /// A policy refused the prompt, which was not saved.
+    Policy,
+    /// Any other error.
+    Failed,
+}
+
+/// Process that uses a session and thereby blocks a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockingHolder {
+    /// Host of the process; null if the process is not one of segue.
+    pub host: Option<String>,
+    /// ID of the process.
+    pub pid: u32,
+    /// Time since which the process has used the session; null if the process is not one of segue.
+    pub since: Option<Timestamp>,
+}
+
+impl From<&Failure> for ErrorDetails {
+    fn from(failure: &Failure) -> Self {
+        Self {
+            class: ErrorClass::Agent(failure.class),
+            message: failure.message.clone(),
+            hint: failure.hint.as_ref().map(Hint::to_string),
+            hints: failure.hint.iter().map(Hint::to_string).collect(),
+            stderr: failure.stderr.clone(),
+            retry_at: failure.retry_at,
+            held_by: None,
+        }
+    }
+}
