@@ -53,7 +53,7 @@ impl Engine {
         let decisions = trace.decisions;
         let is_lookup_decision = |decision: &Decision| {
             matches!(
-                decision.kind,
+                decision.kind(),
                 DecisionKind::Session | DecisionKind::Continued | DecisionKind::Provider
             )
         };

@@ -169,7 +169,7 @@ impl Engine {
         };
         trace
             .steps
-            .retain(|step| step.kind != ResolutionStepKind::New);
+            .retain(|step| step.kind() != ResolutionStepKind::New);
         trace.steps.append(&mut fallback_trace.steps);
         trace
             .logged_decisions
@@ -179,7 +179,7 @@ impl Engine {
             // No session is created after all.
             trace
                 .decisions
-                .retain(|decision| decision.kind != DecisionKind::Session);
+                .retain(|decision| decision.kind() != DecisionKind::Session);
             trace.decisions.append(&mut fallback_trace.decisions);
         } else {
             trace.add_step(ResolutionStepKind::New, describe_new_session(request));

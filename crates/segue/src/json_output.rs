@@ -4,8 +4,8 @@ mod session;
 mod transcript;
 
 use jiff::Timestamp;
+use segue_api::text::{ShellActions, format_decision, format_hint, format_resolution_step};
 use segue_core::agent::Capabilities;
-use segue_core::hint::Hint;
 use segue_core::session::{Failure, ResolutionStep, Role, ToolCall, TurnState, Usage};
 use segue_engine::{SearchHit, SearchHitTurn, SearchReport, TurnEvent, TurnReport};
 use serde::Serialize;
@@ -72,11 +72,13 @@ pub(crate) struct ErrorJson {
 
 impl From<&Failure> for ErrorJson {
     fn from(failure: &Failure) -> Self {
+        let hint = failure.hint.as_ref();
+        let hint = hint.map(|hint| format_hint(hint, &ShellActions));
         Self {
             class: failure.class.as_str().to_owned(),
             message: failure.message.clone(),
-            hint: failure.hint.as_ref().map(Hint::to_string),
-            hints: failure.hint.iter().map(Hint::to_string).collect(),
+            hint: hint.clone(),
+            hints: hint.into_iter().collect(),
             stderr: failure.stderr.clone(),
             retry_at: failure.retry_at.map(|at| at.to_string()),
             held_by: None,
@@ -91,11 +93,13 @@ impl From<&CliError> for ErrorJson {
             ExitKind::Policy => "policy",
             ExitKind::Failed | ExitKind::Agent | ExitKind::Interrupted => "failed",
         };
+        let hints = error.hints.iter();
+        let hints: Vec<String> = hints.map(|hint| hint.format(&ShellActions)).collect();
         Self {
             class: class.to_owned(),
             message: error.message.clone(),
-            hint: error.hints.first().map(Hint::to_string),
-            hints: error.hints.iter().map(Hint::to_string).collect(),
+            hint: hints.first().cloned(),
+            hints,
             stderr: None,
             retry_at: error.retry_at.map(format_time),
             held_by: error.subject.blocking_process.as_ref().map(|process| {
@@ -142,7 +146,7 @@ impl From<&TurnReport> for ChatJson {
             decisions: report
                 .decisions
                 .iter()
-                .map(|decision| decision.text.clone())
+                .map(|decision| format_decision(decision, &ShellActions))
                 .collect(),
             explain: report.steps.as_deref().map(steps_json),
             error: report.failure.as_ref().map(ErrorJson::from),
@@ -203,7 +207,8 @@ pub(crate) fn event_json(event: &TurnEvent) -> Value {
             "native_session_id": native_id.as_ref().map(ToString::to_string), "leg": leg, "opened": mode.as_str()
         }),
         TurnEvent::Decided(decision) => {
-            json!({ "event": "decision", "kind": decision.kind.as_str(), "text": decision.text })
+            let text = format_decision(decision, &ShellActions);
+            json!({ "event": "decision", "kind": decision.kind().as_str(), "text": text })
         }
         TurnEvent::Text { message, text } => {
             json!({ "event": "text", "message": message, "text": text })
@@ -241,7 +246,7 @@ pub(crate) fn event_json(event: &TurnEvent) -> Value {
 fn steps_json(steps: &[ResolutionStep]) -> Vec<Value> {
     let steps = steps.iter();
     steps
-        .map(|step| json!({ "step": step.kind.as_str(), "text": step.text }))
+        .map(|step| json!({ "step": step.kind().as_str(), "text": format_resolution_step(step) }))
         .collect()
 }
 

@@ -9,6 +9,7 @@ use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{ChatRequest, EngineError, MessageAuthor, Target, TurnEvent, TurnReport};
 use segue_store::{NewCheckpoint, Store, StoreError};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 const BUDGET_TOKENS: u64 = 4_000;
@@ -42,10 +43,10 @@ async fn run_turn_of_tokens(harness: &EngineHarness, tokens: usize, target: Targ
     harness.chat(request, |_| {}).await.unwrap()
 }
 
-fn compaction_texts(report: &TurnReport) -> Vec<&str> {
+fn compaction_texts(report: &TurnReport) -> Vec<String> {
     let decisions = report.decisions.iter();
-    let compactions = decisions.filter(|decision| decision.kind == DecisionKind::Compacted);
-    compactions.map(|decision| decision.text.as_str()).collect()
+    let compactions = decisions.filter(|decision| decision.kind() == DecisionKind::Compacted);
+    compactions.map(decision_text).collect()
 }
 
 fn received_prompts(harness: &EngineHarness) -> Vec<String> {
@@ -104,7 +105,9 @@ async fn a_session_is_compacted_at_90_percent_of_the_budget() {
         .decisions(&other_report.session, 50)
         .await
         .unwrap();
-    let logged = log.iter().filter(|(_, decision)| decision.text == texts[0]);
+    let logged = log
+        .iter()
+        .filter(|(_, decision)| decision_text(decision) == texts[0]);
     assert_eq!(logged.count(), 1);
 
     let next = harness

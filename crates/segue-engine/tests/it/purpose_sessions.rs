@@ -12,6 +12,7 @@ use segue_engine::{ChatRequest, EngineError, RefContext, Target, TurnEvent, Turn
 use segue_store::{PageRequest, SessionFilter, Store, StoreError, TagChange};
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
+use crate::{decision_text, step_text};
 
 fn feature(name: &str) -> Purpose {
     Purpose::for_scope(Scope::Feature(FeatureId::parse(name).unwrap()))
@@ -161,7 +162,7 @@ async fn resolution_steps_are_reported_on_request() {
         all_steps.push(steps.unwrap());
     }
     let kinds = |steps: &[segue_core::session::ResolutionStep]| -> Vec<ResolutionStepKind> {
-        steps.iter().map(|step| step.kind).collect()
+        steps.iter().map(|step| step.kind()).collect()
     };
     let [first, second] = all_steps.try_into().unwrap();
     assert_eq!(
@@ -176,7 +177,7 @@ async fn resolution_steps_are_reported_on_request() {
         ]
     );
     assert_eq!(
-        first[2].text,
+        step_text(&first[2]),
         "the store has no session for feature auth as qa"
     );
     assert_eq!(
@@ -267,7 +268,7 @@ async fn a_handed_off_session_stays_with_its_agent_during_the_cooldown() {
             let actual = (report.session.clone(), report.turn, report.provider.clone());
             let expected = (first.session.clone(), n, provider("spare"));
             assert_eq!(actual, expected, "{:?}", report.decisions);
-            let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+            let texts: Vec<String> = report.decisions.iter().map(decision_text).collect();
             assert!(
                 texts
                     .iter()
@@ -288,7 +289,7 @@ async fn a_handed_off_session_stays_with_its_agent_during_the_cooldown() {
                 .steps
                 .unwrap()
                 .into_iter()
-                .filter(|step| step.kind == ResolutionStepKind::New);
+                .filter(|step| step.kind() == ResolutionStepKind::New);
             assert_eq!(new_steps.count(), 0);
         }
     }
@@ -334,10 +335,10 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
         .await
         .unwrap();
     assert_eq!(find_session().await.unwrap(), own_session);
-    let decision_text = &spare_session.decisions[0].text;
+    let text = decision_text(&spare_session.decisions[0]);
     let command =
         format!("of scripted instead, run `segue session handoff {own_session} -p spare`");
-    assert!(decision_text.ends_with(&command), "{decision_text}");
+    assert!(text.ends_with(&command), "{text}");
     let actions = [send_text("heard"), end_turn()];
     harness.other_agents[0]
         .actions
@@ -379,7 +380,7 @@ async fn resolution_steps_are_reported_for_a_refused_prompt() {
         matches!(error, EngineError::ProviderUnavailable { .. }),
         "{error:?}"
     );
-    assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
+    assert!(step_text(&steps[2]).contains(session.as_str()), "{steps:?}");
 }
 
 #[tokio::test]
@@ -402,7 +403,7 @@ async fn two_concurrent_first_prompts_create_one_session() {
             Ok(report) => {
                 let session_decisions = report.decisions.iter().filter(|decision| {
                     matches!(
-                        decision.kind,
+                        decision.kind(),
                         DecisionKind::Session | DecisionKind::Continued
                     )
                 });

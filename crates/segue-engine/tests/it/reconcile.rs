@@ -20,6 +20,7 @@ use segue_core::session::{
 use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
 use segue_store::{Lease, PageRequest, SessionFilter, Store};
 
+use crate::decision_text;
 use crate::scripted::{
     EngineHarness, ScriptedAction, current_process, dead_process, end_turn, send_text,
     session_target,
@@ -189,7 +190,7 @@ async fn list_prompts(harness: &EngineHarness, session: &segue_core::id::Session
 }
 
 fn join_decisions(report: &TurnReport) -> String {
-    let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+    let texts: Vec<String> = report.decisions.iter().map(decision_text).collect();
     texts.join("\n")
 }
 
@@ -428,9 +429,7 @@ async fn a_fork_reports_the_imported_turns() {
         ["one", "[x]"]
     );
     assert!(
-        forked.decisions[0]
-            .text
-            .starts_with("added 1 turn made in scripted"),
+        decision_text(&forked.decisions[0]).starts_with("added 1 turn made in scripted"),
         "{forked:?}"
     );
 }
@@ -494,7 +493,7 @@ async fn native_turns_made_before_a_handoff_are_retained() {
     let session = harness.load_session(&first).await;
     let outcome = harness.engine.handoff(&session, &codex).await.unwrap();
     assert!(
-        outcome.decisions[0].text.contains("to continue there"),
+        decision_text(&outcome.decisions[0]).contains("to continue there"),
         "{:?}",
         outcome.decisions
     );
@@ -676,7 +675,7 @@ async fn run_prompt_with_native_turn_during_wait(
     let mut started_turns = Vec::new();
     let request = harness.request("two", session_target(&first));
     let report = harness.chat(request, |event| match event {
-        TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff => {
+        TurnEvent::Decided(decision) if decision.kind() == DecisionKind::BackedOff => {
             native_writer.write_turn("x");
             if is_stopped {
                 stop.send_replace(StopLevel::Graceful);

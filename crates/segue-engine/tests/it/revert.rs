@@ -10,6 +10,7 @@ use segue_core::session::{
 use segue_engine::{DetachedTurns, EngineError, Target, TurnReport};
 use segue_store::{NewLeg, Store, TurnEnding};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, current_process, end_turn, session_target};
 
 /// Creates a session with three turns, a revert to the first one, and another turn.
@@ -41,9 +42,7 @@ async fn an_undo_resumes_the_native_session_with_all_turns() {
         (2, Some(detached))
     );
     assert!(
-        undo_outcome.decisions[0]
-            .text
-            .contains("contains all turns"),
+        decision_text(&undo_outcome.decisions[0]).contains("contains all turns"),
         "{undo_outcome:?}"
     );
 
@@ -109,9 +108,7 @@ async fn a_temporarily_unavailable_native_session_is_not_lost() {
     let session = harness.load_session(&first).await;
     let revert_outcome = harness.engine.revert_session(&session, 1).await.unwrap();
     assert!(
-        revert_outcome.decisions[0]
-            .text
-            .contains("contains all turns"),
+        decision_text(&revert_outcome.decisions[0]).contains("contains all turns"),
         "{revert_outcome:?}"
     );
     let next = harness

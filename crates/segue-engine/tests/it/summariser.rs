@@ -17,6 +17,7 @@ use segue_core::session::{AgentEvent, FailureClass, Session, ToolCall, ToolStatu
 use segue_engine::{Summariser, SummaryOutcome, SummaryProposal, Target, TurnReport};
 use segue_store::{NewCheckpoint, Store};
 
+use crate::decision_text;
 use crate::scripted::{
     EngineHarness, ScriptedAction, ScriptedAgent, current_process, end_turn, send_text,
     session_target,
@@ -113,10 +114,7 @@ async fn active_checkpoint(
 }
 
 fn join_decisions(outcome: &SummaryOutcome) -> String {
-    let lines = outcome
-        .decisions
-        .iter()
-        .map(|decision| decision.text.as_str());
+    let lines = outcome.decisions.iter().map(decision_text);
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::hint::{Hint, SuggestedAction};
+use segue_core::hint::SuggestedAction;
 use segue_core::policy::WaitPreference;
 use segue_core::session::SessionRef;
 use segue_engine::{ChatRequest, Conversation, RefContext, StopLevel, Target, TurnReport};
@@ -22,7 +22,7 @@ use target::ChatTarget;
 
 use crate::app::App;
 use crate::cli::{ChatArgs, ConversationArgs, TurnOptionArgs};
-use crate::error::CliError;
+use crate::error::{CliError, HintText};
 use crate::frontend::Frontend;
 use crate::json_output::{self, ChatJson, print_json};
 use crate::terminal::eprint_line;
@@ -174,7 +174,7 @@ pub(super) async fn find_resumable(
     ref_context: &RefContext,
 ) -> Result<Conversation, CliError> {
     let conversation = app.engine.find_conversation(reference, ref_context).await?;
-    let recreate_hint = Hint::from("recreate the directory");
+    let recreate_hint = HintText::from("recreate the directory");
     let (cwd, hint) = match &conversation {
         Conversation::Session(session, _) => {
             let hint = recreate_hint

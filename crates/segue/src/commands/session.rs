@@ -21,6 +21,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
+use segue_api::text::{ShellActions, format_decision};
 use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
 
@@ -136,7 +137,7 @@ async fn adopt_session(app: &App, args: &SessionRefArgs) -> Result<(), CliError>
         .find_or_adopt(&args.id, &app.ref_context())
         .await?;
     let text = match &adoption {
-        Some(decision) => decision.text.clone(),
+        Some(decision) => format_decision(decision, &ShellActions),
         None => format!(
             "already a segue session: {} ({})",
             session.id,

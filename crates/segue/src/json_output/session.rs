@@ -1,5 +1,6 @@
 //! JSON output for sessions: entries of lists, and the details of one session.
 
+use segue_api::text::{ShellActions, format_decision};
 use segue_catalog::index::NativeStatus;
 use segue_catalog::{NativeTurn, SkippedContent};
 use segue_core::session::{Leg, Session, SessionStatus};
@@ -186,7 +187,10 @@ pub(crate) fn session_info_json(view: &SessionView) -> Value {
     let decisions: Vec<Value> = view
         .decisions
         .iter()
-        .map(|(at, decision)| json!({ "at": format_time(*at), "kind": decision.kind.as_str(), "text": decision.text }))
+        .map(|(at, decision)| {
+            let text = format_decision(decision, &ShellActions);
+            json!({ "at": format_time(*at), "kind": decision.kind().as_str(), "text": text })
+        })
         .collect();
     json!({
         "session": SessionJson::new(&view.session, view.status),

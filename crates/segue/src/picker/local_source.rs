@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use jiff::Zoned;
+use segue_api::text::{ShellActions, format_decision};
 use segue_catalog::Index;
 use segue_catalog::index::OwnSessionStamp;
 use segue_core::id::{NativeId, ProviderId};
@@ -316,7 +317,7 @@ impl LocalSource {
         let decisions = fork_outcome
             .decisions
             .into_iter()
-            .map(|decision| decision.text);
+            .map(|decision| format_decision(&decision, &ShellActions));
         let mut messages = vec![format!("forked as {}", fork_outcome.session.id)];
         messages.extend(decisions);
         Ok(RowActionOutcome {
@@ -354,7 +355,7 @@ impl DataSource for LocalSource {
         details.extend(
             decisions
                 .iter()
-                .map(|decision| to_single_line(&decision.text)),
+                .map(|decision| to_single_line(&format_decision(decision, &ShellActions))),
         );
         Ok(RowPreview {
             details,
@@ -449,7 +450,7 @@ fn format_error(error: CliError) -> String {
     let mut message = error.message;
     if let Some(hint) = error.hints.first() {
         message.push_str("; ");
-        message.push_str(&hint.to_string());
+        message.push_str(&hint.format(&ShellActions));
     }
     message
 }

@@ -461,7 +461,7 @@ impl ReplState {
 /// Returns `true` if the decision reports which session is resumed.
 fn is_session_announcement(decision: &Decision) -> bool {
     matches!(
-        decision.kind,
+        decision.kind(),
         DecisionKind::Session | DecisionKind::Continued
     )
 }

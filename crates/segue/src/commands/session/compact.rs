@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, stderr};
 
+use segue_api::text::{ActionText, ShellActions, format_decision};
 use segue_core::checkpoint::{CheckpointVersion, kind_heading};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::ProviderId;
@@ -71,7 +72,9 @@ async fn run_summariser(
     Ok(Some(SummariserResult {
         provider,
         version: outcome.created.map(|(version, _)| version),
-        message: last_decision.map_or_else(String::new, |decision| decision.text.clone()),
+        message: last_decision.map_or_else(String::new, |decision| {
+            format_decision(decision, &ShellActions)
+        }),
     }))
 }
 

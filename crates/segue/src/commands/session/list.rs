@@ -3,6 +3,7 @@
 mod sort;
 
 use jiff::{Timestamp, Zoned};
+use segue_api::text::ActionText;
 use segue_catalog::index::NativeStatus;
 use segue_core::hint::SuggestedAction;
 use segue_core::scope::Purpose;
