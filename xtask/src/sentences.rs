@@ -550,7 +550,7 @@ fn a_branch_on_a_sentence_is_found() {
             "text.strip_prefix(&\"took over from the \\\n    last agent\")",
             "took over from the last agent",
         ),
-        (r#"if text.contains(DONE_NOTE) {}"#, "all done now"),
+        ("if text.contains(DONE_NOTE) {}", "all done now"),
         (
             r#"const WORDS: [&str; 2] = ["x", DONE_NOTE]; fn f() { WORDS.contains(&text); }"#,
             "all done now",
