@@ -69,10 +69,10 @@ fn has_word(list: &str, word: &str) -> bool {
 }
 
 /// A source file without its test code.
-struct SourceFile {
+pub(crate) struct SourceFile {
     /// Path below the root of the workspace.
-    path: String,
-    lines: Vec<String>,
+    pub(crate) path: String,
+    pub(crate) lines: Vec<String>,
 }
 
 impl SourceFile {
@@ -88,8 +88,15 @@ impl SourceFile {
     }
 }
 
-/// Returns the source files of all crates, without tests, benchmarks and examples.
+/// Returns the source files of all crates, without tests, benchmarks, examples and legacy modules.
 fn source_files() -> Vec<SourceFile> {
+    let mut files = all_source_files();
+    files.retain(|file| !file.is_legacy());
+    files
+}
+
+/// Returns the source files of all crates, without tests, benchmarks and examples.
+pub(crate) fn all_source_files() -> Vec<SourceFile> {
     let root = root();
     let mut paths = sources(&root.join("crates"));
     paths.extend(sources(&root.join("xtask")));
@@ -128,7 +135,7 @@ fn source_files() -> Vec<SourceFile> {
         }
     };
     let mut files: Vec<SourceFile> = paths.iter().map(read).collect();
-    files.retain(|file| !is_test(&file.path) && !file.is_legacy());
+    files.retain(|file| !is_test(&file.path));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     assert!(files.len() > 300, "found {} source files", files.len());
     files

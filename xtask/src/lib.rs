@@ -15,6 +15,8 @@ mod peers;
 mod phases;
 mod processes;
 mod runner;
+#[cfg(test)]
+mod sentences;
 mod suite;
 #[cfg(test)]
 mod tidy;

@@ -528,6 +528,7 @@ pub fn sample_decisions() -> Vec<Decision> {
 
 /// Returns examples of every resolution step.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one list of examples")]
 pub fn sample_steps() -> Vec<ResolutionStep> {
     let (claude, codex) = (ProviderId::claude(), ProviderId::codex());
     let title = || "fix the login".to_owned();

@@ -72,6 +72,7 @@ async fn measure_brief(
     for round in 0..=rounds {
         let start = Instant::now();
         let preview = engine
+            .briefs()
             .preview_brief(&conversation, None, "go on")
             .await
             .unwrap();

@@ -22,10 +22,10 @@ fn main() -> Result<ExitCode> {
 async fn hand_off_session(engine: Engine, project: Project) -> Result<()> {
     let first_report =
         send_prompt(&engine, &project, Target::New, "the key is under the mat").await?;
-    let session = engine.session(&first_report.session).await?;
+    let session = engine.library().session(&first_report.session).await?;
 
     let new_provider = ProviderId::parse("understudy")?;
-    let outcome = engine.handoff(&session, &new_provider).await?;
+    let outcome = engine.sessions().handoff(&session, &new_provider).await?;
     println!(
         "handed off from {} to {}",
         outcome.from, outcome.session.provider

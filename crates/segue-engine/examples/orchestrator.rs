@@ -26,8 +26,8 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
-    for name in engine.drivable_providers() {
-        let probe = engine.agent(name)?.probe(Duration::from_secs(20)).await?;
+    for name in engine.agents().providers() {
+        let probe = engine.agents().get(name)?.probe(Duration::from_secs(20)).await?;
         let capabilities = probe.capabilities.entries().into_iter();
         let supported: Vec<&str> = capabilities
             .filter_map(|(capability, source)| source.map(|_| capability))
@@ -58,6 +58,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
         ..SessionFilter::default()
     };
     let conversations = engine
+        .library()
         .list_conversations(&filter, 20, Freshness::Fresh)
         .await?;
     let mut lines = Vec::new();

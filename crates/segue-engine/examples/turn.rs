@@ -11,6 +11,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use segue_api::text::{ShellActions, format_decision};
 use segue_core::session::Project;
 use segue_engine::{ChatRequest, Engine, StopLevel, Target, TurnEvent};
 use tokio::sync::{mpsc, watch};
@@ -65,7 +66,9 @@ fn print_event(event: TurnEvent) -> std::io::Result<()> {
             // request.
             let _ = answer.send(request.allow_answer());
         }
-        TurnEvent::Decided(decision) => println!("decided: {}", decision.text),
+        TurnEvent::Decided(decision) => {
+            println!("decided: {}", format_decision(&decision, &ShellActions));
+        }
         TurnEvent::Ended { .. } => println!(),
         // Other events are ignored: saved messages, plans, usage.
         _ => {}

@@ -210,6 +210,7 @@ impl ToolRequest {
                 let conversation = find_conversation(context, session).await?;
                 let history = context
                     .engine
+                    .library()
                     .render_history(&conversation, turns, detail)
                     .await;
                 history.map_err(|error| format_error_chain(&error))
@@ -225,6 +226,7 @@ impl ToolRequest {
                 let project = (!all_projects).then(|| (context.ref_context)().project.key);
                 let query = context
                     .engine
+                    .library()
                     .parse_query(&query)
                     .map_err(|error| error.to_string())?;
                 let request = SearchRequest {
@@ -236,7 +238,7 @@ impl ToolRequest {
                     turns_per_session: MAX_TURNS_PER_SESSION,
                     freshness: Freshness::Fresh,
                 };
-                let report = context.engine.search(&request).await;
+                let report = context.engine.library().search(&request).await;
                 report
                     .map(|report| report.to_string())
                     .map_err(|error| format_error_chain(&error))
@@ -272,7 +274,7 @@ fn select_turns(arguments: &HistoryArguments) -> Result<HistorySelection, String
 async fn describe_session(context: &ToolContext, description: &str) -> Result<String, String> {
     let id = bound_session(context)
         .ok_or("cannot set a title: this server was started without --session")?;
-    match context.engine.describe_session(id, description).await {
+    match context.engine.sessions().describe_session(id, description).await {
         Ok(DescribeOutcome::Accepted(title)) => {
             Ok(format!("The session title is now {:?}.", title.as_str()))
         }
@@ -299,6 +301,7 @@ async fn find_conversation(
     let ref_context = (context.ref_context)();
     let conversation = context
         .engine
+        .resolver()
         .find_conversation(&reference, &ref_context)
         .await;
     let conversation = conversation.map_err(|error| match &error {

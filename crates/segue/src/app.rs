@@ -103,6 +103,7 @@ impl App {
     pub(crate) async fn find_session(&self, reference: &SessionRef) -> Result<Session, CliError> {
         Ok(self
             .engine
+            .resolver()
             .find_session(reference, &self.ref_context())
             .await?)
     }
@@ -110,7 +111,7 @@ impl App {
     /// Reconciles a session with its native session and reports the decisions. Returns the session unchanged if that
     /// fails.
     pub(crate) async fn reconcile_session(&self, session: Session) -> Session {
-        match self.engine.reconcile_if_idle(session.clone()).await {
+        match self.engine.reconciler().reconcile_if_idle(session.clone()).await {
             Ok((session, decisions)) => {
                 decisions.iter().for_each(eprint_decision);
                 session
@@ -126,6 +127,7 @@ impl App {
     ) -> Result<Conversation, CliError> {
         Ok(self
             .engine
+            .resolver()
             .find_conversation(reference, &self.ref_context())
             .await?)
     }
@@ -134,6 +136,7 @@ impl App {
     pub(crate) async fn find_or_adopt(&self, reference: &SessionRef) -> Result<Session, CliError> {
         let (session, decisions) = self
             .engine
+            .resolver()
             .find_or_adopt(reference, &self.ref_context())
             .await?;
         decisions.iter().for_each(eprint_decision);
@@ -142,7 +145,7 @@ impl App {
 
     /// Adopts a native session and reports it.
     pub(crate) async fn adopt_native(&self, native: &NativeEntry) -> Result<Session, CliError> {
-        let (session, decisions) = self.engine.adopt_native(native, &self.project).await?;
+        let (session, decisions) = self.engine.resolver().adopt_native(native, &self.project).await?;
         decisions.iter().for_each(eprint_decision);
         Ok(session)
     }

@@ -1,5 +1,6 @@
 //! Errors as the user sees them: message, cause and hints.
 
+mod hint_text;
 mod subject;
 
 use std::error::Error;
@@ -13,7 +14,7 @@ use segue_agents::known::KNOWN_AGENTS;
 use segue_catalog::ArchiveError;
 use segue_catalog::index::Remedy;
 use segue_core::brief::{BriefError, BriefSection};
-use segue_core::hint::{Hint, SuggestedAction};
+use segue_core::hint::SuggestedAction;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::RoleName;
 use segue_core::session::Title;
@@ -21,6 +22,8 @@ use segue_engine::{CheckpointError, ConversationId, EngineError, NativeResumeErr
 use segue_store::{LeaseHolder, StoreError};
 
 use subject::ErrorSubject;
+
+pub(crate) use hint_text::HintText;
 
 use crate::frontend::Frontend;
 use crate::terminal::{
@@ -54,7 +57,7 @@ impl ExitKind {
 pub(crate) struct CliError {
     pub(crate) kind: ExitKind,
     pub(crate) message: String,
-    pub(crate) hints: Vec<Hint>,
+    pub(crate) hints: Vec<HintText>,
     /// Time at which a retry makes sense. `None` if unknown.
     pub(crate) retry_at: Option<Timestamp>,
     /// Session, provider and process that the error is about, for the JSON output.
@@ -87,7 +90,7 @@ impl CliError {
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         let hints = paragraphs.filter_map(|paragraph| paragraph.strip_prefix("tip: "));
-        let hints: Vec<Hint> = hints.map(Hint::from).collect();
+        let hints: Vec<HintText> = hints.map(HintText::from).collect();
         Self {
             hints,
             ..Self::usage(message)
@@ -101,7 +104,7 @@ impl CliError {
         self
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<HintText>) -> Self {
         self.hints.push(hint.into());
         self
     }
@@ -115,7 +118,7 @@ impl CliError {
             strip_control_chars(&self.message)
         ));
         for hint in &self.hints {
-            let hint = hint.format_with(|action| frontend.format_action(action));
+            let hint = hint.format(&frontend);
             eprint_line(&format!(
                 "{} {}",
                 style.bold("hint:"),
@@ -241,7 +244,7 @@ impl CliError {
             EngineError::NoListEntry { list_len, .. } => {
                 Self::usage(error.to_string()).with_hint(match list_len {
                     0 => command_hint(SuggestedAction::List, "list sessions"),
-                    list_len => Hint::from(format!(
+                    list_len => HintText::from(format!(
                         "the last list had {}; ",
                         format_plural(list_len as u64, "session")
                     ))
@@ -276,7 +279,7 @@ impl CliError {
             EngineError::DirectoryMissing(_) => Self::failed(error.to_string())
                 .with_hint("recreate the directory, because the agent can restore the session only there"),
             EngineError::SessionDirectoryMissing(..) => Self::failed(error.to_string())
-                .with_hint(Hint::from("recreate the directory, or ").with_action(SuggestedAction::StartAnother)),
+                .with_hint(HintText::from("recreate the directory, or ").with_action(SuggestedAction::StartAnother)),
             EngineError::NoCopy(_) => {
                 Self::failed(error.to_string()).with_hint("run `segue session archive --list` to list all copies")
             }
@@ -322,8 +325,8 @@ const HOME_NOT_WRITABLE_HINT: &str =
 const HUNG_PROCESS_HINT: &str = "retry; if the error persists, look for a segue process that hangs";
 
 /// Builds a hint to run a command, which the frontend words, for a purpose such as `list sessions`.
-fn command_hint(action: SuggestedAction, purpose: &str) -> Hint {
-    Hint::from("run `")
+fn command_hint(action: SuggestedAction, purpose: &str) -> HintText {
+    HintText::from("run `")
         .with_action(action)
         .with_text(format!("` to {purpose}"))
 }
@@ -421,7 +424,7 @@ fn policy_error(error: &EngineError) -> CliError {
         EngineError::RetriesExhausted {
             session, fallbacks, ..
         } => {
-            let retry_hint = Hint::from(SuggestedAction::ForceRetry(session.clone()))
+            let retry_hint = HintText::from(SuggestedAction::ForceRetry(session.clone()))
                 .with_text(", or ")
                 .with_action(SuggestedAction::StartAnother);
             (Some(session), fallbacks, retry_hint)

@@ -1,5 +1,6 @@
 //! Frontends that show hints to the user: the shell and the REPL, in which commands begin with a slash.
 
+use segue_api::text::{ActionText, ShellActions};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::{ProviderId, SessionId};
 
@@ -11,14 +12,21 @@ pub(crate) enum Frontend<'a> {
     Repl(Option<&'a SessionId>),
 }
 
-impl Frontend<'_> {
-    /// Words a suggested action for this frontend.
-    pub(crate) fn format_action(self, action: &SuggestedAction) -> String {
+impl ActionText for Frontend<'_> {
+    fn format_action(&self, action: &SuggestedAction) -> String {
         let repl_text = match self {
             Self::Shell => None,
-            Self::Repl(session) => format_repl_action(action, session),
+            Self::Repl(session) => format_repl_action(action, *session),
         };
-        repl_text.unwrap_or_else(|| action.to_string())
+        repl_text.unwrap_or_else(|| ShellActions.format_action(action))
+    }
+
+    fn format_command(&self, action: &SuggestedAction) -> String {
+        let repl_command = match self {
+            Self::Shell => None,
+            Self::Repl(session) => format_repl_command(action, *session),
+        };
+        repl_command.unwrap_or_else(|| ShellActions.format_command(action))
     }
 }
 
@@ -28,14 +36,11 @@ fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> 
     if action_session(action).is_some_and(|id| session != Some(id)) {
         return None;
     }
-    let format_handoff = |agent: Option<&ProviderId>| {
-        let agent = agent.map_or("NAME", ProviderId::as_str);
-        format!("hand the session off with `/handoff {agent}`")
-    };
     // Settings that only a command-line option can change require a restart.
     let restart_command = |id: &SessionId, options: &str| {
         format!("`/quit`, then `segue repl --resume {id} {options}`")
     };
+    let command = format_repl_command(action, session);
     Some(match action {
         SuggestedAction::Resume(_) => "send the prompt again".to_owned(),
         SuggestedAction::ExtendTimeouts(id) => {
@@ -46,20 +51,48 @@ fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> 
             format!("retry anyway: {}", restart_command(id, "--anyway"))
         }
         SuggestedAction::SkipCooldown => "wait until then".to_owned(),
-        SuggestedAction::HandOff(_, agent) | SuggestedAction::UseOtherAgent(agent) => {
-            format_handoff(agent.as_ref())
+        SuggestedAction::HandOff(..) | SuggestedAction::UseOtherAgent(_) => {
+            format!("hand the session off with `{}`", command?)
         }
         SuggestedAction::Start => "send a prompt to start a session".to_owned(),
-        SuggestedAction::StartAnother => "use `/new` to start another session".to_owned(),
+        SuggestedAction::StartAnother => format!("use `{}` to start another session", command?),
         SuggestedAction::StartWithOtherAgent => {
             "start a session with the other agent: `/agent NAME`, then `/new`".to_owned()
         }
+        SuggestedAction::Open(_)
+        | SuggestedAction::List
+        | SuggestedAction::ListAll
+        | SuggestedAction::Fork(_)
+        | SuggestedAction::Undo(_)
+        | SuggestedAction::Compact(_)
+        | SuggestedAction::ShowCheckpoint(_) => command?,
+    })
+}
+
+/// Returns the command of a conversation that does an action. `None` if only a shell command can do it.
+fn format_repl_command(action: &SuggestedAction, session: Option<&SessionId>) -> Option<String> {
+    if action_session(action).is_some_and(|id| session != Some(id)) {
+        return None;
+    }
+    Some(match action {
+        SuggestedAction::HandOff(_, agent) | SuggestedAction::UseOtherAgent(agent) => {
+            let agent = agent.as_ref().map_or("NAME", ProviderId::as_str);
+            format!("/handoff {agent}")
+        }
+        SuggestedAction::StartAnother => "/new".to_owned(),
         SuggestedAction::List => "/sessions".to_owned(),
         SuggestedAction::ListAll => "/sessions all".to_owned(),
         SuggestedAction::Fork(_) => "/fork".to_owned(),
         SuggestedAction::Undo(_) => "/undo".to_owned(),
         SuggestedAction::Compact(_) => "/compact".to_owned(),
         SuggestedAction::ShowCheckpoint(_) => "/checkpoint".to_owned(),
+        SuggestedAction::Resume(_)
+        | SuggestedAction::Open(_)
+        | SuggestedAction::ExtendTimeouts(_)
+        | SuggestedAction::ForceRetry(_)
+        | SuggestedAction::SkipCooldown
+        | SuggestedAction::Start
+        | SuggestedAction::StartWithOtherAgent => return None,
     })
 }
 
@@ -67,6 +100,7 @@ fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> 
 fn action_session(action: &SuggestedAction) -> Option<&SessionId> {
     match action {
         SuggestedAction::Resume(id)
+        | SuggestedAction::Open(id)
         | SuggestedAction::ExtendTimeouts(id)
         | SuggestedAction::ForceRetry(id)
         | SuggestedAction::HandOff(id, _)
@@ -86,9 +120,8 @@ fn action_session(action: &SuggestedAction) -> Option<&SessionId> {
 
 #[cfg(test)]
 mod tests {
-    use segue_core::hint::Hint;
-
     use super::*;
+    use crate::error::HintText;
 
     #[test]
     fn the_shell_and_the_repl_format_an_action_differently() {
@@ -154,10 +187,10 @@ mod tests {
                 with_ids(repl)
             );
         }
-        let hint = Hint::from("run `")
+        let hint = HintText::from("run `")
             .with_action(SuggestedAction::List)
             .with_text("` to list sessions");
-        let formatted = hint.format_with(|action| Frontend::Repl(None).format_action(action));
+        let formatted = hint.format(&Frontend::Repl(None));
         assert_eq!(formatted, "run `/sessions` to list sessions");
     }
 }

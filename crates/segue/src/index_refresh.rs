@@ -65,7 +65,7 @@ impl App {
                 let reasons =
                     unreadable.map(|(provider, error)| (provider, error.format_error_chain()));
                 view.unreadable.extend(reasons);
-                if let Some(index) = self.engine.index() {
+                if let Some(index) = self.engine.library().index() {
                     // An error is ignored, because a later refresh updates the project of a directory that moved.
                     let _ =
                         index.update_project(&self.project.cwd, &self.project.key, Duration::ZERO);
@@ -97,6 +97,7 @@ impl App {
         };
         let sync = self
             .engine
+            .library()
             .refresh_index_within(lock_timeout, on_progress)
             .await;
         progress_line.clear();

@@ -52,8 +52,8 @@ impl From<&CliError> for ErrorDetails {
         Self {
             class: ErrorClass::Segue(class),
             message: error.message.clone(),
-            hint: error.hints.first().map(Hint::to_string),
-            hints: error.hints.iter().map(Hint::to_string).collect(),
+            hint: hints.first().cloned(),
+            hints,
             stderr: None,
             retry_at: error.retry_at,
             held_by: blocking_process.map(|process| {

@@ -7,6 +7,7 @@ mod time;
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
+use segue_api::text::{ShellActions, format_decision};
 use segue_core::session::Decision;
 
 pub(crate) use segue_core::number_format::format_plural;
@@ -130,7 +131,8 @@ pub(crate) fn eprint_line(line: &str) {
 /// Reports an automatic decision of segue.
 pub(crate) fn eprint_decision(decision: &Decision) {
     let prefix = Style::stderr().yellow("segue:");
-    eprint_line(&format!("{prefix} {}", strip_control_chars(&decision.text)));
+    let text = format_decision(decision, &ShellActions);
+    eprint_line(&format!("{prefix} {}", strip_control_chars(&text)));
 }
 
 /// Removes all characters that would control a terminal, except line ends and tabs.

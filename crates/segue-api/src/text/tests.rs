@@ -20,6 +20,7 @@ fn join_lines(lines: impl IntoIterator<Item = String>) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one snapshot")]
 fn every_decision_has_its_text() {
     let decisions = sample_decisions();
     let lines = decisions.iter().map(|decision| {

@@ -18,6 +18,7 @@ const ADDED_MESSAGES_HEADING: &str = "[Messages added to this conversation since
 async fn add_user_message(harness: &EngineHarness, id: &SessionId, text: &str) -> u32 {
     let added = harness
         .engine
+        .sessions()
         .add_message(id, MessageAuthor::User, text)
         .await;
     added.unwrap().turn
@@ -107,6 +108,7 @@ async fn a_new_native_session_receives_added_messages_in_its_brief() {
     add_user_message(&harness, &first.session, "by the way").await;
     let engine = &harness.engine;
     let answer = engine
+        .sessions()
         .add_message(
             &first.session,
             MessageAuthor::Assistant,
@@ -116,7 +118,7 @@ async fn a_new_native_session_receives_added_messages_in_its_brief() {
     assert_eq!(answer.unwrap().turn, 3);
     let session = harness.load_session(&first).await;
     let codex = ProviderId::parse("codex").unwrap();
-    engine.handoff(&session, &codex).await.unwrap();
+    engine.sessions().handoff(&session, &codex).await.unwrap();
     let actions = &harness.other_agents[0].actions;
     actions
         .lock()
@@ -139,7 +141,7 @@ async fn reverted_messages_are_not_sent() {
     let first = harness.run_turn("one", Target::New).await;
     add_user_message(&harness, &first.session, "by the way").await;
     let session = harness.load_session(&first).await;
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     harness.run_turn("two", session_target(&first)).await;
     assert_eq!(received_prompts(&harness), ["one", "two"]);
 }
@@ -158,6 +160,7 @@ async fn messages_cannot_be_added_to_a_running_session() {
             if matches!(event, TurnEvent::Opened { .. }) {
                 let result = harness
                     .engine
+                    .sessions()
                     .add_message(&first.session, MessageAuthor::User, "now")
                     .await;
                 assert!(matches!(
@@ -201,6 +204,7 @@ async fn a_dropped_turn_releases_the_session() {
         loop {
             let added = harness
                 .engine
+                .sessions()
                 .add_message(&first.session, MessageAuthor::User, "still there?")
                 .await;
             match added {

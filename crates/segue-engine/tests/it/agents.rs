@@ -17,6 +17,7 @@ use segue_core::session::{
 use segue_engine::{StopLevel, Target, TurnEvent};
 use segue_store::Store;
 
+use crate::hint_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 fn fail_turn(class: FailureClass, message: &str) -> ScriptedAction {
@@ -122,7 +123,7 @@ async fn a_strict_request_fails_instead_of_starting_a_new_session() {
     let second = harness.chat(request, |_| {}).await.unwrap();
     let failure = second.failure.unwrap();
     assert_eq!(failure.class, FailureClass::SessionUnknown);
-    assert!(failure.hint.unwrap().to_string().contains("--strict"));
+    assert!(hint_text(&failure.hint.unwrap()).contains("--strict"));
     // After a revert no native session can be resumed, so the agent is not even started.
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Resumed;
     harness.run_turn("two", session_target(&first)).await;
@@ -132,7 +133,7 @@ async fn a_strict_request_fails_instead_of_starting_a_new_session() {
         .await
         .unwrap()
         .unwrap();
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     let open_count = harness.agent.received.lock().unwrap().requested_ids.len();
     let mut request = harness.request("two again", session_target(&first));
     request.strict = true;
@@ -477,7 +478,7 @@ async fn plans_and_compactions_are_emitted_and_recorded() {
         report
             .decisions
             .iter()
-            .any(|decision| decision.kind == DecisionKind::Compacted)
+            .any(|decision| decision.kind() == DecisionKind::Compacted)
     );
     let turns = harness.store.turns(&report.session).await.unwrap();
     let messages = harness.store.messages(turns[0].id).await.unwrap();

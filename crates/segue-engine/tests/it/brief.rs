@@ -106,6 +106,7 @@ async fn token_estimates_are_compared_with_reported_context_sizes() {
         Conversation::Session(Box::new(session), segue_core::session::SessionStatus::Idle);
     let preview = harness
         .engine
+        .briefs()
         .preview_brief(&conversation, None, "go on")
         .await
         .unwrap();
@@ -114,6 +115,7 @@ async fn token_estimates_are_compared_with_reported_context_sizes() {
     let other_provider = segue_core::id::ProviderId::parse("other").unwrap();
     let preview = harness
         .engine
+        .briefs()
         .preview_brief(&conversation, Some(&other_provider), "go on")
         .await
         .unwrap();

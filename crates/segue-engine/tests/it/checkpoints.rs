@@ -22,7 +22,7 @@ async fn create_compacted_session(
         last = Some(harness.run_turn(&prompt, target).await);
         if after.contains(&n) {
             let session = harness.load_session(last.as_ref().unwrap()).await;
-            harness.engine.compact(&session).await.unwrap();
+            harness.engine.compactor().compact(&session).await.unwrap();
         }
     }
     last.unwrap()
@@ -30,7 +30,7 @@ async fn create_compacted_session(
 
 /// Returns the number of the active version, and the last turn that its items come from.
 async fn active_version(harness: &EngineHarness, session: &Session) -> Option<(u32, u32)> {
-    match harness.engine.checkpoint(session, None).await {
+    match harness.engine.compactor().checkpoint(session, None).await {
         Ok(view) => {
             let turns = view.checkpoint.items.iter().map(|item| item.turn);
             assert_eq!(turns.max(), Some(view.version.covers));
@@ -67,6 +67,7 @@ async fn the_active_version_follows_a_revert_and_its_undo() {
     assert_eq!(active_version(&harness, &session).await, Some((2, 5)));
     let max_used_tokens = harness
         .engine
+        .compactor()
         .budget_usage(&session)
         .await
         .unwrap()
@@ -75,6 +76,7 @@ async fn the_active_version_follows_a_revert_and_its_undo() {
         let session = harness.load_session(&report).await;
         let session = harness
             .engine
+            .sessions()
             .revert_session(&session, to)
             .await
             .unwrap()
@@ -87,6 +89,7 @@ async fn the_active_version_follows_a_revert_and_its_undo() {
         // Detached turns no longer count.
         let used_tokens = harness
             .engine
+            .compactor()
             .budget_usage(&session)
             .await
             .unwrap()
@@ -105,10 +108,10 @@ async fn the_active_version_follows_a_revert_and_its_undo() {
     assert!(brief.contains("> Never use tool1."), "{brief}");
     for expected in [Some((1, 2)), Some((2, 5)), Some((2, 5))] {
         let session = harness.load_session(&report).await;
-        let session = harness.engine.undo_revert(&session).await.unwrap().session;
+        let session = harness.engine.sessions().undo_revert(&session).await.unwrap().session;
         assert_eq!(active_version(&harness, &session).await, expected);
     }
-    let versions = harness.engine.checkpoint_versions(&session).await.unwrap();
+    let versions = harness.engine.compactor().checkpoint_versions(&session).await.unwrap();
     let statuses: Vec<VersionStatus> = versions.iter().map(|(_, status)| *status).collect();
     assert_eq!(statuses, [VersionStatus::Superseded, VersionStatus::Active]);
 }
@@ -120,7 +123,7 @@ async fn a_revert_across_a_compaction_briefs_with_the_matching_version() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 4, &[3]).await;
     let session = harness.load_session(&report).await;
-    harness.engine.revert_session(&session, 2).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 2).await.unwrap();
     let brief = run_briefed_turn(&harness, &report, "another three").await;
     assert!(
         brief.contains("part2") && !brief.contains("part3"),
@@ -128,7 +131,7 @@ async fn a_revert_across_a_compaction_briefs_with_the_matching_version() {
     );
     assert!(!brief.contains(CHECKPOINT_HEADING), "{brief}");
     let session = harness.load_session(&report).await;
-    harness.engine.undo_revert(&session).await.unwrap();
+    harness.engine.sessions().undo_revert(&session).await.unwrap();
     // The leg of turn 4 received the checkpoint, and its tip is the head now.
     let next = harness.run_turn("five", session_target(&report)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
@@ -144,6 +147,7 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
     for (at, expected) in [(1, None), (3, Some((1, 2))), (5, Some((2, 4)))] {
         let fork = harness
             .engine
+            .sessions()
             .fork_session(&session, Some(at), &session.project)
             .await;
         let fork = fork.unwrap().session;
@@ -152,13 +156,15 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
     // A change in the fork does not affect the original session.
     let fork = harness
         .engine
+        .sessions()
         .fork_session(&session, None, &session.project)
         .await;
     let fork = fork.unwrap().session;
-    let item = harness.engine.checkpoint(&fork, None).await.unwrap();
+    let item = harness.engine.compactor().checkpoint(&fork, None).await.unwrap();
     let item = item.checkpoint.items[0].id;
     harness
         .engine
+        .compactor()
         .pin_checkpoint_item(&fork, item, true)
         .await
         .unwrap();
@@ -173,7 +179,7 @@ async fn a_pinned_item_survives_every_compaction() {
     harness.engine = harness.second_engine().with_budget(2_000);
     let report = create_compacted_session(&harness, 2, &[2]).await;
     let session = harness.load_session(&report).await;
-    let view = harness.engine.checkpoint(&session, None).await.unwrap();
+    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     let rule = view.checkpoint.items.iter();
     let rule = rule
         .clone()
@@ -181,6 +187,7 @@ async fn a_pinned_item_survives_every_compaction() {
         .unwrap();
     let change = harness
         .engine
+        .compactor()
         .pin_checkpoint_item(&session, rule.id, true)
         .await
         .unwrap();
@@ -188,6 +195,7 @@ async fn a_pinned_item_survives_every_compaction() {
     assert_eq!(change.view.version.reason, CheckpointReason::Pinned);
     let repeated = harness
         .engine
+        .compactor()
         .pin_checkpoint_item(&session, rule.id, true)
         .await
         .unwrap();
@@ -199,10 +207,10 @@ async fn a_pinned_item_survives_every_compaction() {
         );
         harness.run_turn(&prompt, session_target(&report)).await;
         let session = harness.load_session(&report).await;
-        harness.engine.compact(&session).await.unwrap();
+        harness.engine.compactor().compact(&session).await.unwrap();
     }
     let session = harness.load_session(&report).await;
-    let view = harness.engine.checkpoint(&session, None).await.unwrap();
+    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     assert!(
         view.checkpoint
             .find_item(rule.id)
@@ -214,6 +222,7 @@ async fn a_pinned_item_survives_every_compaction() {
 
     let missing = harness
         .engine
+        .compactor()
         .pin_checkpoint_item(&session, 9_999, true)
         .await
         .unwrap_err();
@@ -231,6 +240,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
     let total_saved = async || {
         harness
             .engine
+            .compactor()
             .checkpoint(&session, None)
             .await
             .unwrap()
@@ -239,6 +249,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
     let before = total_saved().await;
     let change = harness
         .engine
+        .compactor()
         .restore_checkpoint(&session, 1)
         .await
         .unwrap();
@@ -274,7 +285,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
     assert!(messages.contains("> Never use tool3."), "{brief}");
     // The next compaction covers all turns since then, each once.
     let session = harness.load_session(&report).await;
-    harness.engine.compact(&session).await.unwrap();
+    harness.engine.compactor().compact(&session).await.unwrap();
     let (version, _) = harness
         .store
         .checkpoint(&session.id, 4)
@@ -285,6 +296,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
 
     let error = harness
         .engine
+        .compactor()
         .restore_checkpoint(&session, 9)
         .await
         .unwrap_err();
@@ -299,11 +311,12 @@ async fn a_version_of_other_turns_cannot_be_restored() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 4, &[2, 4]).await;
     let session = harness.load_session(&report).await;
-    harness.engine.revert_session(&session, 3).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 3).await.unwrap();
     let session = harness.load_session(&report).await;
     assert_eq!(active_version(&harness, &session).await, Some((1, 2)));
     let error = harness
         .engine
+        .compactor()
         .restore_checkpoint(&session, 2)
         .await
         .unwrap_err();
@@ -311,10 +324,11 @@ async fn a_version_of_other_turns_cannot_be_restored() {
         error.to_string().contains("no longer part of session"),
         "{error}"
     );
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     let session = harness.load_session(&report).await;
     let error = harness
         .engine
+        .compactor()
         .restore_checkpoint(&session, 1)
         .await
         .unwrap_err();
@@ -324,6 +338,7 @@ async fn a_version_of_other_turns_cannot_be_restored() {
     );
     let error = harness
         .engine
+        .compactor()
         .pin_checkpoint_item(&session, 1, true)
         .await
         .unwrap_err();
@@ -340,7 +355,7 @@ async fn an_edited_checkpoint_is_accepted_unless_outdated_or_too_long() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 2, &[2]).await;
     let session = harness.load_session(&report).await;
-    let view = harness.engine.checkpoint(&session, None).await.unwrap();
+    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     let text = format!(
         "{}\nStill to do:\n- ask Ada first\n",
         render_edit_form(&view.checkpoint)
@@ -349,6 +364,7 @@ async fn an_edited_checkpoint_is_accepted_unless_outdated_or_too_long() {
     let write = async |base_version, checkpoint| {
         harness
             .engine
+            .compactor()
             .write_checkpoint(&session, base_version, checkpoint)
             .await
     };
@@ -390,7 +406,7 @@ async fn item_ids_are_never_reused() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 4, &[2, 4]).await;
     let session = harness.load_session(&report).await;
-    let view = harness.engine.checkpoint(&session, None).await.unwrap();
+    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     // The user removes the item with the highest number, and then adds an item.
     let last_id = view.checkpoint.next_item_id() - 1;
     let mut shortened = view.checkpoint.clone();
@@ -398,6 +414,7 @@ async fn item_ids_are_never_reused() {
     let write = async |base_version, checkpoint| {
         let change = harness
             .engine
+            .compactor()
             .write_checkpoint(&session, base_version, checkpoint);
         change.await.unwrap().view
     };
@@ -411,23 +428,25 @@ async fn item_ids_are_never_reused() {
     // A branch from an earlier turn does not contain these items, and still uses other numbers.
     let session = harness
         .engine
+        .sessions()
         .revert_session(&session, 3)
         .await
         .unwrap()
         .session;
-    let earlier = harness.engine.checkpoint(&session, None).await.unwrap();
+    let earlier = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     harness
         .run_turn("Never use tabs.", session_target(&report))
         .await;
     let session = harness.load_session(&report).await;
     harness
         .engine
+        .compactor()
         .compact(&session)
         .await
         .unwrap()
         .created
         .unwrap();
-    let view = harness.engine.checkpoint(&session, None).await.unwrap();
+    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     let items = view.checkpoint.items.iter();
     let fresh_ids: Vec<u32> = items
         .map(|item| item.id)

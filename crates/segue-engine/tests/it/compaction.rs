@@ -9,6 +9,7 @@ use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{ChatRequest, EngineError, MessageAuthor, Target, TurnEvent, TurnReport};
 use segue_store::{NewCheckpoint, Store, StoreError};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 const BUDGET_TOKENS: u64 = 4_000;
@@ -42,10 +43,10 @@ async fn run_turn_of_tokens(harness: &EngineHarness, tokens: usize, target: Targ
     harness.chat(request, |_| {}).await.unwrap()
 }
 
-fn compaction_texts(report: &TurnReport) -> Vec<&str> {
+fn compaction_texts(report: &TurnReport) -> Vec<String> {
     let decisions = report.decisions.iter();
-    let compactions = decisions.filter(|decision| decision.kind == DecisionKind::Compacted);
-    compactions.map(|decision| decision.text.as_str()).collect()
+    let compactions = decisions.filter(|decision| decision.kind() == DecisionKind::Compacted);
+    compactions.map(decision_text).collect()
 }
 
 fn received_prompts(harness: &EngineHarness) -> Vec<String> {
@@ -104,7 +105,9 @@ async fn a_session_is_compacted_at_90_percent_of_the_budget() {
         .decisions(&other_report.session, 50)
         .await
         .unwrap();
-    let logged = log.iter().filter(|(_, decision)| decision.text == texts[0]);
+    let logged = log
+        .iter()
+        .filter(|(_, decision)| decision_text(decision) == texts[0]);
     assert_eq!(logged.count(), 1);
 
     let next = harness
@@ -222,7 +225,7 @@ async fn concurrent_compactions_cover_no_turn_twice_and_lose_no_added_message() 
     let second_engine = harness.second_engine();
     let third_engine = harness.second_engine();
     let (first_outcome, second_outcome, added) = tokio::join!(
-        harness.engine.compact(&session),
+        harness.engine.compactor().compact(&session),
         second_engine.compact(&session),
         third_engine.add_message(&session.id, MessageAuthor::User, "also fix the docs"),
     );
@@ -240,15 +243,16 @@ async fn concurrent_compactions_cover_no_turn_twice_and_lose_no_added_message() 
         let retry =
             harness
                 .engine
+                .sessions()
                 .add_message(&session.id, MessageAuthor::User, "also fix the docs");
         retry.await.unwrap();
     } else if first_outcome.is_err() && second_outcome.is_err() {
         // The message was added first, under the lease.
-        harness.engine.compact(&session).await.unwrap();
+        harness.engine.compactor().compact(&session).await.unwrap();
     }
     if first_outcome.is_err() && second_outcome.is_err() {
         // If the added message preceded both compactions, neither of them got the lease.
-        harness.engine.compact(&session).await.unwrap();
+        harness.engine.compactor().compact(&session).await.unwrap();
     }
     let versions = harness.store.checkpoints(&session.id).await.unwrap();
     assert!(!versions.is_empty(), "{first_outcome:?} {second_outcome:?}");
@@ -271,20 +275,21 @@ async fn a_leased_session_is_not_compacted() {
     let lease = harness
         .acquire_lease(&session.id, crate::scripted::current_process())
         .await;
-    let error = harness.engine.compact(&session).await.unwrap_err();
+    let error = harness.engine.compactor().compact(&session).await.unwrap_err();
     assert!(error.to_string().contains("process"), "{error}");
     assert_eq!(harness.store.checkpoints(&session.id).await.unwrap(), []);
     harness.store.release_lease(&lease).await.unwrap();
     assert!(
         harness
             .engine
+            .compactor()
             .compact(&session)
             .await
             .unwrap()
             .created
             .is_some()
     );
-    let second_compaction = harness.engine.compact(&session).await.unwrap();
+    let second_compaction = harness.engine.compactor().compact(&session).await.unwrap();
     assert!(
         second_compaction.created.is_none(),
         "no turn was added since the first compaction"
@@ -299,6 +304,7 @@ async fn added_messages_count_as_part_of_the_prompt() {
     let added = format!("{} also fix the docs", text_of_tokens(2_300));
     let adding = harness
         .engine
+        .sessions()
         .add_message(&first.session, MessageAuthor::User, &added);
     adding.await.unwrap();
     let report = run_turn_of_tokens(&harness, 20, session_target(&first)).await;
@@ -317,6 +323,7 @@ async fn an_existing_checkpoint_still_starts_a_new_native_session() {
     let head = session.head.unwrap();
     let plan = harness
         .engine
+        .briefs()
         .plan_compaction(&session, head)
         .await
         .unwrap();
@@ -381,6 +388,7 @@ async fn a_large_role_does_not_cause_a_compaction_after_every_turn() {
     let session = harness.load_session(&first).await;
     let plan = harness
         .engine
+        .briefs()
         .plan_compaction(&session, session.head.unwrap());
     let max_tokens = plan.await.unwrap().unwrap().max_tokens;
     assert!(
@@ -411,6 +419,7 @@ async fn a_pinned_item_is_briefed_even_with_a_small_budget() {
     let session = harness.load_session(&first).await;
     let created = harness
         .engine
+        .compactor()
         .compact(&session)
         .await
         .unwrap()
@@ -421,6 +430,7 @@ async fn a_pinned_item_is_briefed_even_with_a_small_budget() {
     let rule = items.find(|item| item.turn == 151).unwrap();
     harness
         .engine
+        .compactor()
         .pin_checkpoint_item(&session, rule.id, true)
         .await
         .unwrap();

@@ -45,6 +45,7 @@ async fn find_conversation(harness: &EngineHarness, text: &str) -> Conversation 
     let reference = SessionRef::parse(text).unwrap();
     harness
         .engine
+        .resolver()
         .find_conversation(&reference, &ref_context)
         .await
         .unwrap()
@@ -62,6 +63,7 @@ async fn a_session_opened_after_the_delete_plan_is_not_deleted() {
     let conversation = find_conversation(&harness, SAMPLE_ID).await;
     let plan = harness
         .engine
+        .upkeep()
         .plan_delete(&conversation, DeleteScope::Everything, DeleteMode::Trash)
         .await
         .unwrap();
@@ -73,7 +75,7 @@ async fn a_session_opened_after_the_delete_plan_is_not_deleted() {
         .stdin(Stdio::from(open_file))
         .spawn()
         .unwrap();
-    let result = harness.engine.delete_conversation(&plan).await;
+    let result = harness.engine.upkeep().delete_conversation(&plan).await;
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(
@@ -82,7 +84,7 @@ async fn a_session_opened_after_the_delete_plan_is_not_deleted() {
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), SAMPLE_TRANSCRIPT);
     assert!(Trash::open(home.path()).list().0.is_empty());
-    harness.engine.delete_conversation(&plan).await.unwrap();
+    harness.engine.upkeep().delete_conversation(&plan).await.unwrap();
     assert!(!file.exists());
 }
 
@@ -94,23 +96,25 @@ async fn deleted_sessions_are_removed_from_the_index() {
         let id = harness.run_turn("hello", Target::New).await.session;
         harness
             .engine
+            .library()
             .refresh_index(Arc::new(|_| ()))
             .await
             .unwrap();
-        let indexed_turns = || harness.engine.index().unwrap().own_turn_ids(&id).unwrap();
+        let indexed_turns = || harness.engine.library().index().unwrap().own_turn_ids(&id).unwrap();
         assert!(!indexed_turns().is_empty());
         let conversation = find_conversation(&harness, id.as_str()).await;
         match &conversation {
             Conversation::Session(session, _) if is_direct_delete => {
-                harness.engine.delete_session(session).await.unwrap();
+                harness.engine.sessions().delete_session(session).await.unwrap();
             }
             conversation => {
                 let plan = harness
                     .engine
+                    .upkeep()
                     .plan_delete(conversation, DeleteScope::Everything, DeleteMode::Purge)
                     .await
                     .unwrap();
-                harness.engine.delete_conversation(&plan).await.unwrap();
+                harness.engine.upkeep().delete_conversation(&plan).await.unwrap();
             }
         }
         assert!(

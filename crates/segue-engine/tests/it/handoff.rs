@@ -13,6 +13,7 @@ use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{EngineError, Target};
 use segue_store::{NewSession, Store, StoreError};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 fn provider(name: &str) -> ProviderId {
@@ -33,7 +34,7 @@ async fn the_next_prompt_after_a_handoff_briefs_the_new_agent() {
         .unwrap()
         .unwrap();
     let codex = provider("codex");
-    let outcome = harness.engine.handoff(&session, &codex).await.unwrap();
+    let outcome = harness.engine.sessions().handoff(&session, &codex).await.unwrap();
     assert_eq!(
         (&outcome.session.provider, outcome.from.as_str()),
         (&codex, "scripted")
@@ -44,7 +45,7 @@ async fn the_next_prompt_after_a_handoff_briefs_the_new_agent() {
     let legs = harness.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Handoff);
     let log = harness.store.decisions(&first.session, 1).await.unwrap();
-    assert_eq!(log[0].1.kind, DecisionKind::HandedOff);
+    assert_eq!(log[0].1.kind(), DecisionKind::HandedOff);
 
     harness.other_agents[0]
         .actions
@@ -77,7 +78,7 @@ async fn a_rejected_handoff_changes_nothing() {
         .unwrap();
     let hand_off_to = |name: &str| {
         let (engine, session, name) = (&harness.engine, session.clone(), provider(name));
-        async move { engine.handoff(&session, &name).await }
+        async move { engine.sessions().handoff(&session, &name).await }
     };
     let unchanged = hand_off_to("scripted").await.unwrap();
     assert_eq!(unchanged.from, unchanged.session.provider);
@@ -96,7 +97,7 @@ async fn a_rejected_handoff_changes_nothing() {
         ScriptedAction::SideEffect(Box::new(move || {
             Box::pin(async move {
                 let same_provider = provider("scripted");
-                let _ = sender.send(engine.handoff(&busy_session, &same_provider).await);
+                let _ = sender.send(engine.sessions().handoff(&busy_session, &same_provider).await);
             })
         })),
         send_text("two"),
@@ -132,6 +133,7 @@ async fn a_rejected_handoff_changes_nothing() {
     let empty_session = harness.store.create_session(new_session).await.unwrap();
     let result = harness
         .engine
+        .sessions()
         .handoff(&empty_session, &provider("codex"))
         .await;
     assert!(matches!(result, Err(EngineError::NoMessages(_))));
@@ -155,7 +157,7 @@ async fn a_handoff_reports_the_dropped_settings() {
     };
     harness.other_agents[0].defaults.lock().unwrap().model = Some("gpt-9".into());
     let codex = provider("codex");
-    let handing_off = harness.engine.handoff(&session, &codex);
+    let handing_off = harness.engine.sessions().handoff(&session, &codex);
     assert_eq!(
         handing_off.await.unwrap().dropped_settings,
         [
@@ -177,7 +179,7 @@ async fn a_native_session_with_all_turns_is_resumed_and_reported() {
         .unwrap()
         .unwrap();
     let has_all_turns_after_handoff = async |name: &str| {
-        let outcome = harness.engine.handoff(&session, &provider(name)).await;
+        let outcome = harness.engine.sessions().handoff(&session, &provider(name)).await;
         outcome.unwrap().native_has_all_turns
     };
     assert!(!has_all_turns_after_handoff("codex").await);
@@ -186,13 +188,13 @@ async fn a_native_session_with_all_turns_is_resumed_and_reported() {
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     let expected_start = "reopened native session scripted:native-1, which contains all turns of";
     let decisions = next.decisions.iter();
-    let matching = decisions.filter(|decision| decision.text.starts_with(expected_start));
+    let matching = decisions.filter(|decision| decision_text(decision).starts_with(expected_start));
     assert_eq!(matching.count(), 1, "{:?}", next.decisions);
     // The log contains the decision once.
     let log = harness.store.decisions(&first.session, 20).await.unwrap();
     let logged = log
         .iter()
-        .filter(|(_, entry)| entry.text.starts_with(expected_start));
+        .filter(|(_, entry)| decision_text(entry).starts_with(expected_start));
     assert_eq!(logged.count(), 1, "{log:?}");
 }
 
@@ -215,11 +217,11 @@ async fn a_prompt_to_another_agent_reports_the_dropped_settings() {
     request.provider = Some(provider("codex"));
     // The request sets the permissions, so the decision does not mention them.
     let next = harness.chat(request, |_| {}).await.unwrap();
-    let dropped_settings: Vec<&str> = next
+    let dropped_settings: Vec<String> = next
         .decisions
         .iter()
-        .filter(|decision| decision.kind == DecisionKind::HandedOff)
-        .map(|decision| decision.text.as_str())
+        .filter(|decision| decision.kind() == DecisionKind::HandedOff)
+        .map(decision_text)
         .collect();
     assert_eq!(
         dropped_settings,

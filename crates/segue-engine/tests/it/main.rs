@@ -27,3 +27,19 @@ mod search;
 mod spending;
 mod summariser;
 mod turns;
+
+use segue_api::text::{ShellActions, format_decision, format_hint, format_resolution_step};
+use segue_core::hint::Hint;
+use segue_core::session::{Decision, ResolutionStep};
+
+fn decision_text(decision: &Decision) -> String {
+    format_decision(decision, &ShellActions)
+}
+
+fn hint_text(hint: &Hint) -> String {
+    format_hint(hint, &ShellActions)
+}
+
+fn step_text(step: &ResolutionStep) -> String {
+    format_resolution_step(step)
+}

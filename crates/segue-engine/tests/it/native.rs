@@ -66,6 +66,7 @@ fn harness_with_natives(ids: &'static [&'static str]) -> EngineHarness {
 async fn list_ids(harness: &EngineHarness, limit: u32) -> (Vec<String>, bool) {
     let conversations = harness
         .engine
+        .library()
         .list_conversations(&SessionFilter::default(), limit, Freshness::Fresh)
         .await
         .unwrap();
@@ -107,6 +108,7 @@ async fn a_reference_matches_sessions_before_native_sessions() {
         let reference = SessionRef::parse(text).unwrap();
         harness
             .engine
+            .resolver()
             .find_conversation(&reference, &ref_context)
             .await
     };
@@ -129,6 +131,6 @@ async fn a_reference_matches_sessions_before_native_sessions() {
         Err(EngineError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();
-    let result = harness.engine.find_session(&reference, &ref_context).await;
+    let result = harness.engine.resolver().find_session(&reference, &ref_context).await;
     assert!(matches!(result, Err(EngineError::NotAdopted(_))));
 }

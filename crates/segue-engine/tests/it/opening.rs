@@ -5,6 +5,7 @@ use segue_core::session::{LegEnd, Message, OpenMode, Role, TurnState};
 use segue_engine::{EngineError, Target};
 use segue_store::{LeaseRequest, NewLeg, PageRequest, SessionFilter, Store, StoreError, TurnEntry};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 
 #[tokio::test]
@@ -85,7 +86,7 @@ async fn the_brief_after_a_revert_contains_only_the_remaining_turns() {
         .await
         .unwrap()
         .unwrap();
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     let next = harness
         .run_turn("another two", session_target(&first))
         .await;
@@ -146,11 +147,7 @@ async fn an_interrupted_turn_is_closed_and_not_resent() {
 
     let next = harness.run_turn("three", session_target(&first)).await;
     assert_eq!((next.turn, next.state), (3, TurnState::Finished));
-    let decision_texts: Vec<&str> = next
-        .decisions
-        .iter()
-        .map(|decision| decision.text.as_str())
-        .collect();
+    let decision_texts: Vec<String> = next.decisions.iter().map(decision_text).collect();
     assert!(
         decision_texts[0].starts_with("took over the session from process"),
         "{decision_texts:?}"
@@ -222,7 +219,7 @@ async fn an_unsent_turn_does_not_end_the_leg() {
     let next = harness.run_turn("three", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     assert!(
-        next.decisions[1].text.contains("never reached the agent"),
+        decision_text(&next.decisions[1]).contains("never reached the agent"),
         "{:?}",
         next.decisions
     );

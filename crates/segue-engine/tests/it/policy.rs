@@ -15,6 +15,7 @@ use segue_engine::{EngineError, StopLevel, Target, TurnEvent, TurnReport};
 use segue_store::Store;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
+use crate::{decision_text, hint_text};
 
 fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
@@ -50,10 +51,10 @@ async fn run_failing_turn(
     report
 }
 
-fn decision_texts(report: &TurnReport, kind: DecisionKind) -> Vec<&str> {
+fn decision_texts(report: &TurnReport, kind: DecisionKind) -> Vec<String> {
     let decisions = report.decisions.iter();
-    let matching = decisions.filter(|decision| decision.kind == kind);
-    matching.map(|decision| decision.text.as_str()).collect()
+    let matching = decisions.filter(|decision| decision.kind() == kind);
+    matching.map(decision_text).collect()
 }
 
 #[tokio::test]
@@ -101,7 +102,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
         "{rotated:?}"
     );
     // The commands that the hint suggests are accepted.
-    let hint = sixth.failure.unwrap().hint.unwrap().to_string();
+    let hint = hint_text(&sixth.failure.unwrap().hint.unwrap());
     let id = &first.session;
     let commands = [
         format!("segue session handoff {id} -p NAME"),
@@ -128,7 +129,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     assert_eq!(session.turns, 7);
     assert_eq!(harness.agent.received.lock().unwrap().prompts.len(), 7);
     let log = harness.store.decisions(&first.session, 1).await.unwrap();
-    assert_eq!(log[0].1.kind, DecisionKind::Stopped);
+    assert_eq!(log[0].1.kind(), DecisionKind::Stopped);
 
     // A forced retry is accepted, for one prompt.
     let refusal = AgentRefusal::new(FailureClass::Crashed, "boom");
@@ -139,7 +140,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     let mut request = harness.request("try", session_target(&first));
     request.force = true;
     let report = harness.chat(request, |_| {}).await.unwrap();
-    let hint = report.failure.unwrap().hint.unwrap().to_string();
+    let hint = hint_text(&report.failure.unwrap().hint.unwrap());
     assert!(
         commands.iter().all(|command| hint.contains(command)),
         "{hint}"
@@ -262,7 +263,7 @@ async fn a_wait_can_be_stopped() {
     let request = harness.request("two", session_target(&first));
     let stop = harness.stop.clone();
     let report = harness.chat(request, |event| {
-        if matches!(&event, TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff)
+        if matches!(&event, TurnEvent::Decided(decision) if decision.kind() == DecisionKind::BackedOff)
         {
             stop.send_replace(StopLevel::Graceful);
         }
@@ -281,7 +282,10 @@ async fn a_wait_can_be_stopped() {
         (2, Some(TurnState::Failed))
     );
     let log = harness.store.decisions(&first.session, 1).await.unwrap();
-    assert_eq!(log[0].1.text, "stopped before the prompt was sent: \"two\"");
+    assert_eq!(
+        decision_text(&log[0].1),
+        "stopped before the prompt was sent: \"two\""
+    );
     // No brief contains it.
     harness.stop.send_replace(StopLevel::None);
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
@@ -674,7 +678,7 @@ async fn a_rate_limit_without_a_time_backs_off_and_a_strict_request_stays() {
     assert!(!report.stopped_by_policy);
     // The hint contains the time of the next attempt.
     let hint = report.failure.as_ref().unwrap().hint.as_ref();
-    let hint = hint.unwrap().to_string();
+    let hint = hint_text(hint.unwrap());
     assert!(hint.starts_with("wait until 2"), "{hint}");
     let next = harness.chat(harness.request("again", session_target(&report)), |_| {});
     let error = next.await.unwrap_err();
@@ -716,9 +720,10 @@ async fn a_fork_retains_the_provider_of_each_turn() {
         .unwrap();
     let forked = harness
         .engine
+        .sessions()
         .fork_session(&session, None, &session.project);
     let forked = forked.await.unwrap().session;
-    let turns = harness.engine.transcript(forked).await.unwrap().turns;
+    let turns = harness.engine.library().transcript(forked).await.unwrap().turns;
     let providers: Vec<&str> = turns.iter().map(|turn| turn.provider.as_str()).collect();
     assert_eq!(providers, ["scripted", "codex"]);
 }
@@ -742,12 +747,14 @@ async fn tokens_spent_before_a_leg_was_reopened_count() {
     };
     harness
         .engine
+        .sessions()
         .revert_session(&load_session().await, 1)
         .await
         .unwrap();
     run_turn_with_usage(&harness, session_target(&first), spent_usage(1)).await;
     harness
         .engine
+        .sessions()
         .undo_revert(&load_session().await)
         .await
         .unwrap();

@@ -83,6 +83,7 @@ fn portable_session(lines: Vec<PortableMessage>) -> PortableSession {
 async fn import_session(harness: &EngineHarness, session: &PortableSession) -> SessionId {
     match harness
         .engine
+        .sessions()
         .import_session(session, "dagent", &project(), None)
         .await
     {
@@ -104,7 +105,7 @@ async fn an_imported_session_is_briefed_to_the_next_agent() {
         portable_line(Role::Assistant, "the login works", 3),
     ];
     let id = import_session(&harness, &portable_session(lines)).await;
-    let turns = harness.engine.session(&id).await.unwrap().turns;
+    let turns = harness.engine.library().session(&id).await.unwrap().turns;
     assert_eq!(
         turns, 2,
         "an agent message before the first prompt is a separate turn"
@@ -131,9 +132,10 @@ async fn an_imported_checkpoint_without_messages_is_briefed() {
     let brief = received_prompts(&harness).remove(0);
     assert!(brief.contains("never touch the migrations"), "{brief}");
     // The note that segue added is not exported.
-    let session = harness.engine.session(&id).await.unwrap();
+    let session = harness.engine.library().session(&id).await.unwrap();
     let exported = harness
         .engine
+        .sessions()
         .export_session(session)
         .await
         .unwrap()
@@ -158,9 +160,10 @@ async fn versions_and_savings_continue_after_an_import() {
     ];
     let id = import_session(&harness, &portable_session(lines)).await;
     let export = async || {
-        let session = harness.engine.session(&id).await.unwrap();
+        let session = harness.engine.library().session(&id).await.unwrap();
         harness
             .engine
+            .sessions()
             .export_session(session)
             .await
             .unwrap()
@@ -185,16 +188,16 @@ async fn versions_and_savings_continue_after_an_import() {
         ("m2", Some(1000))
     );
 
-    let session = harness.engine.session(&id).await.unwrap();
-    let compaction = harness.engine.compact(&session).await.unwrap();
+    let session = harness.engine.library().session(&id).await.unwrap();
+    let compaction = harness.engine.compactor().compact(&session).await.unwrap();
     let (version, _) = compaction.created.unwrap();
     let after = export().await;
     let recap = after.checkpoint.unwrap();
     assert_eq!((recap.version, recap.tokens), (8, version.tokens));
     // A checkpoint with more tokens than it replaces reduces the savings, in the export as in the view.
     assert_eq!(recap.saved_tokens, 4000 + version.replaced - version.tokens);
-    let session = harness.engine.session(&id).await.unwrap();
-    let view = harness.engine.checkpoint(&session, None).await.unwrap();
+    let session = harness.engine.library().session(&id).await.unwrap();
+    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
     assert_eq!(recap.saved_tokens, view.total_saved);
     assert_eq!(
         (after.compacted_messages.len(), after.messages.len()),
@@ -214,6 +217,7 @@ async fn a_session_is_imported_once_and_an_empty_one_never() {
     for existing in [portable_session(Vec::new()), own_session] {
         let outcome = harness
             .engine
+            .sessions()
             .import_session(&existing, "dagent", &project(), None)
             .await;
         assert!(
@@ -227,6 +231,7 @@ async fn a_session_is_imported_once_and_an_empty_one_never() {
     };
     let outcome = harness
         .engine
+        .sessions()
         .import_session(&empty, "dagent", &project(), None)
         .await;
     assert!(matches!(outcome, Ok(ImportOutcome::Empty)));

@@ -19,6 +19,7 @@ async fn find_or_create_session(
     let project = harness.request("", Target::New).project;
     let session = harness
         .engine
+        .resolver()
         .session_for_purpose(&purpose, provider.as_ref(), &project)
         .await;
     session.unwrap()
@@ -68,12 +69,13 @@ async fn messages_added_before_the_first_prompt_are_in_its_brief() {
     let harness = EngineHarness::new();
     let session = find_or_create_session(&harness, "pay", None).await.session;
     let engine = &harness.engine;
-    let adding = engine.add_message(&session.id, MessageAuthor::User, "amounts are in cents");
+    let adding = engine.sessions().add_message(&session.id, MessageAuthor::User, "amounts are in cents");
     adding.await.unwrap();
     let session = harness.store.session(&session.id).await.unwrap().unwrap();
-    let status = engine.session_status(&session).await.unwrap();
+    let status = engine.library().session_status(&session).await.unwrap();
     let conversation = Conversation::Session(Box::new(session.clone()), status);
     let preview = engine
+        .briefs()
         .preview_brief(&conversation, None, "go")
         .await
         .unwrap();

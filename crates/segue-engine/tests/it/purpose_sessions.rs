@@ -12,6 +12,7 @@ use segue_engine::{ChatRequest, EngineError, RefContext, Target, TurnEvent, Turn
 use segue_store::{PageRequest, SessionFilter, Store, StoreError, TagChange};
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
+use crate::{decision_text, step_text};
 
 fn feature(name: &str) -> Purpose {
     Purpose::for_scope(Scope::Feature(FeatureId::parse(name).unwrap()))
@@ -127,6 +128,7 @@ async fn the_most_recently_used_session_is_resumed() {
     let title = Title::new("the other one", TitleSource::User).unwrap();
     let engine = &harness.engine;
     engine
+        .sessions()
         .rename_session(&second.session, &title)
         .await
         .unwrap();
@@ -135,6 +137,7 @@ async fn the_most_recently_used_session_is_resumed() {
         ..TagChange::default()
     };
     engine
+        .sessions()
         .change_tags(&second.session, tag_change)
         .await
         .unwrap();
@@ -161,7 +164,7 @@ async fn resolution_steps_are_reported_on_request() {
         all_steps.push(steps.unwrap());
     }
     let kinds = |steps: &[segue_core::session::ResolutionStep]| -> Vec<ResolutionStepKind> {
-        steps.iter().map(|step| step.kind).collect()
+        steps.iter().map(|step| step.kind()).collect()
     };
     let [first, second] = all_steps.try_into().unwrap();
     assert_eq!(
@@ -176,7 +179,7 @@ async fn resolution_steps_are_reported_on_request() {
         ]
     );
     assert_eq!(
-        first[2].text,
+        step_text(&first[2]),
         "the store has no session for feature auth as qa"
     );
     assert_eq!(
@@ -267,7 +270,7 @@ async fn a_handed_off_session_stays_with_its_agent_during_the_cooldown() {
             let actual = (report.session.clone(), report.turn, report.provider.clone());
             let expected = (first.session.clone(), n, provider("spare"));
             assert_eq!(actual, expected, "{:?}", report.decisions);
-            let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+            let texts: Vec<String> = report.decisions.iter().map(decision_text).collect();
             assert!(
                 texts
                     .iter()
@@ -288,7 +291,7 @@ async fn a_handed_off_session_stays_with_its_agent_during_the_cooldown() {
                 .steps
                 .unwrap()
                 .into_iter()
-                .filter(|step| step.kind == ResolutionStepKind::New);
+                .filter(|step| step.kind() == ResolutionStepKind::New);
             assert_eq!(new_steps.count(), 0);
         }
     }
@@ -306,12 +309,13 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
     };
     let reference = SessionRef::parse("feature:auth").unwrap();
     let find_session = async || {
-        let result = harness.engine.find_session(&reference, &ref_context).await;
+        let result = harness.engine.resolver().find_session(&reference, &ref_context).await;
         result.map(|session| session.id)
     };
     let auth = feature("auth");
     let created = harness
         .engine
+        .resolver()
         .session_for_purpose(&auth, None, &ref_context.project)
         .await;
     assert_eq!(find_session().await.unwrap(), created.unwrap().session.id);
@@ -330,14 +334,15 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
     let spare = provider("spare");
     let spare_session = harness
         .engine
+        .resolver()
         .session_for_purpose(&auth, Some(&spare), &ref_context.project)
         .await
         .unwrap();
     assert_eq!(find_session().await.unwrap(), own_session);
-    let decision_text = &spare_session.decisions[0].text;
+    let text = decision_text(&spare_session.decisions[0]);
     let command =
         format!("of scripted instead, run `segue session handoff {own_session} -p spare`");
-    assert!(decision_text.ends_with(&command), "{decision_text}");
+    assert!(text.ends_with(&command), "{text}");
     let actions = [send_text("heard"), end_turn()];
     harness.other_agents[0]
         .actions
@@ -379,7 +384,7 @@ async fn resolution_steps_are_reported_for_a_refused_prompt() {
         matches!(error, EngineError::ProviderUnavailable { .. }),
         "{error:?}"
     );
-    assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
+    assert!(step_text(&steps[2]).contains(session.as_str()), "{steps:?}");
 }
 
 #[tokio::test]
@@ -402,7 +407,7 @@ async fn two_concurrent_first_prompts_create_one_session() {
             Ok(report) => {
                 let session_decisions = report.decisions.iter().filter(|decision| {
                     matches!(
-                        decision.kind,
+                        decision.kind(),
                         DecisionKind::Session | DecisionKind::Continued
                     )
                 });
@@ -424,7 +429,7 @@ async fn two_concurrent_first_prompts_create_one_session() {
     let pay = feature("pay");
     let project = harness.request("", Target::New).project;
     let (first_result, second_result) = tokio::join!(
-        harness.engine.session_for_purpose(&pay, None, &project),
+        harness.engine.resolver().session_for_purpose(&pay, None, &project),
         second_engine.session_for_purpose(&pay, None, &project),
     );
     let (first_session, second_session) = (first_result.unwrap(), second_result.unwrap());

@@ -20,6 +20,7 @@ use segue_core::session::{
 use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
 use segue_store::{Lease, PageRequest, SessionFilter, Store};
 
+use crate::decision_text;
 use crate::scripted::{
     EngineHarness, ScriptedAction, current_process, dead_process, end_turn, send_text,
     session_target,
@@ -189,7 +190,7 @@ async fn list_prompts(harness: &EngineHarness, session: &segue_core::id::Session
 }
 
 fn join_decisions(report: &TurnReport) -> String {
-    let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+    let texts: Vec<String> = report.decisions.iter().map(decision_text).collect();
     texts.join("\n")
 }
 
@@ -215,6 +216,7 @@ async fn turns_made_outside_segue_are_imported_once() {
     native.write_event(RecordEvent::Anchor("later".into()));
     let (session, decisions) = harness
         .engine
+        .reconciler()
         .reconcile_if_idle(harness.load_session(&first).await)
         .await
         .unwrap();
@@ -227,6 +229,7 @@ async fn added_messages_are_sent_after_turns_made_outside_segue() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     let added = harness
         .engine
+        .sessions()
         .add_message(&first.session, MessageAuthor::User, "x");
     assert_eq!(added.await.unwrap().turn, 2);
     // The user types the added text in the agent's own program as well.
@@ -254,12 +257,13 @@ async fn a_read_imports_native_turns_unless_the_session_is_leased() {
     let lease = harness.acquire_lease(&session.id, current_process()).await;
     let (unchanged, _) = harness
         .engine
+        .reconciler()
         .reconcile_if_idle(session.clone())
         .await
         .unwrap();
     assert_eq!(unchanged.turns, 1);
     harness.store.release_lease(&lease).await.unwrap();
-    let (reconciled, decisions) = harness.engine.reconcile_if_idle(session).await.unwrap();
+    let (reconciled, decisions) = harness.engine.reconciler().reconcile_if_idle(session).await.unwrap();
     assert_eq!((reconciled.turns, decisions.len()), (2, 1));
     assert_eq!(reconciled.total_tokens, None);
 }
@@ -374,7 +378,7 @@ async fn a_native_rewind_moves_the_head_and_undo_restores_the_turns() {
         ["one", "[x]", "four"]
     );
     let session = harness.load_session(&first).await;
-    harness.engine.undo_revert(&session).await.unwrap();
+    harness.engine.sessions().undo_revert(&session).await.unwrap();
     assert_eq!(
         list_prompts(&harness, &first.session).await,
         ["one", "two", "three"]
@@ -387,11 +391,12 @@ async fn native_turns_after_reverted_ones_become_a_separate_session() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     native.write_turn("x");
     // A read access changes nothing in this case.
     let (unchanged, _) = harness
         .engine
+        .reconciler()
         .reconcile_if_idle(harness.load_session(&first).await)
         .await
         .unwrap();
@@ -421,6 +426,7 @@ async fn a_fork_reports_the_imported_turns() {
     let session = harness.load_session(&first).await;
     let forked = harness
         .engine
+        .sessions()
         .fork_session(&session, None, &session.project);
     let forked = forked.await.unwrap();
     assert_eq!(
@@ -428,9 +434,7 @@ async fn a_fork_reports_the_imported_turns() {
         ["one", "[x]"]
     );
     assert!(
-        forked.decisions[0]
-            .text
-            .starts_with("added 1 turn made in scripted"),
+        decision_text(&forked.decisions[0]).starts_with("added 1 turn made in scripted"),
         "{forked:?}"
     );
 }
@@ -441,9 +445,9 @@ async fn an_undo_returns_to_the_continued_native_session() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     native.write_turn("x");
-    harness.engine.undo_revert(&session).await.unwrap();
+    harness.engine.sessions().undo_revert(&session).await.unwrap();
     let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     assert_eq!(
         list_prompts(&harness, &first.session).await,
@@ -465,7 +469,7 @@ async fn native_turns_made_after_a_handoff_are_imported_on_return() {
     let (native, harness, codex) = harness_with_native_and_codex();
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     let session = harness.load_session(&first).await;
-    harness.engine.handoff(&session, &codex).await.unwrap();
+    harness.engine.sessions().handoff(&session, &codex).await.unwrap();
     native.write_turn("x");
     let mut request = harness.request("two", session_target(&first));
     request.provider = Some(first.provider.clone());
@@ -489,12 +493,12 @@ async fn native_turns_made_before_a_handoff_are_retained() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     native.write_turn("x");
     let session = harness.load_session(&first).await;
-    let outcome = harness.engine.handoff(&session, &codex).await.unwrap();
+    let outcome = harness.engine.sessions().handoff(&session, &codex).await.unwrap();
     assert!(
-        outcome.decisions[0].text.contains("to continue there"),
+        decision_text(&outcome.decisions[0]).contains("to continue there"),
         "{:?}",
         outcome.decisions
     );
@@ -676,7 +680,7 @@ async fn run_prompt_with_native_turn_during_wait(
     let mut started_turns = Vec::new();
     let request = harness.request("two", session_target(&first));
     let report = harness.chat(request, |event| match event {
-        TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff => {
+        TurnEvent::Decided(decision) if decision.kind() == DecisionKind::BackedOff => {
             native_writer.write_turn("x");
             if is_stopped {
                 stop.send_replace(StopLevel::Graceful);
@@ -690,7 +694,7 @@ async fn run_prompt_with_native_turn_during_wait(
     if is_stopped {
         harness.stop.send_replace(StopLevel::None);
         let session = harness.load_session(&first).await;
-        harness.engine.reconcile_if_idle(session).await.unwrap();
+        harness.engine.reconciler().reconcile_if_idle(session).await.unwrap();
     }
     let received_prompts = harness.agent.received.lock().unwrap().prompts.clone();
     (

@@ -47,7 +47,7 @@ async fn the_users_rules_are_sent_once_after_a_context_loss() {
     let (harness, first) = create_session_with_rule().await;
     let compacted = run_compacting_turn(&harness, "two", &first).await;
     let decisions = compacted.decisions.iter();
-    let compactions = decisions.filter(|decision| decision.kind == DecisionKind::Compacted);
+    let compactions = decisions.filter(|decision| decision.kind() == DecisionKind::Compacted);
     assert_eq!(compactions.count(), 1, "{:?}", compacted.decisions);
     harness.run_turn("go on", session_target(&first)).await;
     harness.run_turn("and on", session_target(&first)).await;
@@ -131,6 +131,7 @@ async fn pinned_items_and_added_messages_are_sent_together() {
     let text = "the review is done";
     harness
         .engine
+        .sessions()
         .add_message(&first.session, MessageAuthor::User, text)
         .await
         .unwrap();

@@ -10,6 +10,7 @@ use segue_core::session::{
 use segue_engine::{DetachedTurns, EngineError, Target, TurnReport};
 use segue_store::{NewLeg, Store, TurnEnding};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, current_process, end_turn, session_target};
 
 /// Creates a session with three turns, a revert to the first one, and another turn.
@@ -18,7 +19,7 @@ async fn create_reverted_session(harness: &EngineHarness) -> TurnReport {
     harness.run_turn("two", session_target(&first)).await;
     harness.run_turn("three", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.revert_session(&session, 1).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     harness
         .run_turn("another two", session_target(&first))
         .await;
@@ -30,7 +31,7 @@ async fn an_undo_resumes_the_native_session_with_all_turns() {
     let harness = EngineHarness::new();
     let first = create_reverted_session(&harness).await;
     let session = harness.load_session(&first).await;
-    let undo_outcome = harness.engine.undo_revert(&session).await.unwrap();
+    let undo_outcome = harness.engine.sessions().undo_revert(&session).await.unwrap();
     assert_eq!(undo_outcome.session.native_id, first.native_id);
     let detached = DetachedTurns {
         turns: 1,
@@ -41,9 +42,7 @@ async fn an_undo_resumes_the_native_session_with_all_turns() {
         (2, Some(detached))
     );
     assert!(
-        undo_outcome.decisions[0]
-            .text
-            .contains("contains all turns"),
+        decision_text(&undo_outcome.decisions[0]).contains("contains all turns"),
         "{undo_outcome:?}"
     );
 
@@ -65,12 +64,13 @@ async fn a_native_session_with_later_turns_is_not_reopened() {
     let first = create_reverted_session(&harness).await;
     harness
         .engine
+        .sessions()
         .undo_revert(&harness.load_session(&first).await)
         .await
         .unwrap();
     harness.run_turn("four", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    let revert_outcome = harness.engine.revert_session(&session, 3).await.unwrap();
+    let revert_outcome = harness.engine.sessions().revert_session(&session, 3).await.unwrap();
     assert_eq!(revert_outcome.decisions, []);
     let next = harness
         .run_turn("another four", session_target(&first))
@@ -107,11 +107,9 @@ async fn a_temporarily_unavailable_native_session_is_not_lost() {
 
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Resumed;
     let session = harness.load_session(&first).await;
-    let revert_outcome = harness.engine.revert_session(&session, 1).await.unwrap();
+    let revert_outcome = harness.engine.sessions().revert_session(&session, 1).await.unwrap();
     assert!(
-        revert_outcome.decisions[0]
-            .text
-            .contains("contains all turns"),
+        decision_text(&revert_outcome.decisions[0]).contains("contains all turns"),
         "{revert_outcome:?}"
     );
     let next = harness
@@ -126,7 +124,7 @@ async fn turns_of_a_missing_native_session_are_briefed_after_an_undo() {
     let harness = EngineHarness::new();
     let first = create_reverted_session(&harness).await;
     let session = harness.load_session(&first).await;
-    harness.engine.undo_revert(&session).await.unwrap();
+    harness.engine.sessions().undo_revert(&session).await.unwrap();
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
     let next = harness.run_turn("four", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Briefed);
@@ -157,13 +155,14 @@ async fn turns_detached_by_an_undo_can_be_forked() {
     let harness = EngineHarness::new();
     let first = create_reverted_session(&harness).await;
     let session = harness.load_session(&first).await;
-    let session_after_undo = harness.engine.undo_revert(&session).await.unwrap().session;
+    let session_after_undo = harness.engine.sessions().undo_revert(&session).await.unwrap().session;
     let project = session_after_undo.project.clone();
     let forked = harness
         .engine
+        .sessions()
         .fork_before_move(&session_after_undo, None, Some(2), &project);
     let forked = forked.await.unwrap().session;
-    let turns = harness.engine.transcript(forked).await.unwrap().turns;
+    let turns = harness.engine.library().transcript(forked).await.unwrap().turns;
     let prompts: Vec<String> = turns
         .iter()
         .map(|turn| turn.messages[0].plain_text())
@@ -172,6 +171,7 @@ async fn turns_detached_by_an_undo_can_be_forked() {
     for head_move in [-1, 0, 3] {
         let result = harness
             .engine
+            .sessions()
             .fork_before_move(&session_after_undo, None, Some(head_move), &project)
             .await;
         assert!(
@@ -267,7 +267,7 @@ async fn a_revert_reports_the_effects_of_dropped_turns_and_a_preview_changes_not
     let request = harness.request("two", session_target(&first));
     harness.chat(request, |_| {}).await.unwrap();
     let before = harness.load_session(&first).await;
-    let plan = harness.engine.preview_revert(&before, 1).await.unwrap();
+    let plan = harness.engine.sessions().preview_revert(&before, 1).await.unwrap();
     let dropped: Vec<_> = plan
         .dropped
         .iter()
@@ -275,7 +275,7 @@ async fn a_revert_reports_the_effects_of_dropped_turns_and_a_preview_changes_not
         .collect();
     assert_eq!(dropped, [(2, "two")]);
     assert_eq!(harness.load_session(&first).await, before);
-    let outcome = harness.engine.revert_session(&before, 1).await.unwrap();
+    let outcome = harness.engine.sessions().revert_session(&before, 1).await.unwrap();
     assert_eq!(outcome.effects, plan.effects);
     let [file] = outcome.effects.files.as_slice() else {
         panic!("{outcome:?}");

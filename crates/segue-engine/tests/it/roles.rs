@@ -18,6 +18,7 @@ use segue_core::session::{
 use segue_engine::{ChatRequest, ContextRebuild, Conversation, EngineError, Target, TurnReport};
 use segue_store::Store;
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 fn purpose(role: &str) -> Purpose {
@@ -216,9 +217,9 @@ async fn tools_denied_by_a_role_are_refused_under_any_policy() {
         .unwrap();
     let permission_entries = log
         .iter()
-        .filter(|(_, decision)| decision.kind == DecisionKind::Permission);
-    let texts: Vec<&str> = permission_entries
-        .map(|(_, decision)| decision.text.as_str())
+        .filter(|(_, decision)| decision.kind() == DecisionKind::Permission);
+    let texts: Vec<String> = permission_entries
+        .map(|(_, decision)| decision_text(decision))
         .collect();
     assert_eq!(
         texts,
@@ -297,7 +298,7 @@ async fn a_project_context_is_cached_until_its_sources_change() {
     let cached = project.cached_context(&session).await;
     assert!(cached.tokens > 0);
     let engine = &project.harness.engine;
-    let gathered = engine.current_context(&session, false).await.unwrap();
+    let gathered = engine.briefs().current_context(&session, false).await.unwrap();
     assert_eq!(
         (gathered.rebuild, &gathered.cached),
         (ContextRebuild::NotNeeded, &cached)
@@ -306,6 +307,7 @@ async fn a_project_context_is_cached_until_its_sources_change() {
     fs::write(project.path().join("CLAUDE.md"), "Use blanks instead.\n").unwrap();
     let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
     let preview = engine
+        .briefs()
         .preview_brief(&conversation, None, "two")
         .await
         .unwrap();
@@ -334,15 +336,15 @@ async fn a_project_context_is_cached_until_its_sources_change() {
     let context_decisions: Vec<_> = report
         .decisions
         .iter()
-        .filter(|decision| decision.kind == DecisionKind::Context)
-        .map(|decision| decision.text.as_str())
+        .filter(|decision| decision.kind() == DecisionKind::Context)
+        .map(decision_text)
         .collect();
     assert_eq!(
         context_decisions,
         ["rebuilt the project context after changes in CLAUDE.md"]
     );
     assert!(project.last_prompt().contains("> Use blanks instead.\n"));
-    let refreshed = engine.refresh_context(&session, true).await.unwrap();
+    let refreshed = engine.briefs().refresh_context(&session, true).await.unwrap();
     assert_eq!(refreshed.rebuild, ContextRebuild::Requested);
 }
 
@@ -414,7 +416,8 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
     let log = store.decisions(&session.id, 10).await.unwrap();
     let expected = r#"the prompt could not be sent: "and now?""#;
     assert!(
-        log.iter().any(|(_, decision)| decision.text == expected),
+        log.iter()
+            .any(|(_, decision)| decision_text(decision) == expected),
         "{log:#?}"
     );
 }
@@ -445,6 +448,7 @@ async fn a_new_commit_rebuilds_the_project_context() {
     let gathered = project
         .harness
         .engine
+        .briefs()
         .current_context(&session, false)
         .await
         .unwrap();
@@ -465,6 +469,7 @@ async fn a_new_commit_rebuilds_the_project_context() {
     let gathered = project
         .harness
         .engine
+        .briefs()
         .current_context(&session, false)
         .await
         .unwrap();

@@ -8,7 +8,7 @@ use crate::scripted::{EngineHarness, session_target};
 
 async fn search(engine: &Engine, text: &str) -> SearchReport {
     let request = SearchRequest {
-        query: engine.parse_query(text).unwrap(),
+        query: engine.library().parse_query(text).unwrap(),
         order: HitOrder::Newest,
         project: None,
         limit: 10,
@@ -16,7 +16,7 @@ async fn search(engine: &Engine, text: &str) -> SearchReport {
         turns_per_session: 5,
         freshness: Freshness::Fresh,
     };
-    engine.search(&request).await.unwrap()
+    engine.library().search(&request).await.unwrap()
 }
 
 /// Returns the matching turns of each session.
@@ -54,14 +54,14 @@ async fn search_results_follow_new_turns_reverts_and_deletions() {
         },
         last_list: Vec::new(),
     };
-    let session = engine.find_session(&reference, &ref_context).await.unwrap();
-    engine.revert_session(&session, 1).await.unwrap();
+    let session = engine.resolver().find_session(&reference, &ref_context).await.unwrap();
+    engine.sessions().revert_session(&session, 1).await.unwrap();
     assert_eq!(
         matched_turns(&search(&engine, "kettle").await),
         [(id.clone(), vec![1])]
     );
 
-    let session = engine.find_session(&reference, &ref_context).await.unwrap();
-    engine.delete_session(&session).await.unwrap();
+    let session = engine.resolver().find_session(&reference, &ref_context).await.unwrap();
+    engine.sessions().delete_session(&session).await.unwrap();
     assert_eq!(matched_turns(&search(&engine, "kettle").await), []);
 }

@@ -140,7 +140,7 @@ fn all_usage_request() -> SpendingRequest {
 }
 
 async fn load_spending(harness: &EngineHarness, request: &SpendingRequest) -> Vec<SpendRecord> {
-    let report = harness.engine.compute_spending(request).await.unwrap();
+    let report = harness.engine.library().compute_spending(request).await.unwrap();
     assert!(report.unreadable.is_empty(), "{:?}", report.unreadable);
     report.records
 }
@@ -268,6 +268,7 @@ async fn a_turn_in_both_records_counts_once() {
     let project = session.project.clone();
     harness
         .engine
+        .sessions()
         .fork_session(&session, None, &project)
         .await
         .unwrap();
@@ -327,6 +328,7 @@ async fn an_unreadable_native_session_is_reported_and_the_own_record_counts() {
     native.add_session("other", &[("2026-11-16T02:00:00Z", "1", "m", 9, None)]);
     let report = harness
         .engine
+        .library()
         .compute_spending(&all_usage_request())
         .await
         .unwrap();

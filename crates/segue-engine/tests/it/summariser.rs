@@ -17,6 +17,7 @@ use segue_core::session::{AgentEvent, FailureClass, Session, ToolCall, ToolStatu
 use segue_engine::{Summariser, SummaryOutcome, SummaryProposal, Target, TurnReport};
 use segue_store::{NewCheckpoint, Store};
 
+use crate::decision_text;
 use crate::scripted::{
     EngineHarness, ScriptedAction, ScriptedAgent, current_process, end_turn, send_text,
     session_target,
@@ -75,6 +76,7 @@ async fn create_compacted_session() -> (EngineHarness, TurnReport) {
     let session = harness.load_session(&first).await;
     harness
         .engine
+        .compactor()
         .compact(&session)
         .await
         .unwrap()
@@ -85,7 +87,7 @@ async fn create_compacted_session() -> (EngineHarness, TurnReport) {
 
 async fn propose_summary(harness: &EngineHarness, report: &TurnReport) -> Option<SummaryProposal> {
     let summariser = create_summariser(harness);
-    let proposal = harness.engine.propose_summary(&report.session, &summariser);
+    let proposal = harness.engine.compactor().propose_summary(&report.session, &summariser);
     proposal.await.unwrap()
 }
 
@@ -93,6 +95,7 @@ async fn apply_summary(harness: &EngineHarness, report: &TurnReport) -> SummaryO
     let proposal = propose_summary(harness, report).await.unwrap();
     harness
         .engine
+        .compactor()
         .apply_summary_proposal(proposal)
         .await
         .unwrap()
@@ -113,10 +116,7 @@ async fn active_checkpoint(
 }
 
 fn join_decisions(outcome: &SummaryOutcome) -> String {
-    let lines = outcome
-        .decisions
-        .iter()
-        .map(|decision| decision.text.as_str());
+    let lines = outcome.decisions.iter().map(decision_text);
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -391,10 +391,12 @@ async fn a_summariser_that_times_out_or_fails_is_closed() {
         };
         let proposal = harness
             .engine
+            .compactor()
             .propose_summary(&first.session, &summariser)
             .await;
         let outcome = harness
             .engine
+            .compactor()
             .apply_summary_proposal(proposal.unwrap().unwrap())
             .await;
         let outcome = outcome.unwrap();
@@ -472,6 +474,7 @@ async fn an_injected_instruction_is_quoted_and_not_followed() {
     let session = harness.load_session(&first).await;
     harness
         .engine
+        .compactor()
         .compact(&session)
         .await
         .unwrap()
@@ -526,6 +529,7 @@ async fn a_concurrent_version_is_extended_and_not_replaced() {
     let session = harness.load_session(&first).await;
     harness
         .engine
+        .compactor()
         .compact(&session)
         .await
         .unwrap()
@@ -533,6 +537,7 @@ async fn a_concurrent_version_is_extended_and_not_replaced() {
         .unwrap();
     let outcome = harness
         .engine
+        .compactor()
         .apply_summary_proposal(proposal)
         .await
         .unwrap();
@@ -551,7 +556,7 @@ async fn a_concurrent_version_is_extended_and_not_replaced() {
     );
     // Only the turn that was made during the request is still unread.
     assert_eq!(version.last_read_turn, 4);
-    let unread = harness.engine.unread_version(&first.session).await.unwrap();
+    let unread = harness.engine.compactor().unread_version(&first.session).await.unwrap();
     assert_eq!(unread.map(|version| version.n), Some(4));
     script_answers(&harness, [r#"{"completed": ["commits are signed"]}"#]);
     let (version, _) = apply_summary(&harness, &first).await.created.unwrap();
@@ -568,9 +573,10 @@ async fn a_reverted_session_discards_the_summary() {
     script_answers(&harness, [VALID_ANSWER]);
     let proposal = propose_summary(&harness, &first).await.unwrap();
     let session = harness.load_session(&first).await;
-    harness.engine.revert_session(&session, 2).await.unwrap();
+    harness.engine.sessions().revert_session(&session, 2).await.unwrap();
     let outcome = harness
         .engine
+        .compactor()
         .apply_summary_proposal(proposal)
         .await
         .unwrap();
@@ -580,7 +586,7 @@ async fn a_reverted_session_discards_the_summary() {
         "{}",
         join_decisions(&outcome)
     );
-    harness.engine.undo_revert(&session).await.unwrap();
+    harness.engine.sessions().undo_revert(&session).await.unwrap();
     assert_eq!(active_checkpoint(&harness, &first).await.0.n, 1);
 }
 
@@ -601,6 +607,7 @@ async fn a_long_record_is_summarised_in_chunks() {
     let session = harness.load_session(&first).await;
     harness
         .engine
+        .compactor()
         .compact(&session)
         .await
         .unwrap()

@@ -10,6 +10,7 @@ use segue_core::session::{
 use segue_engine::{EngineError, StopLevel, Target, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};
 
+use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 fn tool_call(status: ToolStatus, args: &str) -> ToolCall {
@@ -33,10 +34,8 @@ async fn repeated_guard_actions_are_reported_once() {
     *harness.agent.guard_actions.lock().unwrap() = lines.to_vec();
     let report = harness.run_turn("one", Target::New).await;
     let decisions = report.decisions.iter();
-    let guard_decisions = decisions.filter(|decision| decision.kind == DecisionKind::Protected);
-    let texts: Vec<_> = guard_decisions
-        .map(|decision| decision.text.as_str())
-        .collect();
+    let guard_decisions = decisions.filter(|decision| decision.kind() == DecisionKind::Protected);
+    let texts: Vec<_> = guard_decisions.map(decision_text).collect();
     assert_eq!(texts, lines);
 }
 
@@ -159,7 +158,7 @@ async fn a_message_recorded_in_chunks_is_read_as_one_message() {
         lengths[1..4],
         [(1_400_000, false), (1_400_000, false), (7, true)]
     );
-    let transcript = harness.engine.transcript(session).await.unwrap();
+    let transcript = harness.engine.library().transcript(session).await.unwrap();
     let messages = &transcript.turns[0].messages;
     let full_text = [
         repeat_letter("a"),
@@ -282,11 +281,11 @@ async fn a_permission_request_is_answered_by_the_caller_or_refused() {
     let choose = |id: &str| PermissionAnswer::Selected(id.into());
     assert_eq!(answers, [choose("yes"), choose("no")]);
     assert_eq!(
-        first.decisions.last().unwrap().text,
+        decision_text(first.decisions.last().unwrap()),
         "allowed \"write\" by the user"
     );
     assert_eq!(
-        second.decisions[0].text,
+        decision_text(&second.decisions[0]),
         "refused \"write\" because the user did not or could not answer, and no policy allows it"
     );
 }
@@ -401,7 +400,7 @@ async fn unparsable_output_is_reported_five_times_and_then_ignored() {
     let reported = report
         .decisions
         .iter()
-        .filter(|decision| decision.text.contains("noise"));
+        .filter(|decision| decision_text(decision).contains("noise"));
     assert_eq!(reported.count(), 5);
 }
 

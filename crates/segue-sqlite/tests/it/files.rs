@@ -168,14 +168,14 @@ async fn decisions_and_hints_of_other_versions_can_be_read() {
             old.execute_batch(migration).unwrap();
         }
         old.execute_batch(
-            r#"INSERT INTO projects (key) VALUES ('k');
+            "INSERT INTO projects (key) VALUES ('k');
              INSERT INTO sessions (id, project_id, cwd, title, title_from, provider, created_at, updated_at)
              VALUES ('20251207_143022_k3f9', 1, '/', 't', 'prompt', 'claude', 0, 0);
              INSERT INTO turns (session_id, n, state, started_at, failure_class, failure_message, failure_hint)
              VALUES ('20251207_143022_k3f9', 1, 'failed', 0, 'crashed', 'gone', 'try again');
              UPDATE sessions SET head_id = 1;
              INSERT INTO decisions (session_id, kind, text, at)
-             VALUES ('20251207_143022_k3f9', 'opened', 'started a new native session', 0);"#,
+             VALUES ('20251207_143022_k3f9', 'opened', 'started a new native session', 0);",
         )
         .unwrap();
         old.pragma_update(None, "application_id", 0x5345_4755)

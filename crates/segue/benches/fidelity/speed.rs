@@ -58,6 +58,7 @@ fn measure_compaction(mode: BenchmarkMode) {
             let head = session.head.unwrap();
             assert!(
                 engine
+                    .briefs()
                     .plan_compaction(&session, head)
                     .await
                     .unwrap()
@@ -139,7 +140,7 @@ fn measure_added_message(mode: BenchmarkMode) {
     };
     let measure_add = || {
         let start = Instant::now();
-        let future = engine.add_message(&engine_session.id, MessageAuthor::User, text);
+        let future = engine.sessions().add_message(&engine_session.id, MessageAuthor::User, text);
         runtime.block_on(future).unwrap();
         start.elapsed().as_secs_f64() * 1e3
     };

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segue_api::chat::{ChatEvent, ChatResult};
-use segue_core::hint::{Hint, SuggestedAction};
+use segue_core::hint::SuggestedAction;
 use segue_core::policy::WaitPreference;
 use segue_core::session::SessionRef;
 use segue_engine::{ChatRequest, Conversation, RefContext, StopLevel, Target, TurnReport};
@@ -23,7 +23,7 @@ use target::ChatTarget;
 
 use crate::app::App;
 use crate::cli::{ChatArgs, ConversationArgs, TurnOptionArgs};
-use crate::error::CliError;
+use crate::error::{CliError, HintText};
 use crate::frontend::Frontend;
 use crate::json_output::{self, print_json};
 use crate::terminal::eprint_line;
@@ -119,7 +119,7 @@ async fn run_prompt(
     };
     // The process that uses the session runs the provider of that session.
     if let (Some(session), None) = (&error.subject.session, &error.subject.provider) {
-        let session = app.engine.session(session).await;
+        let session = app.engine.library().session(session).await;
         error.subject.provider = session.ok().map(|session| session.provider);
     }
     Err(error)
@@ -174,8 +174,8 @@ pub(super) async fn find_resumable(
     reference: &SessionRef,
     ref_context: &RefContext,
 ) -> Result<Conversation, CliError> {
-    let conversation = app.engine.find_conversation(reference, ref_context).await?;
-    let recreate_hint = Hint::from("recreate the directory");
+    let conversation = app.engine.resolver().find_conversation(reference, ref_context).await?;
+    let recreate_hint = HintText::from("recreate the directory");
     let (cwd, hint) = match &conversation {
         Conversation::Session(session, _) => {
             let hint = recreate_hint

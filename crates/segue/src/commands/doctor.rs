@@ -11,6 +11,7 @@ use std::time::Duration;
 use segue_agents::known::KNOWN_AGENTS;
 use segue_agents::{Agent, Probe, Provider};
 use segue_api::doctor::{AgentDiagnosis, DoctorReport, StoreDiagnosis, TransportDiagnosis};
+use segue_api::text::ShellActions;
 use segue_catalog::Catalog;
 use segue_core::agent::{Capabilities, CapabilitySource};
 use segue_core::id::ProviderId;
@@ -151,7 +152,7 @@ async fn check_store() -> Result<StoreReport, CliError> {
 fn format_store_error(error: StoreError) -> String {
     let error = CliError::from(error);
     match error.hints.first() {
-        Some(hint) => format!("{} ({hint})", error.message),
+        Some(hint) => format!("{} ({})", error.message, hint.format(&ShellActions)),
         None => error.message,
     }
 }

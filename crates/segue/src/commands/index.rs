@@ -23,7 +23,7 @@ const INDEX_COMMAND_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
     let app = App::open_lenient()?;
-    let Some(index) = app.engine.index() else {
+    let Some(index) = app.engine.library().index() else {
         return Err(CliError::failed("no session index is configured"));
     };
     match args.command {

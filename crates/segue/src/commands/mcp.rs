@@ -3,7 +3,7 @@
 use std::iter;
 use std::process::ExitCode;
 
-use segue_core::hint::Hint;
+use segue_api::text::ShellActions;
 use segue_core::id::SessionId;
 use segue_engine::RefContext;
 use segue_mcp::{LazyToolContext, ToolContext};
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
         None => LazyToolContext::from_opener(|| match App::open() {
             Ok(app) => Ok(build_tool_context(app, None)),
             Err(error) => {
-                let hints = error.hints.iter().map(Hint::to_string);
+                let hints = error.hints.iter().map(|hint| hint.format(&ShellActions));
                 let sentences: Vec<String> = iter::once(error.message).chain(hints).collect();
                 Err(sentences.join("; "))
             }

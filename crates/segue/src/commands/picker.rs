@@ -22,7 +22,7 @@ pub(crate) fn is_possible() -> bool {
 
 pub(crate) async fn run() -> Result<ExitCode, CliError> {
     let app = App::open_lenient()?;
-    let agents = app.engine.drivable_providers();
+    let agents = app.engine.agents().providers();
     let options = PickerOptions {
         project_filter: ProjectFilter::All,
         order: RowOrder::Newest,

@@ -22,6 +22,7 @@ mod transfer;
 use std::process::ExitCode;
 
 use segue_api::session::ListedSession;
+use segue_api::text::{ShellActions, format_decision};
 use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
 
@@ -80,10 +81,10 @@ pub(super) async fn run_command(
 
 /// Fails if an agent is unknown.
 fn check_provider(app: &App, provider: &ProviderId) -> Result<(), CliError> {
-    if app.engine.is_supported_provider(provider) {
+    if app.engine.library().is_supported_provider(provider) {
         return Ok(());
     }
-    let supported = app.engine.supported_providers().join(", ");
+    let supported = app.engine.library().supported_providers().join(", ");
     Err(unknown_agent_error(provider.as_str(), &supported))
 }
 
@@ -103,7 +104,7 @@ async fn print_changed_session(
     if args.json {
         print_json(&ListedSession::new(
             session,
-            app.engine.session_status(session).await?,
+            app.engine.library().session_status(session).await?,
         ));
     } else {
         print_line(&strip_control_chars(text));
@@ -122,7 +123,7 @@ fn title_error(error: &TitleError) -> CliError {
 async fn rename_session(app: &App, args: &RenameArgs) -> Result<(), CliError> {
     let title = Title::new(&args.title, TitleSource::User).map_err(|error| title_error(&error))?;
     let session = app.find_or_adopt(&args.session.id).await?;
-    app.engine.rename_session(&session.id, &title).await?;
+    app.engine.sessions().rename_session(&session.id, &title).await?;
     let session = app
         .find_session(&SessionRef::Text(session.id.to_string()))
         .await?;
@@ -134,10 +135,11 @@ async fn rename_session(app: &App, args: &RenameArgs) -> Result<(), CliError> {
 async fn adopt_session(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
     let (session, adoption) = app
         .engine
+        .resolver()
         .find_or_adopt(&args.id, &app.ref_context())
         .await?;
     let text = match &adoption {
-        Some(decision) => decision.text.clone(),
+        Some(decision) => format_decision(decision, &ShellActions),
         None => format!(
             "already a segue session: {} ({})",
             session.id,

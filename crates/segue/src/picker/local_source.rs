@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use jiff::Zoned;
+use segue_api::text::{ShellActions, format_decision};
 use segue_catalog::Index;
 use segue_catalog::index::OwnSessionStamp;
 use segue_core::id::{NativeId, ProviderId};
@@ -77,7 +78,7 @@ impl LocalSource {
         let end = query.offset.saturating_add(query.limit);
         let limit = u32::try_from(end).unwrap_or(u32::MAX);
         let engine = &self.app.engine;
-        let listed = engine.list_conversations(&filter, limit, Freshness::AsIndexed);
+        let listed = engine.library().list_conversations(&filter, limit, Freshness::AsIndexed);
         let listed = self.runtime.block_on(listed)?;
         let fetched = listed.rows.len();
         let rows = listed.rows.iter().skip(query.offset).map(conversation_row);
@@ -101,6 +102,7 @@ impl LocalSource {
         let count = self
             .app
             .engine
+            .library()
             .index()
             .and_then(|index| index.count_sessions(&filter).ok());
         count
@@ -109,7 +111,7 @@ impl LocalSource {
     }
 
     fn list_fingerprint(&self) -> Result<ListFingerprint, CliError> {
-        let index = self.app.engine.index();
+        let index = self.app.engine.library().index();
         let own_stamps = index.map(Index::own_session_stamps).transpose();
         Ok(ListFingerprint {
             newest: self.newest_stamp()?,
@@ -120,7 +122,7 @@ impl LocalSource {
     fn newest_stamp(&self) -> Result<String, CliError> {
         let engine = &self.app.engine;
         let filter = SessionFilter::default();
-        let listed = engine.list_conversations(&filter, 1, Freshness::AsIndexed);
+        let listed = engine.library().list_conversations(&filter, 1, Freshness::AsIndexed);
         let listed = self.runtime.block_on(listed)?;
         let newest = listed.rows.first().map(conversation_row);
         let newest = newest.map(|row| format!("{} {}", row.id, row.updated_at));
@@ -140,7 +142,7 @@ impl LocalSource {
             turns_per_session: 1,
             freshness: Freshness::AsIndexed,
         };
-        let report = self.runtime.block_on(self.app.engine.search(&request))?;
+        let report = self.runtime.block_on(self.app.engine.library().search(&request))?;
         let rows = report.hits.iter().map(|hit| {
             let snippet = hit
                 .turns
@@ -175,7 +177,7 @@ impl LocalSource {
         // The index is faster than the files and has more details.
         if let Some((provider, id)) = row.id.split_once(':')
             && let (Ok(provider), Ok(id)) = (ProviderId::parse(provider), NativeId::parse(id))
-            && let Some(index) = self.app.engine.index()
+            && let Some(index) = self.app.engine.library().index()
             && let Ok(Some(indexed)) = index.find_session(&provider, &id)
         {
             return Ok(Conversation::Native(Box::new(NativeEntry::from(indexed))));
@@ -195,6 +197,7 @@ impl LocalSource {
                 let (turns, _) = self
                     .app
                     .engine
+                    .library()
                     .read_recent_native_turns(&native.session, PREVIEW_TURNS)?;
                 let turn_count = native
                     .details
@@ -210,8 +213,8 @@ impl LocalSource {
                 let engine = &self.app.engine;
                 let (transcript, decisions): (Transcript, _) = self.runtime.block_on(async {
                     let (session, decisions) =
-                        engine.reconcile_if_idle((**session).clone()).await?;
-                    Ok::<_, EngineError>((engine.transcript(session).await?, decisions))
+                        engine.reconciler().reconcile_if_idle((**session).clone()).await?;
+                    Ok::<_, EngineError>((engine.library().transcript(session).await?, decisions))
                 })?;
                 let turns = transcript.turns.iter().rev().take(PREVIEW_TURNS);
                 let turns =
@@ -227,9 +230,10 @@ impl LocalSource {
         let (session, adoption) = self
             .app
             .engine
+            .resolver()
             .find_or_adopt(&row_ref(row)?, &ref_context)
             .await?;
-        let session = self.app.engine.change_tags(&session.id, change).await?;
+        let session = self.app.engine.sessions().change_tags(&session.id, change).await?;
         if adoption.is_some() {
             self.refresh_index().await;
         }
@@ -250,7 +254,7 @@ impl LocalSource {
     /// Updates the index, so that searches find a newly adopted session instead of its native session.
     async fn refresh_index(&self) {
         // If this fails, the next refresh updates the index.
-        let _ = self.app.engine.refresh_index(Arc::new(|_| ())).await;
+        let _ = self.app.engine.library().refresh_index(Arc::new(|_| ())).await;
     }
 
     async fn archive(&self, row: &PickerRow) -> Result<RowActionOutcome, CliError> {
@@ -258,6 +262,7 @@ impl LocalSource {
         let natives = self
             .app
             .engine
+            .upkeep()
             .list_conversation_natives(&conversation)
             .await?;
         if natives.is_empty() {
@@ -267,7 +272,7 @@ impl LocalSource {
         }
         let mut new_copies = 0;
         for native in &natives {
-            let outcome = self.app.engine.archive_native(native).await?;
+            let outcome = self.app.engine.upkeep().archive_native(native).await?;
             new_copies += usize::from(!matches!(
                 outcome,
                 segue_catalog::ArchiveOutcome::Unchanged(_)
@@ -299,6 +304,7 @@ impl LocalSource {
         let (session, _) = self
             .app
             .engine
+            .resolver()
             .find_or_adopt(&row_ref(row)?, &ref_context)
             .await?;
         // The fork uses the directory of its origin, unless that no longer exists.
@@ -310,13 +316,14 @@ impl LocalSource {
         let fork_outcome = self
             .app
             .engine
+            .sessions()
             .fork_session(&session, None, project)
             .await?;
         self.refresh_index().await;
         let decisions = fork_outcome
             .decisions
             .into_iter()
-            .map(|decision| decision.text);
+            .map(|decision| format_decision(&decision, &ShellActions));
         let mut messages = vec![format!("forked as {}", fork_outcome.session.id)];
         messages.extend(decisions);
         Ok(RowActionOutcome {
@@ -332,7 +339,7 @@ impl DataSource for LocalSource {
         let parse_time =
             |text: &str| parse_time_input(text, &Zoned::now()).map_err(|error| error.to_string());
         let mut search_query = SearchQuery::parse_partial(&query.search_text, &parse_time);
-        let providers = self.app.engine.supported_providers();
+        let providers = self.app.engine.library().supported_providers();
         let mistake = SearchQuery::find_partial_error(&query.search_text, &parse_time)
             .map(|error| error.to_string());
         let unknown_provider = complete_providers(&mut search_query.providers, &providers);
@@ -354,7 +361,7 @@ impl DataSource for LocalSource {
         details.extend(
             decisions
                 .iter()
-                .map(|decision| to_single_line(&decision.text)),
+                .map(|decision| to_single_line(&format_decision(decision, &ShellActions))),
         );
         Ok(RowPreview {
             details,
@@ -372,7 +379,7 @@ impl DataSource for LocalSource {
         let report_progress = Arc::new(move |step| {
             let _ = sender.send(step);
         });
-        let refresh = self.app.engine.refresh_index(report_progress);
+        let refresh = self.app.engine.library().refresh_index(report_progress);
         // Other threads read the files and report their progress.
         let sync = self.runtime.block_on(async {
             tokio::pin!(refresh);
@@ -449,7 +456,7 @@ fn format_error(error: CliError) -> String {
     let mut message = error.message;
     if let Some(hint) = error.hints.first() {
         message.push_str("; ");
-        message.push_str(&hint.to_string());
+        message.push_str(&hint.format(&ShellActions));
     }
     message
 }

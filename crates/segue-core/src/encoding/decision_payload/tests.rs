@@ -9,6 +9,7 @@ fn join_lines(payloads: impl IntoIterator<Item = String>) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one snapshot")]
 fn version_1_of_decisions_is_pinned() {
     let decisions = sample_decisions();
     let payloads = decisions.iter().filter_map(encode_decision);

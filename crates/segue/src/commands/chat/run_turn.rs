@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use segue_api::text::{ShellActions, format_decision, format_resolution_step};
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Decision, DecisionKind, Failure, ResolutionStep, TurnState};
 use segue_engine::{ChatRequest, Engine, EngineError, StopLevel, TurnEvent, TurnReport};
@@ -36,7 +37,10 @@ impl PartialTurnReport {
             TurnEvent::Started { session, turn } => {
                 self.saved_turn = Some((session.clone(), *turn));
             }
-            TurnEvent::Decided(decision) => self.decisions.push(decision.text.clone()),
+            TurnEvent::Decided(decision) => {
+                let text = format_decision(decision, &ShellActions);
+                self.decisions.push(text);
+            }
             TurnEvent::Explained(steps) => self.resolution_steps = Some(steps.clone()),
             _ => {}
         }
@@ -153,7 +157,7 @@ pub(in crate::commands) fn report_failure(
     let error = CliError {
         kind: ExitKind::Agent,
         message: failure.message.clone(),
-        hints: failure.hint.clone().into_iter().collect(),
+        hints: failure.hint.clone().map(Into::into).into_iter().collect(),
         retry_at: failure.retry_at,
         subject: Box::default(),
     };
@@ -173,7 +177,7 @@ pub(in crate::commands) fn cancellation_reason(report: &TurnReport) -> &'static 
 
 /// Returns `true` if the prompt was cancelled while it waited for the agent's cooldown or backoff.
 pub(super) fn is_cancelled_while_waiting(report: &TurnReport) -> bool {
-    let is_backoff = |decision: &Decision| decision.kind == DecisionKind::BackedOff;
+    let is_backoff = |decision: &Decision| decision.kind() == DecisionKind::BackedOff;
     !report.sent && report.decisions.iter().any(is_backoff)
 }
 
@@ -181,7 +185,8 @@ pub(super) fn is_cancelled_while_waiting(report: &TurnReport) -> bool {
 pub(in crate::commands) fn print_resolution_steps(steps: &[ResolutionStep]) {
     let prefix = Style::stderr().dim("explain:");
     for step in steps {
-        let (kind, text) = (step.kind.as_str(), strip_control_chars(&step.text));
+        let text = format_resolution_step(step);
+        let (kind, text) = (step.kind().as_str(), strip_control_chars(&text));
         eprint_line(&format!("{prefix} {kind}: {text}"));
     }
 }

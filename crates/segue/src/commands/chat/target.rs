@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use segue_core::session::{ResolutionStep, ResolutionStepKind};
+use segue_core::session::ResolutionStep;
 use segue_engine::{ConversationId, Target};
 
 use super::find_resumable;
@@ -24,28 +24,21 @@ impl ChatTarget {
     ) -> Result<Self, CliError> {
         let purpose = args.scope.purpose();
         let mut steps = Vec::new();
-        let mut add_step = |kind, text: &str| steps.push(ResolutionStep::new(kind, text));
         let target = if let Some(reference) = &args.resume {
             let id = find_resumable(app, reference, &app.ref_context())
                 .await?
                 .id();
             if let ConversationId::Native(..) = &id {
-                add_step(
-                    ResolutionStepKind::Id,
-                    "a native session that segue has not adopted yet",
-                );
+                steps.push(ResolutionStep::NativeNotAdopted);
             }
             id.into()
         } else if args.continue_last {
             Target::NewestInDirectory
         } else if args.new {
-            add_step(ResolutionStepKind::New, "--new requests a new session");
+            steps.push(ResolutionStep::NewSessionRequested);
             Target::new_with_purpose(purpose)
         } else if is_reuse_disabled(std::env::var_os(NO_REUSE_VARIABLE)) {
-            add_step(
-                ResolutionStepKind::New,
-                "SEGUE_NO_REUSE disables the reuse of sessions",
-            );
+            steps.push(ResolutionStep::ReuseDisabled);
             Target::new_with_purpose(purpose)
         } else {
             purpose.map_or(Target::Default, Target::Scope)

@@ -338,7 +338,11 @@ mod tests {
         for (text, message, hint) in cases {
             let error = parse_input(text).unwrap_err();
             assert!(error.message.contains(message), "{text}: {error:?}");
-            let hints: String = error.hints.iter().map(ToString::to_string).collect();
+            let hints: String = error
+                .hints
+                .iter()
+                .map(|hint| hint.format(&segue_api::text::ShellActions))
+                .collect();
             assert!(hints.contains(hint), "{text}: {error:?}");
         }
     }

@@ -72,7 +72,7 @@ impl ReplState {
         let purpose = target.purpose().cloned();
         // An unknown role is reported before the user types a prompt.
         let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
-        app.engine.role_description(role)?;
+        app.engine.briefs().role_description(role)?;
         let mut is_session_announced = false;
         if target.conversation_id().is_none() {
             let stop_signal = signals.subscribe_stop();
@@ -87,7 +87,7 @@ impl ReplState {
                 )
             };
             // The session is resolved now, so that commands work before the first prompt.
-            if let Some((session, decisions, steps)) = app.engine.peek_session(&request).await? {
+            if let Some((session, decisions, steps)) = app.engine.resolver().peek_session(&request).await? {
                 if resolution_steps.take().is_some() {
                     run_turn::print_resolution_steps(&steps);
                 }
@@ -397,7 +397,7 @@ impl ReplState {
                 session.id
             }
         };
-        self.app.engine.rename_session(&id, &title).await?;
+        self.app.engine.sessions().rename_session(&id, &title).await?;
         eprint_line(&format!("renamed {id} to {:?}", title.as_str()));
         Ok(())
     }
@@ -461,7 +461,7 @@ impl ReplState {
 /// Returns `true` if the decision reports which session is resumed.
 fn is_session_announcement(decision: &Decision) -> bool {
     matches!(
-        decision.kind,
+        decision.kind(),
         DecisionKind::Session | DecisionKind::Continued
     )
 }

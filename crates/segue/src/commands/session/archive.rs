@@ -34,7 +34,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     let mut outcomes = Vec::new();
     let mut first_error: Option<CliError> = None;
     for session in &sessions {
-        match app.engine.archive_native(session).await {
+        match app.engine.upkeep().archive_native(session).await {
             Ok(outcome) => {
                 if !args.json {
                     print_line(&format_outcome(&outcome));
@@ -89,13 +89,14 @@ async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSess
             .transpose()?;
         return Ok(app
             .engine
+            .upkeep()
             .natives_unused_since(args.provider.as_ref(), cutoff)
             .await);
     }
     let mut sessions = Vec::new();
     for id in &args.ids {
         let conversation = app.find_conversation(id).await?;
-        let natives = app.engine.list_conversation_natives(&conversation).await?;
+        let natives = app.engine.upkeep().list_conversation_natives(&conversation).await?;
         if natives.is_empty() {
             return Err(CliError::failed(format!(
                 "cannot archive session {}: segue cannot read the files of its agent",
@@ -124,7 +125,7 @@ async fn print_archive_plan(
 ) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for session in sessions {
-        let archived = app.engine.is_archived(session).await?;
+        let archived = app.engine.upkeep().is_archived(session).await?;
         rows.push(ArchivableNative {
             provider: session.provider.clone(),
             native_session_id: session.head.id.clone(),
@@ -233,7 +234,7 @@ fn outcome_json(outcome: &ArchiveOutcome) -> ArchivedNative {
 
 /// Lists the copies in the archive and in the trash.
 fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
-    let (mut copies, read_errors) = app.engine.list_copies()?;
+    let (mut copies, read_errors) = app.engine.upkeep().list_copies()?;
     if let Some(provider) = &args.provider {
         copies.retain(|copy| copy.manifest.provider == *provider);
     }
@@ -270,7 +271,7 @@ pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), 
         return Err(CliError::usage("restoring needs the ID of a session")
             .with_hint("run `segue session archive --list` to find the ID"));
     };
-    let copies = app.engine.find_copies(text).await?;
+    let copies = app.engine.upkeep().find_copies(text).await?;
     let file_times = if args.touch {
         RestoredFileTimes::Current(SystemTime::now())
     } else {
@@ -279,6 +280,7 @@ pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), 
     for copy in &copies {
         let outcome = app
             .engine
+            .upkeep()
             .restore_copy(copy, file_times, &app.project)
             .await?;
         print_restore_outcome(&outcome, args);

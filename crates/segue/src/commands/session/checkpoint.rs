@@ -29,7 +29,7 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
             diff_versions(app, session, (from, to), json).await
         }
         Some(CheckpointCommand::Restore { n }) => {
-            let change = app.engine.restore_checkpoint(session, n).await?;
+            let change = app.engine.compactor().restore_checkpoint(session, n).await?;
             let up_to = match change.view.version.covers {
                 0 => String::new(),
                 covers => format!(" (up to turn {covers})"),
@@ -58,7 +58,7 @@ async fn show_version(
     (n, all): (Option<u32>, bool),
     json: bool,
 ) -> Result<(), CliError> {
-    let view = app.engine.checkpoint(session, n).await?;
+    let view = app.engine.compactor().checkpoint(session, n).await?;
     if json {
         print_json(&json::checkpoint_json(session, &view));
     } else {
@@ -75,6 +75,7 @@ async fn set_item_pinned(
 ) -> Result<(), CliError> {
     let change = app
         .engine
+        .compactor()
         .pin_checkpoint_item(session, item, pinned)
         .await?;
     let text = change.view.checkpoint.find_item(item);
@@ -108,7 +109,7 @@ fn print_change(session: &Session, change: &CheckpointChange, message: &str, jso
 }
 
 async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), CliError> {
-    let versions = app.engine.checkpoint_versions(session).await?;
+    let versions = app.engine.compactor().checkpoint_versions(session).await?;
     if json {
         let rows = versions
             .iter()
@@ -168,8 +169,8 @@ async fn diff_versions(
     (from, to): (u32, u32),
     json: bool,
 ) -> Result<(), CliError> {
-    let before = app.engine.checkpoint(session, Some(from)).await?;
-    let after = app.engine.checkpoint(session, Some(to)).await?;
+    let before = app.engine.compactor().checkpoint(session, Some(from)).await?;
+    let after = app.engine.compactor().checkpoint(session, Some(to)).await?;
     let (removed, changed, added) = diff_items(&before, &after);
     if json {
         let changed = changed.into_iter().map(|(before, after)| ChangedItem {

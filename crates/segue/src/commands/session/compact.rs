@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stderr};
 
 use segue_api::checkpoint::{CompactionResult, SummariserReport};
+use segue_api::text::{ActionText, ShellActions, format_decision};
 use segue_core::checkpoint::{CheckpointVersion, kind_heading};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::ProviderId;
@@ -28,7 +29,7 @@ pub(super) async fn run(
     // A missing summariser is reported before any change.
     let summariser = resolve_summariser(app, args)?;
     let session = app.find_or_adopt(&args.id).await?;
-    let outcome = app.engine.compact(&session).await?;
+    let outcome = app.engine.compactor().compact(&session).await?;
     outcome.decisions.iter().for_each(eprint_decision);
     let summary = match &summariser {
         Some(summariser) => run_summariser(app, &session, summariser).await?,
@@ -62,16 +63,18 @@ async fn run_summariser(
     if stderr().is_terminal() {
         eprint_line(&Style::stderr().dim(&format!("{provider} is refining the checkpoint …")));
     }
-    let Some(proposal) = app.engine.propose_summary(&session.id, summariser).await? else {
+    let Some(proposal) = app.engine.compactor().propose_summary(&session.id, summariser).await? else {
         return Ok(None);
     };
-    let outcome = app.engine.apply_summary_proposal(proposal).await?;
+    let outcome = app.engine.compactor().apply_summary_proposal(proposal).await?;
     outcome.decisions.iter().for_each(eprint_decision);
     let last_decision = outcome.decisions.last();
     Ok(Some(SummariserResult {
         provider,
         version: outcome.created.map(|(version, _)| version),
-        message: last_decision.map_or_else(String::new, |decision| decision.text.clone()),
+        message: last_decision.map_or_else(String::new, |decision| {
+            format_decision(decision, &ShellActions)
+        }),
     }))
 }
 
@@ -96,7 +99,7 @@ async fn preview_compaction(
         }
     };
     let plan = match session.head {
-        Some(head) => app.engine.plan_compaction(&session, head).await?,
+        Some(head) => app.engine.briefs().plan_compaction(&session, head).await?,
         None => None,
     };
     let result = plan.as_ref().map(|plan| (None, plan));

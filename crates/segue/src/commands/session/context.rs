@@ -19,11 +19,11 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
             return Err(EngineError::NotAdopted(native.id()).into());
         }
     };
-    let role = app.engine.session_role(&session)?;
+    let role = app.engine.briefs().session_role(&session)?;
     let gathered = if args.refresh {
-        app.engine.refresh_context(&session, true).await?
+        app.engine.briefs().refresh_context(&session, true).await?
     } else {
-        app.engine.current_context(&session, false).await?
+        app.engine.briefs().current_context(&session, false).await?
     };
     if args.session.json {
         print_json(&context_json(&session, role, &gathered));

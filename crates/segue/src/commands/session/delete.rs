@@ -40,6 +40,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     };
     let lookup = app
         .engine
+        .resolver()
         .find_conversation(&args.session.id, &app.ref_context())
         .await;
     let conversation = match (lookup, &args.session.id) {
@@ -49,7 +50,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         }
         (lookup, _) => lookup?,
     };
-    let plan = app.engine.plan_delete(&conversation, scope, mode).await?;
+    let plan = app.engine.upkeep().plan_delete(&conversation, scope, mode).await?;
     if args.dry_run {
         print_delete_plan(&conversation, &plan, args);
         return Ok(());
@@ -69,7 +70,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
             ));
         }
     }
-    let outcome = app.engine.delete_conversation(&plan).await?;
+    let outcome = app.engine.upkeep().delete_conversation(&plan).await?;
     outcome.decisions.iter().for_each(eprint_decision);
     print_delete_outcome(&conversation, &plan, &outcome, args);
     Ok(())
@@ -88,7 +89,7 @@ fn reject_list_number(id: &SessionRef) -> Result<(), CliError> {
 
 /// Handles a session of which only copies in the archive or the trash exist.
 fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), CliError> {
-    let copy = match app.engine.find_copy(reference) {
+    let copy = match app.engine.upkeep().find_copy(reference) {
         Ok(copy) => copy,
         Err(EngineError::NoCopy(_)) => {
             return Err(EngineError::NoMatch(reference.to_owned()).into());
@@ -122,7 +123,7 @@ fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), Cl
         eprint_line("nothing was deleted");
         return Ok(());
     }
-    app.engine.purge_copies(&copy)?;
+    app.engine.upkeep().purge_copies(&copy)?;
     if args.session.json {
         print_json(&DeletionResult {
             deleted: id.clone(),
@@ -388,8 +389,8 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
     reject_list_number(&args.session.id)?;
     let session = app.find_session(&args.session.id).await?;
     let (id, title) = (&session.id, strip_control_chars(session.title.as_str()));
-    let legs = app.engine.session_view(session.clone()).await?.legs;
-    let remaining = RemainingNatives::from_legs(&legs, |agent| app.engine.can_list_sessions(agent));
+    let legs = app.engine.library().session_view(session.clone()).await?.legs;
+    let remaining = RemainingNatives::from_legs(&legs, |agent| app.engine.upkeep().can_list_sessions(agent));
     let turns = format_turn_count(session.turns);
     let question = format!(
         "Forget {id} ({title}, {turns}){}",
@@ -400,6 +401,7 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
         return Ok(());
     }
     app.engine
+        .sessions()
         .delete_session(&session)
         .await?
         .iter()

@@ -99,6 +99,7 @@ pub(super) async fn add_listed_sessions(
     };
     let result = app
         .engine
+        .library()
         .add_unattached_natives(conversations, natives.filter(is_in_period).collect(), limit)
         .await;
     if let Err(error) = result {

@@ -60,9 +60,9 @@ pub(crate) async fn hand_off_session(
     to: &ProviderId,
 ) -> Result<(Session, String), CliError> {
     // The provider is checked first, because a failed handoff must not adopt a native session.
-    app.engine.check_handoff(to)?;
+    app.engine.sessions().check_handoff(to)?;
     let session = app.find_or_adopt(id).await?;
-    let outcome = app.engine.handoff(&session, to).await?;
+    let outcome = app.engine.sessions().handoff(&session, to).await?;
     outcome.decisions.iter().for_each(eprint_decision);
     let (session, from) = (outcome.session, outcome.from);
     let message = if from == *to {

@@ -3,6 +3,7 @@
 mod sort;
 
 use jiff::{Timestamp, Zoned};
+use segue_api::text::ActionText;
 use segue_catalog::index::NativeStatus;
 use segue_core::hint::SuggestedAction;
 use segue_core::scope::Purpose;
@@ -113,6 +114,7 @@ async fn list_conversations(
         };
         let query = app
             .engine
+            .library()
             .list_conversations(&filter, limit, index_view.freshness);
         let mut matches = query.await?;
         matches.add_unreadable(&filter, index_view.unreadable.clone());

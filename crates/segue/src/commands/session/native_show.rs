@@ -32,7 +32,7 @@ enum NativeStorage {
 
 impl NativeStorage {
     fn for_native(app: &App, native: &NativeEntry) -> Self {
-        if app.engine.is_only_archived(&native.session) {
+        if app.engine.upkeep().is_only_archived(&native.session) {
             Self::ArchiveOnly
         } else {
             Self::AgentFiles
@@ -75,7 +75,7 @@ impl NativeStorage {
 /// Reads a native session. Fails if it has no turns, which is possible because the index may list a file that was a
 /// conversation earlier.
 fn read_nonempty_outline(app: &App, native: &NativeEntry) -> Result<NativeOutline, CliError> {
-    let outline = app.engine.read_outline(&native.session)?;
+    let outline = app.engine.library().read_outline(&native.session)?;
     if outline.turns.is_empty() {
         let cause = ReadError::NotASession {
             path: native.session.location.path.clone(),
@@ -162,7 +162,7 @@ pub(super) fn show_transcript(
 ) -> Result<(), CliError> {
     let is_huge = native.session.location.size > MAX_NUMBERED_BYTES;
     if let Some(last) = args.last.filter(|_| is_huge) {
-        let (turns, is_complete) = app.engine.read_recent_native_turns(&native.session, last)?;
+        let (turns, is_complete) = app.engine.library().read_recent_native_turns(&native.session, last)?;
         let mut printer =
             NativeTurnPrinter::new(app, native, &json_output::native_json(native), args);
         for (n, turn) in (1..).zip(turns) {
@@ -192,6 +192,7 @@ pub(super) fn show_transcript(
         }
     };
     app.engine
+        .library()
         .read_turns_from(&native.session, &outline, first_index, &mut on_turn)?;
     printer.finish(Some(outline.skipped));
     Ok(())

@@ -25,11 +25,12 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
         Some(text) => read_prompt(Some(text))?,
     };
     if let Some(provider) = &args.provider
-        && !app.engine.is_supported_provider(provider)
+        && !app.engine.library().is_supported_provider(provider)
     {
         let drivable = app
             .engine
-            .drivable_providers()
+            .agents()
+            .providers()
             .into_iter()
             .cloned()
             .collect();
@@ -50,6 +51,7 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
     let provider = args.provider.as_ref();
     let preview = app
         .engine
+        .briefs()
         .preview_brief(&conversation, provider, &prompt)
         .await?;
     if args.session.json {

@@ -27,13 +27,14 @@ use crate::terminal::{
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     let query = build_query(args)?;
     app.engine
+        .library()
         .check_query_providers(&query)
         .map_err(|error| query_error(&error))?;
     let index_view = app.prepare_index_view(!args.no_refresh).await;
     if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
         let message = format!("cannot refresh the index: {}", to_single_line(reason));
         // An index that was never complete would miss most sessions without a warning.
-        if !app.engine.index().is_some_and(Index::has_completed_refresh) {
+        if !app.engine.library().index().is_some_and(Index::has_completed_refresh) {
             return Err(CliError::failed(message).with_hint(
                 "fix the cause and search again; segue then builds the index automatically",
             ));
@@ -53,7 +54,7 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
         turns_per_session: args.each.max(1) as usize,
         freshness: index_view.freshness,
     };
-    let mut report = app.engine.search(&request).await?;
+    let mut report = app.engine.library().search(&request).await?;
     report.is_index_behind |= matches!(index_view.refresh_failure, Some(RefreshFailure::Busy));
     report.unreadable_files = report.unreadable_files.max(index_view.unreadable.len());
     if args.json {

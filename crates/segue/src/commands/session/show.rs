@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
+use segue_api::text::{ShellActions, format_decision};
 use segue_core::brief::describe_tool_result;
 use segue_core::number_format::format_count;
 use segue_core::session::{
@@ -29,6 +30,7 @@ pub(super) async fn show_info(app: &App, args: &SessionRefArgs) -> Result<(), Cl
     };
     let view = app
         .engine
+        .library()
         .session_view(app.reconcile_session(*session).await)
         .await?;
     if args.json {
@@ -89,10 +91,8 @@ fn print_info(view: &SessionView) {
         print_field(&name, &value);
     }
     for (at, decision) in newest_decisions(view) {
-        print_field(
-            "decision",
-            &format!("{}: {}", at.strftime("%F %T"), decision.text),
-        );
+        let text = format_decision(decision, &ShellActions);
+        print_field("decision", &format!("{}: {text}", at.strftime("%F %T")));
     }
 }
 
@@ -102,7 +102,7 @@ const MAX_SHOWN_DECISIONS: usize = 20;
 /// Returns the newest decisions, oldest first. Omits normal continuations, because they contain no information.
 fn newest_decisions(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
     let decisions = view.decisions.iter();
-    let notable = decisions.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
+    let notable = decisions.filter(|(_, decision)| decision.kind() != DecisionKind::Continued);
     let skipped = notable.clone().count().saturating_sub(MAX_SHOWN_DECISIONS);
     notable.skip(skipped)
 }
@@ -135,7 +135,7 @@ pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), Cl
         }
     };
     let session = app.reconcile_session(*session).await;
-    let mut transcript = app.engine.transcript(session).await?;
+    let mut transcript = app.engine.library().transcript(session).await?;
     let message_counts = transcript.turns.iter().map(|turn| turn.messages.len());
     let size = TranscriptSize {
         messages: message_counts.sum(),

@@ -41,7 +41,7 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
         project: requested_project(app, args, &groupings),
         zone: now.time_zone().clone(),
     };
-    let mut report = app.engine.compute_spending(&request).await?;
+    let mut report = app.engine.library().compute_spending(&request).await?;
     let prefix = Style::stderr().yellow("segue:");
     for (provider, reason) in &report.unreadable {
         let reason = to_single_line(reason);
@@ -176,6 +176,7 @@ async fn check_project(app: &App, path: &Path) -> Result<(), CliError> {
     };
     let sessions = app
         .engine
+        .library()
         .list_conversations(&filter, 1, Freshness::Scanned);
     if !sessions.await?.rows.is_empty() {
         return Ok(());

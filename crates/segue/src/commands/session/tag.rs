@@ -29,14 +29,14 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
         add: args.add.clone(),
         remove: args.remove.clone(),
     };
-    let session = app.engine.change_tags(&session.id, change).await?;
+    let session = app.engine.sessions().change_tags(&session.id, change).await?;
     print_tags(app, &session, args).await
 }
 
 /// Prints the tags of a session.
 async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliError> {
     if args.json {
-        let status = app.engine.session_status(session).await?;
+        let status = app.engine.library().session_status(session).await?;
         print_json(&ListedSession::new(session, status));
     } else if session.tags.is_empty() {
         print_line(&format!("{} has no tags", session.id));
@@ -56,7 +56,7 @@ async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), 
 }
 
 async fn list_tags(app: &App, json: bool) -> Result<(), CliError> {
-    let tags = app.engine.tags().await?;
+    let tags = app.engine.library().tags().await?;
     if json {
         let entries = tags.iter().map(|tag_count| UsedTag {
             tag: tag_count.tag.to_string(),

@@ -21,7 +21,7 @@ impl ReplState {
             return;
         };
         // The prompt reports any error of the session.
-        let Ok(session) = self.app.engine.session(id).await else {
+        let Ok(session) = self.app.engine.library().session(id).await else {
             return;
         };
         let current = session.provider;

@@ -35,7 +35,7 @@ impl ReplState {
         {
             Conversation::Session(session, _) => Ok(session.turns),
             Conversation::Native(native) => {
-                let turns = self.app.engine.read_outline(&native.session)?.turns.len();
+                let turns = self.app.engine.library().read_outline(&native.session)?.turns.len();
                 Ok(u32::try_from(turns).unwrap_or(u32::MAX))
             }
         }
@@ -54,7 +54,7 @@ impl ReplState {
         let session = self
             .find_or_adopt_session(|turns| plan_revert(turns, turn))
             .await?;
-        match self.app.engine.revert_session(&session, turn).await {
+        match self.app.engine.sessions().revert_session(&session, turn).await {
             Ok(outcome) => {
                 outcome.decisions.iter().for_each(eprint_decision);
                 eprint_line(&strip_control_chars(&messages::format_revert(
@@ -79,7 +79,7 @@ impl ReplState {
                 return Err(CliError::usage("no revert to undo"));
             }
         };
-        let outcome = self.app.engine.undo_revert(&session).await?;
+        let outcome = self.app.engine.sessions().undo_revert(&session).await?;
         outcome.decisions.iter().for_each(eprint_decision);
         let fork_command = format!("segue session fork {}", outcome.session.id);
         eprint_line(&strip_control_chars(&messages::format_undo(

@@ -48,7 +48,7 @@ impl ReplState {
         let Ok(Ok(Some(proposal))) = task.await else {
             return;
         };
-        if let Ok(outcome) = self.app.engine.apply_summary_proposal(proposal).await {
+        if let Ok(outcome) = self.app.engine.compactor().apply_summary_proposal(proposal).await {
             outcome.decisions.iter().for_each(eprint_decision);
         }
     }
@@ -62,7 +62,7 @@ impl ReplState {
         ) else {
             return;
         };
-        let Ok(Some(version)) = self.app.engine.unread_version(&id).await else {
+        let Ok(Some(version)) = self.app.engine.compactor().unread_version(&id).await else {
             return;
         };
         let checkpoint_key = (id.clone(), version.n);
@@ -73,7 +73,7 @@ impl ReplState {
         }
         self.background_summariser.last_read = Some(checkpoint_key);
         let engine = self.app.engine.clone();
-        let task = async move { engine.propose_summary(&id, &summariser).await };
+        let task = async move { engine.compactor().propose_summary(&id, &summariser).await };
         self.background_summariser.running_task = Some(tokio::spawn(task));
     }
 

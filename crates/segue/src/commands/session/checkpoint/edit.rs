@@ -17,11 +17,11 @@ use crate::error::CliError;
 use crate::terminal::{Style, eprint_line};
 
 pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange, CliError> {
-    let view = app.engine.checkpoint(session, None).await?;
+    let view = app.engine.compactor().checkpoint(session, None).await?;
     let active_version = view.version.n;
     let draft_path = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
     // The name of a draft contains its version, because item numbers refer to that version.
-    let existing_draft = (1..=app.engine.checkpoint_versions(session).await?.len())
+    let existing_draft = (1..=app.engine.compactor().checkpoint_versions(session).await?.len())
         .filter_map(|n| u32::try_from(n).ok())
         .rfind(|n| draft_path(*n).exists());
     let base_version = existing_draft.unwrap_or(active_version);
@@ -29,7 +29,7 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let base = if base_version == active_version {
         view.clone()
     } else {
-        app.engine.checkpoint(session, Some(base_version)).await?
+        app.engine.compactor().checkpoint(session, Some(base_version)).await?
     };
     let initial_text = render_draft(session, &base);
     if existing_draft.is_some() {
@@ -66,6 +66,7 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let rebased = rebase_edits(&base.checkpoint, &edited_checkpoint, &view.checkpoint);
     let change = app
         .engine
+        .compactor()
         .write_checkpoint(session, active_version, rebased)
         .await
         .map_err(|error| with_draft_hint(error.into(), &path))?;

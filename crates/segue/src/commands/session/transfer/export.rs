@@ -94,6 +94,7 @@ async fn select_sessions(app: &App, args: &ExportArgs) -> Result<Vec<Session>, C
         };
         let (listed, _) = app
             .engine
+            .library()
             .list_sessions(&filter, PageRequest::first(u32::MAX))
             .await?;
         if let (true, Some(feature)) = (listed.is_empty(), &args.feature) {
@@ -144,7 +145,7 @@ async fn render_files(
         let ExportOutcome {
             session,
             omitted_messages,
-        } = app.engine.export_session(session).await?;
+        } = app.engine.sessions().export_session(session).await?;
         exports.push((id, session));
         omitted_counts.push(omitted_messages);
     }
@@ -191,7 +192,7 @@ async fn render_single_file(
     format: ExportFormatArg,
 ) -> Result<(String, String), CliError> {
     let id = session.id.to_string();
-    let transcript = app.engine.transcript(session.clone()).await?;
+    let transcript = app.engine.library().transcript(session.clone()).await?;
     if format == ExportFormatArg::Markdown {
         let turns = transcript.turns.iter();
         let turns = turns

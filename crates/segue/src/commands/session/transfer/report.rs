@@ -78,7 +78,7 @@ pub(super) async fn import_session(
             source
                 .remarks
                 .extend(session.limit_times_to(Timestamp::now()));
-            match app.engine.match_import(project, session).await? {
+            match app.engine.sessions().match_import(project, session).await? {
                 ImportMatch::Complete(session_id) => ImportEntryOutcome::AlreadyPresent(session_id),
                 ImportMatch::Conflicting(conflicts) => {
                     let conflict_remarks = conflicts
@@ -110,6 +110,7 @@ async fn import_new_session(
 ) -> Result<ImportEntryOutcome, CliError> {
     let importing = app
         .engine
+        .sessions()
         .import_session(session, options.format, project, options.provider);
     Ok(match importing.await? {
         ImportOutcome::Imported(session, _) => ImportEntryOutcome::Imported(session.id),
