@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::json::Json;
 use segue_core::session::{
-    DecisionKind, OpenMode, PlanStatus, PlanStep, ResolutionStep, ResolutionStepKind, ToolCall,
-    ToolStatus, TurnState, Usage,
+    Decision, DecisionKind, OpenMode, OpenReason, PlanStatus, PlanStep, ResolutionStep,
+    ResolutionStepKind, ToolCall, ToolStatus, TurnState, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::ErrorDetails;
+use crate::text::{ShellActions, format_decision, format_resolution_step};
 
 /// Result of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +30,8 @@ pub struct ChatResult {
     pub opened: Option<OpenMode>,
     /// Reason for this mode.
     pub opened_why: Option<String>,
+    /// Reason for this mode, as fields.
+    pub opened_reason: Option<OpenReason>,
     /// Text of the answer. With `--events`, null if it is longer than 1 MiB.
     pub text: Option<String>,
     /// End of the turn.
@@ -37,6 +40,8 @@ pub struct ChatResult {
     pub usage: TokenUsage,
     /// Automatic decisions of segue, one line each.
     pub decisions: Vec<String>,
+    /// The same decisions as fields.
+    pub decision_details: Vec<DecisionLine>,
     /// Steps that selected the session; only with `--explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Vec<ExplainedStep>>,
@@ -103,13 +108,17 @@ pub struct ExplainedStep {
     pub step: ResolutionStepKind,
     /// Result and reason.
     pub text: String,
+    /// Result as fields.
+    #[serde(flatten)]
+    pub result: ResolutionStep,
 }
 
 impl From<&ResolutionStep> for ExplainedStep {
     fn from(step: &ResolutionStep) -> Self {
         Self {
-            step: step.kind,
-            text: step.text.clone(),
+            step: step.kind(),
+            text: format_resolution_step(step),
+            result: step.clone(),
         }
     }
 }
@@ -201,6 +210,19 @@ pub struct DecisionLine {
     pub kind: DecisionKind,
     /// Decision and its reason, in one line.
     pub text: String,
+    /// Decision as fields.
+    #[serde(flatten)]
+    pub details: Decision,
+}
+
+impl From<&Decision> for DecisionLine {
+    fn from(decision: &Decision) -> Self {
+        Self {
+            kind: decision.kind(),
+            text: format_decision(decision, &ShellActions),
+            details: decision.clone(),
+        }
+    }
 }
 
 /// A step of an agent's plan.

@@ -6,6 +6,8 @@ use segue_core::hint::Hint;
 use segue_core::session::{Failure, FailureClass};
 use serde::{Deserialize, Serialize};
 
+use crate::text::{ShellActions, format_hint};
+
 /// Output of a command that fails, unless the command has an `error` field of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandError {
@@ -24,6 +26,8 @@ pub struct ErrorDetails {
     pub hint: Option<String>,
     /// Possible actions of the user.
     pub hints: Vec<String>,
+    /// Hint of a failed turn, as fields; null for other errors.
+    pub advice: Option<Hint>,
     /// End of the agent's standard error output; null if it is empty or unknown.
     pub stderr: Option<String>,
     /// Time of the next possible attempt; null if the agent did not report it.
@@ -67,11 +71,14 @@ pub struct BlockingHolder {
 
 impl From<&Failure> for ErrorDetails {
     fn from(failure: &Failure) -> Self {
+        let hint = failure.hint.as_ref();
+        let hint = hint.map(|hint| format_hint(hint, &ShellActions));
         Self {
             class: ErrorClass::Agent(failure.class),
             message: failure.message.clone(),
-            hint: failure.hint.as_ref().map(Hint::to_string),
-            hints: failure.hint.iter().map(Hint::to_string).collect(),
+            hint: hint.clone(),
+            hints: hint.into_iter().collect(),
+            advice: failure.hint.clone(),
             stderr: failure.stderr.clone(),
             retry_at: failure.retry_at,
             held_by: None,

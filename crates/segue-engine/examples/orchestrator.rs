@@ -27,7 +27,11 @@ fn main() -> Result<ExitCode> {
 
 async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     for name in engine.agents().providers() {
-        let probe = engine.agents().get(name)?.probe(Duration::from_secs(20)).await?;
+        let probe = engine
+            .agents()
+            .get(name)?
+            .probe(Duration::from_secs(20))
+            .await?;
         let capabilities = probe.capabilities.entries().into_iter();
         let supported: Vec<&str> = capabilities
             .filter_map(|(capability, source)| source.map(|_| capability))

@@ -23,8 +23,14 @@ fn main() -> Result<ExitCode> {
 
 async fn prompt_in_scope(engine: Engine, project: Project) -> Result<()> {
     let purpose = Purpose::for_scope(Scope::Feature(FeatureId::parse("checkout")?));
-    let created = engine.resolver().session_for_purpose(&purpose, None, &project).await?;
-    let existing = engine.resolver().session_for_purpose(&purpose, None, &project).await?;
+    let created = engine
+        .resolver()
+        .session_for_purpose(&purpose, None, &project)
+        .await?;
+    let existing = engine
+        .resolver()
+        .session_for_purpose(&purpose, None, &project)
+        .await?;
     let session = existing.session.id;
     println!(
         "created: {}, found by its purpose: {}",
@@ -32,12 +38,18 @@ async fn prompt_in_scope(engine: Engine, project: Project) -> Result<()> {
         session == created.session.id
     );
 
-    let adding = engine.sessions().add_message(&session, MessageAuthor::User, "amounts are in cents");
+    let adding =
+        engine
+            .sessions()
+            .add_message(&session, MessageAuthor::User, "amounts are in cents");
     println!("added as turn {}", adding.await?.turn);
 
     let prompt = "round them";
     let conversation = engine.library().conversation(&session).await?;
-    let preview = engine.briefs().preview_brief(&conversation, None, prompt).await?;
+    let preview = engine
+        .briefs()
+        .preview_brief(&conversation, None, prompt)
+        .await?;
     println!("{}", preview.brief.prepend_to(prompt));
 
     // The purpose finds the same session, so the caller need not store its id.

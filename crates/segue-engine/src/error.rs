@@ -212,9 +212,6 @@ pub enum SessionError {
     /// The provider's program is not installed at its configured path.
     #[error("program of {0} not found at its configured path")]
     NotInstalled(ProviderId),
-    /// The engine has no agent that could continue an imported session.
-    #[error("no agent found")]
-    NoAgents,
 }
 
 /// Reason why a conversation cannot be deleted, archived or restored.

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use segue_core::id::SessionId;
-use segue_engine::{Engine, RefContext};
+use segue_engine::{Library, RefContext, Resolver, SessionEditor};
 use tokio::sync::OnceCell;
 
 /// Dependencies of the tools.
 pub struct ToolContext {
-    /// Engine that answers the calls.
-    pub engine: Arc<Engine>,
+    /// Component that reads and searches conversations.
+    pub library: Library,
+    /// Component that finds the conversation for a reference.
+    pub resolver: Resolver,
+    /// Component that sets the title of the session.
+    pub sessions: SessionEditor,
     /// Session in which the agent works; `None` if the server was started without one.
     pub session: Option<SessionId>,
     /// Function that returns the current project and the last list, with which session references are resolved. Runs at

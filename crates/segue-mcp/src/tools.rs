@@ -7,8 +7,8 @@ use segue_api::mcp::{DescribeArguments, HistoryArguments, SearchArguments};
 use segue_core::id::SessionId;
 use segue_core::session::SessionRef;
 use segue_engine::{
-    Conversation, DescribeOutcome, EngineError, Freshness, HistoryDetail, HistorySelection,
-    HitOrder, SearchRequest,
+    Conversation, DescribeOutcome, Freshness, HistoryDetail, HistorySelection, HitOrder,
+    ResolveError, SearchRequest,
 };
 use serde_json::{Value, json};
 
@@ -209,8 +209,7 @@ impl ToolRequest {
             } => {
                 let conversation = find_conversation(context, session).await?;
                 let history = context
-                    .engine
-                    .library()
+                    .library
                     .render_history(&conversation, turns, detail)
                     .await;
                 history.map_err(|error| format_error_chain(&error))
@@ -225,8 +224,7 @@ impl ToolRequest {
                 }
                 let project = (!all_projects).then(|| (context.ref_context)().project.key);
                 let query = context
-                    .engine
-                    .library()
+                    .library
                     .parse_query(&query)
                     .map_err(|error| error.to_string())?;
                 let request = SearchRequest {
@@ -238,7 +236,7 @@ impl ToolRequest {
                     turns_per_session: MAX_TURNS_PER_SESSION,
                     freshness: Freshness::Fresh,
                 };
-                let report = context.engine.library().search(&request).await;
+                let report = context.library.search(&request).await;
                 report
                     .map(|report| report.to_string())
                     .map_err(|error| format_error_chain(&error))
@@ -274,7 +272,7 @@ fn select_turns(arguments: &HistoryArguments) -> Result<HistorySelection, String
 async fn describe_session(context: &ToolContext, description: &str) -> Result<String, String> {
     let id = bound_session(context)
         .ok_or("cannot set a title: this server was started without --session")?;
-    match context.engine.sessions().describe_session(id, description).await {
+    match context.sessions.describe_session(id, description).await {
         Ok(DescribeOutcome::Accepted(title)) => {
             Ok(format!("The session title is now {:?}.", title.as_str()))
         }
@@ -300,12 +298,11 @@ async fn find_conversation(
     )?;
     let ref_context = (context.ref_context)();
     let conversation = context
-        .engine
-        .resolver()
+        .resolver
         .find_conversation(&reference, &ref_context)
         .await;
     let conversation = conversation.map_err(|error| match &error {
-        EngineError::Ambiguous { candidates, .. } => {
+        ResolveError::Ambiguous { candidates, .. } => {
             let names = candidates
                 .iter()
                 .take(MAX_LISTED_CANDIDATES)

@@ -111,7 +111,12 @@ impl App {
     /// Reconciles a session with its native session and reports the decisions. Returns the session unchanged if that
     /// fails.
     pub(crate) async fn reconcile_session(&self, session: Session) -> Session {
-        match self.engine.reconciler().reconcile_if_idle(session.clone()).await {
+        match self
+            .engine
+            .reconciler()
+            .reconcile_if_idle(session.clone())
+            .await
+        {
             Ok((session, decisions)) => {
                 decisions.iter().for_each(eprint_decision);
                 session
@@ -145,7 +150,11 @@ impl App {
 
     /// Adopts a native session and reports it.
     pub(crate) async fn adopt_native(&self, native: &NativeEntry) -> Result<Session, CliError> {
-        let (session, decisions) = self.engine.resolver().adopt_native(native, &self.project).await?;
+        let (session, decisions) = self
+            .engine
+            .resolver()
+            .adopt_native(native, &self.project)
+            .await?;
         decisions.iter().for_each(eprint_decision);
         Ok(session)
     }

@@ -18,7 +18,10 @@ use segue_core::hint::SuggestedAction;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::RoleName;
 use segue_core::session::Title;
-use segue_engine::{CheckpointError, ConversationId, EngineError, NativeResumeError, SessionMatch};
+use segue_engine::{
+    AccessError, CheckpointError, CompactionError, ConversationId, EngineError, LibraryError,
+    NativeResumeError, PlanError, ResolveError, SessionError, SessionMatch, TurnError, UpkeepError,
+};
 use segue_store::{LeaseHolder, StoreError};
 
 use subject::ErrorSubject;
@@ -213,96 +216,177 @@ fn native_resume_hint(id: &ConversationId, reason: &NativeResumeError) -> String
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let subject = Box::new(ErrorSubject::from_error(&error));
+        let cli_error = match error {
+            EngineError::Access(error) => access_error(error),
+            EngineError::Library(error) => library_error(&error),
+            EngineError::Resolve(error) => resolve_error(&error),
+            EngineError::Plan(error) => plan_error(error),
+            EngineError::Compaction(error) => compaction_error(error),
+            EngineError::Turn(error) => turn_error(&error),
+            EngineError::Session(error) => session_error(error),
+            EngineError::Upkeep(error) => upkeep_error(&error),
+        };
         Self {
             subject,
-            ..Self::from_engine(error)
+            ..cli_error
         }
     }
 }
 
-impl CliError {
-    /// Converts an engine error to a message with hints.
-    fn from_engine(error: EngineError) -> Self {
-        match error {
-            EngineError::Store(error) => error.into(),
-            EngineError::NoMatch(_) => Self::failed(error.to_string())
-                .with_hint(command_hint(SuggestedAction::ListAll, "list all sessions")),
-            EngineError::Ambiguous { ref candidates, .. } => {
-                Self::usage(error.to_string()).with_hint(format!("use one of these IDs:{}", format_matches(candidates)))
+/// Implements the conversion of a component's error.
+macro_rules! convert_component_errors {
+    ($($error:ident),+ $(,)?) => {$(
+        impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                EngineError::from(error).into()
             }
-            EngineError::UnknownProvider {
-                ref provider,
-                ref available,
-            } => unknown_provider_error(provider, available, &error),
-            EngineError::UnknownRole { ref available, .. } => {
-                let available: Vec<&str> = available.iter().map(RoleName::as_str).collect();
-                Self::usage(error.to_string()).with_hint(format!(
-                    "available roles: {}; define another one as [roles.NAME] in the configuration",
-                    available.join(", ")
-                ))
-            }
-            EngineError::NoListEntry { list_len, .. } => {
-                Self::usage(error.to_string()).with_hint(match list_len {
-                    0 => command_hint(SuggestedAction::List, "list sessions"),
-                    list_len => HintText::from(format!(
-                        "the last list had {}; ",
-                        format_plural(list_len as u64, "session")
-                    ))
-                    .append(command_hint(SuggestedAction::List, "list sessions again")),
-                })
-            }
-            EngineError::Deleted(_) => Self::failed(error.to_string())
-                .with_hint("run `segue session archive` to copy sessions before their agents delete them"),
-            EngineError::ListEntryMissing(_) => {
-                Self::failed(error.to_string()).with_hint(command_hint(SuggestedAction::List, "list sessions again"))
-            }
-            EngineError::NotAdopted(ref id) => Self::failed(error.to_string()).with_hint(format!(
-                "run `segue session adopt {id}` to adopt it, or `segue session show {id}` to read it"
-            )),
-            EngineError::NotResumable { ref id, ref reason } => {
-                Self::failed(error.to_string()).with_hint(native_resume_hint(id, reason))
-            }
-            EngineError::NativeRead(ref cause) => Self::failed(format_error_chain(cause)),
-            EngineError::Index(ref cause) => Self::failed(format_error_chain(cause))
-                .with_hint(index_remedy_hint(cause.remedy())),
-            EngineError::Brief(ref cause) => brief_too_large_error(cause),
-            EngineError::Checkpoint(ref cause) => checkpoint_error(cause),
-            EngineError::Archive(ref cause) => archive_error(cause),
-            EngineError::NativeCli(ref cause) => Self::failed(format_error_chain(cause))
-                .with_hint("run `segue session archive --list` to look for a copy"),
-            EngineError::InUse { .. } => {
-                Self::failed(error.to_string()).with_hint("end that process first; nothing was changed")
-            }
-            EngineError::NoProgram(ref agent) => Self::failed(error.to_string()).with_hint(format!(
-                "put `{agent}` on PATH, or set its `path` in the configuration"
-            )),
-            EngineError::DirectoryMissing(_) => Self::failed(error.to_string())
-                .with_hint("recreate the directory, because the agent can restore the session only there"),
-            EngineError::SessionDirectoryMissing(..) => Self::failed(error.to_string())
-                .with_hint(HintText::from("recreate the directory, or ").with_action(SuggestedAction::StartAnother)),
-            EngineError::NoCopy(_) => {
-                Self::failed(error.to_string()).with_hint("run `segue session archive --list` to list all copies")
-            }
-            EngineError::AlreadyExists(ref id) => Self::failed(error.to_string()).with_hint(format!(
-                "resume it, or run `segue session delete {id}` first; nothing was restored"
-            )),
-            EngineError::NotDeleted(_)
-            | EngineError::NotRestored(_)
-            | EngineError::ProviderUnreadable(_)
-            | EngineError::NoArchive
-            | EngineError::NoIndex
-            | EngineError::NoAgents => Self::failed(error.to_string()),
-            EngineError::TurnNumber(error) => Self::usage(error.to_string()),
-            EngineError::NoHeadMove { .. } => Self::usage(error.to_string())
-                .with_hint("run `segue session info` to list the reverts and undos with their numbers"),
-            EngineError::RetriesExhausted { .. } | EngineError::ProviderUnavailable { .. } => policy_error(&error),
-            EngineError::NoMessages(_) => Self::failed(error.to_string())
-                .with_hint(SuggestedAction::StartWithOtherAgent),
-            EngineError::NotInstalled(ref agent) => Self::usage(error.to_string()).with_hint(format!(
-                "set `{}.path` in the configuration to the program's location",
-                agent.as_str().replace("acp:", "acp.")
-            )),
         }
+    )+};
+}
+
+convert_component_errors!(
+    AccessError,
+    LibraryError,
+    ResolveError,
+    PlanError,
+    CompactionError,
+    TurnError,
+    SessionError,
+    UpkeepError,
+);
+
+/// Converts an error on access to the store, an agent or a native session, and adds hints.
+fn access_error(error: AccessError) -> CliError {
+    match error {
+        AccessError::Store(error) => error.into(),
+        AccessError::NativeRead(ref cause) => CliError::failed(format_error_chain(cause)),
+        AccessError::InUse { .. } => CliError::failed(error.to_string())
+            .with_hint("end that process first; nothing was changed"),
+        AccessError::UnknownProvider {
+            ref provider,
+            ref available,
+        } => unknown_provider_error(provider, available, &error),
+        AccessError::UnknownRole { ref available, .. } => {
+            let available: Vec<&str> = available.iter().map(RoleName::as_str).collect();
+            CliError::usage(error.to_string()).with_hint(format!(
+                "available roles: {}; define another one as [roles.NAME] in the configuration",
+                available.join(", ")
+            ))
+        }
+    }
+}
+
+/// Converts an error on listing, showing or searching conversations, and adds hints.
+fn library_error(error: &LibraryError) -> CliError {
+    match error {
+        LibraryError::Index(cause) => {
+            CliError::failed(format_error_chain(cause)).with_hint(index_remedy_hint(cause.remedy()))
+        }
+        LibraryError::TurnNumber(error) => CliError::usage(error.to_string()),
+        LibraryError::NoIndex | LibraryError::Access(_) => CliError::failed(error.to_string()),
+    }
+}
+
+/// Converts an error on the lookup of a session, and adds hints.
+fn resolve_error(error: &ResolveError) -> CliError {
+    let message = error.to_string();
+    match error {
+        ResolveError::NoMatch(_) => CliError::failed(message)
+            .with_hint(command_hint(SuggestedAction::ListAll, "list all sessions")),
+        ResolveError::Ambiguous { candidates, .. } => CliError::usage(message).with_hint(format!(
+            "use one of these IDs:{}",
+            format_matches(candidates)
+        )),
+        ResolveError::NoListEntry { list_len, .. } => {
+            CliError::usage(message).with_hint(match list_len {
+                0 => command_hint(SuggestedAction::List, "list sessions"),
+                list_len => HintText::from(format!(
+                    "the last list had {}; ",
+                    format_plural(*list_len as u64, "session")
+                ))
+                .append(command_hint(SuggestedAction::List, "list sessions again")),
+            })
+        }
+        ResolveError::Deleted(_) => CliError::failed(message).with_hint(
+            "run `segue session archive` to copy sessions before their agents delete them",
+        ),
+        ResolveError::ListEntryMissing(_) => CliError::failed(message)
+            .with_hint(command_hint(SuggestedAction::List, "list sessions again")),
+        ResolveError::NotAdopted(id) => CliError::failed(message).with_hint(format!(
+            "run `segue session adopt {id}` to adopt it, or `segue session show {id}` to read it"
+        )),
+        ResolveError::NotResumable { id, reason } => {
+            CliError::failed(message).with_hint(native_resume_hint(id, reason))
+        }
+        ResolveError::SessionDirectoryMissing(..) => CliError::failed(message).with_hint(
+            HintText::from("recreate the directory, or ")
+                .with_action(SuggestedAction::StartAnother),
+        ),
+        ResolveError::NoAgents | ResolveError::Access(_) | ResolveError::Library(_) => {
+            CliError::failed(message)
+        }
+    }
+}
+
+/// Converts an error on planning a brief or a compaction, and adds hints.
+fn plan_error(error: PlanError) -> CliError {
+    match error {
+        PlanError::Access(error) => access_error(error),
+        PlanError::Brief(cause) => brief_too_large_error(&cause),
+    }
+}
+
+/// Converts an error on compacting a session or changing a checkpoint, and adds hints.
+fn compaction_error(error: CompactionError) -> CliError {
+    match error {
+        CompactionError::Access(error) => access_error(error),
+        CompactionError::Plan(error) => plan_error(error),
+        CompactionError::Checkpoint(cause) => checkpoint_error(&cause),
+    }
+}
+
+/// Converts an error on changing a session, and adds hints.
+fn session_error(error: SessionError) -> CliError {
+    let message = error.to_string();
+    match error {
+        SessionError::Access(error) => access_error(error),
+        SessionError::TurnNumber(_) => CliError::usage(message),
+        SessionError::NoHeadMove { .. } => CliError::usage(message)
+            .with_hint("run `segue session info` to list the reverts and undos with their numbers"),
+        SessionError::NoMessages(_) => {
+            CliError::failed(message).with_hint(SuggestedAction::StartWithOtherAgent)
+        }
+        SessionError::NotInstalled(agent) => CliError::usage(message).with_hint(format!(
+            "set `{}.path` in the configuration to the program's location",
+            agent.as_str().replace("acp:", "acp.")
+        )),
+    }
+}
+
+/// Converts an error on deleting, archiving or restoring a conversation, and adds hints.
+fn upkeep_error(error: &UpkeepError) -> CliError {
+    let message = error.to_string();
+    match error {
+        UpkeepError::Archive(cause) => archive_error(cause),
+        UpkeepError::NativeCli(cause) => CliError::failed(format_error_chain(cause))
+            .with_hint("run `segue session archive --list` to look for a copy"),
+        UpkeepError::NoProgram(agent) => CliError::failed(message).with_hint(format!(
+            "put `{agent}` on PATH, or set its `path` in the configuration"
+        )),
+        UpkeepError::DirectoryMissing(_) => CliError::failed(message).with_hint(
+            "recreate the directory, because the agent can restore the session only there",
+        ),
+        UpkeepError::NoCopy(_) => CliError::failed(message)
+            .with_hint("run `segue session archive --list` to list all copies"),
+        UpkeepError::AlreadyExists(id) => CliError::failed(message).with_hint(format!(
+            "resume it, or run `segue session delete {id}` first; nothing was restored"
+        )),
+        UpkeepError::NotDeleted(_)
+        | UpkeepError::NotRestored(_)
+        | UpkeepError::ProviderUnreadable(_)
+        | UpkeepError::NoArchive
+        | UpkeepError::Access(_)
+        | UpkeepError::Resolve(_) => CliError::failed(message),
     }
 }
 
@@ -379,7 +463,7 @@ fn checkpoint_error(cause: &CheckpointError) -> CliError {
 fn unknown_provider_error(
     provider: &ProviderId,
     available: &[ProviderId],
-    error: &EngineError,
+    error: &AccessError,
 ) -> CliError {
     if let Some(known_agent) = KNOWN_AGENTS
         .iter()
@@ -404,38 +488,37 @@ fn unknown_provider_error(
     })
 }
 
-/// Builds the error for a prompt that the policy rejects, with hints on how to continue.
-fn policy_error(error: &EngineError) -> CliError {
-    let mut cli_error = CliError::new(ExitKind::Policy, error.to_string());
-    let (session, fallbacks, retry_hint) = match error {
-        EngineError::ProviderUnavailable {
+/// Converts the error of a turn that did not run. A prompt that the policy rejects gets hints on how to continue.
+fn turn_error(error: &TurnError) -> CliError {
+    let (session, fallbacks, retry_hint, retry_at) = match error {
+        TurnError::ProviderUnavailable {
             session,
             until,
             fallbacks,
             ..
         } => {
-            cli_error.retry_at = Some(*until);
-            (
-                session.as_ref(),
-                fallbacks,
-                SuggestedAction::SkipCooldown.into(),
-            )
+            let retry_hint = HintText::from(SuggestedAction::SkipCooldown);
+            (session.as_ref(), fallbacks, retry_hint, Some(*until))
         }
-        EngineError::RetriesExhausted {
+        TurnError::RetriesExhausted {
             session, fallbacks, ..
         } => {
             let retry_hint = HintText::from(SuggestedAction::ForceRetry(session.clone()))
                 .with_text(", or ")
                 .with_action(SuggestedAction::StartAnother);
-            (Some(session), fallbacks, retry_hint)
+            (Some(session), fallbacks, retry_hint, None)
         }
-        _ => return cli_error,
+        TurnError::Access(_) | TurnError::Resolve(_) | TurnError::Plan(_) => {
+            return CliError::failed(error.to_string());
+        }
     };
     let fallback = fallbacks.first().cloned();
     let handoff_action = match session {
         Some(session) => SuggestedAction::HandOff(session.clone(), fallback),
         None => SuggestedAction::UseOtherAgent(fallback),
     };
+    let mut cli_error = CliError::new(ExitKind::Policy, error.to_string());
+    cli_error.retry_at = retry_at;
     cli_error.with_hint(handoff_action).with_hint(retry_hint)
 }
 

@@ -162,10 +162,7 @@ pub(crate) fn event_json(event: TurnEvent) -> ChatEvent {
 
 /// Returns a decision with its text.
 fn decision_json(decision: &Decision) -> DecisionLine {
-    DecisionLine {
-        kind: decision.kind,
-        text: decision.text.clone(),
-    }
+    decision.into()
 }
 
 /// Returns the steps that resolved the session.

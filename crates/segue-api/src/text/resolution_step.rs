@@ -82,7 +82,11 @@ pub fn format_resolution_step(step: &ResolutionStep) -> String {
             is_running,
         } => {
             let id = native_id.as_ref().map_or("-", NativeId::as_str);
-            let state = if *is_running { ", which is still running" } else { "" };
+            let state = if *is_running {
+                ", which is still running"
+            } else {
+                ""
+            };
             format!("resume native session {provider}:{id} (leg {leg}){state}")
         }
         ResolutionStep::NativeStarted { provider, cause } => {

@@ -120,10 +120,7 @@ pub fn leg_to_measure<'a>(input: &OpeningInput<'a>) -> Option<&'a Leg> {
 /// Returns the ended leg whose native session contains exactly the turns up to the head, so that it can be reopened.
 /// `None` if there is none, or if the newest leg can receive the next prompt.
 #[must_use]
-pub fn leg_to_reopen<'a>(
-    snapshot: &'a SessionSnapshot,
-    provider: &ProviderId,
-) -> Option<&'a Leg> {
+pub fn leg_to_reopen<'a>(snapshot: &'a SessionSnapshot, provider: &ProviderId) -> Option<&'a Leg> {
     let (legs, chain) = (&snapshot.legs, snapshot.recent_turns.as_slice());
     let is_resumable = |leg: &Leg| leg.provider == *provider && can_resume_leg(leg, chain);
     if legs.last().is_some_and(is_resumable) {

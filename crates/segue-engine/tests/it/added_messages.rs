@@ -141,7 +141,12 @@ async fn reverted_messages_are_not_sent() {
     let first = harness.run_turn("one", Target::New).await;
     add_user_message(&harness, &first.session, "by the way").await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     harness.run_turn("two", session_target(&first)).await;
     assert_eq!(received_prompts(&harness), ["one", "two"]);
 }

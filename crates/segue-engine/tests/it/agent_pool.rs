@@ -77,9 +77,24 @@ async fn a_pooled_agent_holds_the_lease_until_it_is_closed() {
     // All operations of this engine use the same lease.
     let second = run_turn_and_keep_agent(&harness, "two", session_target(&first)).await;
     assert_eq!(second.opened.unwrap().0, OpenMode::Live);
-    harness.engine.sessions().preview_revert(&session, 1).await.unwrap();
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
-    harness.engine.sessions().undo_revert(&session).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .preview_revert(&session, 1)
+        .await
+        .unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
+    harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     assert!(
         run_turn_on_second_engine(&second_engine, &harness, &first)
             .await
@@ -124,7 +139,12 @@ async fn a_handoff_ends_the_pooled_agent_and_releases_the_lease() {
         .unwrap()
         .unwrap();
     let codex = ProviderId::parse("codex").unwrap();
-    harness.engine.sessions().handoff(&session, &codex).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .handoff(&session, &codex)
+        .await
+        .unwrap();
     assert_eq!(
         harness.store.lease_holder(&first.session).await.unwrap(),
         None

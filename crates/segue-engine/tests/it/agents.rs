@@ -133,7 +133,12 @@ async fn a_strict_request_fails_instead_of_starting_a_new_session() {
         .await
         .unwrap()
         .unwrap();
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     let open_count = harness.agent.received.lock().unwrap().requested_ids.len();
     let mut request = harness.request("two again", session_target(&first));
     request.strict = true;

@@ -108,10 +108,21 @@ async fn the_active_version_follows_a_revert_and_its_undo() {
     assert!(brief.contains("> Never use tool1."), "{brief}");
     for expected in [Some((1, 2)), Some((2, 5)), Some((2, 5))] {
         let session = harness.load_session(&report).await;
-        let session = harness.engine.sessions().undo_revert(&session).await.unwrap().session;
+        let session = harness
+            .engine
+            .sessions()
+            .undo_revert(&session)
+            .await
+            .unwrap()
+            .session;
         assert_eq!(active_version(&harness, &session).await, expected);
     }
-    let versions = harness.engine.compactor().checkpoint_versions(&session).await.unwrap();
+    let versions = harness
+        .engine
+        .compactor()
+        .checkpoint_versions(&session)
+        .await
+        .unwrap();
     let statuses: Vec<VersionStatus> = versions.iter().map(|(_, status)| *status).collect();
     assert_eq!(statuses, [VersionStatus::Superseded, VersionStatus::Active]);
 }
@@ -123,7 +134,12 @@ async fn a_revert_across_a_compaction_briefs_with_the_matching_version() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 4, &[3]).await;
     let session = harness.load_session(&report).await;
-    harness.engine.sessions().revert_session(&session, 2).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 2)
+        .await
+        .unwrap();
     let brief = run_briefed_turn(&harness, &report, "another three").await;
     assert!(
         brief.contains("part2") && !brief.contains("part3"),
@@ -131,7 +147,12 @@ async fn a_revert_across_a_compaction_briefs_with_the_matching_version() {
     );
     assert!(!brief.contains(CHECKPOINT_HEADING), "{brief}");
     let session = harness.load_session(&report).await;
-    harness.engine.sessions().undo_revert(&session).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     // The leg of turn 4 received the checkpoint, and its tip is the head now.
     let next = harness.run_turn("five", session_target(&report)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
@@ -160,7 +181,12 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
         .fork_session(&session, None, &session.project)
         .await;
     let fork = fork.unwrap().session;
-    let item = harness.engine.compactor().checkpoint(&fork, None).await.unwrap();
+    let item = harness
+        .engine
+        .compactor()
+        .checkpoint(&fork, None)
+        .await
+        .unwrap();
     let item = item.checkpoint.items[0].id;
     harness
         .engine
@@ -179,7 +205,12 @@ async fn a_pinned_item_survives_every_compaction() {
     harness.engine = harness.second_engine().with_budget(2_000);
     let report = create_compacted_session(&harness, 2, &[2]).await;
     let session = harness.load_session(&report).await;
-    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let view = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     let rule = view.checkpoint.items.iter();
     let rule = rule
         .clone()
@@ -210,7 +241,12 @@ async fn a_pinned_item_survives_every_compaction() {
         harness.engine.compactor().compact(&session).await.unwrap();
     }
     let session = harness.load_session(&report).await;
-    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let view = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     assert!(
         view.checkpoint
             .find_item(rule.id)
@@ -311,7 +347,12 @@ async fn a_version_of_other_turns_cannot_be_restored() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 4, &[2, 4]).await;
     let session = harness.load_session(&report).await;
-    harness.engine.sessions().revert_session(&session, 3).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 3)
+        .await
+        .unwrap();
     let session = harness.load_session(&report).await;
     assert_eq!(active_version(&harness, &session).await, Some((1, 2)));
     let error = harness
@@ -324,7 +365,12 @@ async fn a_version_of_other_turns_cannot_be_restored() {
         error.to_string().contains("no longer part of session"),
         "{error}"
     );
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     let session = harness.load_session(&report).await;
     let error = harness
         .engine
@@ -355,7 +401,12 @@ async fn an_edited_checkpoint_is_accepted_unless_outdated_or_too_long() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 2, &[2]).await;
     let session = harness.load_session(&report).await;
-    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let view = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     let text = format!(
         "{}\nStill to do:\n- ask Ada first\n",
         render_edit_form(&view.checkpoint)
@@ -406,16 +457,22 @@ async fn item_ids_are_never_reused() {
     let harness = EngineHarness::new();
     let report = create_compacted_session(&harness, 4, &[2, 4]).await;
     let session = harness.load_session(&report).await;
-    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let view = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     // The user removes the item with the highest number, and then adds an item.
     let last_id = view.checkpoint.next_item_id() - 1;
     let mut shortened = view.checkpoint.clone();
     shortened.items.retain(|item| item.id != last_id);
     let write = async |base_version, checkpoint| {
-        let change = harness
-            .engine
-            .compactor()
-            .write_checkpoint(&session, base_version, checkpoint);
+        let change =
+            harness
+                .engine
+                .compactor()
+                .write_checkpoint(&session, base_version, checkpoint);
         change.await.unwrap().view
     };
     let view = write(view.version.n, shortened).await;
@@ -433,7 +490,12 @@ async fn item_ids_are_never_reused() {
         .await
         .unwrap()
         .session;
-    let earlier = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let earlier = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     harness
         .run_turn("Never use tabs.", session_target(&report))
         .await;
@@ -446,7 +508,12 @@ async fn item_ids_are_never_reused() {
         .unwrap()
         .created
         .unwrap();
-    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let view = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     let items = view.checkpoint.items.iter();
     let fresh_ids: Vec<u32> = items
         .map(|item| item.id)

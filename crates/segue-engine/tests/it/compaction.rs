@@ -240,11 +240,11 @@ async fn concurrent_compactions_cover_no_turn_twice_and_lose_no_added_message() 
     // A rejected call returns an error, and a retry adds the message.
     if let Err(error) = &added {
         assert!(is_leased(error), "{error}");
-        let retry =
-            harness
-                .engine
-                .sessions()
-                .add_message(&session.id, MessageAuthor::User, "also fix the docs");
+        let retry = harness.engine.sessions().add_message(
+            &session.id,
+            MessageAuthor::User,
+            "also fix the docs",
+        );
         retry.await.unwrap();
     } else if first_outcome.is_err() && second_outcome.is_err() {
         // The message was added first, under the lease.
@@ -275,7 +275,12 @@ async fn a_leased_session_is_not_compacted() {
     let lease = harness
         .acquire_lease(&session.id, crate::scripted::current_process())
         .await;
-    let error = harness.engine.compactor().compact(&session).await.unwrap_err();
+    let error = harness
+        .engine
+        .compactor()
+        .compact(&session)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("process"), "{error}");
     assert_eq!(harness.store.checkpoints(&session.id).await.unwrap(), []);
     harness.store.release_lease(&lease).await.unwrap();

@@ -84,7 +84,12 @@ async fn a_session_opened_after_the_delete_plan_is_not_deleted() {
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), SAMPLE_TRANSCRIPT);
     assert!(Trash::open(home.path()).list().0.is_empty());
-    harness.engine.upkeep().delete_conversation(&plan).await.unwrap();
+    harness
+        .engine
+        .upkeep()
+        .delete_conversation(&plan)
+        .await
+        .unwrap();
     assert!(!file.exists());
 }
 
@@ -100,12 +105,25 @@ async fn deleted_sessions_are_removed_from_the_index() {
             .refresh_index(Arc::new(|_| ()))
             .await
             .unwrap();
-        let indexed_turns = || harness.engine.library().index().unwrap().own_turn_ids(&id).unwrap();
+        let indexed_turns = || {
+            harness
+                .engine
+                .library()
+                .index()
+                .unwrap()
+                .own_turn_ids(&id)
+                .unwrap()
+        };
         assert!(!indexed_turns().is_empty());
         let conversation = find_conversation(&harness, id.as_str()).await;
         match &conversation {
             Conversation::Session(session, _) if is_direct_delete => {
-                harness.engine.sessions().delete_session(session).await.unwrap();
+                harness
+                    .engine
+                    .sessions()
+                    .delete_session(session)
+                    .await
+                    .unwrap();
             }
             conversation => {
                 let plan = harness
@@ -114,7 +132,12 @@ async fn deleted_sessions_are_removed_from_the_index() {
                     .plan_delete(conversation, DeleteScope::Everything, DeleteMode::Purge)
                     .await
                     .unwrap();
-                harness.engine.upkeep().delete_conversation(&plan).await.unwrap();
+                harness
+                    .engine
+                    .upkeep()
+                    .delete_conversation(&plan)
+                    .await
+                    .unwrap();
             }
         }
         assert!(

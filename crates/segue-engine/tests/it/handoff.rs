@@ -34,7 +34,12 @@ async fn the_next_prompt_after_a_handoff_briefs_the_new_agent() {
         .unwrap()
         .unwrap();
     let codex = provider("codex");
-    let outcome = harness.engine.sessions().handoff(&session, &codex).await.unwrap();
+    let outcome = harness
+        .engine
+        .sessions()
+        .handoff(&session, &codex)
+        .await
+        .unwrap();
     assert_eq!(
         (&outcome.session.provider, outcome.from.as_str()),
         (&codex, "scripted")
@@ -97,7 +102,12 @@ async fn a_rejected_handoff_changes_nothing() {
         ScriptedAction::SideEffect(Box::new(move || {
             Box::pin(async move {
                 let same_provider = provider("scripted");
-                let _ = sender.send(engine.sessions().handoff(&busy_session, &same_provider).await);
+                let _ = sender.send(
+                    engine
+                        .sessions()
+                        .handoff(&busy_session, &same_provider)
+                        .await,
+                );
             })
         })),
         send_text("two"),
@@ -179,7 +189,11 @@ async fn a_native_session_with_all_turns_is_resumed_and_reported() {
         .unwrap()
         .unwrap();
     let has_all_turns_after_handoff = async |name: &str| {
-        let outcome = harness.engine.sessions().handoff(&session, &provider(name)).await;
+        let outcome = harness
+            .engine
+            .sessions()
+            .handoff(&session, &provider(name))
+            .await;
         outcome.unwrap().native_has_all_turns
     };
     assert!(!has_all_turns_after_handoff("codex").await);

@@ -131,6 +131,10 @@ async fn a_reference_matches_sessions_before_native_sessions() {
         Err(EngineError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();
-    let result = harness.engine.resolver().find_session(&reference, &ref_context).await;
+    let result = harness
+        .engine
+        .resolver()
+        .find_session(&reference, &ref_context)
+        .await;
     assert!(matches!(result, Err(EngineError::NotAdopted(_))));
 }

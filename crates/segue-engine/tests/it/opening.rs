@@ -86,7 +86,12 @@ async fn the_brief_after_a_revert_contains_only_the_remaining_turns() {
         .await
         .unwrap()
         .unwrap();
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     let next = harness
         .run_turn("another two", session_target(&first))
         .await;

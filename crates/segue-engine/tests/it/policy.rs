@@ -723,7 +723,13 @@ async fn a_fork_retains_the_provider_of_each_turn() {
         .sessions()
         .fork_session(&session, None, &session.project);
     let forked = forked.await.unwrap().session;
-    let turns = harness.engine.library().transcript(forked).await.unwrap().turns;
+    let turns = harness
+        .engine
+        .library()
+        .transcript(forked)
+        .await
+        .unwrap()
+        .turns;
     let providers: Vec<&str> = turns.iter().map(|turn| turn.provider.as_str()).collect();
     assert_eq!(providers, ["scripted", "codex"]);
 }

@@ -197,7 +197,12 @@ async fn versions_and_savings_continue_after_an_import() {
     // A checkpoint with more tokens than it replaces reduces the savings, in the export as in the view.
     assert_eq!(recap.saved_tokens, 4000 + version.replaced - version.tokens);
     let session = harness.engine.library().session(&id).await.unwrap();
-    let view = harness.engine.compactor().checkpoint(&session, None).await.unwrap();
+    let view = harness
+        .engine
+        .compactor()
+        .checkpoint(&session, None)
+        .await
+        .unwrap();
     assert_eq!(recap.saved_tokens, view.total_saved);
     assert_eq!(
         (after.compacted_messages.len(), after.messages.len()),

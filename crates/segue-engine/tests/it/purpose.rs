@@ -69,7 +69,10 @@ async fn messages_added_before_the_first_prompt_are_in_its_brief() {
     let harness = EngineHarness::new();
     let session = find_or_create_session(&harness, "pay", None).await.session;
     let engine = &harness.engine;
-    let adding = engine.sessions().add_message(&session.id, MessageAuthor::User, "amounts are in cents");
+    let adding =
+        engine
+            .sessions()
+            .add_message(&session.id, MessageAuthor::User, "amounts are in cents");
     adding.await.unwrap();
     let session = harness.store.session(&session.id).await.unwrap().unwrap();
     let status = engine.library().session_status(&session).await.unwrap();

@@ -309,7 +309,11 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
     };
     let reference = SessionRef::parse("feature:auth").unwrap();
     let find_session = async || {
-        let result = harness.engine.resolver().find_session(&reference, &ref_context).await;
+        let result = harness
+            .engine
+            .resolver()
+            .find_session(&reference, &ref_context)
+            .await;
         result.map(|session| session.id)
     };
     let auth = feature("auth");
@@ -429,7 +433,10 @@ async fn two_concurrent_first_prompts_create_one_session() {
     let pay = feature("pay");
     let project = harness.request("", Target::New).project;
     let (first_result, second_result) = tokio::join!(
-        harness.engine.resolver().session_for_purpose(&pay, None, &project),
+        harness
+            .engine
+            .resolver()
+            .session_for_purpose(&pay, None, &project),
         second_engine.session_for_purpose(&pay, None, &project),
     );
     let (first_session, second_session) = (first_result.unwrap(), second_result.unwrap());

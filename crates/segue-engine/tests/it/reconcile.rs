@@ -263,7 +263,12 @@ async fn a_read_imports_native_turns_unless_the_session_is_leased() {
         .unwrap();
     assert_eq!(unchanged.turns, 1);
     harness.store.release_lease(&lease).await.unwrap();
-    let (reconciled, decisions) = harness.engine.reconciler().reconcile_if_idle(session).await.unwrap();
+    let (reconciled, decisions) = harness
+        .engine
+        .reconciler()
+        .reconcile_if_idle(session)
+        .await
+        .unwrap();
     assert_eq!((reconciled.turns, decisions.len()), (2, 1));
     assert_eq!(reconciled.total_tokens, None);
 }
@@ -378,7 +383,12 @@ async fn a_native_rewind_moves_the_head_and_undo_restores_the_turns() {
         ["one", "[x]", "four"]
     );
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().undo_revert(&session).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     assert_eq!(
         list_prompts(&harness, &first.session).await,
         ["one", "two", "three"]
@@ -391,7 +401,12 @@ async fn native_turns_after_reverted_ones_become_a_separate_session() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     native.write_turn("x");
     // A read access changes nothing in this case.
     let (unchanged, _) = harness
@@ -445,9 +460,19 @@ async fn an_undo_returns_to_the_continued_native_session() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     native.write_turn("x");
-    harness.engine.sessions().undo_revert(&session).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     let last = run_recorded_turn(&harness, &native, "three", session_target(&first)).await;
     assert_eq!(
         list_prompts(&harness, &first.session).await,
@@ -469,7 +494,12 @@ async fn native_turns_made_after_a_handoff_are_imported_on_return() {
     let (native, harness, codex) = harness_with_native_and_codex();
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().handoff(&session, &codex).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .handoff(&session, &codex)
+        .await
+        .unwrap();
     native.write_turn("x");
     let mut request = harness.request("two", session_target(&first));
     request.provider = Some(first.provider.clone());
@@ -493,10 +523,20 @@ async fn native_turns_made_before_a_handoff_are_retained() {
     let first = run_recorded_turn(&harness, &native, "one", Target::New).await;
     run_recorded_turn(&harness, &native, "two", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     native.write_turn("x");
     let session = harness.load_session(&first).await;
-    let outcome = harness.engine.sessions().handoff(&session, &codex).await.unwrap();
+    let outcome = harness
+        .engine
+        .sessions()
+        .handoff(&session, &codex)
+        .await
+        .unwrap();
     assert!(
         decision_text(&outcome.decisions[0]).contains("to continue there"),
         "{:?}",
@@ -694,7 +734,12 @@ async fn run_prompt_with_native_turn_during_wait(
     if is_stopped {
         harness.stop.send_replace(StopLevel::None);
         let session = harness.load_session(&first).await;
-        harness.engine.reconciler().reconcile_if_idle(session).await.unwrap();
+        harness
+            .engine
+            .reconciler()
+            .reconcile_if_idle(session)
+            .await
+            .unwrap();
     }
     let received_prompts = harness.agent.received.lock().unwrap().prompts.clone();
     (

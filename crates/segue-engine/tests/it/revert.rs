@@ -19,7 +19,12 @@ async fn create_reverted_session(harness: &EngineHarness) -> TurnReport {
     harness.run_turn("two", session_target(&first)).await;
     harness.run_turn("three", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     harness
         .run_turn("another two", session_target(&first))
         .await;
@@ -31,7 +36,12 @@ async fn an_undo_resumes_the_native_session_with_all_turns() {
     let harness = EngineHarness::new();
     let first = create_reverted_session(&harness).await;
     let session = harness.load_session(&first).await;
-    let undo_outcome = harness.engine.sessions().undo_revert(&session).await.unwrap();
+    let undo_outcome = harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     assert_eq!(undo_outcome.session.native_id, first.native_id);
     let detached = DetachedTurns {
         turns: 1,
@@ -70,7 +80,12 @@ async fn a_native_session_with_later_turns_is_not_reopened() {
         .unwrap();
     harness.run_turn("four", session_target(&first)).await;
     let session = harness.load_session(&first).await;
-    let revert_outcome = harness.engine.sessions().revert_session(&session, 3).await.unwrap();
+    let revert_outcome = harness
+        .engine
+        .sessions()
+        .revert_session(&session, 3)
+        .await
+        .unwrap();
     assert_eq!(revert_outcome.decisions, []);
     let next = harness
         .run_turn("another four", session_target(&first))
@@ -107,7 +122,12 @@ async fn a_temporarily_unavailable_native_session_is_not_lost() {
 
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Resumed;
     let session = harness.load_session(&first).await;
-    let revert_outcome = harness.engine.sessions().revert_session(&session, 1).await.unwrap();
+    let revert_outcome = harness
+        .engine
+        .sessions()
+        .revert_session(&session, 1)
+        .await
+        .unwrap();
     assert!(
         decision_text(&revert_outcome.decisions[0]).contains("contains all turns"),
         "{revert_outcome:?}"
@@ -124,7 +144,12 @@ async fn turns_of_a_missing_native_session_are_briefed_after_an_undo() {
     let harness = EngineHarness::new();
     let first = create_reverted_session(&harness).await;
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().undo_revert(&session).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
     let next = harness.run_turn("four", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Briefed);
@@ -155,14 +180,27 @@ async fn turns_detached_by_an_undo_can_be_forked() {
     let harness = EngineHarness::new();
     let first = create_reverted_session(&harness).await;
     let session = harness.load_session(&first).await;
-    let session_after_undo = harness.engine.sessions().undo_revert(&session).await.unwrap().session;
-    let project = session_after_undo.project.clone();
-    let forked = harness
+    let session_after_undo = harness
         .engine
         .sessions()
-        .fork_before_move(&session_after_undo, None, Some(2), &project);
+        .undo_revert(&session)
+        .await
+        .unwrap()
+        .session;
+    let project = session_after_undo.project.clone();
+    let forked =
+        harness
+            .engine
+            .sessions()
+            .fork_before_move(&session_after_undo, None, Some(2), &project);
     let forked = forked.await.unwrap().session;
-    let turns = harness.engine.library().transcript(forked).await.unwrap().turns;
+    let turns = harness
+        .engine
+        .library()
+        .transcript(forked)
+        .await
+        .unwrap()
+        .turns;
     let prompts: Vec<String> = turns
         .iter()
         .map(|turn| turn.messages[0].plain_text())
@@ -267,7 +305,12 @@ async fn a_revert_reports_the_effects_of_dropped_turns_and_a_preview_changes_not
     let request = harness.request("two", session_target(&first));
     harness.chat(request, |_| {}).await.unwrap();
     let before = harness.load_session(&first).await;
-    let plan = harness.engine.sessions().preview_revert(&before, 1).await.unwrap();
+    let plan = harness
+        .engine
+        .sessions()
+        .preview_revert(&before, 1)
+        .await
+        .unwrap();
     let dropped: Vec<_> = plan
         .dropped
         .iter()
@@ -275,7 +318,12 @@ async fn a_revert_reports_the_effects_of_dropped_turns_and_a_preview_changes_not
         .collect();
     assert_eq!(dropped, [(2, "two")]);
     assert_eq!(harness.load_session(&first).await, before);
-    let outcome = harness.engine.sessions().revert_session(&before, 1).await.unwrap();
+    let outcome = harness
+        .engine
+        .sessions()
+        .revert_session(&before, 1)
+        .await
+        .unwrap();
     assert_eq!(outcome.effects, plan.effects);
     let [file] = outcome.effects.files.as_slice() else {
         panic!("{outcome:?}");

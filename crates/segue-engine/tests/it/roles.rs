@@ -298,7 +298,11 @@ async fn a_project_context_is_cached_until_its_sources_change() {
     let cached = project.cached_context(&session).await;
     assert!(cached.tokens > 0);
     let engine = &project.harness.engine;
-    let gathered = engine.briefs().current_context(&session, false).await.unwrap();
+    let gathered = engine
+        .briefs()
+        .current_context(&session, false)
+        .await
+        .unwrap();
     assert_eq!(
         (gathered.rebuild, &gathered.cached),
         (ContextRebuild::NotNeeded, &cached)
@@ -344,7 +348,11 @@ async fn a_project_context_is_cached_until_its_sources_change() {
         ["rebuilt the project context after changes in CLAUDE.md"]
     );
     assert!(project.last_prompt().contains("> Use blanks instead.\n"));
-    let refreshed = engine.briefs().refresh_context(&session, true).await.unwrap();
+    let refreshed = engine
+        .briefs()
+        .refresh_context(&session, true)
+        .await
+        .unwrap();
     assert_eq!(refreshed.rebuild, ContextRebuild::Requested);
 }
 

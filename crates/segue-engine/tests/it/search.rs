@@ -54,14 +54,22 @@ async fn search_results_follow_new_turns_reverts_and_deletions() {
         },
         last_list: Vec::new(),
     };
-    let session = engine.resolver().find_session(&reference, &ref_context).await.unwrap();
+    let session = engine
+        .resolver()
+        .find_session(&reference, &ref_context)
+        .await
+        .unwrap();
     engine.sessions().revert_session(&session, 1).await.unwrap();
     assert_eq!(
         matched_turns(&search(&engine, "kettle").await),
         [(id.clone(), vec![1])]
     );
 
-    let session = engine.resolver().find_session(&reference, &ref_context).await.unwrap();
+    let session = engine
+        .resolver()
+        .find_session(&reference, &ref_context)
+        .await
+        .unwrap();
     engine.sessions().delete_session(&session).await.unwrap();
     assert_eq!(matched_turns(&search(&engine, "kettle").await), []);
 }

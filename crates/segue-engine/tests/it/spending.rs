@@ -140,7 +140,12 @@ fn all_usage_request() -> SpendingRequest {
 }
 
 async fn load_spending(harness: &EngineHarness, request: &SpendingRequest) -> Vec<SpendRecord> {
-    let report = harness.engine.library().compute_spending(request).await.unwrap();
+    let report = harness
+        .engine
+        .library()
+        .compute_spending(request)
+        .await
+        .unwrap();
     assert!(report.unreadable.is_empty(), "{:?}", report.unreadable);
     report.records
 }

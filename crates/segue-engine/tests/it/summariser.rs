@@ -87,7 +87,10 @@ async fn create_compacted_session() -> (EngineHarness, TurnReport) {
 
 async fn propose_summary(harness: &EngineHarness, report: &TurnReport) -> Option<SummaryProposal> {
     let summariser = create_summariser(harness);
-    let proposal = harness.engine.compactor().propose_summary(&report.session, &summariser);
+    let proposal = harness
+        .engine
+        .compactor()
+        .propose_summary(&report.session, &summariser);
     proposal.await.unwrap()
 }
 
@@ -556,7 +559,12 @@ async fn a_concurrent_version_is_extended_and_not_replaced() {
     );
     // Only the turn that was made during the request is still unread.
     assert_eq!(version.last_read_turn, 4);
-    let unread = harness.engine.compactor().unread_version(&first.session).await.unwrap();
+    let unread = harness
+        .engine
+        .compactor()
+        .unread_version(&first.session)
+        .await
+        .unwrap();
     assert_eq!(unread.map(|version| version.n), Some(4));
     script_answers(&harness, [r#"{"completed": ["commits are signed"]}"#]);
     let (version, _) = apply_summary(&harness, &first).await.created.unwrap();
@@ -573,7 +581,12 @@ async fn a_reverted_session_discards_the_summary() {
     script_answers(&harness, [VALID_ANSWER]);
     let proposal = propose_summary(&harness, &first).await.unwrap();
     let session = harness.load_session(&first).await;
-    harness.engine.sessions().revert_session(&session, 2).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .revert_session(&session, 2)
+        .await
+        .unwrap();
     let outcome = harness
         .engine
         .compactor()
@@ -586,7 +599,12 @@ async fn a_reverted_session_discards_the_summary() {
         "{}",
         join_decisions(&outcome)
     );
-    harness.engine.sessions().undo_revert(&session).await.unwrap();
+    harness
+        .engine
+        .sessions()
+        .undo_revert(&session)
+        .await
+        .unwrap();
     assert_eq!(active_checkpoint(&harness, &first).await.0.n, 1);
 }
 

@@ -142,7 +142,11 @@ fn compose_brief_text(
         )
         .await;
         let session = Conversation::Session(Box::new(session), SessionStatus::Idle);
-        let preview = engine.briefs().preview_brief(&session, None, prompt).await.unwrap();
+        let preview = engine
+            .briefs()
+            .preview_brief(&session, None, prompt)
+            .await
+            .unwrap();
         let text = preview.brief.prepend_to(prompt);
         let tokens = segue_tokens::count(&text);
         (text, tokens)

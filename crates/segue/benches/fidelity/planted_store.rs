@@ -162,7 +162,13 @@ pub(crate) async fn insert_session(
         store.release_lease(&lease).await.unwrap();
         if compactions > 0 {
             let session = store.session(&id).await.unwrap().unwrap();
-            engine.compactor().compact(&session).await.unwrap().created.unwrap();
+            engine
+                .compactor()
+                .compact(&session)
+                .await
+                .unwrap()
+                .created
+                .unwrap();
         }
     }
     store.session(&id).await.unwrap().unwrap()

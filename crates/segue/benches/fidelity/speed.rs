@@ -140,7 +140,9 @@ fn measure_added_message(mode: BenchmarkMode) {
     };
     let measure_add = || {
         let start = Instant::now();
-        let future = engine.sessions().add_message(&engine_session.id, MessageAuthor::User, text);
+        let future = engine
+            .sessions()
+            .add_message(&engine_session.id, MessageAuthor::User, text);
         runtime.block_on(future).unwrap();
         start.elapsed().as_secs_f64() * 1e3
     };

@@ -174,7 +174,11 @@ pub(super) async fn find_resumable(
     reference: &SessionRef,
     ref_context: &RefContext,
 ) -> Result<Conversation, CliError> {
-    let conversation = app.engine.resolver().find_conversation(reference, ref_context).await?;
+    let conversation = app
+        .engine
+        .resolver()
+        .find_conversation(reference, ref_context)
+        .await?;
     let recreate_hint = HintText::from("recreate the directory");
     let (cwd, hint) = match &conversation {
         Conversation::Session(session, _) => {

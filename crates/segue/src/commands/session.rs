@@ -123,7 +123,10 @@ fn title_error(error: &TitleError) -> CliError {
 async fn rename_session(app: &App, args: &RenameArgs) -> Result<(), CliError> {
     let title = Title::new(&args.title, TitleSource::User).map_err(|error| title_error(&error))?;
     let session = app.find_or_adopt(&args.session.id).await?;
-    app.engine.sessions().rename_session(&session.id, &title).await?;
+    app.engine
+        .sessions()
+        .rename_session(&session.id, &title)
+        .await?;
     let session = app
         .find_session(&SessionRef::Text(session.id.to_string()))
         .await?;

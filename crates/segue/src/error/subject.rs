@@ -26,34 +26,35 @@ pub(crate) struct BlockingProcess {
 impl ErrorSubject {
     pub(super) fn from_error(error: &EngineError) -> Self {
         match error {
-            EngineError::Store(StoreError::Leased { session, holder }) => Self {
-                session: Some(session.clone()),
-                provider: None,
-                blocking_process: Some(BlockingProcess {
-                    pid: holder.owner.pid,
-                    host_and_since: Some((holder.owner.host.clone(), holder.acquired_at)),
-                }),
-            },
-            EngineError::ProviderUnavailable {
+            EngineError::Access(AccessError::Store(StoreError::Leased { session, holder })) => {
+                Self {
+                    session: Some(session.clone()),
+                    provider: None,
+                    blocking_process: Some(BlockingProcess {
+                        pid: holder.owner.pid,
+                        host_and_since: Some((holder.owner.host.clone(), holder.acquired_at)),
+                    }),
+                }
+            }
+            EngineError::Turn(TurnError::ProviderUnavailable {
                 session, provider, ..
-            } => Self {
+            }) => Self {
                 session: session.clone(),
                 provider: Some(provider.clone()),
                 blocking_process: None,
             },
-            EngineError::RetriesExhausted {
+            EngineError::Turn(TurnError::RetriesExhausted {
                 session, provider, ..
-            } => Self {
+            }) => Self {
                 session: Some(session.clone()),
                 provider: Some(provider.clone()),
                 blocking_process: None,
             },
-            EngineError::SessionDirectoryMissing(session, _) | EngineError::NoMessages(session) => {
-                Self {
-                    session: Some(session.clone()),
-                    ..Self::default()
-                }
-            }
+            EngineError::Resolve(ResolveError::SessionDirectoryMissing(session, _))
+            | EngineError::Session(SessionError::NoMessages(session)) => Self {
+                session: Some(session.clone()),
+                ..Self::default()
+            },
             EngineError::InUse { pid, .. } => Self {
                 blocking_process: Some(BlockingProcess {
                     pid: *pid,

@@ -78,7 +78,9 @@ impl LocalSource {
         let end = query.offset.saturating_add(query.limit);
         let limit = u32::try_from(end).unwrap_or(u32::MAX);
         let engine = &self.app.engine;
-        let listed = engine.library().list_conversations(&filter, limit, Freshness::AsIndexed);
+        let listed = engine
+            .library()
+            .list_conversations(&filter, limit, Freshness::AsIndexed);
         let listed = self.runtime.block_on(listed)?;
         let fetched = listed.rows.len();
         let rows = listed.rows.iter().skip(query.offset).map(conversation_row);
@@ -122,7 +124,9 @@ impl LocalSource {
     fn newest_stamp(&self) -> Result<String, CliError> {
         let engine = &self.app.engine;
         let filter = SessionFilter::default();
-        let listed = engine.library().list_conversations(&filter, 1, Freshness::AsIndexed);
+        let listed = engine
+            .library()
+            .list_conversations(&filter, 1, Freshness::AsIndexed);
         let listed = self.runtime.block_on(listed)?;
         let newest = listed.rows.first().map(conversation_row);
         let newest = newest.map(|row| format!("{} {}", row.id, row.updated_at));
@@ -142,7 +146,9 @@ impl LocalSource {
             turns_per_session: 1,
             freshness: Freshness::AsIndexed,
         };
-        let report = self.runtime.block_on(self.app.engine.library().search(&request))?;
+        let report = self
+            .runtime
+            .block_on(self.app.engine.library().search(&request))?;
         let rows = report.hits.iter().map(|hit| {
             let snippet = hit
                 .turns
@@ -212,8 +218,10 @@ impl LocalSource {
             Conversation::Session(session, _) => {
                 let engine = &self.app.engine;
                 let (transcript, decisions): (Transcript, _) = self.runtime.block_on(async {
-                    let (session, decisions) =
-                        engine.reconciler().reconcile_if_idle((**session).clone()).await?;
+                    let (session, decisions) = engine
+                        .reconciler()
+                        .reconcile_if_idle((**session).clone())
+                        .await?;
                     Ok::<_, EngineError>((engine.library().transcript(session).await?, decisions))
                 })?;
                 let turns = transcript.turns.iter().rev().take(PREVIEW_TURNS);
@@ -233,7 +241,12 @@ impl LocalSource {
             .resolver()
             .find_or_adopt(&row_ref(row)?, &ref_context)
             .await?;
-        let session = self.app.engine.sessions().change_tags(&session.id, change).await?;
+        let session = self
+            .app
+            .engine
+            .sessions()
+            .change_tags(&session.id, change)
+            .await?;
         if adoption.is_some() {
             self.refresh_index().await;
         }
@@ -254,7 +267,12 @@ impl LocalSource {
     /// Updates the index, so that searches find a newly adopted session instead of its native session.
     async fn refresh_index(&self) {
         // If this fails, the next refresh updates the index.
-        let _ = self.app.engine.library().refresh_index(Arc::new(|_| ())).await;
+        let _ = self
+            .app
+            .engine
+            .library()
+            .refresh_index(Arc::new(|_| ()))
+            .await;
     }
 
     async fn archive(&self, row: &PickerRow) -> Result<RowActionOutcome, CliError> {

@@ -128,11 +128,7 @@ impl fmt::Display for CompactionSummary {
         write!(
             f,
             "compacted {} into checkpoint {} ({} tokens)",
-            format_replaced_turns(
-                self.turns,
-                self.replaced_tokens,
-                self.replaces_checkpoint
-            ),
+            format_replaced_turns(self.turns, self.replaced_tokens, self.replaces_checkpoint),
             self.checkpoint,
             format_count(self.tokens)
         )

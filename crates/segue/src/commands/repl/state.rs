@@ -87,7 +87,9 @@ impl ReplState {
                 )
             };
             // The session is resolved now, so that commands work before the first prompt.
-            if let Some((session, decisions, steps)) = app.engine.resolver().peek_session(&request).await? {
+            if let Some((session, decisions, steps)) =
+                app.engine.resolver().peek_session(&request).await?
+            {
                 if resolution_steps.take().is_some() {
                     run_turn::print_resolution_steps(&steps);
                 }
@@ -397,7 +399,11 @@ impl ReplState {
                 session.id
             }
         };
-        self.app.engine.sessions().rename_session(&id, &title).await?;
+        self.app
+            .engine
+            .sessions()
+            .rename_session(&id, &title)
+            .await?;
         eprint_line(&format!("renamed {id} to {:?}", title.as_str()));
         Ok(())
     }

@@ -96,7 +96,11 @@ async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSess
     let mut sessions = Vec::new();
     for id in &args.ids {
         let conversation = app.find_conversation(id).await?;
-        let natives = app.engine.upkeep().list_conversation_natives(&conversation).await?;
+        let natives = app
+            .engine
+            .upkeep()
+            .list_conversation_natives(&conversation)
+            .await?;
         if natives.is_empty() {
             return Err(CliError::failed(format!(
                 "cannot archive session {}: segue cannot read the files of its agent",

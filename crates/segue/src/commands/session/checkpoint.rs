@@ -29,7 +29,11 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
             diff_versions(app, session, (from, to), json).await
         }
         Some(CheckpointCommand::Restore { n }) => {
-            let change = app.engine.compactor().restore_checkpoint(session, n).await?;
+            let change = app
+                .engine
+                .compactor()
+                .restore_checkpoint(session, n)
+                .await?;
             let up_to = match change.view.version.covers {
                 0 => String::new(),
                 covers => format!(" (up to turn {covers})"),
@@ -169,7 +173,11 @@ async fn diff_versions(
     (from, to): (u32, u32),
     json: bool,
 ) -> Result<(), CliError> {
-    let before = app.engine.compactor().checkpoint(session, Some(from)).await?;
+    let before = app
+        .engine
+        .compactor()
+        .checkpoint(session, Some(from))
+        .await?;
     let after = app.engine.compactor().checkpoint(session, Some(to)).await?;
     let (removed, changed, added) = diff_items(&before, &after);
     if json {

@@ -63,10 +63,19 @@ async fn run_summariser(
     if stderr().is_terminal() {
         eprint_line(&Style::stderr().dim(&format!("{provider} is refining the checkpoint …")));
     }
-    let Some(proposal) = app.engine.compactor().propose_summary(&session.id, summariser).await? else {
+    let Some(proposal) = app
+        .engine
+        .compactor()
+        .propose_summary(&session.id, summariser)
+        .await?
+    else {
         return Ok(None);
     };
-    let outcome = app.engine.compactor().apply_summary_proposal(proposal).await?;
+    let outcome = app
+        .engine
+        .compactor()
+        .apply_summary_proposal(proposal)
+        .await?;
     outcome.decisions.iter().for_each(eprint_decision);
     let last_decision = outcome.decisions.last();
     Ok(Some(SummariserResult {

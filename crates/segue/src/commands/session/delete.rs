@@ -50,7 +50,11 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         }
         (lookup, _) => lookup?,
     };
-    let plan = app.engine.upkeep().plan_delete(&conversation, scope, mode).await?;
+    let plan = app
+        .engine
+        .upkeep()
+        .plan_delete(&conversation, scope, mode)
+        .await?;
     if args.dry_run {
         print_delete_plan(&conversation, &plan, args);
         return Ok(());
@@ -389,8 +393,14 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
     reject_list_number(&args.session.id)?;
     let session = app.find_session(&args.session.id).await?;
     let (id, title) = (&session.id, strip_control_chars(session.title.as_str()));
-    let legs = app.engine.library().session_view(session.clone()).await?.legs;
-    let remaining = RemainingNatives::from_legs(&legs, |agent| app.engine.upkeep().can_list_sessions(agent));
+    let legs = app
+        .engine
+        .library()
+        .session_view(session.clone())
+        .await?
+        .legs;
+    let remaining =
+        RemainingNatives::from_legs(&legs, |agent| app.engine.upkeep().can_list_sessions(agent));
     let turns = format_turn_count(session.turns);
     let question = format!(
         "Forget {id} ({title}, {turns}){}",

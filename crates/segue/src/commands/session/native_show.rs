@@ -162,7 +162,10 @@ pub(super) fn show_transcript(
 ) -> Result<(), CliError> {
     let is_huge = native.session.location.size > MAX_NUMBERED_BYTES;
     if let Some(last) = args.last.filter(|_| is_huge) {
-        let (turns, is_complete) = app.engine.library().read_recent_native_turns(&native.session, last)?;
+        let (turns, is_complete) = app
+            .engine
+            .library()
+            .read_recent_native_turns(&native.session, last)?;
         let mut printer =
             NativeTurnPrinter::new(app, native, &json_output::native_json(native), args);
         for (n, turn) in (1..).zip(turns) {

@@ -58,7 +58,12 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
 pub(crate) async fn resume_in_native_program(id: &SessionRef) -> Result<String, CliError> {
     let app = App::open()?;
     let conversation = app.find_conversation(id).await?;
-    let native_resume = match app.engine.resolver().prepare_native_resume(&conversation).await {
+    let native_resume = match app
+        .engine
+        .resolver()
+        .prepare_native_resume(&conversation)
+        .await
+    {
         Ok(native_resume) => native_resume,
         // A session that is in use by the agent's own program cannot be resumed in segue either.
         Err(
@@ -109,7 +114,11 @@ async fn resume_natively(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode,
     // The configuration determines which program is started, so it must be valid.
     let app = App::open()?;
     let conversation = app.find_conversation(id).await?;
-    let native_resume = app.engine.resolver().prepare_native_resume(&conversation).await?;
+    let native_resume = app
+        .engine
+        .resolver()
+        .prepare_native_resume(&conversation)
+        .await?;
     let provider = native_resume.provider.clone();
     if let Some(requested) = requested_provider(args).filter(|requested| **requested != provider) {
         return Err(CliError::usage(format!(

@@ -26,7 +26,12 @@ pub(in crate::commands) async fn find_or_adopt_checked(
         Conversation::Session(session, _) => return Ok(*session),
         Conversation::Native(native) => native,
     };
-    let turns = app.engine.library().read_outline(&native.session)?.turns.len();
+    let turns = app
+        .engine
+        .library()
+        .read_outline(&native.session)?
+        .turns
+        .len();
     match check(u32::try_from(turns).unwrap_or(u32::MAX)) {
         Ok(_) | Err(TurnNumberError::AlreadyAtTurn { .. }) => {}
         Err(error) => return Err(EngineError::from(error).into()),
@@ -40,7 +45,12 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
     }
     let session =
         find_or_adopt_checked(app, &args.session.id, |turns| plan_revert(turns, args.to)).await?;
-    match app.engine.sessions().revert_session(&session, args.to).await {
+    match app
+        .engine
+        .sessions()
+        .revert_session(&session, args.to)
+        .await
+    {
         Ok(outcome) => {
             outcome.decisions.iter().for_each(eprint_decision);
             let undo_hint = format!("Undo with: segue session undo {}", session.id);
@@ -78,7 +88,11 @@ async fn print_revert_outcome(
         print_line(&strip_control_chars(message));
         return Ok(());
     }
-    let status = app.engine.library().session_status(&outcome.session).await?;
+    let status = app
+        .engine
+        .library()
+        .session_status(&outcome.session)
+        .await?;
     print_json(&RevertResult {
         session: ListedSession::new(&outcome.session, status),
         turns_before: outcome.turns_before,
@@ -96,9 +110,15 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
     let plan = match app.find_conversation(&args.session.id).await? {
         Conversation::Session(session, _) => {
             let session = app.reconcile_session(*session).await;
-            app.engine.sessions().preview_revert(&session, args.to).await
+            app.engine
+                .sessions()
+                .preview_revert(&session, args.to)
+                .await
         }
-        Conversation::Native(native) => app.engine.sessions().preview_native_revert(&native.session, args.to),
+        Conversation::Native(native) => app
+            .engine
+            .sessions()
+            .preview_native_revert(&native.session, args.to),
     };
     let plan = match plan {
         Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => RevertPlan {

@@ -34,7 +34,12 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
         let message = format!("cannot refresh the index: {}", to_single_line(reason));
         // An index that was never complete would miss most sessions without a warning.
-        if !app.engine.library().index().is_some_and(Index::has_completed_refresh) {
+        if !app
+            .engine
+            .library()
+            .index()
+            .is_some_and(Index::has_completed_refresh)
+        {
             return Err(CliError::failed(message).with_hint(
                 "fix the cause and search again; segue then builds the index automatically",
             ));

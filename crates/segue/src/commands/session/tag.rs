@@ -29,7 +29,11 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
         add: args.add.clone(),
         remove: args.remove.clone(),
     };
-    let session = app.engine.sessions().change_tags(&session.id, change).await?;
+    let session = app
+        .engine
+        .sessions()
+        .change_tags(&session.id, change)
+        .await?;
     print_tags(app, &session, args).await
 }
 

@@ -131,7 +131,9 @@ fn add_message(harness: &CliHarness, session: &str, text: &str) {
     };
     let engine = Engine::new(store, Vec::new(), Catalog::default(), environment);
     let session = SessionId::parse(session).unwrap();
-    let future = engine.sessions().add_message(&session, MessageAuthor::User, text);
+    let future = engine
+        .sessions()
+        .add_message(&session, MessageAuthor::User, text);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     runtime.block_on(future).unwrap();

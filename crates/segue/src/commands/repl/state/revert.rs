@@ -35,7 +35,13 @@ impl ReplState {
         {
             Conversation::Session(session, _) => Ok(session.turns),
             Conversation::Native(native) => {
-                let turns = self.app.engine.library().read_outline(&native.session)?.turns.len();
+                let turns = self
+                    .app
+                    .engine
+                    .library()
+                    .read_outline(&native.session)?
+                    .turns
+                    .len();
                 Ok(u32::try_from(turns).unwrap_or(u32::MAX))
             }
         }
@@ -54,7 +60,13 @@ impl ReplState {
         let session = self
             .find_or_adopt_session(|turns| plan_revert(turns, turn))
             .await?;
-        match self.app.engine.sessions().revert_session(&session, turn).await {
+        match self
+            .app
+            .engine
+            .sessions()
+            .revert_session(&session, turn)
+            .await
+        {
             Ok(outcome) => {
                 outcome.decisions.iter().for_each(eprint_decision);
                 eprint_line(&strip_control_chars(&messages::format_revert(

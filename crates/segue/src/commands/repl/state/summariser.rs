@@ -48,7 +48,13 @@ impl ReplState {
         let Ok(Ok(Some(proposal))) = task.await else {
             return;
         };
-        if let Ok(outcome) = self.app.engine.compactor().apply_summary_proposal(proposal).await {
+        if let Ok(outcome) = self
+            .app
+            .engine
+            .compactor()
+            .apply_summary_proposal(proposal)
+            .await
+        {
             outcome.decisions.iter().for_each(eprint_decision);
         }
     }

@@ -21,7 +21,12 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let active_version = view.version.n;
     let draft_path = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
     // The name of a draft contains its version, because item numbers refer to that version.
-    let existing_draft = (1..=app.engine.compactor().checkpoint_versions(session).await?.len())
+    let existing_draft = (1..=app
+        .engine
+        .compactor()
+        .checkpoint_versions(session)
+        .await?
+        .len())
         .filter_map(|n| u32::try_from(n).ok())
         .rfind(|n| draft_path(*n).exists());
     let base_version = existing_draft.unwrap_or(active_version);
@@ -29,7 +34,10 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let base = if base_version == active_version {
         view.clone()
     } else {
-        app.engine.compactor().checkpoint(session, Some(base_version)).await?
+        app.engine
+            .compactor()
+            .checkpoint(session, Some(base_version))
+            .await?
     };
     let initial_text = render_draft(session, &base);
     if existing_draft.is_some() {

@@ -108,10 +108,10 @@ async fn import_new_session(
     session: &PortableSession,
     project: &Project,
 ) -> Result<ImportEntryOutcome, CliError> {
-    let importing = app
-        .engine
-        .sessions()
-        .import_session(session, options.format, project, options.provider);
+    let importing =
+        app.engine
+            .sessions()
+            .import_session(session, options.format, project, options.provider);
     Ok(match importing.await? {
         ImportOutcome::Imported(session, _) => ImportEntryOutcome::Imported(session.id),
         ImportOutcome::AlreadyPresent(session_id) => ImportEntryOutcome::AlreadyPresent(session_id),
