@@ -164,7 +164,10 @@ async fn resolution_steps_are_reported_on_request() {
         all_steps.push(steps.unwrap());
     }
     let kinds = |steps: &[segue_core::session::ResolutionStep]| -> Vec<ResolutionStepKind> {
-        steps.iter().map(|step| step.kind()).collect()
+        steps
+            .iter()
+            .map(segue_core::session::ResolutionStep::kind)
+            .collect()
     };
     let [first, second] = all_steps.try_into().unwrap();
     assert_eq!(

@@ -52,7 +52,7 @@ pub enum NewNativeCause {
     NewSession,
     /// The session has turns, but no native session yet.
     NoNativeYet,
-    /// Another provider took over.
+    /// A different provider took over.
     ProviderChanged {
         /// Provider of the last native session.
         from: ProviderId,
