@@ -12,7 +12,9 @@ mod working_directory;
 use std::sync::Arc;
 
 use segue_agents::SessionDefault;
+use segue_core::agent::RoleDescription;
 use segue_core::id::{NativeId, ProviderId};
+use segue_core::scope::RoleName;
 use segue_core::session::{
     ConfiguredSession, Decision, DecisionKind, Project, ProviderChoice, ResolutionStep,
     ResolutionStepKind, Session, SessionRef,
@@ -27,7 +29,7 @@ use crate::context::EngineContext;
 use crate::library::Library;
 use crate::reconcile::Reconciler;
 use crate::resolve::adopt::AdoptionHint;
-use crate::{ChatRequest, ResolveError, Target};
+use crate::{AccessError, ChatRequest, ResolveError, Target};
 
 /// Session that a prompt is for, and the agent that is to answer.
 pub(crate) enum Resolved {
@@ -61,6 +63,20 @@ impl Resolver {
 }
 
 impl Resolver {
+    /// Returns the role of the agent in a session; `None` if the session has no role. Fails if the role has no
+    /// description, because its limits are unknown then.
+    pub fn session_role(&self, session: &Session) -> Result<Option<&RoleDescription>, AccessError> {
+        self.context.session_role(session)
+    }
+
+    /// Returns the description of a role; `None` if no role is given. Fails if the role has no description.
+    pub fn role_description(
+        &self,
+        role: Option<&RoleName>,
+    ) -> Result<Option<&RoleDescription>, AccessError> {
+        self.context.role_description(role)
+    }
+
     /// Finds the session that a prompt is for, if one exists, and the agent that is to answer.
     pub(crate) async fn resolve(
         &self,

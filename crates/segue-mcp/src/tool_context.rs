@@ -1,7 +1,5 @@
 //! Dependencies of the tools, and their lazy creation.
 
-use std::sync::Arc;
-
 use segue_core::id::SessionId;
 use segue_engine::{Library, RefContext, Resolver, SessionEditor};
 use tokio::sync::OnceCell;

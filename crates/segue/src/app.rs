@@ -15,7 +15,9 @@ use segue_catalog::{
 use segue_core::agent::{McpEndpoint, McpServer, ProcessIdentity};
 use segue_core::id::{NativeId, SessionId};
 use segue_core::session::{Project, Session, SessionRef};
-use segue_engine::{Conversation, Engine, Environment, McpTools, NativeEntry, RefContext};
+use segue_engine::{
+    Conversation, Engine, EngineSettings, Environment, McpTools, NativeEntry, RefContext,
+};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,6 +28,7 @@ use crate::config::{
 use crate::error::CliError;
 use crate::last_list;
 use crate::terminal::{Style, eprint_decision, eprint_line, to_single_line};
+
 pub(crate) use agents::{agent_files_dir, build_agents, native_resume_command, unattended_guard};
 pub(crate) use summariser::build_summariser;
 
@@ -36,7 +39,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct App {
     pub(crate) home: PathBuf,
     pub(crate) project: Project,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Engine,
 }
 
 impl App {
@@ -81,21 +84,22 @@ impl App {
         };
         let archive_service = agents::build_archive_service(&home, config);
         let catalog = build_catalog(&project, config).with_archive(archive_service.archive.clone());
-        let engine =
-            Engine::new(store, agents, catalog, environment()).with_index(Index::new(&home));
-        let engine = engine.with_policy(config.policy.clone());
-        let engine = engine.with_roles(config.roles.clone());
-        let git = known::find_program("git", &std::env::var_os("PATH").unwrap_or_default());
+        let settings = EngineSettings {
+            budget: config.budget,
+            policy: config.policy.clone(),
+            roles: config.roles.clone(),
+            tools,
+            git: known::find_program("git", &std::env::var_os("PATH").unwrap_or_default()),
+        };
+        let engine = Engine::builder(store, agents, catalog, environment())
+            .with_index(Index::new(&home))
+            .with_archive_service(archive_service)
+            .with_settings(settings)
+            .build();
         Ok(Self {
             home,
             project,
-            engine: Arc::new(
-                engine
-                    .with_tools(tools)
-                    .with_archive_service(archive_service)
-                    .with_budget(config.budget)
-                    .with_git(git),
-            ),
+            engine,
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use segue_catalog::index::Progress;
 use segue_core::id::ProviderId;
-use segue_engine::{Engine, EngineError, Freshness, IndexSync};
+use segue_engine::{Freshness, IndexSync, Library, LibraryError};
 
 use crate::app::App;
 use crate::error::CliError;
@@ -57,7 +57,7 @@ impl App {
             return view;
         }
         match self
-            .refresh_index_with_progress(Engine::INDEX_LOCK_TIMEOUT)
+            .refresh_index_with_progress(Library::INDEX_LOCK_TIMEOUT)
             .await
         {
             Ok(Some(IndexSync::UpToDate(stats))) => {
@@ -89,7 +89,7 @@ impl App {
     pub(crate) async fn refresh_index_with_progress(
         &self,
         lock_timeout: Duration,
-    ) -> Result<Option<IndexSync>, EngineError> {
+    ) -> Result<Option<IndexSync>, LibraryError> {
         let progress_line = Arc::new(ProgressLine::new());
         let on_progress = {
             let progress_line = Arc::clone(&progress_line);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use segue_api::chat::{ChatEvent, ChatResult, ChatStop, DecisionLine, ExplainedStep};
 use segue_api::error::{BlockingHolder, CommandError, ErrorClass, ErrorDetails, SegueErrorClass};
-use segue_core::hint::Hint;
+use segue_api::text::{ShellActions, format_open_reason};
 use segue_core::session::{Decision, ResolutionStep, TurnState, Usage};
 use segue_engine::{TurnEvent, TurnReport};
 use serde::Serialize;
@@ -48,12 +48,15 @@ impl From<&CliError> for ErrorDetails {
             ExitKind::Policy => SegueErrorClass::Policy,
             ExitKind::Failed | ExitKind::Agent | ExitKind::Interrupted => SegueErrorClass::Failed,
         };
+        let hints = error.hints.iter();
+        let hints: Vec<String> = hints.map(|hint| hint.format(&ShellActions)).collect();
         let blocking_process = error.subject.blocking_process.as_ref();
         Self {
             class: ErrorClass::Segue(class),
             message: error.message.clone(),
             hint: hints.first().cloned(),
             hints,
+            advice: None,
             stderr: None,
             retry_at: error.retry_at,
             held_by: blocking_process.map(|process| {
@@ -70,7 +73,8 @@ impl From<&CliError> for ErrorDetails {
 
 /// Returns the output of `chat --json`.
 pub(crate) fn chat_json(report: &TurnReport) -> ChatResult {
-    let (opened, opened_why) = report.opened.clone().unzip();
+    let (opened, opened_reason) = report.opened.clone().unzip();
+    let decision_details = decisions_json(&report.decisions);
     ChatResult {
         session_id: Some(report.session.clone()),
         // A prompt that was cancelled before it was sent has no turn number.
@@ -79,15 +83,13 @@ pub(crate) fn chat_json(report: &TurnReport) -> ChatResult {
         native_session_id: report.native_id.clone(),
         leg: report.leg,
         opened,
-        opened_why,
+        opened_why: opened_reason.as_ref().map(format_open_reason),
+        opened_reason,
         text: report.text.clone(),
         stop: report.state.into(),
         usage: report.usage.into(),
-        decisions: report
-            .decisions
-            .iter()
-            .map(|decision| decision_json(decision).text)
-            .collect(),
+        decisions: decision_texts(&decision_details),
+        decision_details,
         explain: report.steps.as_deref().map(steps_json),
         error: report.failure.as_ref().map(Into::into),
     }
@@ -97,6 +99,7 @@ pub(crate) fn chat_json(report: &TurnReport) -> ChatResult {
 pub(crate) fn chat_error_json(partial_report: PartialTurnReport, error: &CliError) -> ChatResult {
     let (session, turn) = partial_report.saved_turn.unzip();
     let subject = &error.subject;
+    let decision_details = decisions_json(&partial_report.decisions);
     ChatResult {
         session_id: session.or_else(|| subject.session.clone()),
         turn,
@@ -105,10 +108,12 @@ pub(crate) fn chat_error_json(partial_report: PartialTurnReport, error: &CliErro
         leg: None,
         opened: None,
         opened_why: None,
+        opened_reason: None,
         text: Some(String::new()),
         stop: ChatStop::Failed,
         usage: Usage::default().into(),
-        decisions: partial_report.decisions,
+        decisions: decision_texts(&decision_details),
+        decision_details,
         explain: partial_report.resolution_steps.as_deref().map(steps_json),
         error: Some(error.into()),
     }
@@ -135,7 +140,7 @@ pub(crate) fn event_json(event: TurnEvent) -> ChatEvent {
             leg,
             opened: mode,
         },
-        TurnEvent::Decided(decision) => ChatEvent::Decision(decision_json(&decision)),
+        TurnEvent::Decided(decision) => ChatEvent::Decision((&decision).into()),
         TurnEvent::Text { message, text } => ChatEvent::Text { message, text },
         TurnEvent::Thought { message, text } => ChatEvent::Thought { message, text },
         TurnEvent::NativeIdReported { native_id } => ChatEvent::Named {
@@ -160,9 +165,12 @@ pub(crate) fn event_json(event: TurnEvent) -> ChatEvent {
     }
 }
 
-/// Returns a decision with its text.
-fn decision_json(decision: &Decision) -> DecisionLine {
-    decision.into()
+fn decisions_json(decisions: &[Decision]) -> Vec<DecisionLine> {
+    decisions.iter().map(Into::into).collect()
+}
+
+fn decision_texts(decisions: &[DecisionLine]) -> Vec<String> {
+    decisions.iter().map(|line| line.text.clone()).collect()
 }
 
 /// Returns the steps that resolved the session.

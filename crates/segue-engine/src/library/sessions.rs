@@ -80,6 +80,11 @@ impl Library {
         Ok((sessions, session_page.next))
     }
 
+    /// Returns the status of a session. A turn that is marked as running without a live process was interrupted.
+    pub async fn session_status(&self, session: &Session) -> Result<SessionStatus, AccessError> {
+        self.context.leases.session_status(session).await
+    }
+
     /// Returns the session with an id. Fails if it does not exist.
     pub async fn session(&self, id: &SessionId) -> Result<Session, AccessError> {
         Ok(self.context.require_session(id).await?)

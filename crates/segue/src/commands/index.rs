@@ -7,7 +7,7 @@ use segue_api::index::{IndexSummary, RefreshedIndex, UnreadableFiles};
 use segue_catalog::Index;
 use segue_catalog::index::{IndexError, IndexFilter, RefreshStats};
 use segue_core::number_format::format_count;
-use segue_engine::{EngineError, IndexSync};
+use segue_engine::{IndexSync, LibraryError};
 
 use crate::app::App;
 use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
         IndexCommand::Rebuild(output) => {
             if !index
                 .reset(INDEX_COMMAND_LOCK_TIMEOUT)
-                .map_err(EngineError::from)?
+                .map_err(LibraryError::from)?
             {
                 return Err(index_busy_error());
             }
@@ -72,7 +72,7 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
             print_line("no index yet; run `segue index refresh` to build it");
             return Ok(());
         }
-        Err(error) => return Err(EngineError::from(error).into()),
+        Err(error) => return Err(LibraryError::from(error).into()),
     };
     if output.json {
         print_json(&IndexSummary {
@@ -99,7 +99,7 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
             "cannot read {}:",
             format_plural(unreadable_count as u64, "file")
         ));
-        for unreadable_source in index.unreadable_sources().map_err(EngineError::from)? {
+        for unreadable_source in index.unreadable_sources().map_err(LibraryError::from)? {
             print_line(&format!(
                 "  {}: {}",
                 unreadable_source.provider,

@@ -49,7 +49,9 @@ fn build_tool_context(app: App, session: Option<SessionId>) -> ToolContext {
         project: project.clone(),
     };
     ToolContext {
-        engine: app.engine,
+        library: app.engine.library().clone(),
+        resolver: app.engine.resolver().clone(),
+        sessions: app.engine.sessions().clone(),
         session,
         ref_context: Box::new(ref_context),
     }

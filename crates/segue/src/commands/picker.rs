@@ -22,12 +22,12 @@ pub(crate) fn is_possible() -> bool {
 
 pub(crate) async fn run() -> Result<ExitCode, CliError> {
     let app = App::open_lenient()?;
-    let agents = app.engine.agents().providers();
+    let agents = app.engine.agents().providers().map(ToString::to_string);
     let options = PickerOptions {
         project_filter: ProjectFilter::All,
         order: RowOrder::Newest,
         search_text: String::new(),
-        agents: agents.iter().map(ToString::to_string).collect(),
+        agents: agents.collect(),
         use_colour: Style::stdout().has_colour(),
     };
     drop(app);

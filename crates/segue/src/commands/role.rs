@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use segue_api::role::ListedRole;
 use segue_core::agent::RoleDescription;
 use segue_core::scope::RoleName;
-use segue_engine::EngineError;
+use segue_engine::AccessError;
 
 use crate::app;
 use crate::cli::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
@@ -48,7 +48,7 @@ fn list_roles(loaded: &LoadedConfig, args: &RoleListArgs) {
 fn show_role(loaded: &LoadedConfig, args: &RoleShowArgs) -> Result<(), CliError> {
     let Some(role) = loaded.config.roles.get(&args.name) else {
         let available = loaded.config.roles.iter().map(|role| role.name.clone());
-        return Err(EngineError::UnknownRole {
+        return Err(AccessError::UnknownRole {
             role: args.name.clone(),
             available: available.collect(),
         }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use segue_core::id::{ProviderId, SessionId};
-use segue_engine::EngineError;
+use segue_engine::{AccessError, EngineError, ResolveError, SessionError, TurnError};
 use segue_store::StoreError;
 
 /// Subject of an error. A field is `None` if the error does not concern it.
@@ -55,7 +55,7 @@ impl ErrorSubject {
                 session: Some(session.clone()),
                 ..Self::default()
             },
-            EngineError::InUse { pid, .. } => Self {
+            EngineError::Access(AccessError::InUse { pid, .. }) => Self {
                 blocking_process: Some(BlockingProcess {
                     pid: *pid,
                     host_and_since: None,

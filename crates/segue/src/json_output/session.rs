@@ -12,7 +12,7 @@ use segue_engine::{
     Conversation, NativeEntry, NativeOutline, SearchHit, SearchHitTurn, SearchReport, SessionView,
 };
 
-use super::{decision_json, path_json};
+use super::path_json;
 
 /// Returns an entry of `session list --json`.
 pub(crate) fn conversation_json(conversation: &Conversation) -> ListedSession {
@@ -123,7 +123,7 @@ pub(crate) fn session_info_json(view: &SessionView) -> SessionInfo {
     });
     let decisions = view.decisions.iter().map(|(at, decision)| LoggedDecision {
         at: *at,
-        decision: decision_json(decision),
+        decision: decision.into(),
     });
     SessionInfo::Recorded(Box::new(RecordedSessionInfo {
         session: ListedSession::new(&view.session, view.status),

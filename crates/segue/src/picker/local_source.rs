@@ -3,10 +3,10 @@
 mod rows;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use jiff::Zoned;
+use rows::{conversation_details, conversation_row, highlight_matches, preview_turn};
 use segue_api::text::{ShellActions, format_decision};
 use segue_catalog::Index;
 use segue_catalog::index::OwnSessionStamp;
@@ -14,8 +14,8 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, SessionRef, Tag};
 use segue_core::time_input::parse_time_input;
 use segue_engine::{
-    Conversation, EngineError, Freshness, IndexSync, NativeEntry, SearchQuery, SearchRequest,
-    Transcript,
+    Conversation, EngineError, Freshness, IndexSync, LibraryError, NativeEntry, SearchQuery,
+    SearchRequest, Transcript,
 };
 use segue_store::SessionFilter;
 use tokio::runtime::Runtime;
@@ -27,7 +27,6 @@ use super::data_source::{
 use crate::app::App;
 use crate::error::CliError;
 use crate::terminal::to_single_line;
-use rows::{conversation_details, conversation_row, highlight_matches, preview_turn};
 
 /// Number of turns in a preview.
 const PREVIEW_TURNS: usize = 4;
@@ -117,7 +116,7 @@ impl LocalSource {
         let own_stamps = index.map(Index::own_session_stamps).transpose();
         Ok(ListFingerprint {
             newest: self.newest_stamp()?,
-            own_stamps: own_stamps.map_err(EngineError::from)?.unwrap_or_default(),
+            own_stamps: own_stamps.map_err(LibraryError::from)?.unwrap_or_default(),
         })
     }
 

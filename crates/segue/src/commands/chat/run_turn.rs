@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segue_api::text::{ShellActions, format_decision, format_resolution_step};
+use segue_api::text::format_resolution_step;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Decision, DecisionKind, Failure, ResolutionStep, TurnState};
-use segue_engine::{ChatRequest, Engine, EngineError, StopLevel, TurnEvent, TurnReport};
+use segue_engine::{ChatRequest, Engine, StopLevel, TurnError, TurnEvent, TurnReport};
 use tokio::sync::{mpsc, watch};
 
 use super::OutputFormat;
@@ -25,8 +25,8 @@ pub(crate) type SavedTurn = (SessionId, u32);
 pub(crate) struct PartialTurnReport {
     /// Session and turn of the prompt. `None` if it was not saved.
     pub(crate) saved_turn: Option<SavedTurn>,
-    /// Texts of the automatic decisions.
-    pub(crate) decisions: Vec<String>,
+    /// Automatic decisions.
+    pub(crate) decisions: Vec<Decision>,
     /// Steps that resolved the session. `None` if the user did not request them.
     pub(crate) resolution_steps: Option<Vec<ResolutionStep>>,
 }
@@ -37,10 +37,7 @@ impl PartialTurnReport {
             TurnEvent::Started { session, turn } => {
                 self.saved_turn = Some((session.clone(), *turn));
             }
-            TurnEvent::Decided(decision) => {
-                let text = format_decision(decision, &ShellActions);
-                self.decisions.push(text);
-            }
+            TurnEvent::Decided(decision) => self.decisions.push(decision.clone()),
             TurnEvent::Explained(steps) => self.resolution_steps = Some(steps.clone()),
             _ => {}
         }
@@ -55,7 +52,7 @@ pub(in crate::commands) async fn run(
     request: ChatRequest,
     format: OutputFormat,
     forced_exit: impl Future<Output = ()>,
-) -> (Result<TurnReport, EngineError>, PartialTurnReport) {
+) -> (Result<TurnReport, TurnError>, PartialTurnReport) {
     let (sender, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
     let output = TurnOutput::start(format, events);
     let outcome = {

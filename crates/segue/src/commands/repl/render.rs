@@ -1,8 +1,9 @@
 //! Output of commands about the help, the session and its token counts.
 
+use segue_api::text::format_open_reason;
 use segue_core::id::{NativeId, SessionId};
 use segue_core::number_format::format_count;
-use segue_core::session::{OpenMode, Session, Usage};
+use segue_core::session::{OpenMode, OpenReason, Session, Usage};
 
 use super::command::REPL_COMMANDS;
 use crate::terminal::{Style, format_plural, print_line, to_single_line};
@@ -40,11 +41,11 @@ pub(super) fn print_help() {
     );
 }
 
-pub(super) fn print_session(session: &Session, open_mode: Option<&(OpenMode, String)>) {
+pub(super) fn print_session(session: &Session, open_mode: Option<&(OpenMode, OpenReason)>) {
     let native = session.native_id.as_ref().map_or("-", NativeId::as_str);
     let opened_text = open_mode.map_or_else(
         || "not yet; the next prompt opens it".to_owned(),
-        |(mode, reason)| format!("{}: {reason}", mode.as_str()),
+        |(mode, reason)| format!("{}: {}", mode.as_str(), format_open_reason(reason)),
     );
     let mut fields = vec![
         ("id", session.id.to_string()),

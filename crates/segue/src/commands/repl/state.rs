@@ -12,7 +12,6 @@ use segue_core::session::{Decision, DecisionKind, ResolutionStep, SessionRef, Ti
 use segue_engine::{
     ChatRequest, Conversation, ConversationId, RefContext, StopLevel, Target, TurnReport,
 };
-
 use summariser::BackgroundSummariser;
 
 use super::command::ReplCommand;
@@ -72,7 +71,7 @@ impl ReplState {
         let purpose = target.purpose().cloned();
         // An unknown role is reported before the user types a prompt.
         let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
-        app.engine.briefs().role_description(role)?;
+        app.engine.resolver().role_description(role)?;
         let mut is_session_announced = false;
         if target.conversation_id().is_none() {
             let stop_signal = signals.subscribe_stop();

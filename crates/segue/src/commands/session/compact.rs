@@ -4,11 +4,11 @@ use std::io::{IsTerminal, stderr};
 
 use segue_api::checkpoint::{CompactionResult, SummariserReport};
 use segue_api::text::{ActionText, ShellActions, format_decision};
-use segue_core::checkpoint::{CheckpointVersion, kind_heading};
+use segue_core::checkpoint::{CheckpointVersion, CompactionPlan, kind_heading};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::ProviderId;
-use segue_core::session::Session;
-use segue_engine::{CompactionPlan, Conversation, EngineError, Summariser};
+use segue_core::session::{Session, format_replaced_turns};
+use segue_engine::{Conversation, ResolveError, Summariser};
 
 use crate::app::{self, App};
 use crate::cli::{CompactArgs, SummariserArg};
@@ -104,11 +104,16 @@ async fn preview_compaction(
     let session = match app.find_conversation(&args.id).await? {
         Conversation::Session(session, _) => app.reconcile_session(*session).await,
         native @ Conversation::Native(_) => {
-            return Err(EngineError::NotAdopted(native.id()).into());
+            return Err(ResolveError::NotAdopted(native.id()).into());
         }
     };
     let plan = match session.head {
-        Some(head) => app.engine.briefs().plan_compaction(&session, head).await?,
+        Some(head) => {
+            let briefs = app.engine.briefs();
+            briefs
+                .plan_compaction(&session, head, &session.provider)
+                .await?
+        }
         None => None,
     };
     let result = plan.as_ref().map(|plan| (None, plan));
@@ -161,7 +166,7 @@ fn print_compaction(
         );
         return;
     };
-    let replaced_turns = plan.format_replaced_turns();
+    let replaced_turns = format_replaced_turns(plan.turns, plan.replaced, plan.covers > plan.turns);
     let tokens = format_plural(plan.tokens, "token");
     match version {
         Some(version) => {

@@ -4,7 +4,7 @@ use segue_api::brief::SessionContext;
 use segue_core::agent::RoleDescription;
 use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{ContextRebuild, Conversation, EngineError, GatheredContext};
+use segue_engine::{ContextRebuild, Conversation, GatheredContext, ResolveError};
 
 use crate::app::App;
 use crate::cli::ContextArgs;
@@ -16,10 +16,10 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
     let session = match app.find_conversation(&args.session.id).await? {
         Conversation::Session(session, _) => *session,
         native @ Conversation::Native(_) => {
-            return Err(EngineError::NotAdopted(native.id()).into());
+            return Err(ResolveError::NotAdopted(native.id()).into());
         }
     };
-    let role = app.engine.briefs().session_role(&session)?;
+    let role = app.engine.resolver().session_role(&session)?;
     let gathered = if args.refresh {
         app.engine.briefs().refresh_context(&session, true).await?
     } else {

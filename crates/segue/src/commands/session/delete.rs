@@ -11,8 +11,8 @@ use segue_catalog::SessionArtifacts;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, SessionRef};
 use segue_engine::{
-    Conversation, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope, EngineError,
-    PlannedDeletion,
+    Conversation, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
+    PlannedDeletion, ResolveError, UpkeepError,
 };
 
 use crate::app::{self, App};
@@ -45,7 +45,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         .await;
     let conversation = match (lookup, &args.session.id) {
         // The session may exist only as a copy.
-        (Err(EngineError::NoMatch(text)), SessionRef::Text(_)) => {
+        (Err(ResolveError::NoMatch(text)), SessionRef::Text(_)) => {
             return delete_copies(app, args, &text);
         }
         (lookup, _) => lookup?,
@@ -95,8 +95,8 @@ fn reject_list_number(id: &SessionRef) -> Result<(), CliError> {
 fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), CliError> {
     let copy = match app.engine.upkeep().find_copy(reference) {
         Ok(copy) => copy,
-        Err(EngineError::NoCopy(_)) => {
-            return Err(EngineError::NoMatch(reference.to_owned()).into());
+        Err(UpkeepError::NoCopy(_)) => {
+            return Err(ResolveError::NoMatch(reference.to_owned()).into());
         }
         Err(error) => return Err(error.into()),
     };

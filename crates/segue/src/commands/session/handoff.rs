@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use segue_api::text::format_dropped_setting;
 use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef};
 
@@ -72,8 +73,9 @@ pub(crate) async fn hand_off_session(
         )
     } else {
         let prefix = Style::stderr().yellow("segue:");
-        for line in &outcome.dropped_settings {
-            eprint_line(&format!("{prefix} {}", to_single_line(line)));
+        for setting in &outcome.dropped_settings {
+            let line = format_dropped_setting(&from, to, setting);
+            eprint_line(&format!("{prefix} {}", to_single_line(&line)));
         }
         let next_step = if outcome.native_has_all_turns {
             "resumes its native session, which has the full history"

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use segue_api::brief::{PreviewedBrief, SectionSize};
 use segue_core::number_format::format_count;
-use segue_engine::{BriefPreview, Conversation, EngineError};
+use segue_engine::{AccessError, BriefPreview, Conversation};
 
 use super::stats::{draw_bar, has_unicode_locale};
 use crate::app::App;
@@ -27,15 +27,9 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
     if let Some(provider) = &args.provider
         && !app.engine.library().is_supported_provider(provider)
     {
-        let drivable = app
-            .engine
-            .agents()
-            .providers()
-            .into_iter()
-            .cloned()
-            .collect();
+        let drivable = app.engine.agents().providers().cloned().collect();
         let provider = provider.clone();
-        return Err(EngineError::UnknownProvider {
+        return Err(AccessError::UnknownProvider {
             provider,
             available: drivable,
         }
@@ -63,7 +57,7 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
 }
 
 fn preview_json(preview: &BriefPreview, prompt: String) -> PreviewedBrief {
-    let brief = &preview.brief;
+    let brief = &preview.plan.brief;
     let sections = brief.sections.iter();
     PreviewedBrief {
         provider: preview.provider.clone(),
@@ -84,7 +78,7 @@ fn preview_json(preview: &BriefPreview, prompt: String) -> PreviewedBrief {
 }
 
 fn print_preview(preview: &BriefPreview, prompt: &str) {
-    let brief = &preview.brief;
+    let brief = &preview.plan.brief;
     if brief.text.is_empty() {
         eprint_line("the brief is empty: the session has no messages yet");
     }
@@ -139,13 +133,20 @@ fn print_preview(preview: &BriefPreview, prompt: &str) {
 
 /// Returns the number of tokens above the budget. `None` if the brief fits.
 fn excess_tokens(preview: &BriefPreview) -> Option<u64> {
-    let excess = preview.brief.total_tokens().checked_sub(preview.budget);
+    let excess = preview
+        .plan
+        .brief
+        .total_tokens()
+        .checked_sub(preview.budget);
     excess.filter(|excess| *excess > 0)
 }
 
 /// Lists what the brief omits, with the reasons.
 fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
-    let (omitted_turns, omissions) = (preview.brief.omitted_turns, preview.brief.omissions);
+    let (omitted_turns, omissions) = (
+        preview.plan.brief.omitted_turns,
+        preview.plan.brief.omissions,
+    );
     let mut lines = Vec::new();
     if let Some(excess) = excess_tokens(preview) {
         let excess = format_plural(excess, "token");

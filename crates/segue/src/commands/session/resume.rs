@@ -7,7 +7,7 @@ use segue_agents::exec::NativeCommand;
 use segue_api::resume::ResumeCommand;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::SessionRef;
-use segue_engine::{EngineError, NativeResume, NativeResumeError};
+use segue_engine::{NativeResume, NativeResumeError, ResolveError};
 
 use crate::app::{self, App};
 use crate::cli::{ChatArgs, ConversationArgs, ReplArgs, ResumeArgs};
@@ -67,7 +67,7 @@ pub(crate) async fn resume_in_native_program(id: &SessionRef) -> Result<String, 
         Ok(native_resume) => native_resume,
         // A session that is in use by the agent's own program cannot be resumed in segue either.
         Err(
-            error @ EngineError::NotResumable {
+            error @ ResolveError::NotResumable {
                 reason: NativeResumeError::InUse { .. },
                 ..
             },

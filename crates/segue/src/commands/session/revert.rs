@@ -7,7 +7,7 @@ use std::path::Path;
 use segue_api::revert::{AbandonedTurns, PreviewedTurn, RevertPreview, RevertResult};
 use segue_api::session::ListedSession;
 use segue_core::session::{Effects, Session, SessionRef, TurnNumberError, plan_fork, plan_revert};
-use segue_engine::{Conversation, EngineError, ForkOutcome, RevertOutcome, RevertPlan};
+use segue_engine::{Conversation, ForkOutcome, RevertOutcome, RevertPlan, SessionError};
 
 use crate::app::App;
 use crate::cli::{ForkArgs, RevertArgs, UndoArgs};
@@ -34,7 +34,7 @@ pub(in crate::commands) async fn find_or_adopt_checked(
         .len();
     match check(u32::try_from(turns).unwrap_or(u32::MAX)) {
         Ok(_) | Err(TurnNumberError::AlreadyAtTurn { .. }) => {}
-        Err(error) => return Err(EngineError::from(error).into()),
+        Err(error) => return Err(SessionError::from(error).into()),
     }
     app.adopt_native(&native).await
 }
@@ -58,7 +58,7 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
             print_revert_outcome(app, &outcome, args.session.json, &message).await
         }
         // The session is already at this turn, which is not a failure.
-        Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
+        Err(SessionError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
             let unchanged = RevertOutcome {
                 turns_before: turns,
                 effects: Effects::default(),
@@ -115,13 +115,15 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
                 .preview_revert(&session, args.to)
                 .await
         }
-        Conversation::Native(native) => app
-            .engine
-            .sessions()
-            .preview_native_revert(&native.session, args.to),
+        Conversation::Native(native) => {
+            app.engine
+                .sessions()
+                .preview_native_revert(&native.session, args.to)
+                .await
+        }
     };
     let plan = match plan {
-        Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => RevertPlan {
+        Err(SessionError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => RevertPlan {
             turns,
             dropped: Vec::new(),
             effects: Effects::default(),

@@ -1,7 +1,7 @@
 //! Provider of the conversation: `/agent`, `/handoff`, and handoffs by other processes.
 
 use segue_core::id::ProviderId;
-use segue_engine::{EngineError, Target};
+use segue_engine::{AccessError, Target};
 
 use super::{ReplState, session_ref_args};
 use crate::commands::session;
@@ -97,7 +97,7 @@ impl ReplState {
 
     fn unknown_provider_error(&self, provider: ProviderId) -> CliError {
         let available = self.agents.clone();
-        EngineError::UnknownProvider {
+        AccessError::UnknownProvider {
             provider,
             available,
         }

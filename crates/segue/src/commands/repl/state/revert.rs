@@ -1,7 +1,7 @@
 //! The commands `/backtoturn`, `/undo` and `/fork`.
 
 use segue_core::session::{Session, TurnNumberError, plan_fork, plan_revert};
-use segue_engine::{Conversation, ConversationId, EngineError, Target};
+use segue_engine::{Conversation, ConversationId, SessionError, Target};
 
 use super::{ReplState, session_ref, session_ref_args};
 use crate::commands::session::revert::{find_or_adopt_checked, fork_in_origin_directory, messages};
@@ -75,7 +75,7 @@ impl ReplState {
                 )));
                 Ok(())
             }
-            Err(EngineError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
+            Err(SessionError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
                 eprint_line(&messages::format_already_at_turn(turns));
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Refinement of checkpoints in the background. Results are applied between two prompts.
 
 use segue_core::id::SessionId;
-use segue_engine::{EngineError, Summariser, SummaryProposal};
+use segue_engine::{CompactionError, Summariser, SummaryProposal};
 use tokio::task::JoinHandle;
 
 use super::ReplState;
@@ -17,7 +17,7 @@ pub(super) struct BackgroundSummariser {
     last_read: Option<(SessionId, u32)>,
 }
 
-type SummaryTask = JoinHandle<Result<Option<SummaryProposal>, EngineError>>;
+type SummaryTask = JoinHandle<Result<Option<SummaryProposal>, CompactionError>>;
 
 impl BackgroundSummariser {
     /// Creates the state for the configured summariser. Reports once if it is not available, and continues without it.
