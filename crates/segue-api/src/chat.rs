@@ -103,6 +103,7 @@ impl From<Usage> for TokenUsage {
 
 /// A step that selected the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Value")]
 pub struct ExplainedStep {
     /// Subject of the step.
     pub step: ResolutionStepKind,
@@ -111,6 +112,19 @@ pub struct ExplainedStep {
     /// Result as fields.
     #[serde(flatten)]
     pub result: ResolutionStep,
+}
+
+/// Reads the kind and the text twice, because a step that is known only as text has them as its fields.
+impl TryFrom<Value> for ExplainedStep {
+    type Error = serde_json::Error;
+
+    fn try_from(json: Value) -> Result<Self, Self::Error> {
+        Ok(Self {
+            step: ResolutionStepKind::deserialize(&json["step"])?,
+            text: String::deserialize(&json["text"])?,
+            result: ResolutionStep::deserialize(&json)?,
+        })
+    }
 }
 
 impl From<&ResolutionStep> for ExplainedStep {
@@ -205,6 +219,7 @@ pub enum ChatEvent {
 
 /// An automatic decision of segue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Value")]
 pub struct DecisionLine {
     /// Kind of the decision.
     pub kind: DecisionKind,
@@ -213,6 +228,19 @@ pub struct DecisionLine {
     /// Decision as fields.
     #[serde(flatten)]
     pub details: Decision,
+}
+
+/// Reads the kind and the text twice, because a decision that is known only as text has them as its fields.
+impl TryFrom<Value> for DecisionLine {
+    type Error = serde_json::Error;
+
+    fn try_from(json: Value) -> Result<Self, Self::Error> {
+        Ok(Self {
+            kind: DecisionKind::deserialize(&json["kind"])?,
+            text: String::deserialize(&json["text"])?,
+            details: Decision::deserialize(&json)?,
+        })
+    }
 }
 
 impl From<&Decision> for DecisionLine {

@@ -77,8 +77,8 @@ impl TurnRun<'_> {
         };
         let lease = &self.guard.lease;
         let (_, decision) = runner.compactor.commit(lease, &plan, commit).await?;
-        for line in runner.context.agent_pool.end_agent(&session.id).await {
-            self.report_guard_action(&line).await?;
+        for action in runner.context.agent_pool.end_agent(&session.id).await {
+            self.report_guard_action(action).await?;
         }
         Ok(Some(decision))
     }

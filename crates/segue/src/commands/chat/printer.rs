@@ -6,13 +6,14 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use segue_core::id::ProviderId;
+use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{PlanStatus, PlanStep, ToolCall, ToolStatus};
 use segue_engine::TurnEvent;
 
 use super::{OutputFormat, permission_prompt};
+use crate::frontend::Frontend;
 use crate::json_output::{self, print_json};
-use crate::terminal::{Style, eprint_decision, eprint_line, strip_control_chars};
+use crate::terminal::{Style, eprint_decisions, eprint_line, strip_control_chars};
 
 const SPINNER_FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Duration of one frame of the spinner.
@@ -29,6 +30,9 @@ enum CursorLine {
 
 pub(super) struct TurnPrinter {
     format: OutputFormat,
+    is_repl: bool,
+    /// Session of the turn. `None` until it is known.
+    session: Option<SessionId>,
     style: Style,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
@@ -45,9 +49,15 @@ pub(super) struct TurnPrinter {
 }
 
 impl TurnPrinter {
-    pub(super) fn new(format: OutputFormat) -> Self {
+    pub(super) fn new(format: OutputFormat, frontend: Frontend<'_>) -> Self {
+        let (is_repl, session) = match frontend {
+            Frontend::Shell => (false, None),
+            Frontend::Repl(session) => (true, session.cloned()),
+        };
         Self {
             format,
+            is_repl,
+            session,
             style: Style::stderr(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
@@ -70,6 +80,15 @@ impl TurnPrinter {
         }
     }
 
+    /// Returns the frontend in which suggested actions are worded.
+    fn frontend(&self) -> Frontend<'_> {
+        if self.is_repl {
+            Frontend::Repl(self.session.as_ref())
+        } else {
+            Frontend::Shell
+        }
+    }
+
     fn print_event_as_text(&mut self, event: TurnEvent) {
         match event {
             TurnEvent::Text { message, text } => self.print_answer(message, &text),
@@ -78,7 +97,7 @@ impl TurnPrinter {
             TurnEvent::Plan(steps) => self.print_plan(&steps),
             TurnEvent::Decided(decision) => {
                 self.start_line();
-                eprint_decision(&decision);
+                eprint_decisions([&decision], self.frontend());
             }
             TurnEvent::Explained(steps) => {
                 self.start_line();
@@ -90,8 +109,8 @@ impl TurnPrinter {
             }
             TurnEvent::Stopping => self.print_stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
-            TurnEvent::Started { .. }
-            | TurnEvent::NativeIdReported { .. }
+            TurnEvent::Started { session, .. } => self.session = Some(session),
+            TurnEvent::NativeIdReported { .. }
             | TurnEvent::Saved { .. }
             | TurnEvent::Usage(_)
             | TurnEvent::Ended { .. } => {}
