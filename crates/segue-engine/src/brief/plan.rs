@@ -12,9 +12,7 @@ use segue_core::brief::{
 };
 use segue_core::id::{ProviderId, TurnId};
 use segue_core::scope::Purpose;
-use segue_core::session::{
-    Decision, Message, Role, Session, Turn, TurnState, unsent_added_turns,
-};
+use segue_core::session::{Decision, Message, Role, Session, Turn, TurnState, unsent_added_turns};
 use segue_store::{StoreError, StoredTurn, TokenCount};
 
 use super::BriefPlanner;

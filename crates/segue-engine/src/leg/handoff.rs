@@ -1,9 +1,7 @@
 //! Handoff of a session to another agent.
 
 use segue_core::id::ProviderId;
-use segue_core::session::{
-    Decision, DroppedSetting, HandoffCause, Leg, Session, can_reopen_leg,
-};
+use segue_core::session::{Decision, DroppedSetting, HandoffCause, Leg, Session, can_reopen_leg};
 
 use crate::SessionError;
 use crate::leg::open_leg::guard_decisions;

@@ -8,8 +8,7 @@ use segue_core::checkpoint::{
 };
 use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
 use segue_core::session::{
-    Decision, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState,
-    Usage,
+    Decision, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState, Usage,
 };
 use segue_formats::{
     ExistingSession, ExtraFields, ImportDifference, PortableCheckpoint, PortableMessage,

@@ -135,11 +135,7 @@ pub async fn a_stale_lease_cannot_write(store: &dyn Store) {
             .err(),
         store.undo_revert(&stale_lease, time_at(0)).await.err(),
         store
-            .log_decision(
-                &stale_lease,
-                &Decision::AgentRefused,
-                time_at(0),
-            )
+            .log_decision(&stale_lease, &Decision::AgentRefused, time_at(0))
             .await
             .err(),
         store

@@ -238,10 +238,7 @@ fn every_turn_is_copied_when_it_ends() {
                 short_id: "11111111".to_owned(),
                 cause: RestoreCause::Deleted,
             };
-            assert!(
-                actions.contains(&restored),
-                "{lifetime:?}: {actions:?}"
-            );
+            assert!(actions.contains(&restored), "{lifetime:?}: {actions:?}");
             assert_eq!(
                 test_home.read_session(SESSION_FILE),
                 Some(text),

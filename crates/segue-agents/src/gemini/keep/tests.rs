@@ -128,7 +128,10 @@ fn a_deleted_session_is_restored_from_the_last_copy() {
     test_home.write_session(SESSION_FILE, &longer);
     assert!(test_home.repair_after_exit(&at_risk).is_empty());
     test_home.remove_sessions(&[SESSION_FILE]);
-    assert_eq!(test_home.prepare_for_start().1, [restored(RestoreCause::Deleted)]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(test_home.read_session(SESSION_FILE), Some(longer));
     assert!(test_home.prepare_for_start().1.is_empty());
 }
@@ -139,7 +142,10 @@ fn a_session_with_a_deleted_directory_is_restored() {
     test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
     test_home.prepare_for_start();
     fs::remove_dir_all(test_home.session_path("")).unwrap();
-    assert_eq!(test_home.prepare_for_start().1, [restored(RestoreCause::Deleted)]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(
         test_home.read_session(SESSION_FILE),
         Some(session_text(SESSION_ID))
@@ -156,10 +162,7 @@ fn a_restarted_session_gets_its_turns_back() {
         &(session_text(SESSION_ID) + &empty_session_text(SESSION_ID)),
     );
     let actions = test_home.repair_after_exit(&at_risk);
-    assert_eq!(
-        actions,
-        [restored(RestoreCause::Restarted)]
-    );
+    assert_eq!(actions, [restored(RestoreCause::Restarted)]);
     assert_eq!(
         test_home.read_session(SESSION_FILE),
         Some(session_text(SESSION_ID))
@@ -180,10 +183,7 @@ fn a_session_deleted_during_a_turn_is_joined_with_its_later_messages() {
             .is_empty()
     );
     let actions = test_home.repair_after_exit(&at_risk);
-    assert_eq!(
-        actions,
-        [restored(RestoreCause::DeletedInUse)]
-    );
+    assert_eq!(actions, [restored(RestoreCause::DeletedInUse)]);
     assert_eq!(
         test_home.read_session(SESSION_FILE),
         Some(session_text(SESSION_ID) + &turn_text("second"))
@@ -204,7 +204,10 @@ fn a_copy_made_while_the_process_runs_is_restored() {
             .is_empty()
     );
     test_home.remove_sessions(&[SESSION_FILE]);
-    assert_eq!(test_home.repair_after_exit(&at_risk), [restored(RestoreCause::Deleted)]);
+    assert_eq!(
+        test_home.repair_after_exit(&at_risk),
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(test_home.read_session(SESSION_FILE), Some(longer));
 }
 
@@ -217,7 +220,10 @@ fn subagent_files_are_restored_with_the_session() {
     test_home.prepare_for_start();
     fs::remove_dir_all(test_home.session_path(SESSION_ID)).unwrap();
     test_home.remove_sessions(&[SESSION_FILE]);
-    assert_eq!(test_home.prepare_for_start().1, [restored(RestoreCause::Deleted)]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(
         test_home
             .read_session(&format!("{SESSION_ID}/helper.jsonl"))
@@ -236,7 +242,10 @@ fn other_sessions_are_restored_only_if_a_twin_caused_the_deletion() {
     let (at_risk, actions) = test_home.prepare_for_start();
     assert!(actions.is_empty());
     test_home.remove_sessions(&[OTHER_SESSION_FILE, OTHER_TWIN_FILE, old_file]);
-    assert_eq!(test_home.repair_after_exit(&at_risk), [other_restored(RestoreCause::DeletedByAgent)]);
+    assert_eq!(
+        test_home.repair_after_exit(&at_risk),
+        [other_restored(RestoreCause::DeletedByAgent)]
+    );
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
         Some(session_text(OTHER_SESSION_ID))
@@ -278,10 +287,7 @@ fn a_deleted_session_is_restored_only_on_request() {
     let (_, actions) = test_home
         .guard
         .prepare_for_start(&test_home.cwd(), other_ids.first());
-    assert_eq!(
-        actions,
-        [other_restored(RestoreCause::Deleted)]
-    );
+    assert_eq!(actions, [other_restored(RestoreCause::Deleted)]);
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
         Some(session_text(OTHER_SESSION_ID))
@@ -343,7 +349,10 @@ fn the_next_segue_repairs_the_damage_after_a_killed_one() {
     let (_, actions) = test_home
         .guard
         .prepare_for_start(test_home.temp_dir.path(), None);
-    assert_eq!(actions, [twin_removed(), other_restored(RestoreCause::DeletedByAgent)]);
+    assert_eq!(
+        actions,
+        [twin_removed(), other_restored(RestoreCause::DeletedByAgent)]
+    );
     assert_eq!(test_home.read_session(TWIN_FILE), None);
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
@@ -630,7 +639,10 @@ fn records_that_were_not_handed_over_are_repaired_only_at_a_start() {
     test_home.remove_sessions(&[SESSION_FILE]);
     test_home.mark_owners_dead();
     assert!(test_home.guard.repair_handed_over().is_empty());
-    assert_eq!(test_home.prepare_for_start().1, [restored(RestoreCause::Deleted)]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
 }
 
 #[test]

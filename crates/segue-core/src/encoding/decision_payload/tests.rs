@@ -78,6 +78,7 @@ fn version_1_of_decisions_is_pinned() {
     {"v":1,"decision":"native_protected","action":{"type":"restore_failed","short_id":"11111111","error":"permission denied"}}
     {"v":1,"decision":"native_protected","action":{"type":"duplicate_removed","short_id":"11111111"}}
     {"v":1,"decision":"native_protected","action":{"type":"duplicate_not_removed","short_id":"11111111","error":"permission denied"}}
+    {"v":1,"decision":"native_protected","action":{"type":"guard_failed"}}
     {"v":1,"decision":"permission_answered","tool":"Edit notes.txt","allowed":true,"by":{"type":"policy","policy":"allow-edits"}}
     {"v":1,"decision":"permission_answered","tool":"Edit notes.txt","allowed":false,"by":{"type":"role","role":"qa"}}
     {"v":1,"decision":"permission_answered","tool":"Edit notes.txt","allowed":true,"by":{"type":"user"}}

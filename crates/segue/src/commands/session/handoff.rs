@@ -16,7 +16,8 @@ use crate::terminal::{Style, eprint_decisions, eprint_line, to_single_line};
 pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     let Some(prompt) = args.prompt else {
         let app = App::open_lenient()?;
-        let (session, message) = hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
+        let (session, message) =
+            hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
         let message_with_hint = format!(
             "{message}. Continue with: segue chat --resume {} \"…\"",
             session.id
@@ -31,7 +32,8 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     // The prompt is validated before any change.
     let prompt = chat::read_prompt(Some(&prompt))?;
     let app = App::open()?;
-    let (session, message) = hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
+    let (session, message) =
+        hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
     eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
     drop(app);
     let conversation_args = ConversationArgs {
