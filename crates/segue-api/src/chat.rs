@@ -318,3 +318,42 @@ impl From<&ToolCall> for ToolCallState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use segue_core::samples::{sample_decisions, sample_steps};
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+    use crate::session::LoggedDecision;
+
+    fn assert_round_trip<T>(value: &T)
+    where
+        T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        let json = serde_json::to_string(value).unwrap();
+        assert_eq!(serde_json::from_str::<T>(&json).unwrap(), *value, "{json}");
+    }
+
+    #[test]
+    fn every_decision_can_be_read_back_from_each_output_that_contains_it() {
+        for decision in sample_decisions() {
+            let line = DecisionLine::from(&decision);
+            assert_round_trip(&line);
+            assert_round_trip(&ChatEvent::Decision(line.clone()));
+            assert_round_trip(&LoggedDecision {
+                at: Timestamp::UNIX_EPOCH,
+                decision: line,
+            });
+        }
+    }
+
+    #[test]
+    fn every_step_can_be_read_back() {
+        let steps = sample_steps();
+        let steps: Vec<ExplainedStep> = steps.iter().map(ExplainedStep::from).collect();
+        steps.iter().for_each(assert_round_trip);
+        assert_round_trip(&ChatEvent::Explained { steps });
+    }
+}
