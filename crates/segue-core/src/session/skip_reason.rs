@@ -11,9 +11,9 @@ use crate::id::SessionId;
 pub enum SkipReason {
     /// segue does not know where the agent stores its native sessions.
     StorageUnknown,
-    /// Another session uses the native session as well.
+    /// The native session is also used by another session.
     UsedBySession {
-        /// The other session.
+        /// Session that uses it.
         session: SessionId,
     },
     /// The native session of a fork needs this one, because the agent does not copy the history of a branch.
