@@ -11,6 +11,8 @@ mod documentation;
 mod guard;
 #[cfg(test)]
 mod language;
+#[cfg(test)]
+mod log_fields;
 mod peers;
 mod phases;
 mod processes;

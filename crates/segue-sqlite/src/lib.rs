@@ -584,9 +584,14 @@ impl Store for SqliteStore {
     }
 
     async fn lease_holder(&self, id: &SessionId) -> Result<Option<LeaseHolder>> {
-        let id = id.clone();
-        self.read("read", move |db| ops::lease::find_holder(db, &id))
-            .await
+        let session = id.clone();
+        let holder = self
+            .read("read", move |db| ops::lease::find_holder(db, &session))
+            .await?;
+        if let Some(LeaseHolder { epoch, owner, .. }) = &holder {
+            tracing::debug!(session = %id, epoch, pid = owner.pid, "lease in use");
+        }
+        Ok(holder)
     }
 
     async fn log_decision(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()> {
