@@ -7,6 +7,7 @@ use segue_core::session::{
     SessionSnapshot, Turn,
 };
 use segue_store::{NewSession, SessionFilter, StartedSession, StoreError};
+use tracing::Instrument;
 
 use super::TurnRunner;
 use super::admission::AdmittedPrompt;
@@ -160,7 +161,8 @@ impl TurnRunner {
         let mut decisions: Vec<Decision> = takeover.into_iter().collect();
         let starting =
             self.begin_under_lease(request, session, chosen, &guard, trace, &mut decisions);
-        match starting.await {
+        let span = tracing::info_span!("session", session = %session.id);
+        match starting.instrument(span).await {
             Ok((snapshot, turn, attempt)) => {
                 trace.decisions.append(&mut decisions);
                 Ok(StartedTurn {
