@@ -13,6 +13,7 @@ use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Session, TurnState, Usage};
 use segue_store::SessionFilter;
 
+use crate::context::run_blocking;
 use crate::library::Library;
 use crate::native::storage_provider;
 use crate::{LibraryError, NativeEntry};
@@ -103,7 +104,9 @@ impl Library {
         let Some(index) = self.context.index.clone() else {
             return Ok(());
         };
-        let indexed_stamps = index.own_session_stamps()?.into_iter();
+        let reader = Arc::clone(&index);
+        let indexed_stamps = run_blocking(move || reader.own_session_stamps()).await?;
+        let indexed_stamps = indexed_stamps.into_iter();
         let mut indexed: HashMap<String, OwnSessionStamp> = indexed_stamps
             .map(|stamp| (stamp.id.clone(), stamp))
             .collect();
@@ -157,7 +160,7 @@ impl Library {
     /// Returns a session with the turns that the index does not contain yet.
     async fn load_index_update(
         &self,
-        index: &Index,
+        index: &Arc<Index>,
         session: Session,
     ) -> Result<OwnSession, LibraryError> {
         let turns = self.context.store.turns(&session.id).await?;
@@ -165,7 +168,8 @@ impl Library {
             .into_iter()
             .filter(|turn| turn.state != TurnState::Running);
         let finished: Vec<_> = finished.collect();
-        let indexed_turns = index.own_turn_ids(&session.id)?;
+        let (reader, id) = (Arc::clone(index), session.id.clone());
+        let indexed_turns = run_blocking(move || reader.own_turn_ids(&id)).await?;
         let unchanged = indexed_turns
             .iter()
             .zip(&finished)
