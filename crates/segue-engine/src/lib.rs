@@ -141,7 +141,9 @@ pub use library::conversations::{
     Conversation, ConversationId, ConversationList, NativeEntry, NativeOutline,
 };
 pub use library::history::{HistoryDetail, HistorySelection};
-pub use library::index_sync::{Freshness, IndexSync, IndexedDetails};
+pub use library::index_sync::{
+    Freshness, IndexSync, IndexView, IndexedDetails, ProgressCallback, RefreshFailure,
+};
 pub use library::search::{SearchHit, SearchHitTurn, SearchReport, SearchRequest};
 pub use library::sessions::{ListedSessions, SessionView, Transcript, TranscriptTurn};
 pub use library::spending::{SpendingReport, SpendingRequest};
