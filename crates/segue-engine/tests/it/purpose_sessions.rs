@@ -180,7 +180,8 @@ async fn resolution_steps_are_reported_on_request() {
             ResolutionStepKind::Feature,
             ResolutionStepKind::Catalog,
             ResolutionStepKind::New,
-            ResolutionStepKind::Provider
+            ResolutionStepKind::Provider,
+            ResolutionStepKind::Opening
         ]
     );
     assert_eq!(
@@ -193,7 +194,8 @@ async fn resolution_steps_are_reported_on_request() {
             ResolutionStepKind::Id,
             ResolutionStepKind::Task,
             ResolutionStepKind::Feature,
-            ResolutionStepKind::Provider
+            ResolutionStepKind::Provider,
+            ResolutionStepKind::Opening
         ]
     );
     let unexplained = run_turn_for(&harness, Target::Scope, &feature("auth"), "go").await;
