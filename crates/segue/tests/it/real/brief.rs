@@ -129,7 +129,7 @@ fn add_message(harness: &CliHarness, session: &str, text: &str) {
         random: || 7,
         process: segue_agents::identify_process(std::process::id()).unwrap(),
     };
-    let engine = Engine::new(store, Vec::new(), Catalog::default(), environment);
+    let engine = Engine::builder(store, Vec::new(), Catalog::default(), environment).build();
     let session = SessionId::parse(session).unwrap();
     let future = engine
         .sessions()
