@@ -352,13 +352,13 @@ impl EngineHarness {
 
     /// Creates a second engine with the same store and the same agent.
     pub(crate) fn second_engine(&self) -> Engine {
+        self.engine_with_store(self.store.clone(), Catalog::default())
+    }
+
+    /// Creates an engine with the same agent, on another store and with the native sessions of a catalog.
+    pub(crate) fn engine_with_store(&self, store: Arc<dyn Store>, catalog: Catalog) -> Engine {
         let agent: Arc<dyn Agent> = self.agent.clone();
-        Engine::new(
-            self.store.clone(),
-            vec![agent],
-            Catalog::default(),
-            test_environment(),
-        )
+        Engine::new(store, vec![agent], catalog, test_environment())
     }
 
     /// Creates a second engine with the same store and all agents.
