@@ -75,7 +75,7 @@ const MEASUREMENTS: [Measurement; 6] = [
     Measurement {
         name: "warm turn, added time",
         unit: "ms",
-        command: "turns added --rounds 50",
+        command: "turns added",
         source: ValueSource::TableCell("rehearsal, segue", "added, in ms"),
     },
     Measurement {

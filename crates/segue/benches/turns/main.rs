@@ -1,7 +1,7 @@
 //! Benchmarks of the overhead of segue in a turn: time, memory, and events per second.
 //!
 //! Run with `cargo bench -p segue --bench turns`; docs/benchmarks.md explains the tables. Arguments after `--` select
-//! parts: `added`, `memory`, `events`. `--rounds N` sets the turns of `added`.
+//! parts: `added`, `memory`, `events`.
 
 #![allow(
     clippy::unwrap_used,

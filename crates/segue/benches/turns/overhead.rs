@@ -11,7 +11,7 @@ use segue_agents::{
 };
 use segue_testkit::benchmark::{
     BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
-    quantile, rounds_from_args,
+    quantile,
 };
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
@@ -28,7 +28,7 @@ const REHEARSAL_ANSWER: &str = "the parser fails because a bracket is missing in
 const WARM_UP_TURNS: usize = 3;
 
 pub(crate) fn measure(mode: BenchmarkMode) {
-    let mut rows = measure_rehearsal(rounds_from_args(mode.pick(200, 2)));
+    let mut rows = measure_rehearsal(mode.pick(200, 2));
     if std::env::var_os("SEGUE_CLIS").is_some() {
         rows.extend(measure_codex(mode.pick(100, 2)));
     } else {
