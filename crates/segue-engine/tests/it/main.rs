@@ -8,6 +8,7 @@ mod agents;
 mod brief;
 mod checkpoints;
 mod compaction;
+mod counting_store;
 mod deletion;
 mod examples;
 mod first_turn;
@@ -27,6 +28,7 @@ mod search;
 mod spending;
 mod summariser;
 mod turns;
+mod walks;
 
 use segue_api::text::{
     ShellActions, format_decision, format_hint, format_open_reason, format_resolution_step,

@@ -387,6 +387,12 @@ impl EngineHarness {
         self.second_engine_builder().build()
     }
 
+    /// Starts to build an engine with the same agent, on another store and with the native sessions of a catalog.
+    pub(crate) fn engine_with_store(&self, store: Arc<dyn Store>, catalog: Catalog) -> EngineBuilder {
+        let agent: Arc<dyn Agent> = self.agent.clone();
+        Engine::builder(store, vec![agent], catalog, test_environment())
+    }
+
     /// Creates a second engine with the same store and all agents.
     pub(crate) fn second_engine_with_all_agents(&self) -> Engine {
         let agents = to_dyn_agents(std::iter::once(&self.agent).chain(&self.other_agents));
