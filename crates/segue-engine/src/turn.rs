@@ -110,6 +110,7 @@ impl TurnRunner {
             snapshot,
             guard,
             turn,
+            role,
             attempt,
         } = started;
         let run = TurnRun {
@@ -132,7 +133,7 @@ impl TurnRunner {
                 failure: None,
             },
             stop: request.stop.clone(),
-            role: self.context.session_role(&snapshot.session)?.cloned(),
+            role,
             snapshot,
             guard: &guard,
             turn: turn.id,

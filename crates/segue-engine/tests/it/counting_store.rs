@@ -12,13 +12,15 @@ use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{
-    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session, Title, Turn,
+    Attempt, Decision, Failure, Leg, LegEnd, Lineage, Message, RefCandidate, Session,
+    SessionSnapshot, Title, Turn,
 };
 use segue_store::{
     AdoptedSession, ContextLossState, ContextMeasurement, ForkPoint, ImportedSession, Lease,
     LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint, NewLeg, NewSession,
-    PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp, SettleEffects,
-    StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding, TurnEntry,
+    NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp,
+    SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding,
+    TurnEntry,
 };
 
 /// Effect of a store method.
@@ -133,11 +135,12 @@ count_calls! {
     Read tag_counts() -> Vec<TagCount>;
     Synced delete_session(lease: &Lease) -> ();
     Read session(id: &SessionId) -> Option<Session>;
+    Read session_snapshot(id: &SessionId) -> Option<SessionSnapshot>;
     Read list_sessions(filter: &SessionFilter, page: PageRequest) -> SessionPage;
     Read session_stamps() -> Vec<SessionStamp>;
     Read ref_candidates(text: &str) -> Vec<RefCandidate>;
     Read attached_natives(natives: &[(ProviderId, NativeId)]) -> Vec<(ProviderId, NativeId)>;
-    Synced begin_turn(lease: &Lease, prompt: &Message) -> Turn;
+    Synced start_turn(lease: &Lease, new: NewTurn) -> Turn;
     Synced add_message(lease: &Lease, message: &Message) -> Turn;
     Synced begin_attempt(lease: &Lease, turn: TurnId, leg: LegId, at: Timestamp) -> ();
     Synced fail_attempt(lease: &Lease, turn: TurnId, failure: &Failure, at: Timestamp) -> ();
@@ -154,7 +157,6 @@ count_calls! {
     Read recent_turns(head: TurnId, token_budget: u64) -> Vec<StoredTurn>;
     Read turns_after(head: TurnId, n: u32) -> Vec<StoredTurn>;
     Synced fill_token_counts(counts: Vec<TokenCount>) -> ();
-    Synced add_token_estimate(lease: &Lease, turn: TurnId, added_tokens: Option<u64>) -> ();
     Read context_measurements(provider: &ProviderId, limit: u32) -> Vec<ContextMeasurement>;
     Synced add_checkpoint(lease: &Lease, new: NewCheckpoint, ended_leg: Option<(LegId, LegEnd)>) -> CheckpointVersion;
     Read checkpoint_at(id: &SessionId, turn: TurnId) -> Option<(CheckpointVersion, Checkpoint)>;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use segue_catalog::{Archive, Catalog, ClaudeReader, Index, Trash};
 use segue_core::session::{Project, SessionRef};
 use segue_engine::{
-    AccessError, ArchiveService, Conversation, DeleteMode, DeleteScope, RefContext, Target,
-    UpkeepError,
+    AccessError, ArchiveService, Conversation, DeleteMode, DeleteScope, Library, RefContext,
+    Target, UpkeepError,
 };
 
 use crate::scripted::EngineHarness;
@@ -104,7 +104,7 @@ async fn deleted_sessions_are_removed_from_the_index() {
         harness
             .engine
             .library()
-            .refresh_index(Arc::new(|_| ()))
+            .refresh_index(Library::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()))
             .await
             .unwrap();
         let indexed_turns = || {

@@ -388,7 +388,11 @@ impl EngineHarness {
     }
 
     /// Starts to build an engine with the same agent, on another store and with the native sessions of a catalog.
-    pub(crate) fn engine_with_store(&self, store: Arc<dyn Store>, catalog: Catalog) -> EngineBuilder {
+    pub(crate) fn engine_with_store(
+        &self,
+        store: Arc<dyn Store>,
+        catalog: Catalog,
+    ) -> EngineBuilder {
         let agent: Arc<dyn Agent> = self.agent.clone();
         Engine::builder(store, vec![agent], catalog, test_environment())
     }

@@ -15,12 +15,16 @@ use crate::counting_store::CountingStore;
 use crate::scripted::{EngineHarness, current_process, end_turn, send_text, session_target};
 
 /// Creates a harness whose engine uses the returned store.
-fn counting_harness(catalog: Catalog) -> (EngineHarness, Arc<CountingStore>) {
+fn counting_harness(catalog: Catalog, index: Option<Index>) -> (EngineHarness, Arc<CountingStore>) {
     // Loads the vocabulary, because messages are counted on reading if it is not loaded when they are written.
     assert_eq!(segue_tokens::count("hello world"), 2);
     let mut harness = EngineHarness::new();
     let store = Arc::new(CountingStore::new(harness.store.clone()));
-    harness.engine = harness.engine_with_store(store.clone(), catalog);
+    let builder = harness.engine_with_store(store.clone(), catalog);
+    harness.engine = match index {
+        Some(index) => builder.with_index(index).build(),
+        None => builder.build(),
+    };
     (harness, store)
 }
 
@@ -37,7 +41,7 @@ async fn run_feature_turn(harness: &EngineHarness, prompt: &str, keep_agent: boo
 
 #[tokio::test]
 async fn a_feature_turn_that_resumes_its_agent_makes_these_store_calls() {
-    let (harness, store) = counting_harness(Catalog::default());
+    let (harness, store) = counting_harness(Catalog::default(), None);
     run_feature_turn(&harness, "the goal", false).await;
     store.take_counts();
     let report = run_feature_turn(&harness, "the next step", false).await;
@@ -66,7 +70,7 @@ async fn a_feature_turn_that_resumes_its_agent_makes_these_store_calls() {
 
 #[tokio::test]
 async fn a_feature_turn_with_a_running_agent_makes_these_store_calls() {
-    let (harness, store) = counting_harness(Catalog::default());
+    let (harness, store) = counting_harness(Catalog::default(), None);
     *harness.agent.process.lock().unwrap() = Some(current_process());
     run_feature_turn(&harness, "the goal", true).await;
     store.take_counts();
@@ -107,13 +111,13 @@ async fn a_search_in_a_session_and_a_native_session_makes_these_store_calls() {
     )
     .unwrap();
     let reader = ClaudeReader::new(claude_home.path().to_owned());
-    let (mut harness, store) = counting_harness(Catalog::new(vec![Arc::new(reader)]));
-    harness.engine = harness.engine.with_index(Index::new(claude_home.path()));
+    let index = Index::new(claude_home.path());
+    let (harness, store) = counting_harness(Catalog::new(vec![Arc::new(reader)]), Some(index));
     harness.run_turn("the kettle boils", Target::New).await;
     store.take_counts();
 
     let request = SearchRequest {
-        query: harness.engine.parse_query("kettle").unwrap(),
+        query: harness.engine.library().parse_query("kettle").unwrap(),
         order: HitOrder::Newest,
         project: None,
         limit: 10,
@@ -121,7 +125,7 @@ async fn a_search_in_a_session_and_a_native_session_makes_these_store_calls() {
         turns_per_session: 5,
         freshness: Freshness::Fresh,
     };
-    let first = harness.engine.search(&request).await.unwrap();
+    let first = harness.engine.library().search(&request).await.unwrap();
     assert_eq!(first.hits.len(), 2);
     insta::assert_snapshot!(store.take_counts(), @r"
     reads 7
@@ -134,7 +138,7 @@ async fn a_search_in_a_session_and_a_native_session_makes_these_store_calls() {
     lease writes 0
     ");
     // The second search finds an index that is up to date.
-    let second = harness.engine.search(&request).await.unwrap();
+    let second = harness.engine.library().search(&request).await.unwrap();
     assert_eq!(second.hits.len(), 2);
     insta::assert_snapshot!(store.take_counts(), @r"
     reads 4
@@ -149,14 +153,14 @@ async fn a_search_in_a_session_and_a_native_session_makes_these_store_calls() {
 
 #[tokio::test]
 async fn a_compaction_on_request_makes_these_store_calls() {
-    let (harness, store) = counting_harness(Catalog::default());
+    let (harness, store) = counting_harness(Catalog::default(), None);
     let first = harness.run_turn("always use tabs", Target::New).await;
     harness
         .run_turn("fix the parser", session_target(&first))
         .await;
     let session = harness.load_session(&first).await;
     store.take_counts();
-    let outcome = harness.engine.compact(&session).await.unwrap();
+    let outcome = harness.engine.compactor().compact(&session).await.unwrap();
     assert!(outcome.created.is_some());
     insta::assert_snapshot!(store.take_counts(), @r"
     reads 10
