@@ -7,10 +7,13 @@
 )]
 
 mod clis;
+mod compare;
 mod documentation;
 mod guard;
 #[cfg(test)]
 mod language;
+#[cfg(test)]
+mod log_fields;
 mod peers;
 mod phases;
 mod processes;
@@ -31,6 +34,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::compare::CompareArgs;
 use crate::phases::Phases;
 use crate::runner::{RunCounts, RunOptions, format_plural};
 use crate::suite::TestBinary;
@@ -46,6 +50,9 @@ usage: cargo xtask COMMAND
   check     check formatting, lints and documentation; any warning is an error
   clis      install the real CLIs and print their directory, the value of SEGUE_CLIS for tests in `real`
   fixtures  run the real CLIs to rewrite the fixtures in crates/segue-catalog/fixtures
+  compare BASE [--rounds N] [WORD]…
+            measure this checkout and the checkout BASE in turn, N rounds [default: 21] of each measurement, or of those
+            whose name contains a WORD; both are built first
   peers     install the programs that `--bench catalog` compares segue with and print their directory (SEGUE_PEERS)";
 
 /// Maximum number of tests with the real CLIs that run at once.
@@ -85,6 +92,9 @@ pub fn run_program() -> ExitCode {
         XtaskCommand::Peers => {
             peers::prepare(&target_directory()).map(|path| println!("{}", path.display()))
         }
+        XtaskCommand::Compare(args) => {
+            compare::compare_checkouts(&root(), &target_directory(), &args)
+        }
         XtaskCommand::Clis => clis::prepare(&root()).map(|path| println!("{}", path.display())),
         XtaskCommand::Guard(args) => guard::serve(args),
     };
@@ -106,6 +116,7 @@ enum XtaskCommand<'a> {
     Fixtures,
     Peers,
     Clis,
+    Compare(CompareArgs<'a>),
     /// The guard process of a test, started by `cargo xtask test`.
     Guard(&'a [&'a str]),
 }
@@ -124,6 +135,7 @@ impl<'a> XtaskCommand<'a> {
         }
         let command = match name {
             "test" => return Ok(Self::Test(TestArgs::parse(command_args)?)),
+            "compare" => return Ok(Self::Compare(CompareArgs::parse(command_args)?)),
             "check" => Self::Check,
             "fixtures" => Self::Fixtures,
             "peers" => Self::Peers,
@@ -390,6 +402,8 @@ mod tests {
                 "unexpected argument `--quick`: `check` takes no arguments",
             ),
             (&["test", "--fast"], "unknown option `--fast`"),
+            (&["compare"], "no base checkout given"),
+            (&["compare", ".", "--fast"], "unknown option `--fast`"),
             (&["test", "--quick=1"], "unknown option `--quick=1`"),
             (&["test", "--jobs"], "`--jobs` needs a value"),
             (

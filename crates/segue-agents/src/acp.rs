@@ -19,6 +19,7 @@ use crate::error::HANDSHAKE_OPERATION;
 use crate::leash::CANNOT_START_EXIT_CODE;
 use crate::process::{AgentProcess, Exit, LeashCommand, ProgramSpec};
 use crate::prompt::escape_prompt;
+use crate::provider::log_new_session_instead;
 use crate::{
     Agent, AgentConnection, AgentError, AgentHost, AgentRefusal, ConnectionEvent,
     ListedNativeSession, OpenRequest, OpenedConnection, Probe, Provider, ProviderSettings,
@@ -252,7 +253,10 @@ impl AcpProcess {
                 Err(refusal) if request.strict => {
                     return Err(AgentError::from_refusal("the resume request", refusal));
                 }
-                Err(refusal) => fallback_reason = Some(refusal.message),
+                Err(refusal) => {
+                    log_new_session_instead(refusal.class);
+                    fallback_reason = Some(refusal.message);
+                }
             }
         }
         let Self { client, process } = self;

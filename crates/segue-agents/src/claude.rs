@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::classify::{self, AgentRefusal};
 use crate::error::HANDSHAKE_OPERATION;
 use crate::process::{LeashCommand, ProgramSpec};
-use crate::provider::select_transports;
+use crate::provider::{log_new_session_instead, select_transports};
 use crate::wire::{JsonLineProcess, OutputLine};
 use crate::{
     AcpAgent, Agent, AgentError, AgentHost, BranchPoint, OpenRequest, OpenedConnection, Probe,
@@ -368,6 +368,7 @@ impl Agent for ClaudeAgent {
                     return Ok(OpenedConnection::new(connection, OpenMode::Resumed));
                 }
                 Err(error) if !request.strict && error.class() == FailureClass::SessionUnknown => {
+                    log_new_session_instead(error.class());
                     fallback_reason = Some(error.to_string());
                 }
                 Err(error) => return Err(error),
@@ -379,7 +380,10 @@ impl Agent for ClaudeAgent {
                 Err(refusal) if request.strict => {
                     return Err(AgentError::from_refusal("--fork-session", refusal));
                 }
-                Err(refusal) => fallback_reason = Some(refusal.message),
+                Err(refusal) => {
+                    log_new_session_instead(refusal.class);
+                    fallback_reason = Some(refusal.message);
+                }
             }
         }
         let id = uuid::generate_v4(self.system.random);

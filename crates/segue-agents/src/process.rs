@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -100,9 +100,15 @@ impl AgentProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         #[expect(clippy::disallowed_methods, reason = "this starts the leash itself")]
-        let mut leash = command.spawn()?;
+        let started = command.spawn();
+        let path = program.path.display();
+        let mut leash = started.inspect_err(|error| {
+            let error_kind = error.kind();
+            tracing::warn!(program = %path, %error_kind, "process not started");
+        })?;
         let leash_ended = || io::Error::other("the leash exited immediately");
         let pid = leash.id().ok_or_else(leash_ended)?;
+        tracing::debug!(pid, program = %path, "process started");
         let (stdin, stdout) = leash
             .stdin
             .take()
@@ -135,11 +141,13 @@ impl AgentProcess {
     /// Waits for the exit status. The wait is needed because pipes close before a process has ended, and the leash
     /// first ends the remaining processes.
     pub(crate) async fn wait_for_exit(&mut self) -> Exit {
-        match tokio::time::timeout(SIGTERM_GRACE + Duration::from_secs(1), self.leash.wait()).await
-        {
+        let wait_timeout = SIGTERM_GRACE + Duration::from_secs(1);
+        let exit = match tokio::time::timeout(wait_timeout, self.leash.wait()).await {
             Ok(Ok(status)) => status.into(),
             Ok(Err(_)) | Err(_) => Exit::StillRunning,
-        }
+        };
+        tracing::debug!(pid = self.pid, %exit, "process closed its output");
+        exit
     }
 
     /// Returns `true` if the leash, and thus the program, has ended.
@@ -162,18 +170,26 @@ impl AgentProcess {
         if !was_killed {
             std::future::pending::<()>().await;
         }
+        tracing::warn!(pid = self.pid, "leash killed by another process");
     }
 
     /// Ends the program and waits until no process of it is left.
     pub(crate) async fn stop(mut self) {
         self.lifeline = None;
+        let started = Instant::now();
         let stop_timeout = SIGTERM_GRACE + Duration::from_secs(4);
         match tokio::time::timeout(stop_timeout, self.leash.wait()).await {
-            Ok(Ok(status)) if status.signal().is_none() => {}
+            Ok(Ok(status)) if status.signal().is_none() => {
+                let exit = Exit::from(status);
+                let elapsed_ms = started.elapsed().as_millis();
+                tracing::debug!(pid = self.pid, %exit, elapsed_ms, "process stopped");
+            }
             // The leash was killed or does not respond, so only its group can be reached.
             Ok(_) | Err(_) => {
                 self.kill_group();
                 let _ = self.leash.wait().await;
+                let elapsed_ms = started.elapsed().as_millis();
+                tracing::warn!(pid = self.pid, elapsed_ms, "process killed");
             }
         }
     }
@@ -188,6 +204,9 @@ impl AgentProcess {
 
 impl Drop for AgentProcess {
     fn drop(&mut self) {
+        if self.lifeline.is_some() {
+            tracing::debug!(pid = self.pid, "process dropped");
+        }
         // A running leash does its work once the lifeline closes; a killed one cannot.
         let was_killed =
             matches!(self.leash.try_wait(), Ok(Some(status)) if status.signal().is_some());

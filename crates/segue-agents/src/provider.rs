@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_core::id::ProviderId;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::FailureClass;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::{
     Agent, AgentDefaults, AgentError, LeashCommand, ListedNativeSession, OpenRequest,
@@ -115,6 +118,13 @@ impl Provider {
     }
 }
 
+/// Logs why an agent starts a new native session instead of the requested one. The text of the reason is not logged,
+/// because it is the agent's.
+pub(crate) fn log_new_session_instead(class: FailureClass) {
+    let class = class.as_str();
+    tracing::warn!(class, "native session not resumed: starting a new one");
+}
+
 /// Returns the transports in `available` that `requested` names, in the order of `requested`; all of them if it is
 /// empty.
 pub(crate) fn select_transports(available: Vec<Transport>, requested: &[String]) -> Vec<Transport> {
@@ -143,7 +153,7 @@ impl Agent for Provider {
     async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let mut first_error = None;
         for transport in &self.transports {
-            match transport.agent.open(request).await {
+            match self.open_transport(transport, request).await {
                 Err(error) if error.is_transport_failure() => {
                     first_error.get_or_insert((transport.name, error));
                 }
@@ -209,6 +219,49 @@ impl Agent for Provider {
 }
 
 impl Provider {
+    /// Opens a connection over one transport, in a span for the log.
+    async fn open_transport(
+        &self,
+        transport: &Transport,
+        request: &OpenRequest,
+    ) -> Result<OpenedConnection, AgentError> {
+        let span = tracing::info_span!(
+            "provider",
+            provider = %self.id,
+            transport = transport.name,
+            pid = Empty,
+            native_id = Empty,
+        );
+        let result = transport.agent.open(request).instrument(span.clone()).await;
+        let requested_id = request.native_id.as_ref().map(NativeId::as_str);
+        match &result {
+            Ok(opened) if !span.is_disabled() => {
+                let connection = &opened.connection;
+                let process = connection.process_identity();
+                span.record("pid", process.map(|process| process.pid));
+                span.record("native_id", connection.native_id().map(NativeId::as_str));
+                tracing::info!(
+                    parent: &span,
+                    mode = opened.open_mode.as_str(),
+                    requested_id,
+                    is_unavailable = opened.session_unavailable,
+                    "agent opened"
+                );
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(
+                parent: &span,
+                // The span is missing at the level `warn`.
+                provider = %self.id,
+                transport = transport.name,
+                class = error.class().as_str(),
+                requested_id,
+                "agent not opened"
+            ),
+        }
+        result
+    }
+
     fn not_found_error(&self) -> AgentError {
         AgentError::NotStarted {
             program: self.id.to_string(),

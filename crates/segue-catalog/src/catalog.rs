@@ -248,6 +248,9 @@ impl Catalog {
                 Err(error) => natives.unreadable.push((name.clone(), error)),
             }
         }
+        for (provider, error) in &natives.unreadable {
+            error.log(provider);
+        }
         // Sessions that their agent deleted may still be in the archive.
         for entry in self.list_archived(provider, id_prefix) {
             let session = entry.native_session();

@@ -4,6 +4,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use segue_core::id::ProviderId;
+
 use crate::{
     Mark, NativeTurn, ReadStart, Records, SessionHead, SessionLocation, SessionScan,
     SessionStorage, TurnBuilder,
@@ -53,6 +55,17 @@ impl ReadError {
     #[must_use]
     pub fn format_error_chain(&self) -> String {
         format_error_chain(self)
+    }
+
+    /// Logs the error without its text, because the text may quote the session.
+    pub(crate) fn log(&self, provider: &ProviderId) {
+        let error_kind = match self {
+            Self::Io { source, .. } => source.kind().to_string(),
+            Self::NotASession { .. } => "not a session".to_owned(),
+            Self::MarkNotFound { .. } => "mark not found".to_owned(),
+        };
+        let path = self.path().display();
+        tracing::warn!(%provider, %path, error_kind, "session not read");
     }
 
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {

@@ -79,7 +79,7 @@ async fn measure_brief(
         if round > 0 {
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        tokens = preview.brief.total_tokens();
+        tokens = preview.plan.brief.total_tokens();
     }
     let median = quantile(&times, 0.5);
     [
@@ -130,7 +130,7 @@ async fn create_engine_with_session(
         random: || 7,
         process: this_process,
     };
-    let engine = Engine::new(store, Vec::new(), Catalog::default(), environment);
+    let engine = Engine::builder(store, Vec::new(), Catalog::default(), environment).build();
     let conversation = Conversation::Session(Box::new(session), SessionStatus::Idle);
     (engine, conversation)
 }

@@ -16,7 +16,7 @@ use segue_core::id::{FeatureId, ProviderId};
 use segue_core::number_format::format_plural;
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::Project;
-use segue_engine::{ChatRequest, Conversation, Engine, EngineError, Freshness, Target, TurnReport};
+use segue_engine::{ChatRequest, Conversation, Engine, Freshness, Target, TurnError, TurnReport};
 use segue_store::SessionFilter;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -100,7 +100,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     Ok(())
 }
 
-async fn run_turn(engine: Arc<Engine>, request: ChatRequest) -> Result<TurnReport, EngineError> {
+async fn run_turn(engine: Arc<Engine>, request: ChatRequest) -> Result<TurnReport, TurnError> {
     let (events, _) = mpsc::channel(1);
     engine.chat(request, events).await
 }

@@ -50,7 +50,7 @@ async fn prompt_in_scope(engine: Engine, project: Project) -> Result<()> {
         .briefs()
         .preview_brief(&conversation, None, prompt)
         .await?;
-    println!("{}", preview.brief.prepend_to(prompt));
+    println!("{}", preview.plan.brief.prepend_to(prompt));
 
     // The purpose finds the same session, so the caller need not store its id.
     let request = ChatRequest {

@@ -44,7 +44,7 @@
 //!     let agents: Vec<Arc<dyn Agent>> = vec![Arc::new(claude_provider(&settings, &host))];
 //!     let catalog = Catalog::new(vec![Arc::new(ClaudeReader::new(claude_home))]);
 //!     let store = Arc::new(segue_sqlite::SqliteStore::open(home)?);
-//!     let engine = Engine::new(store, agents, catalog, environment);
+//!     let engine = Engine::builder(store, agents, catalog, environment).build();
 //!
 //!     let project = project_at(Path::new("/src/app")).ok_or_else(|| anyhow::anyhow!("not UTF-8"))?;
 //!     let request = ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) };
@@ -141,7 +141,9 @@ pub use library::conversations::{
     Conversation, ConversationId, ConversationList, NativeEntry, NativeOutline,
 };
 pub use library::history::{HistoryDetail, HistorySelection};
-pub use library::index_sync::{Freshness, IndexSync, IndexedDetails};
+pub use library::index_sync::{
+    Freshness, IndexSync, IndexView, IndexedDetails, ProgressCallback, RefreshFailure,
+};
 pub use library::search::{SearchHit, SearchHitTurn, SearchReport, SearchRequest};
 pub use library::sessions::{ListedSessions, SessionView, Transcript, TranscriptTurn};
 pub use library::spending::{SpendingReport, SpendingRequest};

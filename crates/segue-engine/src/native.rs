@@ -140,10 +140,17 @@ impl NativeSessions {
     ) -> Option<ProcessUsingSession> {
         let agent = storage_provider(provider);
         let home = self.catalog.provider_home(&agent)?.to_owned();
+        let key = (agent.clone(), id.clone());
+        let cached = self.locations.lock().await.get(&key).cloned();
         let id = id.clone();
         let lookup = self.with_catalog(move |catalog| {
             let mut files: Vec<PathBuf> = Vec::new();
-            if busy::has_file_open_while_in_use(agent.as_str()) {
+            let cached_path = cached.map(|native| native.location.path);
+            if !busy::has_file_open_while_in_use(agent.as_str()) {
+                // The arguments of its processes show which session they use.
+            } else if let Some(path) = cached_path.filter(|path| path.exists()) {
+                files.push(path);
+            } else {
                 let mut sessions = catalog.lookup_id(&format!("{agent}:{id}")).sessions;
                 sessions.retain(|session| session.head.id == id && !session.location.archived);
                 files.extend(sessions.into_iter().map(|session| session.location.path));

@@ -98,6 +98,11 @@ impl Reconciler {
         let decisions = match self.read_divergence(&snapshot).await? {
             Some(divergence) => {
                 let session = &snapshot.session;
+                tracing::info!(
+                    new_turns = divergence.new_turns.len(),
+                    is_interrupted = divergence.interrupted.is_some(),
+                    "native session changed outside segue"
+                );
                 self.apply_divergence(session, guard, divergence, mode)
                     .await?
             }

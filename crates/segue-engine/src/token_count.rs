@@ -3,6 +3,7 @@
 use segue_core::brief::message_text;
 use segue_core::session::{Message, Part};
 
+use crate::context::run_blocking;
 use crate::turn::message_chunks::MAX_CHUNK_BYTES;
 
 /// Counts the tokens of a message that has no count, if that is fast: the vocabulary is loaded, and the message is at
@@ -20,6 +21,11 @@ pub(crate) fn count_message_tokens(message: &mut Message) -> u64 {
         .unwrap_or_else(|| segue_tokens::count(&message_text(message)));
     message.tokens = Some(tokens);
     tokens
+}
+
+/// Counts the tokens of a text on a blocking thread, because the vocabulary may have to be loaded first.
+pub(crate) async fn count_tokens(text: String) -> u64 {
+    run_blocking(move || segue_tokens::count(&text)).await
 }
 
 fn message_bytes(message: &Message) -> usize {

@@ -25,6 +25,7 @@ use segue_core::session::{
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use self::attempt::{EndedAttempt, PlannedAttempt};
 use self::begin::StartedTurn;
@@ -111,6 +112,7 @@ impl TurnRunner {
             snapshot,
             guard,
             turn,
+            role,
             attempt,
         } = started;
         let run = TurnRun {
@@ -133,7 +135,7 @@ impl TurnRunner {
                 failure: None,
             },
             stop: request.stop.clone(),
-            role: self.context.session_role(&snapshot.session)?.cloned(),
+            role,
             snapshot,
             guard: &guard,
             turn: turn.id,
@@ -145,7 +147,10 @@ impl TurnRunner {
             has_refused_permission: false,
             disallowed_calls: HashSet::new(),
         };
-        let report = Box::pin(run.run(trace, attempt)).await;
+        let session_span = tracing::info_span!("session", session = %run.report.session);
+        let turn_span = tracing::info_span!(parent: &session_span, "turn", turn = run.report.turn);
+        let running = Box::pin(run.run(trace, attempt));
+        let report = running.instrument(turn_span).instrument(session_span).await;
         guard.release().await;
         report
     }
@@ -225,6 +230,7 @@ impl TurnRun<'_> {
 
     /// Reports a decision that is already in the log.
     async fn report_decision(&mut self, decision: Decision) -> Result<(), StoreError> {
+        tracing::info!(kind = decision.kind().as_str(), "decision");
         self.report.decisions.push(decision.clone());
         self.emit(TurnEvent::Decided(decision)).await
     }

@@ -28,7 +28,10 @@ pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), S
     }
     let to_store_error = |op_error: OpError| op_error.into_store_error("open", &path);
     match open_reader(&path) {
-        Ok(reader) if schema::is_current(&reader, &path)? => return Ok((path, reader)),
+        Ok(reader) if schema::is_current(&reader, &path)? => {
+            schema::log_opened(&path);
+            return Ok((path, reader));
+        }
         Ok(_) => {}
         // A process was killed while it created the store. Only a writer can roll back the hot journal that remains.
         Err(op_error) if op_error.needs_writer() => {}
@@ -36,6 +39,7 @@ pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), S
     }
     migrate_file(directory, &path)?;
     let reader = open_reader(&path).map_err(to_store_error)?;
+    schema::log_opened(&path);
     Ok((path, reader))
 }
 

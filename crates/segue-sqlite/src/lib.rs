@@ -30,8 +30,9 @@ use segue_core::session::{
 use segue_store::{
     AdoptedSession, ContextLossState, ContextMeasurement, ForkPoint, ImportedSession, Lease,
     LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint, NewLeg, NewSession,
-    PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp, SettleEffects,
-    StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding, TurnEntry,
+    NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp,
+    SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding,
+    TurnEntry,
 };
 
 use error::OpError;
@@ -233,15 +234,9 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn> {
-        let (lease, prompt) = (lease.clone(), prompt.clone());
-        self.write(move |db| ops::turns::begin_turn(db, &lease, &prompt))
-            .await
-    }
-
-    async fn begin_turn_on_leg(&self, lease: &Lease, prompt: &Message, leg: LegId) -> Result<Turn> {
-        let (lease, prompt) = (lease.clone(), prompt.clone());
-        self.write(move |db| ops::turns::begin_turn_on_leg(db, &lease, &prompt, leg))
+    async fn start_turn(&self, lease: &Lease, new: NewTurn) -> Result<Turn> {
+        let lease = lease.clone();
+        self.write(move |db| ops::turns::start_turn(db, &lease, &new))
             .await
     }
 
@@ -584,9 +579,14 @@ impl Store for SqliteStore {
     }
 
     async fn lease_holder(&self, id: &SessionId) -> Result<Option<LeaseHolder>> {
-        let id = id.clone();
-        self.read("read", move |db| ops::lease::find_holder(db, &id))
-            .await
+        let session = id.clone();
+        let holder = self
+            .read("read", move |db| ops::lease::find_holder(db, &session))
+            .await?;
+        if let Some(LeaseHolder { epoch, owner, .. }) = &holder {
+            tracing::debug!(session = %id, epoch, pid = owner.pid, "lease in use");
+        }
+        Ok(holder)
     }
 
     async fn log_decision(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()> {

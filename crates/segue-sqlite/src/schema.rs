@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior};
 use segue_store::StoreError;
@@ -70,7 +71,8 @@ pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreErro
 /// Migrates a file to the current format, in one transaction.
 pub(crate) fn apply_migrations(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
     is_current(db, path)?;
-    let apply = |db: &mut Connection| -> Result<(), rusqlite::Error> {
+    let started = Instant::now();
+    let apply = |db: &mut Connection| -> Result<usize, rusqlite::Error> {
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let applied = usize::try_from(read_format(&transaction)?).unwrap_or(0);
         for migration in SCHEMA_MIGRATIONS.iter().skip(applied) {
@@ -78,7 +80,22 @@ pub(crate) fn apply_migrations(db: &mut Connection, path: &Path) -> Result<(), S
         }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", supported_format())?;
-        transaction.commit()
+        transaction.commit()?;
+        Ok(applied)
     };
-    apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "migrate", path))
+    let applied =
+        apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "migrate", path))?;
+    tracing::info!(
+        path = %path.display(),
+        from = applied,
+        to = supported_format(),
+        elapsed_ms = started.elapsed().as_millis(),
+        "store migrated"
+    );
+    Ok(())
+}
+
+/// Logs that a store of the current format is open.
+pub(crate) fn log_opened(path: &Path) {
+    tracing::info!(path = %path.display(), format = supported_format(), "store opened");
 }

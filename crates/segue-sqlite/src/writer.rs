@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use segue_store::{Result, StoreError};
@@ -17,6 +18,9 @@ use crate::error::{OpError, classify_sqlite_error};
 
 /// Maximum number of jobs in one commit.
 const MAX_BATCH_JOBS: usize = 512;
+
+/// Time from which the log reports a commit as slow.
+const SLOW_COMMIT_TIME: Duration = Duration::from_millis(100);
 
 /// Event that an acknowledged job must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,7 +209,11 @@ fn run_write_jobs(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn W
             set_durability(db, durability.unwrap_or(Durability::PowerFailure))
         };
         current_durability = durability.filter(|_| ready.is_ok());
-        let commit_result = ready.and_then(|()| commit_batch(db, &mut batch));
+        let mut timer = CommitTimer::start();
+        let commit_result = ready.and_then(|()| commit_batch(db, &mut batch, timer.as_mut()));
+        if let Some(timer) = timer {
+            timer.log_commit(batch.len(), durability, commit_result.as_ref().err());
+        }
         let commit_result = commit_result.map_err(Arc::new);
         let commit_result = commit_result
             .as_ref()
@@ -213,6 +221,67 @@ fn run_write_jobs(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn W
             .map_err(|error| (error, path));
         for job in batch {
             job.send_result(path, commit_result);
+        }
+    }
+}
+
+/// Measurement of one commit, for the log.
+struct CommitTimer {
+    started: Instant,
+    /// Time until no other process had locked the file.
+    lock_time: Duration,
+    /// Time of all steps before the commit statement.
+    run_time: Duration,
+}
+
+impl CommitTimer {
+    /// Starts a measurement. `None` if no log needs it.
+    fn start() -> Option<Self> {
+        tracing::enabled!(tracing::Level::WARN).then(|| Self {
+            started: Instant::now(),
+            lock_time: Duration::ZERO,
+            run_time: Duration::ZERO,
+        })
+    }
+
+    fn log_commit(
+        &self,
+        operations: usize,
+        durability: Option<Durability>,
+        error: Option<&rusqlite::Error>,
+    ) {
+        let elapsed = self.started.elapsed();
+        let elapsed_us = elapsed.as_micros();
+        let lock_us = self.lock_time.as_micros();
+        let sync_us = elapsed.saturating_sub(self.run_time).as_micros();
+        let synchronous = durability.map(Durability::synchronous_pragma);
+        if let Some(error) = error {
+            let sqlite_code = error.sqlite_error().map(|error| error.extended_code);
+            tracing::warn!(
+                operations,
+                sqlite_code,
+                elapsed_us,
+                lock_us,
+                "commit failed"
+            );
+        } else if elapsed >= SLOW_COMMIT_TIME {
+            tracing::warn!(
+                operations,
+                synchronous,
+                elapsed_us,
+                lock_us,
+                sync_us,
+                "slow commit"
+            );
+        } else {
+            tracing::trace!(
+                operations,
+                synchronous,
+                elapsed_us,
+                lock_us,
+                sync_us,
+                "commit"
+            );
         }
     }
 }
@@ -228,8 +297,12 @@ fn set_durability(
 fn commit_batch(
     db: &Connection,
     batch: &mut [Box<dyn WriteJob>],
+    mut timer: Option<&mut CommitTimer>,
 ) -> std::result::Result<(), rusqlite::Error> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    if let Some(timer) = &mut timer {
+        timer.lock_time = timer.started.elapsed();
+    }
     let mut changed = false;
     for job in batch {
         changed |= job.run(db);
@@ -240,6 +313,9 @@ fn commit_batch(
                 Some("the transaction was rolled back".into()),
             ));
         }
+    }
+    if let Some(timer) = timer {
+        timer.run_time = timer.started.elapsed();
     }
     let end_statement = if changed { "COMMIT" } else { "ROLLBACK" };
     let ended = db.prepare_cached(end_statement)?.execute([]);

@@ -5,7 +5,9 @@ use segue_core::checkpoint::{Checkpoint, CheckpointReason, ItemAuthor};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::ProviderHealth;
 use segue_core::scope::Purpose;
-use segue_core::session::{Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage};
+use segue_core::session::{
+    Decision, Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage,
+};
 
 use crate::SessionFilter;
 
@@ -146,6 +148,29 @@ pub enum DraftKind {
     Text,
     /// A thought of the agent.
     Thought,
+}
+
+/// A turn to begin.
+#[derive(Debug, Clone)]
+pub struct NewTurn {
+    /// The prompt.
+    pub prompt: Message,
+    /// Leg on which the prompt is about to be sent, as [`Store::begin_attempt`](crate::Store::begin_attempt) records
+    /// it. Only for an agent that is open: if the process dies before the prompt is sent, the record still states that
+    /// the agent may have received it.
+    pub leg: Option<LegId>,
+    /// Decisions to log with the turn.
+    pub decisions: Vec<Decision>,
+}
+
+impl From<Message> for NewTurn {
+    fn from(prompt: Message) -> Self {
+        Self {
+            prompt,
+            leg: None,
+            decisions: Vec::new(),
+        }
+    }
 }
 
 /// End of a turn.

@@ -29,8 +29,8 @@ pub use error::{BoxError, StoreError};
 pub use import::{ImportedCheckpoint, ImportedSession, SessionOrigin};
 pub use input::{
     AdoptedSession, AdoptedTurn, ContextLossState, Draft, DraftKind, ForkPoint, NativeUpdate,
-    NewCheckpoint, NewLeg, NewSession, SettleEffects, TagChange, TokenCount, TurnEnding, TurnEntry,
-    TurnTokens,
+    NewCheckpoint, NewLeg, NewSession, NewTurn, SettleEffects, TagChange, TokenCount, TurnEnding,
+    TurnEntry, TurnTokens,
 };
 pub use lease::{Lease, LeaseGrant, LeaseHolder, LeaseRequest, StartedSession};
 pub use query::{
@@ -118,12 +118,12 @@ pub trait Store: Send + Sync {
 
     // Turns.
 
+    /// Records a prompt as the next turn, moves the head to it, and applies the rest of `new`, in one operation.
+    async fn start_turn(&self, lease: &Lease, new: NewTurn) -> Result<Turn>;
     /// Records a prompt as the next turn, and moves the head to it.
-    async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn>;
-    /// Records a prompt as the next turn, together with the note that it is about to be sent on a leg, in one
-    /// operation. Only for an agent that is open: if the process dies before the prompt is sent, the record still
-    /// states that the agent may have received it.
-    async fn begin_turn_on_leg(&self, lease: &Lease, prompt: &Message, leg: LegId) -> Result<Turn>;
+    async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn> {
+        self.start_turn(lease, NewTurn::from(prompt.clone())).await
+    }
     /// Records a message as a separate turn that has ended and was never sent, and moves the head to it.
     async fn add_message(&self, lease: &Lease, message: &Message) -> Result<Turn>;
     /// Records that the prompt is about to be sent on a leg. The turn becomes the tip of the leg.

@@ -39,6 +39,13 @@ impl BenchmarkMode {
     }
 }
 
+/// Returns the number after `--rounds`, for `cargo xtask compare`, or `default` without that argument.
+pub fn rounds_from_args(default: usize) -> usize {
+    let mut args = std::env::args().skip_while(|arg| arg != "--rounds");
+    let rounds = args.nth(1).and_then(|rounds| rounds.parse().ok());
+    rounds.unwrap_or(default)
+}
+
 /// Subject of a comparison, which is measured once per round.
 pub struct Contestant<'a> {
     /// Name in the table.

@@ -1,6 +1,7 @@
 //! Benchmark of complete segue processes, from start to exit.
 //!
-//! Run with `cargo bench -p segue --bench process`; docs/benchmarks.md explains the table.
+//! Run with `cargo bench -p segue --bench process`; docs/benchmarks.md explains the table. `--fill DIRECTORY` only
+//! creates the large store in a directory.
 
 #![allow(
     clippy::unwrap_used,
@@ -46,8 +47,12 @@ const MAX_CONCURRENT_FILLS: usize = 256;
 
 fn main() {
     let mode = BenchmarkMode::from_args();
-    mode.print_smoke_warning();
     let (session_count, rounds, chats) = mode.pick((20_000, 300, 50), (100, 2, 2));
+    let mut args = std::env::args().skip_while(|arg| arg != "--fill");
+    if let Some(directory) = args.nth(1) {
+        return fill_home(Path::new(&directory), session_count);
+    }
+    mode.print_smoke_warning();
     let (small, large, fresh) = (
         create_filled_home(LISTED_SESSIONS),
         create_filled_home(session_count),
@@ -180,10 +185,7 @@ fn create_home() -> TempDir {
 /// Creates a home with `session_count` sessions of one turn each.
 fn create_filled_home(session_count: u32) -> TempDir {
     let home = create_home();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(fill_store(home.path(), session_count));
+    fill_home(home.path(), session_count);
     let output = segue_command(&home, &LIST_ARGS)
         .stdout(Stdio::piped())
         .output()
@@ -192,6 +194,14 @@ fn create_filled_home(session_count: u32) -> TempDir {
     // An empty list would be fast for the wrong reason.
     assert!(lines.lines().count() > LISTED_SESSIONS as usize, "{lines}");
     home
+}
+
+/// Creates a store with `session_count` sessions of one turn each in a directory.
+fn fill_home(directory: &Path, session_count: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(fill_store(directory, session_count));
 }
 
 /// Copies a store and adds `chats` chats to it, as in a store that is in use.

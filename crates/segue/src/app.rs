@@ -180,7 +180,7 @@ fn restore_guarded_sessions(config: &Config) -> Result<Vec<GuardAction>, CliErro
 }
 
 /// Turns a file-size limit into a write error, which segue reports, instead of a signal that ends the process.
-fn survive_file_size_limit() {
+pub(crate) fn survive_file_size_limit() {
     // If the handler cannot be set, the limit ends the process, which loses no acknowledged data either.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }

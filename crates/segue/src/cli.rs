@@ -26,7 +26,7 @@ use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::{FeatureId, ProviderId};
 use segue_core::scope::{RoleName, TaskId};
@@ -72,8 +72,32 @@ Exit codes: 0 success, 1 error, 2 usage error or ambiguous session, 3 the agent 
 by a policy, 130 interrupted. segue stores its data in $SEGUE_HOME, by default in the user's data
 directory; `segue doctor` prints the path.")]
 pub(crate) struct Cli {
+    /// Append a log to this file; `SEGUE_LOG` sets the levels [default: debug]
+    #[arg(long, display_order = 998, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
+}
+
+impl Cli {
+    /// Returns the complete command line, in which `--log` may also follow a command.
+    pub(crate) fn complete_command() -> clap::Command {
+        Self::command().mut_arg("log", |log| log.global(true))
+    }
+
+    /// Parses the arguments of this process.
+    pub(crate) fn parse_process_args() -> Result<Self, clap::Error> {
+        // clap copies a global option into every command, which takes longer than all other parsing. So the complete
+        // command line is used only if the arguments need it.
+        Self::try_parse().or_else(|error| {
+            if error.kind() == ErrorKind::DisplayVersion {
+                return Err(error);
+            }
+            let matches = Self::complete_command().try_get_matches()?;
+            Self::from_arg_matches(&matches)
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]

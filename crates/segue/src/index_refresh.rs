@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use segue_catalog::index::Progress;
-use segue_core::id::ProviderId;
-use segue_engine::{Freshness, IndexSync, Library, LibraryError};
+use segue_engine::{IndexView, ProgressCallback};
 
 use crate::app::App;
 use crate::error::CliError;
@@ -17,92 +16,28 @@ const PROGRESS_DELAY: Duration = Duration::from_millis(400);
 /// Interval at which the progress line is updated.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// State of the index after a refresh, which decides whether to read the index or the agents' files.
-pub(crate) struct IndexView {
-    pub(crate) freshness: Freshness,
-    /// Agents whose files could not all be found or read, with the reason.
-    pub(crate) unreadable: Vec<(ProviderId, String)>,
-    /// Reason why the index may lack the latest changes. `None` if it is up to date or no refresh was requested.
-    pub(crate) refresh_failure: Option<RefreshFailure>,
-}
-
-/// Reason why a refresh of the index failed.
-pub(crate) enum RefreshFailure {
-    /// The index is being written by another process.
-    Busy,
-    /// The index could not be written, with the error.
-    Failed(String),
-}
-
-impl IndexView {
-    fn without_index(refresh_failure: RefreshFailure) -> Self {
-        Self {
-            freshness: Freshness::Scanned,
-            unreadable: Vec::new(),
-            refresh_failure: Some(refresh_failure),
-        }
-    }
-}
-
 impl App {
     /// Refreshes the index if `refresh` is set, and returns the source to read from: the agents' own files if the index
-    /// cannot be used.
-    pub(crate) async fn prepare_index_view(&self, refresh: bool) -> IndexView {
-        let mut view = IndexView {
-            freshness: Freshness::AsIndexed,
-            unreadable: Vec::new(),
-            refresh_failure: None,
-        };
+    /// cannot be used. Shows the progress if standard error is a terminal.
+    pub(crate) async fn prepare_index_view(&self, refresh: bool) -> Result<IndexView, CliError> {
         if !refresh {
-            return view;
+            return Ok(IndexView::as_indexed());
         }
-        match self
-            .refresh_index_with_progress(Library::INDEX_LOCK_TIMEOUT)
-            .await
-        {
-            Ok(Some(IndexSync::UpToDate(stats))) => {
-                let unreadable = stats.unreadable.into_iter();
-                let reasons =
-                    unreadable.map(|(provider, error)| (provider, error.format_error_chain()));
-                view.unreadable.extend(reasons);
-                if let Some(index) = self.engine.library().index() {
-                    // An error is ignored, because a later refresh updates the project of a directory that moved.
-                    let _ =
-                        index.update_project(&self.project.cwd, &self.project.key, Duration::ZERO);
-                    // Errors of earlier refreshes, for files that this refresh did not retry.
-                    let earlier = index.unreadable_sources().unwrap_or_default().into_iter();
-                    let reasons = earlier.map(|source| (source.provider, source.reason));
-                    view.unreadable.extend(reasons);
-                }
-                view.unreadable.sort();
-                view.unreadable.dedup();
-                view
-            }
-            Ok(_) => IndexView::without_index(RefreshFailure::Busy),
-            Err(error) => {
-                IndexView::without_index(RefreshFailure::Failed(CliError::from(error).message))
-            }
-        }
+        let (library, project) = (self.engine.library(), Some(&self.project));
+        let refreshing = |on_progress| library.refresh_view(project, on_progress);
+        Ok(with_progress_line(refreshing).await?)
     }
+}
 
-    /// Refreshes the index and shows the progress if standard error is a terminal.
-    pub(crate) async fn refresh_index_with_progress(
-        &self,
-        lock_timeout: Duration,
-    ) -> Result<Option<IndexSync>, LibraryError> {
-        let progress_line = Arc::new(ProgressLine::new());
-        let on_progress = {
-            let progress_line = Arc::clone(&progress_line);
-            Arc::new(move |progress| progress_line.update(progress))
-        };
-        let sync = self
-            .engine
-            .library()
-            .refresh_index_within(lock_timeout, on_progress)
-            .await;
-        progress_line.clear();
-        sync
-    }
+/// Runs a refresh of the index, and shows its progress if standard error is a terminal.
+pub(crate) async fn with_progress_line<F: Future>(
+    refresh: impl FnOnce(ProgressCallback) -> F,
+) -> F::Output {
+    let progress_line = Arc::new(ProgressLine::new());
+    let updated_line = Arc::clone(&progress_line);
+    let output = refresh(Arc::new(move |progress| updated_line.update(progress))).await;
+    progress_line.clear();
+    output
 }
 
 /// Reports that the agents' own files are read instead of the index, with the reason.

@@ -12,17 +12,20 @@ mod frontend;
 mod index_refresh;
 mod json_output;
 mod last_list;
+mod logging;
 mod picker;
 mod terminal;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{CommandFactory, Parser};
 
-use cli::{Cli, CliCommand, ErrorOutputMode, HiddenCommand};
+use cli::{AnySessionCommand, Cli, CliCommand, ErrorOutputMode, HiddenCommand};
 use commands::chat::OutputFormat;
 use error::CliError;
 use frontend::Frontend;
+use logging::DefaultDestination;
 
 /// Runs the command that the arguments of this process name, and returns its exit code.
 #[must_use]
@@ -32,10 +35,8 @@ pub fn run_program() -> ExitCode {
     let invocation = if HiddenCommand::is_command_name(first_argument.as_deref()) {
         Invocation::Hidden(HiddenCommand::parse())
     } else {
-        match Cli::try_parse() {
-            Ok(parsed) => parsed
-                .command
-                .map_or(Invocation::NoCommand, Invocation::Command),
+        match Cli::parse_process_args() {
+            Ok(parsed) => Invocation::User(parsed),
             Err(error) => exit_with_clap_error(&cli::suggest_session_command(error), error_output),
         }
     };
@@ -44,7 +45,7 @@ pub fn run_program() -> ExitCode {
         .build();
     let outcome = match runtime {
         Ok(runtime) => {
-            let outcome = runtime.block_on(run(invocation));
+            let outcome = runtime.block_on(run(invocation, error_output));
             // A prompt that is still being read from the terminal must not delay the exit.
             runtime.shutdown_background();
             outcome
@@ -66,31 +67,105 @@ pub fn run_program() -> ExitCode {
 fn exit_with_clap_error(error: &clap::Error, error_output: ErrorOutputMode) -> ! {
     if error.use_stderr() {
         let usage_error = CliError::from_clap(error);
-        match error_output {
-            ErrorOutputMode::Text => {}
-            ErrorOutputMode::Json => json_output::print_error(&usage_error),
-            ErrorOutputMode::ChatJson => {
-                commands::chat::print_usage_error(&usage_error, OutputFormat::Json);
-            }
-            ErrorOutputMode::ChatEvents => {
-                commands::chat::print_usage_error(&usage_error, OutputFormat::Events);
-            }
+        if error_output == ErrorOutputMode::Json {
+            json_output::print_error(&usage_error);
         }
+        print_chat_usage_error(&usage_error, error_output);
     }
     error.exit()
 }
 
+/// Prints a usage error as the result of `segue chat`, for a program that parses it.
+fn print_chat_usage_error(error: &CliError, error_output: ErrorOutputMode) {
+    match error_output {
+        ErrorOutputMode::Text | ErrorOutputMode::Json => {}
+        ErrorOutputMode::ChatJson => {
+            commands::chat::print_usage_error(error, OutputFormat::Json);
+        }
+        ErrorOutputMode::ChatEvents => {
+            commands::chat::print_usage_error(error, OutputFormat::Events);
+        }
+    }
+}
+
 /// The parsed arguments: a command of the user, or a hidden command that segue runs itself.
 enum Invocation {
-    NoCommand,
-    Command(CliCommand),
+    User(Cli),
     Hidden(HiddenCommand),
 }
 
-async fn run(invocation: Invocation) -> Result<ExitCode, CliError> {
+async fn run(invocation: Invocation, error_output: ErrorOutputMode) -> Result<ExitCode, CliError> {
     match invocation {
-        Invocation::NoCommand if commands::picker::is_possible() => commands::picker::run().await,
-        Invocation::NoCommand => {
+        Invocation::User(cli) => run_logged(cli, error_output).await,
+        // The log belongs to the process that the user started.
+        Invocation::Hidden(HiddenCommand::RehearsalAgent(args)) => {
+            commands::internal::run_rehearsal_agent(args).await
+        }
+        Invocation::Hidden(HiddenCommand::Leash(args)) => commands::internal::run_leash(args).await,
+    }
+}
+
+/// Starts the log if the user requests one, and runs the command.
+async fn run_logged(cli: Cli, error_output: ErrorOutputMode) -> Result<ExitCode, CliError> {
+    let destination = default_log_destination(cli.command.as_ref());
+    let filter = std::env::var_os(logging::LOG_VARIABLE);
+    let is_logging = logging::start(cli.log.as_deref(), filter, destination)
+        .inspect_err(|error| print_chat_usage_error(error, error_output))?;
+    if !is_logging {
+        return run_command(cli.command).await;
+    }
+    let started = Instant::now();
+    tracing::info!(
+        version = app::VERSION,
+        command = command_path(),
+        "segue started"
+    );
+    let outcome = run_command(cli.command).await;
+    let elapsed_ms = started.elapsed().as_millis();
+    let is_success = outcome
+        .as_ref()
+        .is_ok_and(|code| *code == ExitCode::SUCCESS);
+    tracing::info!(elapsed_ms, is_success, "segue ended");
+    outcome
+}
+
+/// Returns the destination of a log for which the user names no file.
+fn default_log_destination(command: Option<&CliCommand>) -> DefaultDestination {
+    let is_stderr_in_use = match command {
+        None => commands::picker::is_possible(),
+        Some(CliCommand::Repl(_) | CliCommand::Mcp(_)) => true,
+        Some(CliCommand::Session(args)) => match &args.command {
+            AnySessionCommand::Resume(args) => args.prompt.is_none(),
+            _ => false,
+        },
+        Some(_) => false,
+    };
+    if is_stderr_in_use {
+        DefaultDestination::HomeFile
+    } else {
+        DefaultDestination::Stderr
+    }
+}
+
+/// Returns the names of the command and its subcommands, without their arguments; `picker` if there is no command.
+fn command_path() -> String {
+    let matches = Cli::complete_command().try_get_matches().ok();
+    let mut names = Vec::new();
+    let mut current = matches.as_ref().and_then(clap::ArgMatches::subcommand);
+    while let Some((name, matches)) = current {
+        names.push(name);
+        current = matches.subcommand();
+    }
+    if names.is_empty() {
+        names.push("picker");
+    }
+    names.join(" ")
+}
+
+async fn run_command(command: Option<CliCommand>) -> Result<ExitCode, CliError> {
+    match command {
+        None if commands::picker::is_possible() => commands::picker::run().await,
+        None => {
             // Without a terminal the user cannot choose a session, so segue prints the help and an error.
             let help = Cli::command().render_help();
             terminal::eprint_line(&help.to_string());
@@ -99,20 +174,16 @@ async fn run(invocation: Invocation) -> Result<ExitCode, CliError> {
             );
             Ok(ExitCode::from(2))
         }
-        Invocation::Command(CliCommand::Chat(args)) => commands::chat::run(args).await,
-        Invocation::Command(CliCommand::Repl(args)) => commands::repl::run(args).await,
-        Invocation::Command(CliCommand::Session(args)) => commands::session::run(args).await,
-        Invocation::Command(CliCommand::Role(args)) => commands::role::run(args),
-        Invocation::Command(CliCommand::Index(args)) => commands::index::run(args).await,
-        Invocation::Command(CliCommand::Mcp(args)) => commands::mcp::run(args).await,
-        Invocation::Command(CliCommand::Doctor(args)) => commands::doctor::run(args).await,
-        Invocation::Command(CliCommand::Config(args)) => commands::config::run(&args),
-        Invocation::Command(CliCommand::Trust(args)) => commands::trust::run(&args),
-        Invocation::Command(CliCommand::Schema(args)) => commands::schema::run(&args),
-        Invocation::Command(CliCommand::Completions(args)) => commands::completions::run(&args),
-        Invocation::Hidden(HiddenCommand::RehearsalAgent(args)) => {
-            commands::internal::run_rehearsal_agent(args).await
-        }
-        Invocation::Hidden(HiddenCommand::Leash(args)) => commands::internal::run_leash(args).await,
+        Some(CliCommand::Chat(args)) => commands::chat::run(args).await,
+        Some(CliCommand::Repl(args)) => commands::repl::run(args).await,
+        Some(CliCommand::Session(args)) => commands::session::run(args).await,
+        Some(CliCommand::Role(args)) => commands::role::run(args),
+        Some(CliCommand::Index(args)) => commands::index::run(args).await,
+        Some(CliCommand::Mcp(args)) => commands::mcp::run(args).await,
+        Some(CliCommand::Doctor(args)) => commands::doctor::run(args).await,
+        Some(CliCommand::Config(args)) => commands::config::run(&args),
+        Some(CliCommand::Trust(args)) => commands::trust::run(&args),
+        Some(CliCommand::Schema(args)) => commands::schema::run(&args),
+        Some(CliCommand::Completions(args)) => commands::completions::run(&args),
     }
 }

@@ -15,6 +15,7 @@ use self::doubt::ReclassifiedConnection;
 use super::program::{self, CodexVersion};
 use super::{environment, load_resumable_rollout, race, read_config, trust, unknown_thread_error};
 use crate::classify::AgentRefusal;
+use crate::provider::log_new_session_instead;
 use crate::{
     AcpAgent, Agent, AgentError, AgentHost, ListedNativeSession, OpenRequest, OpenedConnection,
     Probe, ProviderSettings,
@@ -143,6 +144,7 @@ impl Agent for CodexAcpAgent {
         if request.strict {
             return Err(unknown_thread_error("session/load", reason));
         }
+        log_new_session_instead(FailureClass::SessionUnknown);
         let fresh_request = OpenRequest {
             native_id: None,
             ..request.clone()

@@ -29,6 +29,7 @@ use super::{
 use crate::classify::AgentRefusal;
 use crate::error::HANDSHAKE_OPERATION;
 use crate::process::ProgramSpec;
+use crate::provider::log_new_session_instead;
 use crate::wire::{JsonLineProcess, path_to_text};
 use crate::{Agent, AgentError, OpenRequest, OpenedConnection, Probe};
 
@@ -64,7 +65,10 @@ impl AppServerAgent {
                 Err(refusal) if request.strict => {
                     return Err(AgentError::from_refusal("thread/resume", refusal));
                 }
-                Err(refusal) => fallback_reason = Some(refusal.message),
+                Err(refusal) => {
+                    log_new_session_instead(refusal.class);
+                    fallback_reason = Some(refusal.message);
+                }
             }
         }
         if let Some(point) = &request.branch_point {
@@ -76,7 +80,10 @@ impl AppServerAgent {
                 Err(refusal) if request.strict => {
                     return Err(AgentError::from_refusal("thread/fork", refusal));
                 }
-                Err(refusal) => fallback_reason = Some(refusal.message),
+                Err(refusal) => {
+                    log_new_session_instead(refusal.class);
+                    fallback_reason = Some(refusal.message);
+                }
             }
         }
         let params = self.thread_params(request);

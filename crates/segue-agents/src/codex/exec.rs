@@ -22,6 +22,7 @@ use super::{
 };
 use crate::classify::AgentRefusal;
 use crate::process::ProgramSpec;
+use crate::provider::log_new_session_instead;
 use crate::wire::{JsonLineProcess, OutputLine};
 use crate::{
     Agent, AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection, Probe,
@@ -88,7 +89,10 @@ impl Agent for ExecAgent {
                 Err(reason) if request.strict => {
                     return Err(unknown_thread_error(RESUME_OPERATION, reason));
                 }
-                Err(reason) => fallback_reason = Some(reason),
+                Err(reason) => {
+                    log_new_session_instead(FailureClass::SessionUnknown);
+                    fallback_reason = Some(reason);
+                }
             }
         }
         let open_mode = match thread_id {

@@ -14,6 +14,7 @@ use super::keep::SessionGuard;
 use super::tools::normalise_tool_name;
 use super::vigil::{GuardTask, ProcessGuard};
 use crate::classify::AgentRefusal;
+use crate::provider::log_new_session_instead;
 use crate::{
     Agent, AgentConnection, AgentError, ConnectionEvent, ListedNativeSession, OpenRequest,
     OpenedConnection, Probe,
@@ -86,7 +87,8 @@ impl Agent for GuardedAgent {
             Some(refusal) if request.strict => {
                 Err(AgentError::from_refusal("session/load", refusal.clone()))
             }
-            Some(_) => {
+            Some(refusal) => {
+                log_new_session_instead(refusal.class);
                 let new_session_request = OpenRequest {
                     native_id: None,
                     ..request.clone()

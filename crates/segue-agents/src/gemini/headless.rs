@@ -17,6 +17,7 @@ use super::keep::SessionGuard;
 use crate::classify::AgentRefusal;
 use crate::process::{LeashCommand, ProgramSpec};
 use crate::prompt::escape_prompt;
+use crate::provider::log_new_session_instead;
 use crate::{
     Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, OpenRequest, OpenedConnection,
     Probe, ProviderSettings, SystemFns, known, uuid,
@@ -168,6 +169,7 @@ impl Agent for HeadlessAgent {
                     let refusal = AgentRefusal::new(FailureClass::SessionUnknown, reason);
                     return Err(AgentError::from_refusal("resume", refusal));
                 }
+                log_new_session_instead(FailureClass::SessionUnknown);
                 (
                     uuid::generate_v4(self.system.random),
                     OpenMode::Fresh,

@@ -72,6 +72,19 @@ impl Index {
         timeout: Duration,
         on_progress: &dyn Fn(Progress),
     ) -> Result<RefreshOutcome, IndexError> {
+        let started = Instant::now();
+        let result = self.refresh_changed_sources(catalog, now, timeout, on_progress);
+        log_refresh(&result, started.elapsed());
+        result
+    }
+
+    fn refresh_changed_sources(
+        &self,
+        catalog: &Catalog,
+        now: Timestamp,
+        timeout: Duration,
+        on_progress: &dyn Fn(Progress),
+    ) -> Result<RefreshOutcome, IndexError> {
         let scan = SourceScan::from_catalog(catalog);
         if self.is_fingerprint_current(scan.fingerprint)? {
             return Ok(RefreshOutcome::Completed(scan.into_unchanged_stats()));
@@ -212,5 +225,41 @@ impl Index {
         schema::set_bulk_mode(&db, false)?;
         stats.rows_changed = writer.rows_changed;
         Ok(stats)
+    }
+}
+
+fn log_refresh(result: &Result<RefreshOutcome, IndexError>, elapsed: Duration) {
+    let elapsed_ms = elapsed.as_millis();
+    match result {
+        Ok(RefreshOutcome::Completed(stats)) => {
+            for (provider, error) in &stats.unreadable {
+                error.log(provider);
+            }
+            tracing::debug!(
+                sources = stats.sources,
+                sources_read = stats.sources_read,
+                sources_missing = stats.sources_missing,
+                unreadable = stats.unreadable.len(),
+                bytes_read = stats.bytes_read,
+                rows_changed = stats.rows_changed,
+                elapsed_ms,
+                "index refreshed"
+            );
+        }
+        Ok(RefreshOutcome::Busy) => {
+            tracing::info!(
+                elapsed_ms,
+                "index not refreshed: another process is writing to it"
+            );
+        }
+        Err(error) => {
+            let error_kind = match error {
+                IndexError::Missing => "missing".to_owned(),
+                IndexError::Newer => "newer format".to_owned(),
+                IndexError::Io { source, .. } => source.kind().to_string(),
+                IndexError::Sqlite(_) => "sqlite".to_owned(),
+            };
+            tracing::warn!(error_kind, elapsed_ms, "index not refreshed");
+        }
     }
 }

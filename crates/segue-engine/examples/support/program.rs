@@ -69,7 +69,7 @@ fn create_engine(home: &Path) -> Result<Engine> {
     ];
     // With readers for real agents, segue also lists and resumes their native sessions.
     let catalog = Catalog::default();
-    Ok(Engine::new(Arc::new(store), agents, catalog, environment))
+    Ok(Engine::builder(Arc::new(store), agents, catalog, environment).build())
 }
 
 /// Creates the built-in agent, which is this program itself, started with another argument.

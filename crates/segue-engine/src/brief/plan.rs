@@ -78,7 +78,12 @@ impl BriefPlanner {
         let (preamble, mut decisions) = gathered.unwrap_or_default();
         let budget = self.provider_budget(request.provider).await?;
         // Role and project context are never cut. The conversation gets the remainder of the budget.
-        let conversation_budget = preamble.conversation_budget(budget, &segue_tokens::count)?;
+        let (preamble, conversation_budget) = run_blocking(move || {
+            let remaining = preamble.conversation_budget(budget, &segue_tokens::count);
+            (preamble, remaining)
+        })
+        .await;
+        let conversation_budget = conversation_budget?;
         let mut sources = BriefSources {
             heading,
             preamble,
@@ -173,10 +178,14 @@ impl BriefPlanner {
                 messages: merge_chunks(self.context.store.messages(turn.id).await?),
             });
         }
-        let budget = self.context.settings.budget;
-        Ok((!added_turns.is_empty()).then(|| {
-            prompt_with_added_messages(&added_turns, prompt, budget, &segue_tokens::count)
-        }))
+        if added_turns.is_empty() {
+            return Ok(None);
+        }
+        let (prompt, budget) = (prompt.to_owned(), self.context.settings.budget);
+        let with_added = run_blocking(move || {
+            prompt_with_added_messages(&added_turns, &prompt, budget, &segue_tokens::count)
+        });
+        Ok(Some(with_added.await))
     }
 
     /// Returns the id with which the agent looks up omitted text. `None` if it has no tools of segue.
@@ -214,42 +223,42 @@ impl BriefPlanner {
     /// Converts turns for a brief. The input is newest first and the output oldest first. Counts tokens where a count
     /// is missing.
     pub(crate) async fn load_brief_turns(&self, stored_turns: Vec<StoredTurn>) -> Vec<BriefTurn> {
-        let (stored_turns, counts) = count_missing_tokens(stored_turns).await;
-        if !counts.is_empty() {
-            // If the counts cannot be saved, they serve for this brief only.
-            let _ = self.context.store.fill_token_counts(counts).await;
+        if stored_turns.iter().all(is_counted) {
+            return stored_turns.into_iter().rev().map(to_brief_turn).collect();
         }
-        stored_turns.into_iter().rev().map(to_brief_turn).collect()
+        let (turns, counts) = run_blocking(move || {
+            let (stored_turns, counts) = count_missing_tokens(stored_turns);
+            let turns = stored_turns.into_iter().rev().map(to_brief_turn);
+            (turns.collect(), counts)
+        })
+        .await;
+        // If the counts cannot be saved, they serve for this brief only.
+        let _ = self.context.store.fill_token_counts(counts).await;
+        turns
     }
 }
 
+/// Returns `true` if a turn can be converted for a brief without counting tokens.
+fn is_counted(stored: &StoredTurn) -> bool {
+    let mut messages = stored.messages.iter();
+    messages.all(|message| message.tokens.is_some()) && unfinished_turn_note(stored.state).is_none()
+}
+
 /// Counts the messages without a token count. Returns the counts to save.
-async fn count_missing_tokens(
-    mut stored_turns: Vec<StoredTurn>,
-) -> (Vec<StoredTurn>, Vec<TokenCount>) {
-    let is_counted = |stored: &StoredTurn| {
-        let mut messages = stored.messages.iter();
-        messages.all(|message| message.tokens.is_some())
-    };
-    if stored_turns.iter().all(is_counted) {
-        return (stored_turns, Vec::new());
-    }
-    run_blocking(move || {
-        let mut counts = Vec::new();
-        for stored in &mut stored_turns {
-            for (seq, message) in (0..).zip(&mut stored.messages) {
-                if message.tokens.is_none() {
-                    counts.push(TokenCount {
-                        turn: stored.turn,
-                        seq,
-                        tokens: token_count::count_message_tokens(message),
-                    });
-                }
+fn count_missing_tokens(mut stored_turns: Vec<StoredTurn>) -> (Vec<StoredTurn>, Vec<TokenCount>) {
+    let mut counts = Vec::new();
+    for stored in &mut stored_turns {
+        for (seq, message) in (0..).zip(&mut stored.messages) {
+            if message.tokens.is_none() {
+                counts.push(TokenCount {
+                    turn: stored.turn,
+                    seq,
+                    tokens: token_count::count_message_tokens(message),
+                });
             }
         }
-        (stored_turns, counts)
-    })
-    .await
+    }
+    (stored_turns, counts)
 }
 
 fn to_brief_turn(stored: StoredTurn) -> BriefTurn {

@@ -16,6 +16,7 @@ use segue_store::StoreError;
 
 use crate::AccessError;
 use crate::brief::BriefPlanner;
+use crate::context::run_blocking;
 
 /// Percent of the budget that the documents of a context may use.
 const DOCUMENT_BUDGET_PERCENT: u64 = 30;
@@ -101,29 +102,36 @@ impl BriefPlanner {
         let gather_task = tokio::task::spawn_blocking(move || {
             let sources = collect_sources(&inputs);
             let is_current = !force_rebuild && cached_sources.is_some_and(|old| old == sources);
-            (!is_current).then(|| (build_context(&inputs), sources))
+            (!is_current).then(|| {
+                let context = build_context(&inputs);
+                let tokens = segue_tokens::count(&context.render());
+                (context, sources, tokens)
+            })
         });
         // Reading files does not panic. If it did, the cached context would be used.
         let new_context = gather_task.await.unwrap_or_default();
-        let (context, sources, rebuild) = match (new_context, previous) {
+        let ((context, sources, tokens), rebuild) = match (new_context, previous) {
             (None, Some(cached)) => {
                 let rebuild = ContextRebuild::NotNeeded;
                 return Ok(GatheredContext { cached, rebuild });
             }
-            (None, None) => (ProjectContext::default(), Vec::new(), ContextRebuild::First),
-            (Some((context, sources)), None) => (context, sources, ContextRebuild::First),
-            (Some((context, sources)), Some(previous)) => {
-                let changed = changed_sources(&previous.sources, &sources);
+            (None, None) => (
+                (ProjectContext::default(), Vec::new(), 0),
+                ContextRebuild::First,
+            ),
+            (Some(new), None) => (new, ContextRebuild::First),
+            (Some(new), Some(previous)) => {
+                let changed = changed_sources(&previous.sources, &new.1);
                 let rebuild = if force_rebuild && changed.is_empty() {
                     ContextRebuild::Requested
                 } else {
                     ContextRebuild::SourcesChanged(changed)
                 };
-                (context, sources, rebuild)
+                (new, rebuild)
             }
         };
         let cached = CachedContext {
-            tokens: segue_tokens::count(&context.render()),
+            tokens,
             context,
             sources,
             at: self.context.now(),
@@ -156,7 +164,7 @@ impl BriefPlanner {
             role: role.render(),
             context: stored.map_or_else(String::new, |cached| cached.context.render()),
         };
-        Ok(preamble.estimate_tokens(&segue_tokens::count))
+        Ok(run_blocking(move || preamble.estimate_tokens(&segue_tokens::count)).await)
     }
 
     /// Gathers the preamble for a new native session, with the decisions to report about it. `None` if the session has

@@ -15,6 +15,7 @@ use segue_store::NewCheckpoint;
 use crate::checkpoint::Compactor;
 use crate::reconcile::ReconcileMode;
 use crate::session::lease::LeaseGuard;
+use crate::token_count::count_tokens;
 use crate::{CompactionError, Conversation};
 
 /// Status of a version relative to the head.
@@ -371,7 +372,7 @@ impl Compactor {
                     .await?;
                 let last_item = self.briefs.last_item_id(&session.id).await?;
                 let checkpoint = assign_item_ids(&active_content, checkpoint, last_item);
-                let tokens = segue_tokens::count(&render_checkpoint(&checkpoint));
+                let tokens = count_tokens(render_checkpoint(&checkpoint)).await;
                 // A version that exceeds the maximum already may shrink in several changes.
                 if tokens > max_tokens && tokens > active_version.tokens {
                     return Err(CheckpointError::TooLarge { tokens, max_tokens }.into());

@@ -19,6 +19,7 @@ use crate::brief::plan::BriefRequest;
 use crate::brief::project_context::ContextUse;
 use crate::checkpoint::compaction::CompactionCommit;
 use crate::session::lease::LeaseGuard;
+use crate::token_count::count_tokens;
 use crate::turn::TurnRunner;
 use crate::turn::admission::AgentOptions;
 use crate::turn::attempt::Opening;
@@ -117,7 +118,7 @@ impl TurnRunner {
         let fits = |prompt: u64| size.saturating_add(prompt) <= budget;
         // No text has more tokens than bytes, so most prompts need no exact count.
         let bytes = u64::try_from(prompt.len()).unwrap_or(u64::MAX);
-        if !fits(bytes) && !fits(segue_tokens::count(prompt)) {
+        if !fits(bytes) && !fits(count_tokens(prompt.to_owned()).await) {
             return Ok(true);
         }
         Ok(briefs

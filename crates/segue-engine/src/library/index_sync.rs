@@ -10,9 +10,10 @@ use segue_catalog::index::{
 };
 use segue_catalog::{Catalog, Index, NativeSession};
 use segue_core::id::{ProviderId, SessionId};
-use segue_core::session::{Session, TurnState, Usage};
+use segue_core::session::{Project, Session, TurnState, Usage};
 use segue_store::SessionFilter;
 
+use crate::context::run_blocking;
 use crate::library::Library;
 use crate::native::storage_provider;
 use crate::{LibraryError, NativeEntry};
@@ -45,6 +46,9 @@ pub enum Freshness {
     Scanned,
 }
 
+/// A function that receives the progress of a refresh.
+pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+
 /// Outcome of an update of the index.
 #[derive(Debug)]
 pub enum IndexSync {
@@ -52,6 +56,46 @@ pub enum IndexSync {
     UpToDate(RefreshStats),
     /// A different process is updating the index.
     Busy,
+}
+
+/// State of the index after a refresh, which decides whether a caller reads the index or the agents' files.
+#[derive(Debug)]
+pub struct IndexView {
+    /// Freshness to request: [`Freshness::Scanned`] if the index cannot be used.
+    pub freshness: Freshness,
+    /// Agents whose files could not all be found or read, with the reason.
+    pub unreadable: Vec<(ProviderId, String)>,
+    /// Reason why the index may lack the latest changes. `None` if it is up to date, or was not refreshed.
+    pub refresh_failure: Option<RefreshFailure>,
+}
+
+/// Reason why a refresh of the index failed.
+#[derive(Debug)]
+pub enum RefreshFailure {
+    /// The index is being written by another process.
+    Busy,
+    /// The index could not be written.
+    Failed(IndexError),
+}
+
+impl IndexView {
+    /// Returns the view for a caller that reads the index without a refresh.
+    #[must_use]
+    pub fn as_indexed() -> Self {
+        Self {
+            freshness: Freshness::AsIndexed,
+            unreadable: Vec::new(),
+            refresh_failure: None,
+        }
+    }
+
+    fn without_index(refresh_failure: Option<RefreshFailure>) -> Self {
+        Self {
+            freshness: Freshness::Scanned,
+            unreadable: Vec::new(),
+            refresh_failure,
+        }
+    }
 }
 
 /// Number of segue's own sessions that are indexed in one batch.
@@ -67,21 +111,60 @@ impl Library {
         self.context.index.as_deref()
     }
 
-    /// Updates the index with everything that was written since the last update, and passes the progress to
-    /// `on_progress`. `None` if the engine has no index.
-    pub async fn refresh_index(
+    /// Refreshes the index for a caller that reads it next. `project` is the caller's project, whose directory may have
+    /// moved to another repository.
+    pub async fn refresh_view(
         &self,
-        on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<Option<IndexSync>, LibraryError> {
-        self.refresh_index_within(Self::INDEX_LOCK_TIMEOUT, on_progress)
-            .await
+        project: Option<&Project>,
+        on_progress: ProgressCallback,
+    ) -> Result<IndexView, LibraryError> {
+        let refreshing = self.refresh_index(Self::INDEX_LOCK_TIMEOUT, on_progress);
+        let stats = match refreshing.await {
+            Ok(Some(IndexSync::UpToDate(stats))) => stats,
+            Ok(Some(IndexSync::Busy)) => {
+                return Ok(IndexView::without_index(Some(RefreshFailure::Busy)));
+            }
+            Ok(None) => return Ok(IndexView::without_index(None)),
+            Err(LibraryError::Index(error)) => {
+                return Ok(IndexView::without_index(Some(RefreshFailure::Failed(
+                    error,
+                ))));
+            }
+            Err(error) => return Err(error),
+        };
+        let unreadable = stats.unreadable.into_iter();
+        let mut view = IndexView {
+            unreadable: unreadable
+                .map(|(provider, error)| (provider, error.format_error_chain()))
+                .collect(),
+            ..IndexView::as_indexed()
+        };
+        if let Some(index) = self.context.index.clone() {
+            let project = project.cloned();
+            let earlier = run_blocking(move || {
+                if let Some(project) = project {
+                    // An error is ignored, because a later refresh updates the project of a directory that moved.
+                    let _ = index.update_project(&project.cwd, &project.key, Duration::ZERO);
+                }
+                // Errors of earlier refreshes, for files that this refresh did not retry.
+                index.unreadable_sources().unwrap_or_default()
+            });
+            let earlier = earlier.await.into_iter();
+            let reasons = earlier.map(|source| (source.provider, source.reason));
+            view.unreadable.extend(reasons);
+        }
+        view.unreadable.sort();
+        view.unreadable.dedup();
+        Ok(view)
     }
 
-    /// Updates the index as [`Engine::refresh_index`] does, but waits for another process for at most `lock_timeout`.
-    pub async fn refresh_index_within(
+    /// Updates the index with everything that was written since the last update, and passes the progress to
+    /// `on_progress`. Waits for another process that updates it for at most `lock_timeout`. `None` if the engine has no
+    /// index.
+    pub async fn refresh_index(
         &self,
         lock_timeout: Duration,
-        on_progress: Arc<dyn Fn(Progress) + Send + Sync>,
+        on_progress: ProgressCallback,
     ) -> Result<Option<IndexSync>, LibraryError> {
         let Some(index) = self.context.index.clone() else {
             return Ok(None);
@@ -103,7 +186,9 @@ impl Library {
         let Some(index) = self.context.index.clone() else {
             return Ok(());
         };
-        let indexed_stamps = index.own_session_stamps()?.into_iter();
+        let reader = Arc::clone(&index);
+        let indexed_stamps = run_blocking(move || reader.own_session_stamps()).await?;
+        let indexed_stamps = indexed_stamps.into_iter();
         let mut indexed: HashMap<String, OwnSessionStamp> = indexed_stamps
             .map(|stamp| (stamp.id.clone(), stamp))
             .collect();
@@ -157,7 +242,7 @@ impl Library {
     /// Returns a session with the turns that the index does not contain yet.
     async fn load_index_update(
         &self,
-        index: &Index,
+        index: &Arc<Index>,
         session: Session,
     ) -> Result<OwnSession, LibraryError> {
         let turns = self.context.store.turns(&session.id).await?;
@@ -165,7 +250,8 @@ impl Library {
             .into_iter()
             .filter(|turn| turn.state != TurnState::Running);
         let finished: Vec<_> = finished.collect();
-        let indexed_turns = index.own_turn_ids(&session.id)?;
+        let (reader, id) = (Arc::clone(index), session.id.clone());
+        let indexed_turns = run_blocking(move || reader.own_turn_ids(&id)).await?;
         let unchanged = indexed_turns
             .iter()
             .zip(&finished)
@@ -220,20 +306,16 @@ impl Library {
         match freshness {
             Freshness::AsIndexed => {}
             Freshness::Scanned => return Ok(Err(None)),
-            Freshness::Fresh => match self.refresh_index(Arc::new(|_| ())).await {
-                Ok(Some(IndexSync::UpToDate(work))) => {
-                    let unreadable_sources = work.unreadable.into_iter();
-                    unreadable.extend(
-                        unreadable_sources
-                            .map(|(provider, error)| (provider, error.format_error_chain())),
-                    );
+            Freshness::Fresh => {
+                let view = self.refresh_view(None, Arc::new(|_| ())).await?;
+                match view.refresh_failure {
+                    None => unreadable = view.unreadable,
+                    Some(RefreshFailure::Busy) => return Ok(Err(None)),
+                    Some(RefreshFailure::Failed(error)) => {
+                        return Ok(Err(Some(error.format_error_chain())));
+                    }
                 }
-                Ok(_) => return Ok(Err(None)),
-                Err(LibraryError::Index(error)) => {
-                    return Ok(Err(Some(error.format_error_chain())));
-                }
-                Err(error) => return Err(error),
-            },
+            }
         }
         let natives = self.load_indexed_pages(&index, filter, limit).await;
         let listing = natives.and_then(|natives| Ok((natives, index.unreadable_sources()?)));

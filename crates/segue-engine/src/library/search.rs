@@ -122,7 +122,7 @@ impl Library {
         let mut report = SearchReport::default();
         let mut refresh_error = None;
         if request.freshness == Freshness::Fresh {
-            let refresh = self.refresh_index(Arc::new(|_| ()));
+            let refresh = self.refresh_index(Self::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()));
             // A longer update continues in the background, and the next search finds its results.
             match tokio::time::timeout(INDEX_SYNC_TIMEOUT, refresh).await {
                 Ok(Ok(Some(IndexSync::UpToDate(work)))) => {

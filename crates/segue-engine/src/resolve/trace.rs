@@ -33,7 +33,7 @@ impl ResolutionTrace {
         };
     }
 
-    pub(super) fn add_decision(&mut self, decision: Decision) {
+    pub(crate) fn add_decision(&mut self, decision: Decision) {
         self.decisions.push(decision);
     }
 

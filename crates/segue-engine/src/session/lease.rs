@@ -12,6 +12,8 @@ use segue_core::session::{Decision, Session, SessionStatus, TakeoverCause, TurnS
 use segue_store::{Lease, LeaseHolder, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::leg::agent_pool::AgentPool;
 use crate::{AccessError, Environment};
@@ -117,6 +119,18 @@ impl Leases {
     /// the owner of the lease is alive. If the owner is dead, ends the agent that it left running, and takes the lease
     /// over, which the decision reports.
     pub(crate) async fn acquire_lease(
+        &self,
+        id: &SessionId,
+    ) -> Result<(LeaseGuard, Option<Decision>), AccessError> {
+        let span = tracing::debug_span!("lease", session = %id, epoch = Empty);
+        let acquired = self.reuse_or_acquire(id).instrument(span.clone()).await;
+        if let Ok((guard, _)) = &acquired {
+            span.record("epoch", guard.lease.epoch);
+        }
+        acquired
+    }
+
+    async fn reuse_or_acquire(
         &self,
         id: &SessionId,
     ) -> Result<(LeaseGuard, Option<Decision>), AccessError> {

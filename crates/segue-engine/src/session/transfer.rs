@@ -20,6 +20,7 @@ use segue_store::{
 };
 
 use crate::checkpoint::edit::versions_on_path;
+use crate::context::run_blocking;
 use crate::session::SessionEditor;
 use crate::turn::message_chunks::merge_chunks;
 use crate::{SessionError, token_count};
@@ -163,7 +164,15 @@ impl SessionEditor {
         };
         let now = self.context.now();
         let session = &clamp_times(session, now);
-        let (turns, checkpoint) = build_turns_and_checkpoint(session);
+        let source = session.clone();
+        let (turns, checkpoint) = run_blocking(move || {
+            let (mut turns, checkpoint) = build_turns_and_checkpoint(&source);
+            for message in turns.iter_mut().flat_map(|turn| &mut turn.messages) {
+                token_count::count_message_tokens(message);
+            }
+            (turns, checkpoint)
+        })
+        .await;
         let decision = import_decision(session, format);
         let mut imported = ImportedSession {
             origin: SessionOrigin {
@@ -179,11 +188,6 @@ impl SessionEditor {
             decision: decision.clone(),
             distinct_from: conflicts.into_iter().map(|conflict| conflict.id).collect(),
         };
-        for turn in &mut imported.turns {
-            turn.messages.iter_mut().for_each(|message| {
-                token_count::count_message_tokens(message);
-            });
-        }
         let provider = self
             .choose_import_provider(session, project, requested_provider)
             .await?;
@@ -273,19 +277,23 @@ impl SessionEditor {
             None => None,
         };
         let covers = active.as_ref().map_or(0, |(version, _)| version.covers);
-        let (mut past, mut lines, mut omitted_messages) = (Vec::new(), Vec::new(), 0);
         let transcript = self.library.transcript(session).await?;
-        for transcript_turn in &transcript.turns {
-            for (seq, message) in transcript_turn.messages.iter().enumerate() {
-                match to_portable_message(message, seq, transcript_turn.turn.number)
-                    .map(with_token_count)
-                {
-                    Some(line) if transcript_turn.turn.number <= covers => past.push(line),
-                    Some(line) => lines.push(line),
-                    None => omitted_messages += usize::from(message.role != Role::System),
+        let (transcript, past, lines, omitted_messages) = run_blocking(move || {
+            let (mut past, mut lines, mut omitted_messages) = (Vec::new(), Vec::new(), 0);
+            for transcript_turn in &transcript.turns {
+                for (seq, message) in transcript_turn.messages.iter().enumerate() {
+                    match to_portable_message(message, seq, transcript_turn.turn.number)
+                        .map(with_token_count)
+                    {
+                        Some(line) if transcript_turn.turn.number <= covers => past.push(line),
+                        Some(line) => lines.push(line),
+                        None => omitted_messages += usize::from(message.role != Role::System),
+                    }
                 }
             }
-        }
+            (transcript, past, lines, omitted_messages)
+        })
+        .await;
         let session = transcript.session;
         let checkpoint = match active {
             Some((version, checkpoint)) => {

@@ -10,6 +10,8 @@ use segue_core::policy::{ProviderHealth, WaitReason};
 use segue_core::session::{
     DecisionKind, Leg, OpenMode, OpenReason, OpeningPlan, ResolutionStep, TurnState,
 };
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::admission::{AdmittedPrompt, AgentOptions};
 use super::begin::opening_step;
@@ -152,6 +154,12 @@ impl TurnRun<'_> {
         &mut self,
         planned: PlannedAttempt,
     ) -> Result<EndedAttempt, TurnError> {
+        let provider = &planned.agent.provider;
+        let span = tracing::info_span!("leg", %provider, leg = Empty, native_id = Empty);
+        self.run_on_leg(planned).instrument(span).await
+    }
+
+    async fn run_on_leg(&mut self, planned: PlannedAttempt) -> Result<EndedAttempt, TurnError> {
         let PlannedAttempt {
             agent,
             opening,
@@ -202,6 +210,12 @@ impl TurnRun<'_> {
             (None, None) => self.prompt_for_resumed(&leg, &mut state).await?,
         };
         let leg_id = leg.id;
+        let span = Span::current();
+        span.record("leg", leg.number);
+        if let Some(native_id) = &leg.native_id {
+            span.record("native_id", native_id.as_str());
+        }
+        tracing::info!(mode = open_mode.as_str(), "leg opened");
         state.leg = Some(AttemptLeg {
             native_id: leg.native_id.clone(),
             leg,

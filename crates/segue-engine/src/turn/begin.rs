@@ -1,12 +1,14 @@
 //! The beginning of a turn: the session is found, leased and reconciled, the first attempt is planned, and the prompt is
 //! written.
 
+use segue_core::agent::RoleDescription;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{
     Decision, EarlierAttempt, Message, OpeningPlan, ProviderRecords, ResolutionStep, Role, Session,
     SessionSnapshot, Turn,
 };
-use segue_store::{NewSession, SessionFilter, StartedSession, StoreError};
+use segue_store::{NewSession, NewTurn, SessionFilter, StartedSession, StoreError};
+use tracing::Instrument;
 
 use super::TurnRunner;
 use super::admission::AdmittedPrompt;
@@ -22,6 +24,8 @@ pub(super) struct StartedTurn {
     pub(super) snapshot: SessionSnapshot,
     pub(super) guard: LeaseGuard,
     pub(super) turn: Turn,
+    /// Role of the session. `None` if it has no role.
+    pub(super) role: Option<RoleDescription>,
     pub(super) attempt: PlannedAttempt,
 }
 
@@ -33,13 +37,10 @@ impl TurnRunner {
         trace: &mut ResolutionTrace,
     ) -> Result<StartedTurn, TurnError> {
         loop {
-            if let Target::Scope(purpose) | Target::NewWithPurpose(purpose) = &request.target {
+            if let Some(purpose) = request.target.purpose() {
                 self.context.role_description(purpose.role.as_ref())?;
             }
             let resolved = self.resolver.resolve(request, trace).await?;
-            if let Resolved::Existing(session, _) = &resolved {
-                self.context.session_role(session)?;
-            }
             match self.begin_turn(request, resolved, trace).await {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
                 Err(TurnError::Access(AccessError::Store(StoreError::PurposeTaken(_)))) => {
@@ -97,6 +98,9 @@ impl TurnRunner {
             }
             _ => None,
         };
+        let purpose = request.target.purpose();
+        let role = purpose.and_then(|purpose| purpose.role.as_ref());
+        let role = self.context.role_description(role)?;
         let opening = OpeningPlan::for_new_session();
         trace.add_step(opening_step(&opening, &admitted.provider, false));
         let attempt = self.plan_attempt(request, admitted, Opening::Planned(opening))?;
@@ -112,6 +116,7 @@ impl TurnRunner {
             },
             guard: self.context.leases.guard_lease(started.lease),
             turn: started.turn,
+            role: role.cloned(),
             attempt,
         })
     }
@@ -156,20 +161,19 @@ impl TurnRunner {
         chosen: (Option<ProviderId>, Option<ProviderId>),
         trace: &mut ResolutionTrace,
     ) -> Result<StartedTurn, TurnError> {
+        let role = self.context.session_role(session)?.cloned();
         let (guard, takeover) = self.context.leases.acquire_lease(&session.id).await?;
-        let mut decisions: Vec<Decision> = takeover.into_iter().collect();
-        let starting =
-            self.begin_under_lease(request, session, chosen, &guard, trace, &mut decisions);
-        match starting.await {
-            Ok((snapshot, turn, attempt)) => {
-                trace.decisions.append(&mut decisions);
-                Ok(StartedTurn {
-                    snapshot,
-                    guard,
-                    turn,
-                    attempt,
-                })
-            }
+        trace.decisions.extend(takeover);
+        let span = tracing::info_span!("session", session = %session.id);
+        let starting = self.begin_under_lease(request, session, chosen, &guard, trace);
+        match starting.instrument(span).await {
+            Ok((snapshot, turn, attempt)) => Ok(StartedTurn {
+                snapshot,
+                guard,
+                turn,
+                role,
+                attempt,
+            }),
             Err(error) => {
                 guard.release().await;
                 Err(error)
@@ -178,7 +182,7 @@ impl TurnRunner {
     }
 
     /// Reconciles the session, plans the first attempt and writes the prompt, under the lease. All plans use one
-    /// snapshot of the session. `decisions` collects the decisions.
+    /// snapshot of the session. The decisions are logged with the prompt.
     async fn begin_under_lease(
         &self,
         request: &ChatRequest,
@@ -186,7 +190,6 @@ impl TurnRunner {
         (chosen_provider, replaced_provider): (Option<ProviderId>, Option<ProviderId>),
         guard: &LeaseGuard,
         trace: &mut ResolutionTrace,
-        decisions: &mut Vec<Decision>,
     ) -> Result<(SessionSnapshot, Turn, PlannedAttempt), TurnError> {
         // The session may have been changed by another process since the lookup.
         let snapshot = self.context.require_snapshot(&resolved.id).await?;
@@ -210,7 +213,7 @@ impl TurnRunner {
             natives.ensure_no_foreign_process(&from, native).await?;
         }
         let snapshot = self
-            .reconcile_for_prompt(snapshot, guard, request, &admitted.provider, decisions)
+            .reconcile_for_prompt(snapshot, guard, request, &admitted.provider, trace)
             .await?;
         if admitted.replaced_provider.is_none() {
             let dropped =
@@ -224,23 +227,23 @@ impl TurnRunner {
             });
             admitted.decisions.extend(dropped);
         }
-        decisions.append(&mut admitted.decisions);
+        trace.decisions.append(&mut admitted.decisions);
         let attempt = self
             .plan_first_attempt(request, &snapshot, admitted, trace)
             .await?;
-        let prompt = self.prompt_message(request);
-        let store = &self.context.store;
-        let turn = match &attempt.opening {
-            // The agent is open, so the prompt is sent at once: one commit is enough.
-            Opening::Live { leg, .. } => {
-                store
-                    .begin_turn_on_leg(&guard.lease, &prompt, leg.id)
-                    .await?
-            }
-            Opening::Planned(_) | Opening::Compact(_) => {
-                store.begin_turn(&guard.lease, &prompt).await?
-            }
+        let decisions = std::mem::take(&mut trace.decisions);
+        let new_turn = NewTurn {
+            prompt: self.prompt_message(request),
+            // If the agent is open, the prompt is sent at once, so one commit is enough.
+            leg: match &attempt.opening {
+                Opening::Live { leg, .. } => Some(leg.id),
+                Opening::Planned(_) | Opening::Compact(_) => None,
+            },
+            decisions: decisions.clone(),
         };
+        let store = &self.context.store;
+        let turn = store.start_turn(&guard.lease, new_turn).await?;
+        trace.logged_decisions.extend(decisions);
         Ok((snapshot, turn, attempt))
     }
 
@@ -251,24 +254,24 @@ impl TurnRunner {
         guard: &LeaseGuard,
         request: &ChatRequest,
         provider: &ProviderId,
-        decisions: &mut Vec<Decision>,
+        trace: &mut ResolutionTrace,
     ) -> Result<SessionSnapshot, TurnError> {
         let mode = ReconcileMode::Prompt {
             strict: request.strict,
         };
         let (snapshot, reconciled) = self.reconciler.reconcile(snapshot, guard, mode).await?;
-        decisions.extend(reconciled);
+        trace.decisions.extend(reconciled);
         let reopening = self
             .reconciler
             .reopen_leg_at_head(&guard.lease, &snapshot, provider);
         let Some(decision) = reopening.await? else {
             return Ok(snapshot);
         };
-        decisions.push(decision);
+        trace.add_decision(decision);
         // The user may have continued this native session outside segue since its leg was detached.
         let snapshot = self.context.require_snapshot(&snapshot.session.id).await?;
         let (snapshot, reconciled) = self.reconciler.reconcile(snapshot, guard, mode).await?;
-        decisions.extend(reconciled);
+        trace.decisions.extend(reconciled);
         Ok(snapshot)
     }
 

@@ -72,6 +72,7 @@ impl TurnRun<'_> {
             self.record_decision(Decision::LegRotated { cause }).await?;
         }
         self.compact_if_due(&attempt, due).await?;
+        tracing::info!(state = state.as_str(), "turn settled");
         self.emit_saved(last_seq).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = self.recorder.text.take();

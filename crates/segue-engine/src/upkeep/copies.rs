@@ -12,7 +12,8 @@ use segue_core::session::{MatchedBy, Project, RefCandidate, RefMatch, Session, b
 use segue_store::TagChange;
 
 use super::RestoreOutcome;
-use super::delete::{collect_natives, native_conversation_id};
+use super::delete::{collect_natives, native_conversation_id, purge_session_copies};
+use crate::context::run_blocking;
 use crate::native::storage_provider;
 use crate::resolve::adopt::AdoptionHint;
 use crate::upkeep::Upkeep;
@@ -124,18 +125,23 @@ impl Upkeep {
     }
 
     /// Returns all copies in the archive and in the trash, and the errors for those that could not be read.
-    pub fn list_copies(&self) -> Result<(Vec<ArchivedSession>, Vec<ArchiveError>), UpkeepError> {
-        let service = self.archive_service()?;
-        let (mut all, mut unreadable) = service.archive.list();
-        let (discarded, trash_errors) = service.trash.list();
-        all.extend(discarded);
-        unreadable.extend(trash_errors);
-        Ok((all, unreadable))
+    pub async fn list_copies(
+        &self,
+    ) -> Result<(Vec<ArchivedSession>, Vec<ArchiveError>), UpkeepError> {
+        let service = self.archive_service()?.clone();
+        let listing = run_blocking(move || {
+            let (mut all, mut unreadable) = service.archive.list();
+            let (discarded, trash_errors) = service.trash.list();
+            all.extend(discarded);
+            unreadable.extend(trash_errors);
+            (all, unreadable)
+        });
+        Ok(listing.await)
     }
 
     /// Finds the newest copy of the session that a text means: an id or its prefix, also as `claude:ID`.
-    pub fn find_copy(&self, text: &str) -> Result<ArchivedSession, UpkeepError> {
-        let (mut all, _) = self.list_copies()?;
+    pub async fn find_copy(&self, text: &str) -> Result<ArchivedSession, UpkeepError> {
+        let (mut all, _) = self.list_copies().await?;
         all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
         let provider = text
             .split_once(':')
@@ -176,12 +182,12 @@ impl Upkeep {
     /// Finds the newest copies of the sessions that a text means: one native session, or all native sessions on which a
     /// session of segue runs, or ran when it was deleted.
     pub async fn find_copies(&self, text: &str) -> Result<Vec<ArchivedSession>, UpkeepError> {
-        let no_copy_error = match self.find_copy(text) {
+        let no_copy_error = match self.find_copy(text).await {
             Ok(copy) => return Ok(vec![copy]),
             Err(UpkeepError::NoCopy(text)) => UpkeepError::NoCopy(text),
             Err(error) => return Err(error),
         };
-        let (mut all, _) = self.list_copies()?;
+        let (mut all, _) = self.list_copies().await?;
         all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
         let deleted = all.iter().filter_map(|entry| {
             match_deleted_session(text, &entry.manifest.deleted_with.as_ref()?.id)
@@ -274,18 +280,17 @@ impl Upkeep {
             )));
         }
         let exports = service.exports_dir.join(format!("{provider}-{id}"));
-        // A restore that was killed may have left files, which must not be imported.
-        let _ = std::fs::remove_dir_all(&exports);
         let (copy, to) = (entry.clone(), exports.clone());
-        let restoring = self
-            .context
-            .natives
-            .with_catalog(move |_| copy.restore(&home, &to, times));
+        let restoring = run_blocking(move || {
+            // A restore that was killed may have left files, which must not be imported.
+            let _ = std::fs::remove_dir_all(&to);
+            copy.restore(&home, &to, times)
+        });
         let restored = restoring.await?;
         if !restored.exports.is_empty() {
             let outcome = self.import_into_agent(entry, &restored.exports).await;
             // A later restore recreates them.
-            let _ = std::fs::remove_dir_all(&exports);
+            let _ = run_blocking(move || std::fs::remove_dir_all(&exports)).await;
             outcome?;
         }
         if !self.context.natives.is_live(provider, id).await? {
@@ -296,7 +301,8 @@ impl Upkeep {
         // Must precede the removal of the copy, which has the only record of the title and tags.
         let session = self.adopt_restored_native(entry, current_project).await?;
         if entry.location == CopyLocation::Trash {
-            service.trash.purge(entry)?;
+            let copy = entry.clone();
+            run_blocking(move || service.trash.purge(&copy)).await?;
         }
         Ok(RestoreOutcome {
             entry: entry.clone(),
@@ -368,10 +374,9 @@ impl Upkeep {
     }
 
     /// Removes all copies of a session permanently.
-    pub fn purge_copies(&self, entry: &ArchivedSession) -> Result<(), UpkeepError> {
-        Ok(super::delete::purge_session_copies(
-            self.archive_service()?,
-            &entry.native_session(),
-        )?)
+    pub async fn purge_copies(&self, entry: &ArchivedSession) -> Result<(), UpkeepError> {
+        let (service, session) = (self.archive_service()?.clone(), entry.native_session());
+        let purging = run_blocking(move || purge_session_copies(&service, &session));
+        Ok(purging.await?)
     }
 }

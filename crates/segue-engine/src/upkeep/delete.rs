@@ -15,6 +15,7 @@ use super::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
     PlannedDeletion, SkippedNative,
 };
+use crate::context::run_blocking;
 use crate::native::storage_provider;
 use crate::upkeep::Upkeep;
 use crate::{AccessError, Conversation, ConversationId, UpkeepError};
@@ -300,25 +301,30 @@ impl Upkeep {
         let (mode, at) = (plan.mode, self.context.now());
         let deleted_with = plan.deleted_with(planned);
         if planned.method == DeleteMethod::ArchiveCopy {
-            let trashed = delete_copy(&service, &planned.session, mode, at)?;
-            return Ok(trashed.map(|entry| record_deleted_with(&service, entry, deleted_with).path));
+            let session = planned.session.clone();
+            let deleting = run_blocking(move || {
+                let trashed = delete_copy(&service, &session, mode, at)?;
+                Ok(trashed
+                    .map(|entry| record_deleted_with(&service.trash, entry, deleted_with).path))
+            });
+            return deleting.await;
         }
         let session = planned.session.clone();
-        let trash = service.trash.clone();
         let copy = match mode {
             DeleteMode::Purge => None,
             DeleteMode::Trash => {
-                let copied = self
-                    .context
-                    .natives
-                    .with_catalog(move |catalog| catalog.copy_to_trash(&session, &trash, at));
-                Some(record_deleted_with(&service, copied.await?, deleted_with))
+                let trash = service.trash.clone();
+                let copying = self.context.natives.with_catalog(move |catalog| {
+                    let copied = catalog.copy_to_trash(&session, &trash, at)?;
+                    Ok::<_, ArchiveError>(record_deleted_with(&trash, copied, deleted_with))
+                });
+                Some(copying.await?)
             }
         };
         if let Err(error) = self.ensure_not_in_use(planned).await {
             // The session is not deleted, so its copy is not needed.
-            if let Some(copy) = &copy {
-                let _ = service.trash.purge(copy);
+            if let Some(copy) = copy {
+                let _ = run_blocking(move || service.trash.purge(&copy)).await;
             }
             return Err(error);
         }
@@ -352,7 +358,8 @@ impl Upkeep {
             return Err(UpkeepError::NotDeleted(planned.id()));
         }
         if mode == DeleteMode::Purge {
-            purge_session_copies(&service, &planned.session)?;
+            let session = planned.session.clone();
+            run_blocking(move || purge_session_copies(&service, &session)).await?;
         }
         Ok(copy.map(|entry| entry.path))
     }
@@ -420,16 +427,12 @@ impl DeletePlan {
 
 /// Adds the session of segue to a copy, so that the copy can be found by it. If this fails, the copy remains usable.
 fn record_deleted_with(
-    service: &ArchiveService,
+    trash: &Trash,
     copy: ArchivedSession,
     deleted_with: Option<DeletedWith>,
 ) -> ArchivedSession {
-    let updated = deleted_with.and_then(|session| {
-        service
-            .trash
-            .record_deleted_with(copy.clone(), session)
-            .ok()
-    });
+    let updated =
+        deleted_with.and_then(|session| trash.record_deleted_with(copy.clone(), session).ok());
     updated.unwrap_or(copy)
 }
 

@@ -7,7 +7,7 @@ use segue_agents::AgentRefusal;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::Policy;
 use segue_core::session::{FailureClass, OpenMode, Role, TurnState};
-use segue_engine::{EngineError, MessageAuthor, StopLevel, Target, TurnEvent};
+use segue_engine::{AccessError, MessageAuthor, SessionError, StopLevel, Target, TurnEvent};
 use segue_store::{Store, StoreError};
 use tokio::sync::mpsc;
 
@@ -170,7 +170,9 @@ async fn messages_cannot_be_added_to_a_running_session() {
                     .await;
                 assert!(matches!(
                     result,
-                    Err(EngineError::Store(StoreError::Leased { .. }))
+                    Err(SessionError::Access(AccessError::Store(
+                        StoreError::Leased { .. }
+                    )))
                 ));
                 harness.stop.send_replace(StopLevel::Graceful);
             }
@@ -213,7 +215,7 @@ async fn a_dropped_turn_releases_the_session() {
                 .add_message(&first.session, MessageAuthor::User, "still there?")
                 .await;
             match added {
-                Err(EngineError::Store(StoreError::Leased { .. })) => {
+                Err(SessionError::Access(AccessError::Store(StoreError::Leased { .. }))) => {
                     tokio::task::yield_now().await;
                 }
                 added => return added.unwrap(),

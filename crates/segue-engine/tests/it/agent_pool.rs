@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 
 use segue_core::id::ProviderId;
 use segue_core::session::OpenMode;
-use segue_engine::{ChatRequest, Engine, EngineError, Target, TurnReport};
+use segue_engine::{AccessError, ChatRequest, Engine, SessionError, Target, TurnError, TurnReport};
 use segue_store::{Store, StoreError};
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
@@ -40,7 +40,7 @@ async fn run_turn_on_second_engine(
     engine: &Engine,
     harness: &EngineHarness,
     first: &TurnReport,
-) -> Result<TurnReport, EngineError> {
+) -> Result<TurnReport, TurnError> {
     let (sender, mut events) = tokio::sync::mpsc::channel(8);
     let receiving = async { while events.recv().await.is_some() {} };
     let request = harness.request("from another process", session_target(first));
@@ -62,16 +62,18 @@ async fn a_pooled_agent_holds_the_lease_until_it_is_closed() {
     let error = run_turn_on_second_engine(&second_engine, &harness, &first)
         .await
         .unwrap_err();
-    let EngineError::Store(StoreError::Leased { holder, .. }) = &error else {
+    let TurnError::Access(AccessError::Store(StoreError::Leased { holder, .. })) = &error else {
         panic!("{error:?}");
     };
     assert!(holder.is_idle(), "{holder:?}");
     assert_eq!(holder.agent, *harness.agent.process.lock().unwrap());
     assert!(error.to_string().contains("is open in process"), "{error}");
-    let result = second_engine.preview_revert(&session, 1).await;
+    let result = second_engine.sessions().preview_revert(&session, 1).await;
     assert!(matches!(
         result,
-        Err(EngineError::Store(StoreError::Leased { .. }))
+        Err(SessionError::Access(AccessError::Store(
+            StoreError::Leased { .. }
+        )))
     ));
 
     // All operations of this engine use the same lease.

@@ -17,8 +17,8 @@ use segue_core::session::{
 use segue_engine::{StopLevel, Target, TurnEvent};
 use segue_store::Store;
 
-use crate::hint_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
+use crate::{hint_text, open_mode_and_reason};
 
 fn fail_turn(class: FailureClass, message: &str) -> ScriptedAction {
     ScriptedAction::TurnFailed(AgentError::from_refusal(
@@ -75,7 +75,7 @@ async fn a_session_that_the_prompt_reports_missing_is_replaced_once() {
         .await
         .unwrap();
     assert_eq!(second.state, TurnState::Finished);
-    let (mode, reason) = second.opened.clone().unwrap();
+    let (mode, reason) = open_mode_and_reason(&second);
     assert_eq!((mode, second.leg), (OpenMode::Briefed, Some(2)));
     assert!(reason.contains("no conversation found"), "{reason}");
     let turns = harness.store.turns(&first.session).await.unwrap();

@@ -4,6 +4,7 @@ use segue_core::session::{AgentEvent, OpenMode, StopReason, ToolCall, ToolStatus
 use segue_engine::{Conversation, Target, TurnReport};
 use segue_store::Store;
 
+use crate::open_mode_and_reason;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 
 /// Returns the token count of each message of a session, turn by turn.
@@ -110,7 +111,7 @@ async fn token_estimates_are_compared_with_reported_context_sizes() {
         .preview_brief(&conversation, None, "go on")
         .await
         .unwrap();
-    let total = preview.brief.total_tokens();
+    let total = preview.plan.brief.total_tokens();
     assert_eq!(preview.reported_tokens, Some(total + 1_000));
     let other_provider = segue_core::id::ProviderId::parse("other").unwrap();
     let preview = harness
@@ -143,7 +144,7 @@ async fn token_estimates_are_compared_with_reported_context_sizes() {
 #[tokio::test]
 async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
     let mut harness = EngineHarness::new();
-    harness.engine = harness.second_engine().with_budget(4_000);
+    harness.engine = harness.second_engine_builder().with_budget(4_000).build();
     let mut last: Option<TurnReport> = None;
     for n in 1..=20 {
         let prompt = format!("question {n} {}", "and so on ".repeat(100));
@@ -153,7 +154,7 @@ async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
     let report = last.unwrap();
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
     let briefed = harness.run_turn("and now?", session_target(&report)).await;
-    let (mode, reason) = briefed.opened.clone().unwrap();
+    let (mode, reason) = open_mode_and_reason(&briefed);
     assert_eq!(mode, OpenMode::Briefed);
     assert!(reason.contains("; turns 1 to 1"), "{reason}");
     assert!(reason.ends_with("did not fit into the brief"), "{reason}");
@@ -182,7 +183,7 @@ async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
 #[tokio::test]
 async fn a_very_long_message_leaves_room_for_earlier_messages() {
     let mut harness = EngineHarness::new();
-    harness.engine = harness.second_engine().with_budget(8_000);
+    harness.engine = harness.second_engine_builder().with_budget(8_000).build();
     let mut last: Option<TurnReport> = None;
     for n in 1..=8 {
         let target = last.as_ref().map_or(Target::New, session_target);

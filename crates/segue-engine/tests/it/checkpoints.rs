@@ -4,7 +4,7 @@ use segue_core::checkpoint::{
     CheckpointReason, ItemAuthor, ItemKind, parse_edit_form, render_edit_form,
 };
 use segue_core::session::{OpenMode, Session};
-use segue_engine::{CheckpointError, EngineError, Target, TurnReport, VersionStatus};
+use segue_engine::{CheckpointError, CompactionError, Target, TurnReport, VersionStatus};
 use segue_store::Store;
 
 use crate::scripted::{EngineHarness, session_target};
@@ -36,7 +36,7 @@ async fn active_version(harness: &EngineHarness, session: &Session) -> Option<(u
             assert_eq!(turns.max(), Some(view.version.covers));
             Some((view.version.n, view.version.covers))
         }
-        Err(EngineError::Checkpoint(
+        Err(CompactionError::Checkpoint(
             CheckpointError::NoCheckpoint(_) | CheckpointError::NoneOnPath(_),
         )) => None,
         Err(error) => panic!("{error}"),
@@ -202,7 +202,7 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
 async fn a_pinned_item_survives_every_compaction() {
     let mut harness = EngineHarness::new();
     // The budget is sufficient only for the items that must stay.
-    harness.engine = harness.second_engine().with_budget(2_000);
+    harness.engine = harness.second_engine_builder().with_budget(2_000).build();
     let report = create_compacted_session(&harness, 2, &[2]).await;
     let session = harness.load_session(&report).await;
     let view = harness

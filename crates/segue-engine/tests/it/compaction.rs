@@ -6,11 +6,13 @@ use segue_core::checkpoint::{CheckpointReason, ItemAuthor};
 use segue_core::policy::{AutoCompaction, Policy};
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
-use segue_engine::{ChatRequest, EngineError, MessageAuthor, Target, TurnEvent, TurnReport};
+use segue_engine::{
+    AccessError, ChatRequest, EngineError, MessageAuthor, Target, TurnEvent, TurnReport,
+};
 use segue_store::{NewCheckpoint, Store, StoreError};
 
-use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
+use crate::{decision_text, open_mode_and_reason};
 
 const BUDGET_TOKENS: u64 = 4_000;
 
@@ -18,15 +20,12 @@ const BUDGET_TOKENS: u64 = 4_000;
 fn harness_with_compaction(compaction: AutoCompaction) -> EngineHarness {
     // Loads the vocabulary, so that counts are available without delay.
     assert_eq!(segue_tokens::count("hello world"), 2);
-    let mut harness = EngineHarness::new();
-    harness.engine = harness
-        .second_engine()
+    EngineHarness::new()
         .with_budget(BUDGET_TOKENS)
         .with_policy(Policy {
             compaction,
             ..Policy::default()
-        });
-    harness
+        })
 }
 
 /// Returns a text of exactly `tokens` tokens.
@@ -173,7 +172,7 @@ async fn a_prompt_that_does_not_fit_starts_a_new_native_session() {
     harness.script([send_text("noted"), end_turn()]);
     let request = harness.request(&prompt, session_target(&first));
     let report = harness.chat(request, |_| {}).await.unwrap();
-    let (mode, reason) = report.opened.clone().unwrap();
+    let (mode, reason) = open_mode_and_reason(&report);
     assert_eq!(mode, OpenMode::Briefed);
     assert!(
         reason.starts_with("compacted 1 turn (3,000 tokens) into checkpoint 1 ("),
@@ -226,11 +225,19 @@ async fn concurrent_compactions_cover_no_turn_twice_and_lose_no_added_message() 
     let third_engine = harness.second_engine();
     let (first_outcome, second_outcome, added) = tokio::join!(
         harness.engine.compactor().compact(&session),
-        second_engine.compact(&session),
-        third_engine.add_message(&session.id, MessageAuthor::User, "also fix the docs"),
+        second_engine.compactor().compact(&session),
+        third_engine
+            .sessions()
+            .add_message(&session.id, MessageAuthor::User, "also fix the docs"),
     );
-    let is_leased =
-        |error: &EngineError| matches!(error, EngineError::Store(StoreError::Leased { .. }));
+    let is_leased = |error: &EngineError| {
+        matches!(
+            error,
+            EngineError::Access(AccessError::Store(StoreError::Leased { .. }))
+        )
+    };
+    let first_outcome = first_outcome.map_err(EngineError::from);
+    let second_outcome = second_outcome.map_err(EngineError::from);
     for outcome in [&first_outcome, &second_outcome] {
         assert!(
             outcome.as_ref().map_or_else(is_leased, |_| true),
@@ -238,8 +245,8 @@ async fn concurrent_compactions_cover_no_turn_twice_and_lose_no_added_message() 
         );
     }
     // A rejected call returns an error, and a retry adds the message.
-    if let Err(error) = &added {
-        assert!(is_leased(error), "{error}");
+    if let Err(error) = added.map_err(EngineError::from) {
+        assert!(is_leased(&error), "{error}");
         let retry = harness.engine.sessions().add_message(
             &session.id,
             MessageAuthor::User,
@@ -329,7 +336,7 @@ async fn an_existing_checkpoint_still_starts_a_new_native_session() {
     let plan = harness
         .engine
         .briefs()
-        .plan_compaction(&session, head)
+        .plan_compaction(&session, head, &session.provider)
         .await
         .unwrap();
     let plan = plan.unwrap();
@@ -382,19 +389,21 @@ async fn a_large_role_does_not_cause_a_compaction_after_every_turn() {
     };
     assert!(roles.apply_override(&RoleName::parse("qa").unwrap(), change));
     let engine = harness
-        .second_engine()
+        .second_engine_builder()
         .with_budget(10_000)
         .with_roles(roles);
-    harness.engine = engine.with_policy(Policy {
+    let engine = engine.with_policy(Policy {
         compaction: AutoCompaction::Always,
         ..Policy::default()
     });
+    harness.engine = engine.build();
     let first = run_turn_of_tokens(&harness, 100, qa_target()).await;
     let session = harness.load_session(&first).await;
-    let plan = harness
-        .engine
-        .briefs()
-        .plan_compaction(&session, session.head.unwrap());
+    let plan =
+        harness
+            .engine
+            .briefs()
+            .plan_compaction(&session, session.head.unwrap(), &session.provider);
     let max_tokens = plan.await.unwrap().unwrap().max_tokens;
     assert!(
         max_tokens <= 1_000,
@@ -439,7 +448,7 @@ async fn a_pinned_item_is_briefed_even_with_a_small_budget() {
         .pin_checkpoint_item(&session, rule.id, true)
         .await
         .unwrap();
-    harness.engine = harness.second_engine().with_budget(5_000);
+    harness.engine = harness.second_engine_builder().with_budget(5_000).build();
     harness.run_turn("go on", session_target(&first)).await;
     let brief = received_prompts(&harness).pop().unwrap();
     assert!(brief.contains(&rule.text), "{brief}");

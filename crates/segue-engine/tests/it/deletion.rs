@@ -8,7 +8,8 @@ use std::sync::Arc;
 use segue_catalog::{Archive, Catalog, ClaudeReader, Index, Trash};
 use segue_core::session::{Project, SessionRef};
 use segue_engine::{
-    ArchiveService, Conversation, DeleteMode, DeleteScope, EngineError, RefContext, Target,
+    AccessError, ArchiveService, Conversation, DeleteMode, DeleteScope, Library, RefContext,
+    Target, UpkeepError,
 };
 
 use crate::scripted::EngineHarness;
@@ -22,7 +23,7 @@ fn harness_with_archive(home: &Path) -> EngineHarness {
     let claude = ClaudeReader::new(home.join("claude"));
     let mut harness = EngineHarness::with_catalog(Catalog::new(vec![Arc::new(claude)]));
     harness.engine = harness
-        .engine
+        .engine_builder()
         .with_index(Index::new(home))
         .with_archive_service(ArchiveService {
             archive: Archive::open(home),
@@ -30,7 +31,8 @@ fn harness_with_archive(home: &Path) -> EngineHarness {
             exports_dir: home.join("tmp"),
             guard_dir: home.join("kept"),
             native_clis: Vec::new(),
-        });
+        })
+        .build();
     harness
 }
 
@@ -79,7 +81,7 @@ async fn a_session_opened_after_the_delete_plan_is_not_deleted() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(
-        matches!(&result, Err(EngineError::InUse { pid, .. }) if *pid == child.id()),
+        matches!(&result, Err(UpkeepError::Access(AccessError::InUse { pid, .. })) if *pid == child.id()),
         "{result:?}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), SAMPLE_TRANSCRIPT);
@@ -102,7 +104,7 @@ async fn deleted_sessions_are_removed_from_the_index() {
         harness
             .engine
             .library()
-            .refresh_index(Arc::new(|_| ()))
+            .refresh_index(Library::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()))
             .await
             .unwrap();
         let indexed_turns = || {

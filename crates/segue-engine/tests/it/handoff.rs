@@ -6,15 +6,16 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use segue_agents::AgentDefaults;
+use segue_api::text::format_dropped_setting;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::ProviderId;
 use segue_core::policy::Policy;
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
-use segue_engine::{EngineError, Target};
+use segue_engine::{AccessError, SessionError, Target};
 use segue_store::{NewSession, Store, StoreError};
 
-use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
+use crate::{decision_text, open_mode_and_reason};
 
 fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
@@ -63,7 +64,7 @@ async fn the_next_prompt_after_a_handoff_briefs_the_new_agent() {
     );
     let next = next.await.unwrap();
     assert_eq!((next.provider.as_str(), next.leg), ("codex", Some(2)));
-    let (mode, reason) = next.opened.unwrap();
+    let (mode, reason) = open_mode_and_reason(&next);
     assert_eq!(mode, OpenMode::Briefed);
     assert_eq!(reason, "codex took over from scripted");
     let received = harness.other_agents[0].received.lock().unwrap();
@@ -88,12 +89,15 @@ async fn a_rejected_handoff_changes_nothing() {
     let unchanged = hand_off_to("scripted").await.unwrap();
     assert_eq!(unchanged.from, unchanged.session.provider);
     let unknown_error = hand_off_to("unknown").await.unwrap_err();
-    assert!(matches!(unknown_error, EngineError::UnknownProvider { .. }));
+    assert!(matches!(
+        unknown_error,
+        SessionError::Access(AccessError::UnknownProvider { .. })
+    ));
     harness.other_agents[1]
         .is_installed
         .store(false, Ordering::Relaxed);
     let absent_error = hand_off_to("absent").await.unwrap_err();
-    assert!(matches!(absent_error, EngineError::NotInstalled(_)));
+    assert!(matches!(absent_error, SessionError::NotInstalled(_)));
 
     // A handoff is rejected while a turn is running.
     let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -117,7 +121,10 @@ async fn a_rejected_handoff_changes_nothing() {
     turn.await.unwrap();
     let error = receiver.await.unwrap().unwrap_err();
     assert!(
-        matches!(error, EngineError::Store(StoreError::Leased { .. })),
+        matches!(
+            error,
+            SessionError::Access(AccessError::Store(StoreError::Leased { .. }))
+        ),
         "{error:?}"
     );
     let session_after = harness
@@ -146,7 +153,7 @@ async fn a_rejected_handoff_changes_nothing() {
         .sessions()
         .handoff(&empty_session, &provider("codex"))
         .await;
-    assert!(matches!(result, Err(EngineError::NoMessages(_))));
+    assert!(matches!(result, Err(SessionError::NoMessages(_))));
 }
 
 #[tokio::test]
@@ -168,8 +175,13 @@ async fn a_handoff_reports_the_dropped_settings() {
     harness.other_agents[0].defaults.lock().unwrap().model = Some("gpt-9".into());
     let codex = provider("codex");
     let handing_off = harness.engine.sessions().handoff(&session, &codex);
+    let outcome = handing_off.await.unwrap();
+    let dropped = outcome.dropped_settings.iter();
+    let dropped_texts: Vec<String> = dropped
+        .map(|setting| format_dropped_setting(&outcome.from, &codex, setting))
+        .collect();
     assert_eq!(
-        handing_off.await.unwrap().dropped_settings,
+        dropped_texts,
         [
             "the permission policy is ask, as configured for codex; for scripted it is allow-all",
             "the mode \"plan\" belongs to scripted; codex uses its default",
@@ -291,7 +303,7 @@ async fn a_prompt_does_not_overwrite_a_concurrent_handoff() {
         if early_result.is_some() {
             break;
         }
-        let handoff = second_engine.handoff(&session, &codex).await;
+        let handoff = second_engine.sessions().handoff(&session, &codex).await;
         let chat_result = chat.await;
         let session_after = harness
             .store
@@ -307,7 +319,7 @@ async fn a_prompt_does_not_overwrite_a_concurrent_handoff() {
                     "{poll_count}: {chat_result:?}"
                 );
             }
-            Err(EngineError::Store(StoreError::Leased { .. })) => {
+            Err(SessionError::Access(AccessError::Store(StoreError::Leased { .. }))) => {
                 assert_eq!(session_after.provider.as_str(), "scripted", "{poll_count}");
             }
             Err(error) => panic!("{poll_count}: {error}"),

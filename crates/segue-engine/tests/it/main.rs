@@ -8,6 +8,7 @@ mod agents;
 mod brief;
 mod checkpoints;
 mod compaction;
+mod counting_store;
 mod deletion;
 mod examples;
 mod first_turn;
@@ -27,10 +28,14 @@ mod search;
 mod spending;
 mod summariser;
 mod turns;
+mod walks;
 
-use segue_api::text::{ShellActions, format_decision, format_hint, format_resolution_step};
+use segue_api::text::{
+    ShellActions, format_decision, format_hint, format_open_reason, format_resolution_step,
+};
 use segue_core::hint::Hint;
-use segue_core::session::{Decision, ResolutionStep};
+use segue_core::session::{Decision, OpenMode, ResolutionStep};
+use segue_engine::TurnReport;
 
 fn decision_text(decision: &Decision) -> String {
     format_decision(decision, &ShellActions)
@@ -42,4 +47,10 @@ fn hint_text(hint: &Hint) -> String {
 
 fn step_text(step: &ResolutionStep) -> String {
     format_resolution_step(step)
+}
+
+/// Returns the mode in which the native session of a turn was opened, and the text of the reason.
+fn open_mode_and_reason(report: &TurnReport) -> (OpenMode, String) {
+    let (mode, reason) = report.opened.as_ref().unwrap();
+    (*mode, format_open_reason(reason))
 }

@@ -10,7 +10,7 @@ use segue_catalog::{
 };
 use segue_core::id::NativeId;
 use segue_core::session::{Project, SessionRef, Title};
-use segue_engine::{Conversation, EngineError, Freshness, RefContext, Target};
+use segue_engine::{Conversation, Freshness, RefContext, ResolveError, Target};
 use segue_store::SessionFilter;
 
 use crate::scripted::{EngineHarness, session_target};
@@ -128,7 +128,7 @@ async fn a_reference_matches_sessions_before_native_sessions() {
     }
     assert!(matches!(
         find_conversation("missing").await,
-        Err(EngineError::NoMatch(_))
+        Err(ResolveError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();
     let result = harness
@@ -136,5 +136,5 @@ async fn a_reference_matches_sessions_before_native_sessions() {
         .resolver()
         .find_session(&reference, &ref_context)
         .await;
-    assert!(matches!(result, Err(EngineError::NotAdopted(_))));
+    assert!(matches!(result, Err(ResolveError::NotAdopted(_))));
 }

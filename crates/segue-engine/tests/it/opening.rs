@@ -2,11 +2,11 @@
 
 use segue_core::agent::ProcessIdentity;
 use segue_core::session::{LegEnd, Message, OpenMode, Role, TurnState};
-use segue_engine::{EngineError, Target};
+use segue_engine::{AccessError, Target, TurnError};
 use segue_store::{LeaseRequest, NewLeg, PageRequest, SessionFilter, Store, StoreError, TurnEntry};
 
-use crate::decision_text;
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
+use crate::{decision_text, open_mode_and_reason};
 
 #[tokio::test]
 async fn the_prompt_is_saved_before_the_agent_starts() {
@@ -54,7 +54,7 @@ async fn a_lost_native_session_is_replaced_with_a_brief() {
     let second = harness
         .run_turn("what was it?", session_target(&first))
         .await;
-    let (mode, reason) = second.opened.clone().unwrap();
+    let (mode, reason) = open_mode_and_reason(&second);
     assert_eq!((mode, second.leg), (OpenMode::Briefed, Some(2)));
     assert!(reason.contains("session not found"), "{reason}");
     let brief = harness.agent.received.lock().unwrap().prompts[1].clone();
@@ -193,7 +193,12 @@ async fn a_live_process_keeps_its_lease_without_heartbeats() {
         .chat(harness.request("two", session_target(&first)), |_| {})
         .await;
     assert!(
-        matches!(result, Err(EngineError::Store(StoreError::Leased { .. }))),
+        matches!(
+            result,
+            Err(TurnError::Access(AccessError::Store(
+                StoreError::Leased { .. }
+            )))
+        ),
         "{result:?}"
     );
 }

@@ -11,11 +11,11 @@ use segue_core::policy::{Cooldown, Policy, ProviderHealth, WaitPreference, WaitR
 use segue_core::session::{
     DecisionKind, FailureClass, LegEnd, OpenMode, StopReason, TurnState, Usage,
 };
-use segue_engine::{EngineError, StopLevel, Target, TurnEvent, TurnReport};
+use segue_engine::{StopLevel, Target, TurnError, TurnEvent, TurnReport};
 use segue_store::Store;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
-use crate::{decision_text, hint_text};
+use crate::{decision_text, hint_text, open_mode_and_reason};
 
 fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
@@ -83,7 +83,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
 
     // The fourth prompt starts a new native session with a brief, in which failures count from one.
     let fourth = crash().await;
-    let (mode, reason) = fourth.opened.clone().unwrap();
+    let (mode, reason) = open_mode_and_reason(&fourth);
     assert_eq!((mode, fourth.leg), (OpenMode::Briefed, Some(2)));
     assert!(reason.contains("failed too often"), "{reason}");
     let brief = harness.agent.received.lock().unwrap().prompts[4].clone();
@@ -117,7 +117,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     let request = harness.request("try", session_target(&first));
     let error = harness.chat(request, |_| {}).await.unwrap_err();
     assert!(
-        matches!(error, EngineError::RetriesExhausted { limit: 3, .. }),
+        matches!(error, TurnError::RetriesExhausted { limit: 3, .. }),
         "{error:?}"
     );
     let session = harness
@@ -150,7 +150,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
         .await;
     let error = result.unwrap_err();
     assert!(
-        matches!(error, EngineError::RetriesExhausted { .. }),
+        matches!(error, TurnError::RetriesExhausted { .. }),
         "{error:?}"
     );
 
@@ -212,7 +212,7 @@ async fn the_prompt_after_a_failure_waits_is_refused_or_skips_the_backoff() {
     let mut request = harness.request("two", session_target(&first));
     request.wait_preference = WaitPreference::FailFast;
     let error = harness.chat(request, |_| {}).await.unwrap_err();
-    let EngineError::ProviderUnavailable { until, reason, .. } = error else {
+    let TurnError::ProviderUnavailable { until, reason, .. } = error else {
         panic!("{error:?}");
     };
     assert_eq!(reason, WaitReason::Failed);
@@ -221,11 +221,12 @@ async fn the_prompt_after_a_failure_waits_is_refused_or_skips_the_backoff() {
     harness.script([send_text("here"), end_turn()]);
     let (sender, _events) = tokio::sync::mpsc::channel(64);
     let request = harness.request("two", session_target(&first));
-    let engine = harness.second_engine();
+    let engine = harness.second_engine_builder();
     let engine = engine.with_policy(Policy {
         backoff: SignedDuration::from_secs(10),
         ..Policy::default()
     });
+    let engine = engine.build();
     let report = engine.chat(request, sender).await.unwrap();
     assert!(Timestamp::now() >= until);
     let backoffs = decision_texts(&report, DecisionKind::BackedOff);
@@ -507,7 +508,7 @@ async fn a_prompt_waits_once_for_a_short_cooldown_and_stops_at_a_long_one() {
     assert!(
         matches!(
             error,
-            EngineError::ProviderUnavailable {
+            TurnError::ProviderUnavailable {
                 reason: WaitReason::Quota,
                 ..
             }
@@ -518,7 +519,7 @@ async fn a_prompt_waits_once_for_a_short_cooldown_and_stops_at_a_long_one() {
     let new_session = harness.chat(harness.request("again", Target::New), |_| {});
     assert!(matches!(
         new_session.await.unwrap_err(),
-        EngineError::ProviderUnavailable { session: None, .. }
+        TurnError::ProviderUnavailable { session: None, .. }
     ));
     // A success clears the cooldown.
     harness.script([send_text("yes?"), end_turn()]);
@@ -682,7 +683,7 @@ async fn a_rate_limit_without_a_time_backs_off_and_a_strict_request_stays() {
     assert!(hint.starts_with("wait until 2"), "{hint}");
     let next = harness.chat(harness.request("again", session_target(&report)), |_| {});
     let error = next.await.unwrap_err();
-    let EngineError::ProviderUnavailable { until, .. } = error else {
+    let TurnError::ProviderUnavailable { until, .. } = error else {
         panic!("{error:?}");
     };
     let wait = until.duration_since(Timestamp::now());

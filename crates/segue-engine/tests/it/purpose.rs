@@ -89,7 +89,7 @@ async fn messages_added_before_the_first_prompt_are_in_its_brief() {
         (2, OpenMode::Briefed)
     );
     let prompts = harness.agent.received.lock().unwrap().prompts.clone();
-    assert_eq!(prompts, [preview.brief.prepend_to("go")]);
+    assert_eq!(prompts, [preview.plan.brief.prepend_to("go")]);
     assert!(prompts[0].starts_with("[Feature: pay]\n\n"));
     assert!(prompts[0].contains("> amounts are in cents\n"));
 }

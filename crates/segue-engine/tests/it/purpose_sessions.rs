@@ -8,7 +8,9 @@ use segue_core::session::{
     DecisionKind, FailureClass, OpenMode, Project, ResolutionStepKind, SessionRef, Tag, Title,
     TitleSource,
 };
-use segue_engine::{ChatRequest, EngineError, RefContext, Target, TurnEvent, TurnReport};
+use segue_engine::{
+    AccessError, ChatRequest, RefContext, ResolveError, Target, TurnError, TurnEvent, TurnReport,
+};
 use segue_store::{PageRequest, SessionFilter, Store, StoreError, TagChange};
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
@@ -178,7 +180,8 @@ async fn resolution_steps_are_reported_on_request() {
             ResolutionStepKind::Feature,
             ResolutionStepKind::Catalog,
             ResolutionStepKind::New,
-            ResolutionStepKind::Provider
+            ResolutionStepKind::Provider,
+            ResolutionStepKind::Opening
         ]
     );
     assert_eq!(
@@ -191,7 +194,8 @@ async fn resolution_steps_are_reported_on_request() {
             ResolutionStepKind::Id,
             ResolutionStepKind::Task,
             ResolutionStepKind::Feature,
-            ResolutionStepKind::Provider
+            ResolutionStepKind::Provider,
+            ResolutionStepKind::Opening
         ]
     );
     let unexplained = run_turn_for(&harness, Target::Scope, &feature("auth"), "go").await;
@@ -211,7 +215,9 @@ async fn a_session_with_a_missing_directory_is_not_skipped() {
     let result = harness.chat(request.clone(), |_| {}).await;
     assert!(matches!(
         result,
-        Err(EngineError::SessionDirectoryMissing(..))
+        Err(TurnError::Resolve(ResolveError::SessionDirectoryMissing(
+            ..
+        )))
     ));
     // A new session replaces it.
     request.project.cwd = "/".into();
@@ -359,7 +365,7 @@ async fn a_feature_name_matches_its_own_session_before_those_of_its_tasks() {
     let request = harness.request("go", Target::Session(spare_session.session.id.clone()));
     harness.chat(request, |_| {}).await.unwrap();
     match find_session().await {
-        Err(EngineError::Ambiguous { candidates, .. }) => {
+        Err(ResolveError::Ambiguous { candidates, .. }) => {
             let agents: Vec<_> = candidates
                 .into_iter()
                 .filter_map(|candidate| candidate.agent)
@@ -388,7 +394,7 @@ async fn resolution_steps_are_reported_for_a_refused_prompt() {
     });
     let error = chat.await.unwrap_err();
     assert!(
-        matches!(error, EngineError::ProviderUnavailable { .. }),
+        matches!(error, TurnError::ProviderUnavailable { .. }),
         "{error:?}"
     );
     assert!(step_text(&steps[2]).contains(session.as_str()), "{steps:?}");
@@ -421,7 +427,9 @@ async fn two_concurrent_first_prompts_create_one_session() {
                 assert_eq!(session_decisions.count(), 1, "{:?}", report.decisions);
                 report.session
             }
-            Err(EngineError::Store(StoreError::Leased { session, .. })) => session,
+            Err(TurnError::Access(AccessError::Store(StoreError::Leased { session, .. }))) => {
+                session
+            }
             Err(error) => panic!("{error}"),
         });
     }
@@ -440,7 +448,9 @@ async fn two_concurrent_first_prompts_create_one_session() {
             .engine
             .resolver()
             .session_for_purpose(&pay, None, &project),
-        second_engine.session_for_purpose(&pay, None, &project),
+        second_engine
+            .resolver()
+            .session_for_purpose(&pay, None, &project),
     );
     let (first_session, second_session) = (first_result.unwrap(), second_result.unwrap());
     assert_eq!(first_session.session.id, second_session.session.id);

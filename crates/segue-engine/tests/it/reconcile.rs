@@ -20,11 +20,11 @@ use segue_core::session::{
 use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
 use segue_store::{Lease, PageRequest, SessionFilter, Store};
 
-use crate::decision_text;
 use crate::scripted::{
     EngineHarness, ScriptedAction, current_process, dead_process, end_turn, send_text,
     session_target,
 };
+use crate::{decision_text, open_mode_and_reason};
 
 /// Records of the native session `native-1`. `None` after it was deleted.
 #[derive(Clone)]
@@ -425,7 +425,7 @@ async fn native_turns_after_reverted_ones_become_a_separate_session() {
         list_prompts(&harness, &first.session).await,
         ["one", "three"]
     );
-    let (mode, reason) = last.opened.unwrap();
+    let (mode, reason) = open_mode_and_reason(&last);
     assert_eq!(mode, OpenMode::Briefed);
     assert!(
         reason.contains("no longer matches the head of the session"),

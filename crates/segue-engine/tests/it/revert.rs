@@ -7,11 +7,11 @@ use segue_core::session::{
     AgentEvent, Failure, FailureClass, FileChangeKind, LegEnd, Message, OpenMode, Role, ToolCall,
     ToolStatus, TurnState, Usage,
 };
-use segue_engine::{DetachedTurns, EngineError, Target, TurnReport};
+use segue_engine::{DetachedTurns, SessionError, Target, TurnReport};
 use segue_store::{NewLeg, Store, TurnEnding};
 
-use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, current_process, end_turn, session_target};
+use crate::{decision_text, open_mode_and_reason};
 
 /// Creates a session with three turns, a revert to the first one, and another turn.
 async fn create_reverted_session(harness: &EngineHarness) -> TurnReport {
@@ -108,7 +108,7 @@ async fn a_temporarily_unavailable_native_session_is_not_lost() {
     *harness.agent.resume_mode.lock().unwrap() = OpenMode::Fresh;
     harness.agent.is_unavailable.store(true, Ordering::Relaxed);
     let second = harness.run_turn("two", session_target(&first)).await;
-    let (mode, reason) = second.opened.unwrap();
+    let (mode, reason) = open_mode_and_reason(&second);
     assert_eq!(mode, OpenMode::Briefed);
     assert!(
         reason.contains("could not resume its native session at this time"),
@@ -213,7 +213,7 @@ async fn turns_detached_by_an_undo_can_be_forked() {
             .fork_before_move(&session_after_undo, None, Some(head_move), &project)
             .await;
         assert!(
-            matches!(result, Err(EngineError::NoHeadMove { moves: 2, .. })),
+            matches!(result, Err(SessionError::NoHeadMove { moves: 2, .. })),
             "{result:?}"
         );
     }

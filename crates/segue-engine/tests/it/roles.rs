@@ -15,7 +15,10 @@ use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{
     AgentEvent, DecisionKind, OpenMode, Part, Project, Session, SessionStatus, ToolCall, ToolStatus,
 };
-use segue_engine::{ChatRequest, ContextRebuild, Conversation, EngineError, Target, TurnReport};
+use segue_engine::{
+    AccessError, ChatRequest, ContextRebuild, Conversation, EngineSettings, PlanError, Target,
+    TurnError, TurnReport,
+};
 use segue_store::Store;
 
 use crate::decision_text;
@@ -247,10 +250,10 @@ async fn an_unknown_role_is_refused_before_a_turn_starts() {
     let mut project = ProjectHarness::new();
     let request = project.request("hello", Target::Scope(purpose("cook")));
     let error = project.harness.chat(request, |_| {}).await.unwrap_err();
-    let EngineError::UnknownRole {
+    let TurnError::Access(AccessError::UnknownRole {
         role,
         available: known_roles,
-    } = &error
+    }) = &error
     else {
         panic!("{error:?}");
     };
@@ -273,7 +276,11 @@ async fn an_unknown_role_is_refused_before_a_turn_starts() {
         ..RoleOverride::default()
     };
     roles.apply_override(&RoleName::parse("cook").unwrap(), change);
-    project.harness.engine = project.harness.second_engine().with_roles(roles);
+    project.harness.engine = project
+        .harness
+        .second_engine_builder()
+        .with_roles(roles)
+        .build();
     let report = project
         .run_turn("hello", Target::Scope(purpose("cook")))
         .await;
@@ -283,7 +290,7 @@ async fn an_unknown_role_is_refused_before_a_turn_starts() {
     let request = project.request("and now?", session_target(&report));
     let error = project.harness.chat(request, |_| {}).await.unwrap_err();
     assert!(
-        matches!(error, EngineError::UnknownRole { .. }),
+        matches!(error, TurnError::Access(AccessError::UnknownRole { .. })),
         "{error:?}"
     );
     let session = project.harness.load_session(&report).await;
@@ -315,8 +322,9 @@ async fn a_project_context_is_cached_until_its_sources_change() {
         .preview_brief(&conversation, None, "two")
         .await
         .unwrap();
-    assert!(preview.brief.text.contains("> Use blanks instead.\n"));
+    assert!(preview.plan.brief.text.contains("> Use blanks instead.\n"));
     let names: Vec<_> = preview
+        .plan
         .brief
         .sections
         .iter()
@@ -367,9 +375,10 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
     roles.apply_override(&RoleName::parse("pm").unwrap(), change);
     project.harness.engine = project
         .harness
-        .second_engine()
+        .second_engine_builder()
         .with_roles(roles)
-        .with_budget(4_000);
+        .with_budget(4_000)
+        .build();
     let request = project.request("hello", Target::Scope(purpose("pm")));
     let error = project
         .harness
@@ -409,7 +418,10 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
     for _ in 0..2 {
         let request = project.request("and now?", session_target(&report));
         let error = project.harness.chat(request, |_| {}).await.unwrap_err();
-        assert!(matches!(error, EngineError::Brief(_)), "{error:?}");
+        assert!(
+            matches!(error, TurnError::Plan(PlanError::Brief(_))),
+            "{error:?}"
+        );
     }
     let session = project.harness.load_session(&report).await;
     assert_eq!(session.turns, 1);
@@ -441,7 +453,15 @@ fn run_git(directory: &Path, args: &[&str]) {
 async fn a_new_commit_rebuilds_the_project_context() {
     let mut project = ProjectHarness::new();
     run_git(project.path(), &["init", "-q"]);
-    project.harness.engine = project.harness.second_engine().with_git(Some("git".into()));
+    let settings = EngineSettings {
+        git: Some("git".into()),
+        ..EngineSettings::default()
+    };
+    project.harness.engine = project
+        .harness
+        .second_engine_builder()
+        .with_settings(settings)
+        .build();
     let report = project.run_turn("one", Target::Scope(purpose("dev"))).await;
     let session = project.harness.load_session(&report).await;
     let cached = project.cached_context(&session).await;

@@ -20,7 +20,8 @@ use segue_core::session::{
     AgentEvent, FailureClass, OpenMode, Project, Session, StopReason, TurnEnd, Usage,
 };
 use segue_engine::{
-    ChatRequest, Engine, EngineError, Environment, StopLevel, Target, TurnEvent, TurnReport,
+    ChatRequest, Engine, EngineBuilder, EngineSettings, Environment, StopLevel, Target, TurnError,
+    TurnEvent, TurnReport,
 };
 use segue_sqlite::SqliteStore;
 use segue_store::{Lease, LeaseRequest, Store};
@@ -271,6 +272,8 @@ pub(crate) struct EngineHarness {
     /// Further agents.
     pub(crate) other_agents: Vec<Arc<ScriptedAgent>>,
     pub(crate) engine: Engine,
+    catalog: Catalog,
+    settings: EngineSettings,
     pub(crate) stop: watch::Sender<StopLevel>,
     _directory: tempfile::TempDir,
 }
@@ -279,6 +282,15 @@ fn random() -> u32 {
     use std::sync::atomic::AtomicU32;
     static NEXT_RANDOM: AtomicU32 = AtomicU32::new(0);
     NEXT_RANDOM.fetch_add(1, Ordering::Relaxed)
+}
+
+fn to_dyn_agents<'a>(
+    agents: impl IntoIterator<Item = &'a Arc<ScriptedAgent>>,
+) -> Vec<Arc<dyn Agent>> {
+    let agents = agents.into_iter();
+    agents
+        .map(|agent| Arc::clone(agent) as Arc<dyn Agent>)
+        .collect()
 }
 
 fn test_environment() -> Environment {
@@ -317,15 +329,17 @@ impl EngineHarness {
             .iter()
             .map(|name| Arc::new(ScriptedAgent::new(name)))
             .collect();
-        let mut agents: Vec<Arc<dyn Agent>> = vec![agent.clone()];
-        agents.extend(
-            other_agents
-                .iter()
-                .map(|agent| agent.clone() as Arc<dyn Agent>),
-        );
+        let settings = EngineSettings {
+            policy,
+            ..EngineSettings::default()
+        };
+        let agents = to_dyn_agents(std::iter::once(&agent).chain(&other_agents));
+        let engine = Engine::builder(store.clone(), agents, catalog.clone(), test_environment())
+            .with_settings(settings.clone());
         Self {
-            engine: Engine::new(store.clone(), agents, catalog, test_environment())
-                .with_policy(policy),
+            engine: engine.build(),
+            catalog,
+            settings,
             store,
             agent,
             other_agents,
@@ -335,42 +349,59 @@ impl EngineHarness {
     }
 
     /// Replaces the policy.
-    pub(crate) fn with_policy(self, policy: Policy) -> Self {
-        Self {
-            engine: self.engine.with_policy(policy),
-            ..self
-        }
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
+        self.settings.policy = policy;
+        self.rebuild_engine()
     }
 
     /// Sets the maximum number of tokens of a brief.
-    pub(crate) fn with_budget(self, budget: u64) -> Self {
-        Self {
-            engine: self.engine.with_budget(budget),
-            ..self
-        }
+    pub(crate) fn with_budget(mut self, budget: u64) -> Self {
+        self.settings.budget = budget;
+        self.rebuild_engine()
+    }
+
+    /// Replaces the engine by one with the current settings.
+    fn rebuild_engine(mut self) -> Self {
+        self.engine = self.engine_builder().build();
+        self
+    }
+
+    /// Returns a builder of an engine with the store, the agents, the catalog and the settings of the harness.
+    pub(crate) fn engine_builder(&self) -> EngineBuilder {
+        let agents = to_dyn_agents(std::iter::once(&self.agent).chain(&self.other_agents));
+        let catalog = self.catalog.clone();
+        Engine::builder(self.store.clone(), agents, catalog, test_environment())
+            .with_settings(self.settings.clone())
+    }
+
+    /// Returns a builder of an engine with the same store and the same agent, but without native sessions and with
+    /// default settings.
+    pub(crate) fn second_engine_builder(&self) -> EngineBuilder {
+        let agents = to_dyn_agents([&self.agent]);
+        let catalog = Catalog::default();
+        Engine::builder(self.store.clone(), agents, catalog, test_environment())
     }
 
     /// Creates a second engine with the same store and the same agent.
     pub(crate) fn second_engine(&self) -> Engine {
+        self.second_engine_builder().build()
+    }
+
+    /// Starts to build an engine with the same agent, on another store and with the native sessions of a catalog.
+    pub(crate) fn engine_with_store(
+        &self,
+        store: Arc<dyn Store>,
+        catalog: Catalog,
+    ) -> EngineBuilder {
         let agent: Arc<dyn Agent> = self.agent.clone();
-        Engine::new(
-            self.store.clone(),
-            vec![agent],
-            Catalog::default(),
-            test_environment(),
-        )
+        Engine::builder(store, vec![agent], catalog, test_environment())
     }
 
     /// Creates a second engine with the same store and all agents.
     pub(crate) fn second_engine_with_all_agents(&self) -> Engine {
-        let all = std::iter::once(&self.agent).chain(&self.other_agents);
-        let agents = all.map(|agent| agent.clone() as Arc<dyn Agent>).collect();
-        Engine::new(
-            self.store.clone(),
-            agents,
-            Catalog::default(),
-            test_environment(),
-        )
+        let agents = to_dyn_agents(std::iter::once(&self.agent).chain(&self.other_agents));
+        let catalog = Catalog::default();
+        Engine::builder(self.store.clone(), agents, catalog, test_environment()).build()
     }
 
     /// Adds actions to the agent's script.
@@ -406,7 +437,7 @@ impl EngineHarness {
         &self,
         request: ChatRequest,
         mut on_event: impl FnMut(TurnEvent),
-    ) -> Result<TurnReport, EngineError> {
+    ) -> Result<TurnReport, TurnError> {
         let (sender, mut events) = mpsc::channel(8);
         let chat = self.engine.chat(request, sender);
         let receiving = async {

@@ -32,7 +32,10 @@ fn matched_turns(report: &SearchReport) -> Vec<(String, Vec<u32>)> {
 async fn search_results_follow_new_turns_reverts_and_deletions() {
     let harness = EngineHarness::new();
     let home = tempfile::tempdir().unwrap();
-    let engine = harness.second_engine().with_index(Index::new(home.path()));
+    let engine = harness
+        .second_engine_builder()
+        .with_index(Index::new(home.path()))
+        .build();
     let report = harness.run_turn("the kettle boils", Target::New).await;
     let id = report.session.to_string();
     assert_eq!(

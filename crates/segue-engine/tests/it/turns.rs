@@ -7,7 +7,7 @@ use segue_core::json::Json;
 use segue_core::session::{
     AgentEvent, DecisionKind, Part, StopReason, ToolCall, ToolStatus, TurnState, Usage,
 };
-use segue_engine::{EngineError, StopLevel, Target, TurnEvent};
+use segue_engine::{AccessError, StopLevel, Target, TurnError, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};
 
 use crate::decision_text;
@@ -369,7 +369,12 @@ async fn a_process_that_lost_its_lease_writes_nothing() {
         .chat(harness.request("two", session_target(&first)), |_| {})
         .await;
     assert!(
-        matches!(outcome, Err(EngineError::Store(StoreError::LeaseLost(_)))),
+        matches!(
+            outcome,
+            Err(TurnError::Access(AccessError::Store(
+                StoreError::LeaseLost(_)
+            )))
+        ),
         "{outcome:?}"
     );
     assert_eq!(

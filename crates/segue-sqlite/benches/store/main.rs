@@ -1,7 +1,8 @@
 //! Cost of an append, compared with the disk's limit and with a session in one JSON file, and of a query for the
 //! session of a feature.
 //!
-//! `cargo bench -p segue-sqlite --bench store`; docs/benchmarks.md explains the tables.
+//! `cargo bench -p segue-sqlite --bench store`; docs/benchmarks.md explains the tables. Arguments after `--` select
+//! parts: `appends`, `lengths`, `purposes`. `--rounds N` sets the rounds of `appends`.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,9 +32,19 @@ fn main() {
     extent.print_smoke_warning();
     let sqlite = rusqlite::version();
     println!("each message has {MESSAGE_BYTES} bytes of text; SQLite {sqlite}");
-    rates::compare_rates(extent);
-    lengths::compare_lengths(extent);
-    purposes::compare_purpose_queries(extent);
+    let is_requested = |name: &str| std::env::args().any(|arg| arg == name);
+    let run_all = !["appends", "lengths", "purposes"]
+        .iter()
+        .any(|name| is_requested(name));
+    if run_all || is_requested("appends") {
+        rates::compare_rates(extent);
+    }
+    if run_all || is_requested("lengths") {
+        lengths::compare_lengths(extent);
+    }
+    if run_all || is_requested("purposes") {
+        purposes::compare_purpose_queries(extent);
+    }
 }
 
 /// Creates a directory on the disk of the build, because the default directory for temporary files may be in memory.

@@ -12,6 +12,7 @@ use crate::raw::RawLog;
 use crate::{MESSAGE_BYTES, build_runtime, create_temp_directory, message_text};
 use segue_testkit::benchmark::{
     BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
+    rounds_from_args,
 };
 
 /// Number of writers that share the store in the measurement of group commit.
@@ -19,6 +20,7 @@ const WRITER_COUNT: u32 = 8;
 
 pub(crate) fn compare_rates(extent: BenchmarkMode) {
     let (rounds, appends) = extent.pick((21, 1000), (2, 16));
+    let rounds = rounds_from_args(rounds);
     let directory = create_temp_directory();
     let text = message_text();
     let capacity = appends as usize * MESSAGE_BYTES;

@@ -38,6 +38,14 @@ pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult
         let silent_for = request.at.duration_since(holder.heartbeat_at);
         let is_dead = request.dead_epoch == Some(holder.epoch);
         if !is_dead && silent_for < request.expires_after {
+            tracing::info!(
+                session = %request.session,
+                pid = request.owner.pid,
+                holder_pid = holder.owner.pid,
+                holder_epoch = holder.epoch,
+                silent_ms = silent_for.as_millis(),
+                "lease refused"
+            );
             return Err(StoreError::Leased {
                 session: request.session.clone(),
                 holder: Box::new(holder.clone()),
@@ -45,7 +53,7 @@ pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult
             .into());
         }
     }
-    let epoch = db
+    let epoch: u64 = db
         .prepare_cached(
             "INSERT INTO leases (session_id, epoch, owner_host, owner_pid, owner_started, since, heartbeat_at)
              VALUES (?1, 1, ?2, ?3, ?4, ?5, ?5)
@@ -65,6 +73,13 @@ pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult
             ],
             |row| row.get(0),
         )?;
+    tracing::debug!(
+        session = %request.session,
+        epoch,
+        pid = request.owner.pid,
+        previous_pid = previous_holder.as_ref().map(|holder| holder.owner.pid),
+        "lease granted"
+    );
     Ok(LeaseGrant {
         lease: Lease {
             session: request.session.clone(),
@@ -101,5 +116,6 @@ pub(crate) fn release_lease(db: &Connection, lease: &Lease) -> OpResult<()> {
              agent_host = NULL, agent_pid = NULL, agent_started = NULL WHERE session_id = ?1",
     )?
     .execute([lease.session.as_str()])?;
+    tracing::debug!(session = %lease.session, epoch = lease.epoch, "lease released");
     Ok(())
 }

@@ -5,9 +5,11 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use segue_core::encoding;
 use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
-use segue_store::{Draft, DraftKind, Lease, SettleEffects, StoreError, TurnEnding, TurnEntry};
+use segue_store::{
+    Draft, DraftKind, Lease, NewTurn, SettleEffects, StoreError, TurnEnding, TurnEntry,
+};
 
-use super::{OpResult, lease, legs, provider_health, reconcile, sessions, tokens};
+use super::{OpResult, decisions, lease, legs, provider_health, reconcile, sessions, tokens};
 use crate::rows::{self, to_micros};
 
 pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> OpResult<Turn> {
@@ -37,15 +39,17 @@ pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> Op
     load_turn(db, id)
 }
 
-pub(crate) fn begin_turn_on_leg(
-    db: &Connection,
-    lease: &Lease,
-    prompt: &Message,
-    leg: LegId,
-) -> OpResult<Turn> {
-    let turn = begin_turn(db, lease, prompt)?;
-    begin_attempt(db, lease, turn.id, leg, prompt.at)?;
-    load_turn(db, turn.id)
+pub(crate) fn start_turn(db: &Connection, lease: &Lease, new: &NewTurn) -> OpResult<Turn> {
+    let at = new.prompt.at;
+    let mut turn = begin_turn(db, lease, &new.prompt)?;
+    if let Some(leg) = new.leg {
+        begin_attempt(db, lease, turn.id, leg, at)?;
+        turn.sent = true;
+    }
+    for decision in &new.decisions {
+        decisions::log_decision(db, lease, decision, at)?;
+    }
+    Ok(turn)
 }
 
 fn load_turn(db: &Connection, id: TurnId) -> OpResult<Turn> {

@@ -7,11 +7,13 @@ use segue_core::json::Json;
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::samples::sample_hints;
 use segue_core::session::{
-    Failure, FailureClass, InlineData, LegEnd, Message, Part, Role, TurnState, Usage,
+    Decision, Failure, FailureClass, InlineData, LegEnd, Message, Part, Role, TurnState, Usage,
 };
 
 use super::{finished_ending, list_prompts, new_leg, open_session, prompt, record_turn, time_at};
-use crate::{ContextLossState, Draft, DraftKind, NewLeg, Store, StoreError, TurnEnding, TurnEntry};
+use crate::{
+    ContextLossState, Draft, DraftKind, NewLeg, NewTurn, Store, StoreError, TurnEnding, TurnEntry,
+};
 
 fn message_entry(seq: u32, text: &str) -> TurnEntry {
     TurnEntry::Message {
@@ -499,14 +501,17 @@ pub async fn a_withdrawn_turn_is_not_in_the_history(store: &dyn Store) {
     }
 }
 
-/// Verifies that a prompt for an open agent is recorded together with its attempt, or not at all.
+/// Verifies that a prompt for an open agent is recorded together with its attempt and its decisions, or not at all.
 pub async fn a_prompt_and_its_attempt_are_recorded_together(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, new_leg("n1")).await.unwrap();
-    let turn = store
-        .begin_turn_on_leg(&lease, &prompt("go", 2), leg.id)
-        .await
-        .unwrap();
+    let decision = Decision::NoSessionInDirectory;
+    let on_leg = |text, second| NewTurn {
+        leg: Some(leg.id),
+        decisions: vec![decision.clone()],
+        ..NewTurn::from(prompt(text, second))
+    };
+    let turn = store.start_turn(&lease, on_leg("go", 2)).await.unwrap();
     assert_eq!(
         (turn.number, turn.state, turn.sent),
         (1, TurnState::Running, true)
@@ -524,11 +529,11 @@ pub async fn a_prompt_and_its_attempt_are_recorded_together(store: &dyn Store) {
         .end_leg(&lease, leg.id, LegEnd::Full, time_at(4))
         .await
         .unwrap();
-    let refused = store
-        .begin_turn_on_leg(&lease, &prompt("more", 5), leg.id)
-        .await;
+    let refused = store.start_turn(&lease, on_leg("more", 5)).await;
     assert!(matches!(refused, Err(StoreError::NoLeg(_))));
     assert_eq!(list_prompts(store, &session.id).await, ["go"]);
+    let logged = store.decisions(&session.id, 9).await.unwrap();
+    assert_eq!(logged, [(time_at(2), decision)]);
 }
 
 /// Verifies that a snapshot contains the session, its legs, the end of its chain, and the records of its providers.
@@ -558,11 +563,12 @@ pub async fn a_snapshot_contains_the_state_that_plans_depend_on(store: &dyn Stor
     record_turn(store, &lease, "two").await;
     assert_eq!(snapshot().await.0, [1, 2]);
     let leg = store.open_leg(&lease, new_leg("n1")).await.unwrap();
+    let on_leg = |second| NewTurn {
+        leg: Some(leg.id),
+        ..NewTurn::from(prompt("go", second))
+    };
     for (second, state) in [(3, TurnState::Finished), (5, TurnState::Failed)] {
-        let turn = store
-            .begin_turn_on_leg(&lease, &prompt("go", second), leg.id)
-            .await
-            .unwrap();
+        let turn = store.start_turn(&lease, on_leg(second)).await.unwrap();
         let ending = TurnEnding {
             state,
             ..finished_ending(second + 1)

@@ -147,7 +147,7 @@ fn compose_brief_text(
             .preview_brief(&session, None, prompt)
             .await
             .unwrap();
-        let text = preview.brief.prepend_to(prompt);
+        let text = preview.plan.brief.prepend_to(prompt);
         let tokens = segue_tokens::count(&text);
         (text, tokens)
     })

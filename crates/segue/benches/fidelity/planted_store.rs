@@ -104,8 +104,8 @@ pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>
         random: || 7,
         process: segue_agents::identify_process(std::process::id()).unwrap(),
     };
-    let engine = Engine::new(store.clone(), Vec::new(), Catalog::default(), environment);
-    (engine.with_budget(budget), store)
+    let engine = Engine::builder(store.clone(), Vec::new(), Catalog::default(), environment);
+    (engine.with_budget(budget).build(), store)
 }
 
 /// Inserts a session of a provider into a store and compacts it `compactions` times, the last time after its last turn.

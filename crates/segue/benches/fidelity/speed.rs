@@ -59,7 +59,7 @@ fn measure_compaction(mode: BenchmarkMode) {
             assert!(
                 engine
                     .briefs()
-                    .plan_compaction(&session, head)
+                    .plan_compaction(&session, head, &session.provider)
                     .await
                     .unwrap()
                     .is_some()

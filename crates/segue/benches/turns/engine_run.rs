@@ -33,8 +33,9 @@ impl EngineDriver {
     pub(crate) fn start(agent: Arc<dyn Agent>, project_dir: &Path) -> Self {
         let directory = create_home();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+        let engine = Engine::builder(store, vec![agent], Catalog::default(), new_environment());
         Self {
-            engine: Engine::new(store, vec![agent], Catalog::default(), new_environment()),
+            engine: engine.build(),
             // The same kind of runtime as in the program.
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()

@@ -22,7 +22,7 @@ impl ErrorOutputMode {
             .into_iter()
             .take_while(|argument| argument != "--");
         let options: Vec<OsString> = options.collect();
-        let is_chat = options.first().is_some_and(|command| command == "chat");
+        let is_chat = first_command(&options).is_some_and(|command| command == "chat");
         let has_option = |option: &str| {
             options
                 .iter()
@@ -33,6 +33,19 @@ impl ErrorOutputMode {
             (true, false, true) => Self::ChatEvents,
             (false, true, _) => Self::Json,
             (_, false, _) => Self::Text,
+        }
+    }
+}
+
+/// Returns the first argument after the options that may precede a command.
+fn first_command(arguments: &[OsString]) -> Option<&OsString> {
+    let mut arguments = arguments.iter();
+    loop {
+        let argument = arguments.next()?;
+        if argument == "--log" {
+            arguments.next();
+        } else if !argument.as_encoded_bytes().starts_with(b"--log=") {
+            return Some(argument);
         }
     }
 }
@@ -48,6 +61,9 @@ mod tests {
             ("chat --feature a]b --json x", ErrorOutputMode::ChatJson),
             ("chat --json --events x", ErrorOutputMode::ChatJson),
             ("chat --events", ErrorOutputMode::ChatEvents),
+            ("--log f chat --json x", ErrorOutputMode::ChatJson),
+            ("--log=f chat --json x", ErrorOutputMode::ChatJson),
+            ("--log chat session list --json", ErrorOutputMode::Json),
             ("chat -- --json", ErrorOutputMode::Text),
             ("session list --json", ErrorOutputMode::Json),
             ("session list --events", ErrorOutputMode::Text),

@@ -12,6 +12,7 @@ use segue_engine::{IndexSync, LibraryError};
 use crate::app::App;
 use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
 use crate::error::CliError;
+use crate::index_refresh::with_progress_line;
 use crate::json_output::{path_json, print_json};
 use crate::terminal::{
     Style, eprint_line, format_bytes, format_plural, print_line, to_single_line,
@@ -112,10 +113,9 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
 
 async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Result<(), CliError> {
     let started = Instant::now();
-    let Some(IndexSync::UpToDate(stats)) = app
-        .refresh_index_with_progress(INDEX_COMMAND_LOCK_TIMEOUT)
-        .await?
-    else {
+    let library = app.engine.library();
+    let refreshing = |on_progress| library.refresh_index(INDEX_COMMAND_LOCK_TIMEOUT, on_progress);
+    let Some(IndexSync::UpToDate(stats)) = with_progress_line(refreshing).await? else {
         return Err(index_busy_error());
     };
     let RefreshStats {

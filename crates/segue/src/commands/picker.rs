@@ -10,6 +10,7 @@ use crate::app::{self, App};
 use crate::cli::{SessionCommand, SessionRefArgs, ShowArgs};
 use crate::error::CliError;
 use crate::frontend::Frontend;
+use crate::logging;
 use crate::picker::{
     self, ChoiceAction, LocalSource, PickerChoice, PickerOptions, ProjectFilter, RowOrder, row_ref,
 };
@@ -78,7 +79,8 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
 /// would change how the REPL receives signals.
 fn exec_repl(id: &str, agent: Option<&ProviderId>) -> CliError {
     let mut command = std::process::Command::new(app::current_program());
-    command.arg0("segue").args(["repl", "--resume", id]);
+    command.arg0("segue").args(logging::option_args());
+    command.args(["repl", "--resume", id]);
     if let Some(agent) = agent {
         // The chosen agent has priority over the environment.
         command.args(["--provider", agent.as_str()]);

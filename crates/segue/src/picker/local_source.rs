@@ -14,8 +14,8 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, SessionRef, Tag};
 use segue_core::time_input::parse_time_input;
 use segue_engine::{
-    Conversation, EngineError, Freshness, IndexSync, LibraryError, NativeEntry, SearchQuery,
-    SearchRequest, Transcript,
+    Conversation, EngineError, Freshness, IndexSync, Library, LibraryError, NativeEntry,
+    SearchQuery, SearchRequest, Transcript,
 };
 use segue_store::SessionFilter;
 use tokio::runtime::Runtime;
@@ -270,7 +270,7 @@ impl LocalSource {
             .app
             .engine
             .library()
-            .refresh_index(Arc::new(|_| ()))
+            .refresh_index(Library::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()))
             .await;
     }
 
@@ -396,7 +396,8 @@ impl DataSource for LocalSource {
         let report_progress = Arc::new(move |step| {
             let _ = sender.send(step);
         });
-        let refresh = self.app.engine.library().refresh_index(report_progress);
+        let library = self.app.engine.library();
+        let refresh = library.refresh_index(Library::INDEX_LOCK_TIMEOUT, report_progress);
         // Other threads read the files and report their progress.
         let sync = self.runtime.block_on(async {
             tokio::pin!(refresh);

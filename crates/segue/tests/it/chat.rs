@@ -328,7 +328,7 @@ fn help_shows_commands_examples_and_exit_codes() {
     segue runs your coding agent, saves every turn to disk as it happens, and resumes after a crash or a
     kill. If no agent is installed, it uses `rehearsal`, a built-in offline agent.
 
-    Usage: segue [COMMAND]
+    Usage: segue [OPTIONS] [COMMAND]
 
     Commands:
       chat         Send one prompt to an agent and stream the answer
@@ -345,6 +345,9 @@ fn help_shows_commands_examples_and_exit_codes() {
       help         Print this message or the help of the given subcommand(s)
 
     Options:
+          --log <FILE>
+              Append a log to this file; `SEGUE_LOG` sets the levels [default: debug]
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -448,6 +451,9 @@ fn help_of_chat_shows_options_and_examples() {
 
           --events
               Print events as JSON lines; the last line is the result
+
+          --log <FILE>
+              Append a log to this file; `SEGUE_LOG` sets the levels [default: debug]
 
       -h, --help
               Print help (see a summary with '-h')

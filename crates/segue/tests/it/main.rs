@@ -22,6 +22,7 @@ mod handoff;
 mod help;
 mod index;
 mod kills;
+mod logging;
 mod mcp;
 mod mcp_tools;
 mod native;

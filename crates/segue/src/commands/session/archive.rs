@@ -25,7 +25,7 @@ use crate::terminal::{
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     if args.list {
-        return list_copies(app, args);
+        return list_copies(app, args).await;
     }
     let sessions = select_sessions(app, args).await?;
     if args.dry_run {
@@ -237,8 +237,8 @@ fn outcome_json(outcome: &ArchiveOutcome) -> ArchivedNative {
 }
 
 /// Lists the copies in the archive and in the trash.
-fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
-    let (mut copies, read_errors) = app.engine.upkeep().list_copies()?;
+async fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
+    let (mut copies, read_errors) = app.engine.upkeep().list_copies().await?;
     if let Some(provider) = &args.provider {
         copies.retain(|copy| copy.manifest.provider == *provider);
     }

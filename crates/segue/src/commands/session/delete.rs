@@ -48,7 +48,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     let conversation = match (lookup, &args.session.id) {
         // The session may exist only as a copy.
         (Err(ResolveError::NoMatch(text)), SessionRef::Text(_)) => {
-            return delete_copies(app, args, &text);
+            return delete_copies(app, args, &text).await;
         }
         (lookup, _) => lookup?,
     };
@@ -94,8 +94,8 @@ fn reject_list_number(id: &SessionRef) -> Result<(), CliError> {
 }
 
 /// Handles a session of which only copies in the archive or the trash exist.
-fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), CliError> {
-    let copy = match app.engine.upkeep().find_copy(reference) {
+async fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), CliError> {
+    let copy = match app.engine.upkeep().find_copy(reference).await {
         Ok(copy) => copy,
         Err(UpkeepError::NoCopy(_)) => {
             return Err(ResolveError::NoMatch(reference.to_owned()).into());
@@ -129,7 +129,7 @@ fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), Cl
         eprint_line("nothing was deleted");
         return Ok(());
     }
-    app.engine.upkeep().purge_copies(&copy)?;
+    app.engine.upkeep().purge_copies(&copy).await?;
     if args.session.json {
         print_json(&DeletionResult {
             deleted: id.clone(),

@@ -9,7 +9,7 @@ use segue_core::hint::SuggestedAction;
 use segue_core::scope::Purpose;
 use segue_core::session::{SessionStatus, Tag};
 use segue_core::time_input::{TimeInputError, parse_time_input};
-use segue_engine::{Conversation, ConversationList, NativeEntry};
+use segue_engine::{Conversation, ConversationList, IndexView, NativeEntry, RefreshFailure};
 use segue_store::SessionFilter;
 
 use super::{check_provider, gemini_listing};
@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::frontend::Frontend;
-use crate::index_refresh::{IndexView, RefreshFailure, report_index_fallback};
+use crate::index_refresh::report_index_fallback;
 use crate::json_output::{self, print_json};
 use crate::last_list;
 use crate::terminal::{Style, Table, eprint_line, format_age, to_single_line};
@@ -40,9 +40,9 @@ pub(super) async fn run(
     } else {
         u32::MAX
     };
-    let index_view = app.prepare_index_view(!args.no_refresh).await;
-    if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
-        report_index_fallback(reason);
+    let index_view = app.prepare_index_view(!args.no_refresh).await?;
+    if let Some(RefreshFailure::Failed(error)) = &index_view.refresh_failure {
+        report_index_fallback(&error.format_error_chain());
     }
     let mut conversations =
         list_conversations(app, args, &filter, fetch_limit, &index_view).await?;

@@ -5,8 +5,8 @@ use segue_catalog::Index;
 use segue_core::session::Role;
 use segue_core::time_input::{TimeInputError, parse_time_input};
 use segue_engine::{
-    Conversation, QueryError, SearchHit, SearchHitTurn, SearchQuery, SearchReport, SearchRequest,
-    Snippet,
+    Conversation, QueryError, RefreshFailure, SearchHit, SearchHitTurn, SearchQuery, SearchReport,
+    SearchRequest, Snippet,
 };
 
 use super::list::{
@@ -16,7 +16,6 @@ use super::unknown_agent_error;
 use crate::app::App;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
-use crate::index_refresh::RefreshFailure;
 use crate::json_output::{self, print_json};
 use crate::last_list;
 use crate::terminal::{
@@ -30,9 +29,10 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
         .library()
         .check_query_providers(&query)
         .map_err(|error| query_error(&error))?;
-    let index_view = app.prepare_index_view(!args.no_refresh).await;
-    if let Some(RefreshFailure::Failed(reason)) = &index_view.refresh_failure {
-        let message = format!("cannot refresh the index: {}", to_single_line(reason));
+    let index_view = app.prepare_index_view(!args.no_refresh).await?;
+    if let Some(RefreshFailure::Failed(error)) = &index_view.refresh_failure {
+        let reason = error.format_error_chain();
+        let message = format!("cannot refresh the index: {}", to_single_line(&reason));
         // An index that was never complete would miss most sessions without a warning.
         if !app
             .engine
