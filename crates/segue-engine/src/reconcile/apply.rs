@@ -89,22 +89,7 @@ impl Reconciler {
                 provider: Some(provider),
             });
         }
-        if update.interrupted_turn.is_some()
-            || update.rewound_to.is_some()
-            || !update.turns.is_empty()
-        {
-            self.context
-                .store
-                .apply_native_update(&guard.lease, update)
-                .await?;
-        }
-        if let Some((turn, Some(native))) = &divergence.interrupted {
-            let mark = native.until.to_string();
-            self.context
-                .store
-                .set_attempt_mark(&guard.lease, turn.id, &mark)
-                .await?;
-        }
+        self.save_update(&guard.lease, update, &divergence).await?;
         if mode != ReconcileMode::Other {
             decisions.extend(
                 self.detach_native(session, guard, &divergence, new_turns, mode)
@@ -112,6 +97,27 @@ impl Reconciler {
             );
         }
         Ok(decisions)
+    }
+
+    /// Saves an update, unless it is empty, and the position up to which an interrupted turn was read.
+    async fn save_update(
+        &self,
+        lease: &Lease,
+        update: NativeUpdate,
+        divergence: &Divergence,
+    ) -> Result<(), StoreError> {
+        let store = &self.context.store;
+        if update.interrupted_turn.is_some()
+            || update.rewound_to.is_some()
+            || !update.turns.is_empty()
+        {
+            store.apply_native_update(lease, update).await?;
+        }
+        if let Some((turn, Some(native))) = &divergence.interrupted {
+            let mark = native.until.to_string();
+            store.set_attempt_mark(lease, turn.id, &mark).await?;
+        }
+        Ok(())
     }
 
     /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged

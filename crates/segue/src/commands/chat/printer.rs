@@ -28,11 +28,16 @@ enum CursorLine {
     Spinner,
 }
 
+/// [`Frontend`] of a turn, with a session of its own, because another thread prints.
+enum PrinterFrontend {
+    Shell,
+    /// The REPL, with the session of the turn once it is known.
+    Repl(Option<SessionId>),
+}
+
 pub(super) struct TurnPrinter {
     format: OutputFormat,
-    is_repl: bool,
-    /// Session of the turn. `None` until it is known.
-    session: Option<SessionId>,
+    frontend: PrinterFrontend,
     style: Style,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
@@ -50,14 +55,12 @@ pub(super) struct TurnPrinter {
 
 impl TurnPrinter {
     pub(super) fn new(format: OutputFormat, frontend: Frontend<'_>) -> Self {
-        let (is_repl, session) = match frontend {
-            Frontend::Shell => (false, None),
-            Frontend::Repl(session) => (true, session.cloned()),
-        };
         Self {
             format,
-            is_repl,
-            session,
+            frontend: match frontend {
+                Frontend::Shell => PrinterFrontend::Shell,
+                Frontend::Repl(session) => PrinterFrontend::Repl(session.cloned()),
+            },
             style: Style::stderr(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
@@ -82,10 +85,9 @@ impl TurnPrinter {
 
     /// Returns the frontend in which suggested actions are worded.
     fn frontend(&self) -> Frontend<'_> {
-        if self.is_repl {
-            Frontend::Repl(self.session.as_ref())
-        } else {
-            Frontend::Shell
+        match &self.frontend {
+            PrinterFrontend::Shell => Frontend::Shell,
+            PrinterFrontend::Repl(session) => Frontend::Repl(session.as_ref()),
         }
     }
 
@@ -109,7 +111,11 @@ impl TurnPrinter {
             }
             TurnEvent::Stopping => self.print_stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
-            TurnEvent::Started { session, .. } => self.session = Some(session),
+            TurnEvent::Started { session, .. } => {
+                if let PrinterFrontend::Repl(current) = &mut self.frontend {
+                    *current = Some(session);
+                }
+            }
             TurnEvent::NativeIdReported { .. }
             | TurnEvent::Saved { .. }
             | TurnEvent::Usage(_)
