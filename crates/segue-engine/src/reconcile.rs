@@ -38,6 +38,14 @@ pub(crate) enum ReconcileMode {
     Other,
 }
 
+/// A session whose lease is acquired and that is reconciled with its native session.
+pub(crate) struct ReconciledSession {
+    pub(crate) guard: LeaseGuard,
+    pub(crate) snapshot: SessionSnapshot,
+    /// Decisions that were made and logged.
+    pub(crate) decisions: Vec<Decision>,
+}
+
 /// Changes in a native session that the record does not contain.
 struct Divergence {
     leg: Leg,
@@ -135,12 +143,12 @@ impl Reconciler {
             return Ok((session, Vec::new()));
         }
         let acquiring = self.acquire_lease_and_reconcile(&session.id, ReconcileMode::Other);
-        let (guard, decisions) = match acquiring.await {
+        let reconciled = match acquiring.await {
             Err(AccessError::Store(StoreError::Leased { .. })) => return Ok((session, Vec::new())),
             acquired => acquired?,
         };
-        guard.release().await;
-        Ok((self.context.require_session(&session.id).await?, decisions))
+        reconciled.guard.release().await;
+        Ok((reconciled.snapshot.session, reconciled.decisions))
     }
 
     /// Acquires the lease of a session, reconciles it with its native session, and closes an interrupted turn. Logs the
@@ -149,19 +157,23 @@ impl Reconciler {
         &self,
         id: &SessionId,
         mode: ReconcileMode,
-    ) -> Result<(LeaseGuard, Vec<Decision>), AccessError> {
+    ) -> Result<ReconciledSession, AccessError> {
         let (guard, takeover) = self.context.leases.acquire_lease(id).await?;
         let reconciled = async {
             let snapshot = self.context.require_snapshot(id).await?;
-            let (_, reconcile_decisions) = self.reconcile(snapshot, &guard, mode).await?;
+            let (snapshot, reconcile_decisions) = self.reconcile(snapshot, &guard, mode).await?;
             let decisions: Vec<Decision> =
                 takeover.into_iter().chain(reconcile_decisions).collect();
             self.context.log_decisions(&guard.lease, &decisions).await?;
-            Ok(decisions)
+            Ok((snapshot, decisions))
         }
         .await;
         match reconciled {
-            Ok(decisions) => Ok((guard, decisions)),
+            Ok((snapshot, decisions)) => Ok(ReconciledSession {
+                guard,
+                snapshot,
+                decisions,
+            }),
             Err(error) => {
                 guard.release().await;
                 Err(error)

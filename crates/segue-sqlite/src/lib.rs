@@ -28,11 +28,11 @@ use segue_core::session::{
     SessionSnapshot, Title, Turn,
 };
 use segue_store::{
-    AdoptedSession, ContextLossState, ContextMeasurement, ForkPoint, ImportedSession, Lease,
-    LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint, NewLeg, NewSession,
-    NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp,
-    SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding,
-    TurnEntry,
+    AdoptedSession, CompactionCommit, ContextLossState, ContextMeasurement, ForkPoint,
+    ImportedSession, Lease, LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint,
+    NewLeg, NewSession, NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage,
+    SessionStamp, SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount,
+    TokenCount, TurnEnding, TurnEntry,
 };
 
 use error::OpError;
@@ -368,14 +368,20 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn add_checkpoint(
+    async fn add_checkpoint(&self, lease: &Lease, new: NewCheckpoint) -> Result<CheckpointVersion> {
+        let lease = lease.clone();
+        self.write(move |db| ops::checkpoints::add_checkpoint(db, &lease, &new))
+            .await
+    }
+
+    async fn commit_compaction(
         &self,
         lease: &Lease,
         new: NewCheckpoint,
-        ended_leg: Option<(LegId, LegEnd)>,
+        compaction: CompactionCommit,
     ) -> Result<CheckpointVersion> {
         let lease = lease.clone();
-        self.write(move |db| ops::checkpoints::add_checkpoint(db, &lease, &new, ended_leg))
+        self.write(move |db| ops::checkpoints::commit_compaction(db, &lease, &new, compaction))
             .await
     }
 

@@ -33,7 +33,7 @@ use crate::{Lease, LeaseRequest, NewLeg, NewSession, Store, TurnEnding};
 
 pub use checkpoints::{
     a_checkpoint_follows_the_head, a_checkpoint_on_a_shared_turn_belongs_to_one_session,
-    a_fork_shares_the_checkpoints_of_its_origin,
+    a_compaction_is_committed_in_one_operation, a_fork_shares_the_checkpoints_of_its_origin,
     a_version_stores_the_last_read_turn_and_item_number, every_version_of_a_checkpoint_can_be_read,
 };
 pub use context::a_project_context_is_stored_with_its_session;
@@ -102,6 +102,7 @@ macro_rules! store_contract {
         $crate::store_contract!(@cases $open;
             an_adopted_native_session_has_all_its_turns
             a_failed_attempt_allows_another_attempt
+            a_compaction_is_committed_in_one_operation
             a_prompt_and_its_attempt_are_recorded_together
             a_snapshot_contains_the_state_that_plans_depend_on
             a_withdrawn_turn_is_not_in_the_history

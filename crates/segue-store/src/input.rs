@@ -6,7 +6,7 @@ use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::ProviderHealth;
 use segue_core::scope::Purpose;
 use segue_core::session::{
-    Decision, Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage,
+    CompactionSummary, Decision, Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage,
 };
 
 use crate::SessionFilter;
@@ -220,6 +220,15 @@ pub struct TokenCount {
     pub seq: u32,
     /// Number of tokens.
     pub tokens: u64,
+}
+
+/// Consequences of a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionCommit {
+    /// Numbers of the compaction for the log. The store sets the number of the version.
+    pub summary: CompactionSummary,
+    /// Leg that ends, because its native session contains the compacted turns in full. `None` if no leg is open.
+    pub ended_leg: Option<LegId>,
 }
 
 /// A version of a checkpoint to store.

@@ -28,9 +28,9 @@ use segue_core::session::{
 pub use error::{BoxError, StoreError};
 pub use import::{ImportedCheckpoint, ImportedSession, SessionOrigin};
 pub use input::{
-    AdoptedSession, AdoptedTurn, ContextLossState, Draft, DraftKind, ForkPoint, NativeUpdate,
-    NewCheckpoint, NewLeg, NewSession, NewTurn, SettleEffects, TagChange, TokenCount, TurnEnding,
-    TurnEntry, TurnTokens,
+    AdoptedSession, AdoptedTurn, CompactionCommit, ContextLossState, Draft, DraftKind, ForkPoint,
+    NativeUpdate, NewCheckpoint, NewLeg, NewSession, NewTurn, SettleEffects, TagChange, TokenCount,
+    TurnEnding, TurnEntry, TurnTokens,
 };
 pub use lease::{Lease, LeaseGrant, LeaseHolder, LeaseRequest, StartedSession};
 pub use query::{
@@ -204,13 +204,15 @@ pub trait Store: Send + Sync {
 
     // Checkpoints.
 
-    /// Stores another version of a checkpoint, and ends the leg in `ended_leg` with its reason. All versions are
-    /// retained.
-    async fn add_checkpoint(
+    /// Stores another version of a checkpoint. All versions are retained.
+    async fn add_checkpoint(&self, lease: &Lease, new: NewCheckpoint) -> Result<CheckpointVersion>;
+    /// Stores the version that a compaction makes, ends its leg, and logs the decision with the number of the version, in
+    /// one operation.
+    async fn commit_compaction(
         &self,
         lease: &Lease,
         new: NewCheckpoint,
-        ended_leg: Option<(LegId, LegEnd)>,
+        compaction: CompactionCommit,
     ) -> Result<CheckpointVersion>;
     /// Returns the version that is active at a turn of a session: the newest version of the nearest turn that has one,
     /// from `turn` back through its ancestors. A version that another session made on a shared turn counts if it

@@ -7,7 +7,7 @@
 use segue_core::id::SessionId;
 use segue_core::session::{Decision, Message, Role};
 
-use crate::reconcile::ReconcileMode;
+use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::SessionEditor;
 use crate::{SessionError, token_count};
 
@@ -42,7 +42,9 @@ impl SessionEditor {
     ) -> Result<AddedMessage, SessionError> {
         // As for a prompt, a rewind in the native session is applied first, because it would drop this message later.
         let mode = ReconcileMode::Prompt { strict: false };
-        let (guard, decisions) = self
+        let ReconciledSession {
+            guard, decisions, ..
+        } = self
             .reconciler
             .acquire_lease_and_reconcile(session, mode)
             .await?;

@@ -1,13 +1,13 @@
 //! Compaction: turns become a checkpoint, and the leg whose native session contains them in full ends.
 
 use segue_core::checkpoint::{CheckpointReason, CheckpointVersion, CompactionPlan, ItemAuthor};
-use segue_core::id::{LegId, SessionId, TurnId};
-use segue_core::session::{Decision, LegEnd, Session};
-use segue_store::{Lease, NewCheckpoint, StoreError};
+use segue_core::id::{LegId, TurnId};
+use segue_core::session::{Decision, Session, SessionSnapshot};
+use segue_store::{CompactionCommit, Lease, NewCheckpoint, StoreError};
 
 use super::Compactor;
 use crate::CompactionError;
-use crate::reconcile::ReconcileMode;
+use crate::reconcile::{ReconcileMode, ReconciledSession};
 
 /// Result of a compaction that the user requested.
 #[derive(Debug, Clone)]
@@ -18,26 +18,21 @@ pub struct CompactionOutcome {
     pub decisions: Vec<Decision>,
 }
 
-/// Circumstances of a compaction.
-pub(crate) struct CompactionCommit {
-    /// Turn up to which the session is compacted.
-    pub(crate) head: TurnId,
-    pub(crate) reason: CheckpointReason,
-    /// Leg that ends, because its native session contains the compacted turns in full.
-    pub(crate) ended_leg: Option<LegId>,
-}
-
 impl Compactor {
     /// Compacts a session that is not in use. Its next prompt starts a native session with the checkpoint in the brief.
     pub async fn compact(&self, session: &Session) -> Result<CompactionOutcome, CompactionError> {
         // Turns made in the agent's own program are applied first, because segue does not read this native session
         // later.
         let mode = ReconcileMode::Prompt { strict: false };
-        let reconciled = self
+        let ReconciledSession {
+            guard,
+            snapshot,
+            decisions,
+        } = self
             .reconciler
-            .acquire_lease_and_reconcile(&session.id, mode);
-        let (guard, decisions) = reconciled.await?;
-        let created = self.compact_idle_session(&guard.lease, &session.id).await;
+            .acquire_lease_and_reconcile(&session.id, mode)
+            .await?;
+        let created = self.compact_idle_session(&guard.lease, &snapshot).await;
         if created.as_ref().is_ok_and(Option::is_some) {
             // An agent that stays running still has the compacted turns in full, so it is ended.
             self.context.agent_pool.end_agent(&session.id).await;
@@ -52,53 +47,49 @@ impl Compactor {
     async fn compact_idle_session(
         &self,
         lease: &Lease,
-        id: &SessionId,
+        snapshot: &SessionSnapshot,
     ) -> Result<Option<(CheckpointVersion, CompactionPlan)>, CompactionError> {
-        let session = self.context.require_session(id).await?;
+        let session = &snapshot.session;
         let Some(head) = session.head else {
             return Ok(None);
         };
         let planning = self
             .briefs
-            .plan_compaction(&session, head, &session.provider);
+            .plan_compaction(session, head, &session.provider);
         let Some(plan) = planning.await? else {
             return Ok(None);
         };
-        let legs = self.context.store.legs(id).await?;
-        let open_leg = legs.last().filter(|leg| leg.ended.is_none());
-        let circumstances = CompactionCommit {
-            head,
-            reason: CheckpointReason::Requested,
-            ended_leg: open_leg.map(|leg| leg.id),
-        };
-        let (version, _) = self.commit(lease, &plan, circumstances).await?;
+        let ended_leg = snapshot.open_leg().map(|leg| leg.id);
+        let reason = CheckpointReason::Requested;
+        let version = self.commit(lease, &plan, (head, reason), ended_leg).await?;
         Ok(Some((version, plan)))
     }
 
-    /// Commits a planned compaction, and logs the decision. Returns the new version and the decision.
+    /// Commits a planned compaction up to `head`, which ends the leg whose native session contains the compacted turns
+    /// in full.
     pub(crate) async fn commit(
         &self,
         lease: &Lease,
         plan: &CompactionPlan,
-        commit: CompactionCommit,
-    ) -> Result<(CheckpointVersion, Decision), StoreError> {
-        let at = self.context.now();
+        (head, reason): (TurnId, CheckpointReason),
+        ended_leg: Option<LegId>,
+    ) -> Result<CheckpointVersion, StoreError> {
         let new = NewCheckpoint {
-            turn: commit.head,
+            turn: head,
             covers: plan.covers,
             checkpoint: plan.checkpoint.clone(),
             tokens: plan.tokens,
             replaced: plan.replaced,
             author: ItemAuthor::Extraction,
-            reason: commit.reason,
+            reason,
             last_read_turn: 0,
-            at,
+            at: self.context.now(),
         };
-        let ended_leg = commit.ended_leg.map(|leg| (leg, LegEnd::Compacted));
+        let compaction = CompactionCommit {
+            summary: plan.to_summary(0),
+            ended_leg,
+        };
         let store = &self.context.store;
-        let version = store.add_checkpoint(lease, new, ended_leg).await?;
-        let decision = Decision::SessionCompacted(plan.to_summary(version.n));
-        store.log_decision(lease, &decision, at).await?;
-        Ok((version, decision))
+        store.commit_compaction(lease, new, compaction).await
     }
 }

@@ -13,7 +13,7 @@ use segue_core::session::{Decision, Session, SessionStatus, can_resume_leg};
 use segue_store::NewCheckpoint;
 
 use crate::checkpoint::Compactor;
-use crate::reconcile::ReconcileMode;
+use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::lease::LeaseGuard;
 use crate::token_count::count_tokens;
 use crate::{CompactionError, Conversation};
@@ -282,12 +282,16 @@ impl Compactor {
         session: &Session,
         edit: CheckpointEdit,
     ) -> Result<CheckpointChange, CompactionError> {
-        let (guard, decisions) = self
+        let ReconciledSession {
+            guard,
+            decisions,
+            snapshot,
+        } = self
             .reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;
         let changed = self
-            .change_checkpoint_under_lease(&guard, &session.id, edit)
+            .change_checkpoint_under_lease(&guard, snapshot.session, edit)
             .await;
         guard.release().await;
         let is_new = changed?;
@@ -303,12 +307,11 @@ impl Compactor {
     async fn change_checkpoint_under_lease(
         &self,
         guard: &LeaseGuard,
-        id: &SessionId,
+        session: Session,
         edit: CheckpointEdit,
     ) -> Result<bool, CompactionError> {
-        let session = self.context.require_session(id).await?;
         let stored = match session.head {
-            Some(head) => self.context.store.checkpoint_at(id, head).await?,
+            Some(head) => self.context.store.checkpoint_at(&session.id, head).await?,
             None => None,
         };
         let Some((active_version, active_content)) = stored else {
@@ -373,10 +376,7 @@ impl Compactor {
         if new.checkpoint == active_content && new.covers == active_version.covers {
             return Ok(false);
         }
-        self.context
-            .store
-            .add_checkpoint(&guard.lease, new, None)
-            .await?;
+        self.context.store.add_checkpoint(&guard.lease, new).await?;
         Ok(true)
     }
 

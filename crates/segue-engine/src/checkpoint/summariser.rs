@@ -326,11 +326,7 @@ impl Compactor {
             last_read_turn: proposal.last_read_turn,
             at: self.context.now(),
         };
-        let version = self
-            .context
-            .store
-            .add_checkpoint(&guard.lease, new, None)
-            .await?;
+        let version = self.context.store.add_checkpoint(&guard.lease, new).await?;
         let decision = applied_decision(proposal, summary, &version);
         Ok((Some((version, after)), decision))
     }

@@ -1,11 +1,13 @@
 //! Handoff of a session to another agent.
 
 use segue_core::id::ProviderId;
-use segue_core::session::{Decision, DroppedSetting, HandoffCause, Leg, Session, can_reopen_leg};
+use segue_core::session::{
+    Decision, DroppedSetting, HandoffCause, Leg, Session, SessionSnapshot, can_reopen_leg,
+};
 
 use crate::SessionError;
 use crate::leg::open_leg::guard_decisions;
-use crate::reconcile::ReconcileMode;
+use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::SessionEditor;
 
 /// Result of a handoff.
@@ -34,13 +36,16 @@ impl SessionEditor {
         self.check_handoff(to)?;
         // New turns in the native session are applied first, because segue does not read it after the handoff.
         let mode = ReconcileMode::Prompt { strict: false };
-        let (guard, mut decisions) = self
+        let ReconciledSession {
+            guard,
+            mut decisions,
+            snapshot,
+        } = self
             .reconciler
             .acquire_lease_and_reconcile(&session.id, mode)
             .await?;
         let outcome = async {
-            // The session may have changed since the caller looked it up.
-            let session = self.context.require_session(&session.id).await?;
+            let session = snapshot.session;
             let from = session.provider.clone();
             if from == *to {
                 return Ok((session, from));
@@ -75,9 +80,10 @@ impl SessionEditor {
         }
         guard.release().await;
         let (session, from) = outcome?;
-        let chain = self.context.store.turns(&session.id).await?;
-        let legs = self.context.store.legs(&session.id).await?;
-        let has_all_turns = |leg: &Leg| leg.provider == *to && can_reopen_leg(leg, &chain);
+        let SessionSnapshot {
+            legs, recent_turns, ..
+        } = self.context.require_snapshot(&session.id).await?;
+        let has_all_turns = |leg: &Leg| leg.provider == *to && can_reopen_leg(leg, &recent_turns);
         Ok(HandoffOutcome {
             dropped_settings: self.context.agents.dropped_settings(&from, to, None),
             native_has_all_turns: legs.iter().any(has_all_turns),

@@ -17,7 +17,6 @@ use segue_store::{NewLeg, StoreError};
 
 use crate::brief::plan::BriefRequest;
 use crate::brief::project_context::ContextUse;
-use crate::checkpoint::compaction::CompactionCommit;
 use crate::session::lease::LeaseGuard;
 use crate::token_count::count_tokens;
 use crate::turn::TurnRunner;
@@ -284,13 +283,10 @@ impl TurnRunner {
                 self.briefs()
                     .plan_compaction(&snapshot.session, head.id, request.provider);
             if let Some(plan) = planning.await? {
-                let commit = CompactionCommit {
-                    head: head.id,
-                    reason: CheckpointReason::Budget,
-                    ended_leg: Some(leg.id),
-                };
                 let lease = &request.guard.lease;
-                let (version, _) = self.compactor.commit(lease, &plan, commit).await?;
+                let up_to = (head.id, CheckpointReason::Budget);
+                let committing = self.compactor.commit(lease, &plan, up_to, Some(leg.id));
+                let version = committing.await?;
                 return Ok(Some(plan.to_summary(version.n)));
             }
         }
@@ -319,13 +315,10 @@ impl TurnRunner {
         let planning = self.briefs().plan_session_brief(brief_request);
         let (brief_plan, brief_decisions) = planning.await?;
         if let (Some(compaction), Some(head)) = (&brief_plan.compaction, head) {
-            let commit = CompactionCommit {
-                head,
-                reason: CheckpointReason::BriefTooLarge,
-                ended_leg: None,
-            };
             let lease = &request.guard.lease;
-            self.compactor.commit(lease, compaction, commit).await?;
+            let up_to = (head, CheckpointReason::BriefTooLarge);
+            let committing = self.compactor.commit(lease, compaction, up_to, None);
+            committing.await?;
         }
         // The previous leg ends only after the brief is composed, because composing it may fail.
         self.end_leg(request.guard, plan.ended_leg).await?;

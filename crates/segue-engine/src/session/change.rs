@@ -8,7 +8,7 @@ use segue_core::session::{
 use segue_store::{ForkPoint, StoreError, TagChange};
 
 use crate::SessionError;
-use crate::reconcile::ReconcileMode;
+use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::SessionEditor;
 use crate::session::revert::{DetachedTurns, count_turns};
 
@@ -61,7 +61,11 @@ impl SessionEditor {
         session: &Session,
         to: i64,
     ) -> Result<RevertOutcome, SessionError> {
-        let (guard, mut decisions) = self
+        let ReconciledSession {
+            guard,
+            mut decisions,
+            ..
+        } = self
             .reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;
@@ -97,7 +101,11 @@ impl SessionEditor {
 
     /// Undoes the last revert. Turns that were made since then are detached, and stay on record.
     pub async fn undo_revert(&self, session: &Session) -> Result<RevertOutcome, SessionError> {
-        let (guard, mut decisions) = self
+        let ReconciledSession {
+            guard,
+            mut decisions,
+            ..
+        } = self
             .reconciler
             .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
             .await?;

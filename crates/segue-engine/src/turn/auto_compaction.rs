@@ -6,7 +6,6 @@ use segue_core::session::Decision;
 use super::TurnRun;
 use super::attempt::AttemptState;
 use crate::TurnError;
-use crate::checkpoint::compaction::CompactionCommit;
 
 impl TurnRun<'_> {
     /// Determines whether compaction is due. `None` if this depends on the record, which has to be closed first.
@@ -70,16 +69,13 @@ impl TurnRun<'_> {
         let Some(plan) = briefs.plan_compaction(session, head, provider).await? else {
             return Ok(None);
         };
-        let commit = CompactionCommit {
-            head,
-            reason: CheckpointReason::Budget,
-            ended_leg: attempt.leg.as_ref().map(|leg| leg.leg.id),
-        };
-        let lease = &self.guard.lease;
-        let (_, decision) = runner.compactor.commit(lease, &plan, commit).await?;
+        let ended_leg = attempt.leg.as_ref().map(|leg| leg.leg.id);
+        let (lease, up_to) = (&self.guard.lease, (head, CheckpointReason::Budget));
+        let committing = runner.compactor.commit(lease, &plan, up_to, ended_leg);
+        let summary = plan.to_summary(committing.await?.n);
         for action in runner.context.agent_pool.end_agent(&session.id).await {
             self.report_guard_action(action).await?;
         }
-        Ok(Some(decision))
+        Ok(Some(Decision::SessionCompacted(summary)))
     }
 }

@@ -356,7 +356,7 @@ async fn an_existing_checkpoint_still_starts_a_new_native_session() {
     };
     harness
         .store
-        .add_checkpoint(&lease, new_checkpoint, None)
+        .add_checkpoint(&lease, new_checkpoint)
         .await
         .unwrap();
     harness.store.release_lease(&lease).await.unwrap();

@@ -16,11 +16,11 @@ use segue_core::session::{
     SessionSnapshot, Title, Turn,
 };
 use segue_store::{
-    AdoptedSession, ContextLossState, ContextMeasurement, ForkPoint, ImportedSession, Lease,
-    LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint, NewLeg, NewSession,
-    NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage, SessionStamp,
-    SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TurnEnding,
-    TurnEntry,
+    AdoptedSession, CompactionCommit, ContextLossState, ContextMeasurement, ForkPoint,
+    ImportedSession, Lease, LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint,
+    NewLeg, NewSession, NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage,
+    SessionStamp, SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount,
+    TokenCount, TurnEnding, TurnEntry,
 };
 
 /// Effect of a store method.
@@ -158,7 +158,8 @@ count_calls! {
     Read turns_after(head: TurnId, n: u32) -> Vec<StoredTurn>;
     Synced fill_token_counts(counts: Vec<TokenCount>) -> ();
     Read context_measurements(provider: &ProviderId, limit: u32) -> Vec<ContextMeasurement>;
-    Synced add_checkpoint(lease: &Lease, new: NewCheckpoint, ended_leg: Option<(LegId, LegEnd)>) -> CheckpointVersion;
+    Synced add_checkpoint(lease: &Lease, new: NewCheckpoint) -> CheckpointVersion;
+    Synced commit_compaction(lease: &Lease, new: NewCheckpoint, compaction: CompactionCommit) -> CheckpointVersion;
     Read checkpoint_at(id: &SessionId, turn: TurnId) -> Option<(CheckpointVersion, Checkpoint)>;
     Read checkpoints(id: &SessionId) -> Vec<CheckpointVersion>;
     Read checkpoint(id: &SessionId, n: u32) -> Option<(CheckpointVersion, Checkpoint)>;

@@ -121,11 +121,7 @@ async fn pinned_items_and_added_messages_are_sent_together() {
         last_read_turn: 0,
         at: jiff::Timestamp::now(),
     };
-    harness
-        .store
-        .add_checkpoint(&lease, version, None)
-        .await
-        .unwrap();
+    harness.store.add_checkpoint(&lease, version).await.unwrap();
     harness.store.release_lease(&lease).await.unwrap();
     run_compacting_turn(&harness, "two", &first).await;
     let text = "the review is done";

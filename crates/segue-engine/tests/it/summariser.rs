@@ -153,7 +153,7 @@ async fn pin_first_item(
     };
     harness
         .store
-        .add_checkpoint(&lease, new_checkpoint, None)
+        .add_checkpoint(&lease, new_checkpoint)
         .await
         .unwrap();
     harness.store.release_lease(&lease).await.unwrap();

@@ -47,21 +47,14 @@ async fn a_feature_turn_that_resumes_its_agent_makes_these_store_calls() {
     let report = run_feature_turn(&harness, "the next step", false).await;
     assert_eq!(report.opened.unwrap().0, OpenMode::Resumed);
     insta::assert_snapshot!(store.take_counts(), @r"
-    reads 11
-        cooldowns 1
+    reads 3
         lease_holder 1
-        legs 3
         list_sessions 1
-        provider_health 1
-        session 2
-        turns 2
-    synced writes 6 in 4 commits
-        add_token_estimate 1
+        session_snapshot 1
+    synced writes 3 in 3 commits
         begin_attempt 1
-        begin_turn 1
-        fill_token_counts 1
-        log_decision 1
         settle_turn 1
+        start_turn 1
     lease writes 2
         acquire_lease 1
         release_lease 1
@@ -77,20 +70,12 @@ async fn a_feature_turn_with_a_running_agent_makes_these_store_calls() {
     let report = run_feature_turn(&harness, "the next step", true).await;
     assert_eq!(report.opened.unwrap().0, OpenMode::Live);
     insta::assert_snapshot!(store.take_counts(), @r"
-    reads 10
-        cooldowns 1
-        legs 3
+    reads 2
         list_sessions 1
-        provider_health 1
-        session 2
-        turns 2
-    synced writes 6 in 4 commits
-        add_token_estimate 1
-        begin_attempt 1
-        begin_turn 1
-        fill_token_counts 1
-        log_decision 1
+        session_snapshot 1
+    synced writes 2 in 2 commits
         settle_turn 1
+        start_turn 1
     lease writes 0
     ");
 }
@@ -163,17 +148,15 @@ async fn a_compaction_on_request_makes_these_store_calls() {
     let outcome = harness.engine.compactor().compact(&session).await.unwrap();
     assert!(outcome.created.is_some());
     insta::assert_snapshot!(store.take_counts(), @r"
-    reads 10
+    reads 6
         checkpoint_at 1
         checkpoints 1
         context_measurements 1
         lease_holder 1
-        legs 2
-        session 3
+        session_snapshot 1
         turns_after 1
-    synced writes 2 in 2 commits
-        add_checkpoint 1
-        log_decision 1
+    synced writes 1 in 1 commits
+        commit_compaction 1
     lease writes 2
         acquire_lease 1
         release_lease 1

@@ -5,11 +5,11 @@ use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, decode_delta,
     encode_delta,
 };
-use segue_core::id::{LegId, SessionId, TurnId};
-use segue_core::session::LegEnd;
-use segue_store::{Lease, NewCheckpoint};
+use segue_core::id::{SessionId, TurnId};
+use segue_core::session::{CompactionSummary, Decision, LegEnd};
+use segue_store::{CompactionCommit, Lease, NewCheckpoint};
 
-use super::{OpResult, lease, legs};
+use super::{OpResult, decisions, lease, legs};
 use crate::error::OpError;
 use crate::rows::{self, to_micros};
 
@@ -38,16 +38,30 @@ fn read_version(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
     Ok((version, row.get(8)?, row.get(9)?))
 }
 
+pub(crate) fn commit_compaction(
+    db: &Connection,
+    lease: &Lease,
+    new: &NewCheckpoint,
+    compaction: CompactionCommit,
+) -> OpResult<CheckpointVersion> {
+    let version = add_checkpoint(db, lease, new)?;
+    if let Some(leg) = compaction.ended_leg {
+        legs::end_leg(db, lease, leg, LegEnd::Compacted, new.at)?;
+    }
+    let decision = Decision::SessionCompacted(CompactionSummary {
+        checkpoint: version.n,
+        ..compaction.summary
+    });
+    decisions::log_decision(db, lease, &decision, new.at)?;
+    Ok(version)
+}
+
 pub(crate) fn add_checkpoint(
     db: &Connection,
     lease: &Lease,
     new: &NewCheckpoint,
-    ended_leg: Option<(LegId, LegEnd)>,
 ) -> OpResult<CheckpointVersion> {
     lease::check_lease(db, lease)?;
-    if let Some((leg, reason)) = ended_leg {
-        legs::end_leg(db, lease, leg, reason, new.at)?;
-    }
     let previous = find_nearest_version(db, &lease.session, new.turn)?;
     let base = match previous {
         Some((_, key, depth)) if depth + 1 < MAX_DELTA_CHAIN_LENGTH => Some((key, depth + 1)),

@@ -113,7 +113,7 @@ fn attach_checkpoint(
         last_read_turn: 0,
         at: imported.at,
     };
-    checkpoints::add_checkpoint(db, lease, &new, None)?;
+    checkpoints::add_checkpoint(db, lease, &new)?;
     Ok(())
 }
 

@@ -3,10 +3,11 @@
 use segue_core::checkpoint::{
     Checkpoint, CheckpointItem, CheckpointReason, CheckpointVersion, ItemAuthor, ItemKind,
 };
-use segue_core::id::{SessionId, TurnId};
+use segue_core::id::{LegId, SessionId, TurnId};
+use segue_core::session::{CompactionSummary, Decision, LegEnd};
 
 use super::{lease_request, new_session, open_session, record_turn, session_id, time_at};
-use crate::{ForkPoint, NewCheckpoint, NewSession, Store, StoreError};
+use crate::{CompactionCommit, ForkPoint, NewCheckpoint, NewSession, Store, StoreError};
 
 fn item(id: u32, text: &str) -> CheckpointItem {
     CheckpointItem {
@@ -71,12 +72,7 @@ pub async fn a_version_stores_the_last_read_turn_and_item_number(store: &dyn Sto
         build_version(1, &[1]),
         build_version(0, &[]),
     ] {
-        created.push(
-            store
-                .add_checkpoint(&lease, new_version, None)
-                .await
-                .unwrap(),
-        );
+        created.push(store.add_checkpoint(&lease, new_version).await.unwrap());
     }
     let read_turn_and_last_item = |versions: &[CheckpointVersion]| -> Vec<(u32, u32)> {
         let pairs = versions
@@ -98,19 +94,12 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     assert_eq!(active_items(store, &session.id, second_turn.id).await, None);
     let first_version = new_checkpoint(second_turn.id, 2, vec![item(1, "a"), item(2, "b")]);
     assert_eq!(
-        store
-            .add_checkpoint(&lease, first_version, None)
-            .await
-            .unwrap()
-            .n,
+        store.add_checkpoint(&lease, first_version).await.unwrap().n,
         1
     );
     let third_turn = record_turn(store, &lease, "three").await;
     let second_version = new_checkpoint(third_turn.id, 3, vec![item(2, "b"), item(3, "c")]);
-    let created = store
-        .add_checkpoint(&lease, second_version, None)
-        .await
-        .unwrap();
+    let created = store.add_checkpoint(&lease, second_version).await.unwrap();
     assert_eq!(
         (created.n, created.covers, created.saved_tokens()),
         (2, 3, 90)
@@ -132,10 +121,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     );
     // A later version on the same turn replaces the earlier version; a version on another branch has no effect.
     let third_version = new_checkpoint(third_turn.id, 3, vec![item(4, "d")]);
-    store
-        .add_checkpoint(&lease, third_version, None)
-        .await
-        .unwrap();
+    store.add_checkpoint(&lease, third_version).await.unwrap();
     assert_eq!(
         active_items(store, &session.id, third_turn.id).await,
         Some((3, to_strings(&["d"])))
@@ -152,7 +138,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let fourth_version = new_checkpoint(branch_turn.id, 3, vec![item(5, "e")]);
     assert_eq!(
         store
-            .add_checkpoint(&lease, fourth_version, None)
+            .add_checkpoint(&lease, fourth_version)
             .await
             .unwrap()
             .n,
@@ -169,7 +155,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
         ..lease
     };
     let refused = store
-        .add_checkpoint(&stale, new_checkpoint(branch_turn.id, 3, vec![]), None)
+        .add_checkpoint(&stale, new_checkpoint(branch_turn.id, 3, vec![]))
         .await;
     assert!(
         matches!(refused, Err(StoreError::LeaseLost(_))),
@@ -188,7 +174,7 @@ pub async fn every_version_of_a_checkpoint_can_be_read(store: &dyn Store) {
     };
     for n in 1..=40 {
         store
-            .add_checkpoint(&lease, new_checkpoint(turn.id, 1, items(n)), None)
+            .add_checkpoint(&lease, new_checkpoint(turn.id, 1, items(n)))
             .await
             .unwrap();
     }
@@ -204,18 +190,13 @@ pub async fn a_fork_shares_the_checkpoints_of_its_origin(store: &dyn Store) {
     let first_turn = record_turn(store, &lease, "one").await;
     let second_turn = record_turn(store, &lease, "two").await;
     store
-        .add_checkpoint(
-            &lease,
-            new_checkpoint(first_turn.id, 1, vec![item(1, "a")]),
-            None,
-        )
+        .add_checkpoint(&lease, new_checkpoint(first_turn.id, 1, vec![item(1, "a")]))
         .await
         .unwrap();
     store
         .add_checkpoint(
             &lease,
             new_checkpoint(second_turn.id, 2, vec![item(1, "a"), item(2, "b")]),
-            None,
         )
         .await
         .unwrap();
@@ -244,7 +225,7 @@ pub async fn a_fork_shares_the_checkpoints_of_its_origin(store: &dyn Store) {
     let next_version = new_checkpoint(first_turn.id, 1, vec![item(3, "c")]);
     assert_eq!(
         store
-            .add_checkpoint(&granted.lease, next_version, None)
+            .add_checkpoint(&granted.lease, next_version)
             .await
             .unwrap()
             .n,
@@ -266,7 +247,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         at: time_at(second),
         ..new_checkpoint(turn, 1, vec![item(1, text)])
     };
-    let add = async |lease, new| store.add_checkpoint(lease, new, None).await.unwrap().n;
+    let add = async |lease, new| store.add_checkpoint(lease, new).await.unwrap().n;
     let active_text = async |id: &SessionId, turn| {
         let (version, checkpoint) = store.checkpoint_at(id, turn).await.unwrap()?;
         Some((version.n, checkpoint.items[0].text.clone()))
@@ -370,4 +351,39 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         active_text(&session.id, second_turn.id).await,
         expected(2, "of the first session")
     );
+}
+
+/// Verifies that a compaction stores its version, ends its leg and logs the decision together, or does nothing.
+pub async fn a_compaction_is_committed_in_one_operation(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let turn = record_turn(store, &lease, "one").await;
+    let leg = store.open_leg(&lease, super::new_leg("n1")).await.unwrap();
+    let summary = CompactionSummary {
+        turns: 1,
+        replaces_checkpoint: false,
+        replaced_tokens: 90,
+        checkpoint: 0,
+        tokens: 10,
+    };
+    let commit = |leg| {
+        let compaction = CompactionCommit {
+            summary,
+            ended_leg: Some(leg),
+        };
+        store.commit_compaction(&lease, new_checkpoint(turn.id, 1, vec![]), compaction)
+    };
+    let refused = commit(LegId(leg.id.0 + 1)).await;
+    assert!(matches!(refused, Err(StoreError::NoLeg(_))));
+    assert_eq!(store.checkpoints(&session.id).await.unwrap(), []);
+    assert_eq!(store.decisions(&session.id, 9).await.unwrap(), []);
+    let version = commit(leg.id).await.unwrap();
+    assert_eq!(version.n, 1);
+    let legs = store.legs(&session.id).await.unwrap();
+    assert_eq!(legs[0].ended, Some((version.at, LegEnd::Compacted)));
+    let logged = store.decisions(&session.id, 9).await.unwrap();
+    let expected = Decision::SessionCompacted(CompactionSummary {
+        checkpoint: 1,
+        ..summary
+    });
+    assert_eq!(logged, [(version.at, expected)]);
 }

@@ -96,7 +96,7 @@ pub enum NewNativeCause {
 }
 
 /// Compaction of a session into a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompactionSummary {
     /// Number of turns that the checkpoint replaces, without those of the previous checkpoint.
