@@ -1,19 +1,18 @@
 //! Native sessions and segue's own sessions: one list, and one form of reference.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use segue_catalog::{
-    NativeSession, NativeSessionList, NativeTurn, ReadStart, SkippedContent, project_key,
-    read_outline, read_turns_from,
-};
+use segue_catalog::{NativeSession, NativeSessionList, NativeTurn, SkippedContent};
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Session, SessionStatus, Title};
 use segue_store::{PageRequest, SessionFilter};
 
 use crate::library::Library;
+use crate::native::{
+    acp_provider, read_native_outline, read_native_turns, storage_provider, to_native_entries,
+};
 use crate::{AgentRegistry, Freshness, IndexedDetails, LibraryError, Target};
 
 /// Id of a conversation, which segue or an agent stores.
@@ -322,20 +321,10 @@ impl Library {
         Ok(natives.into_iter().filter(is_unattached).collect())
     }
 
-    /// Reads a complete native session, and returns its outline.
+    /// Reads a complete native session, and returns its outline. Blocks the calling thread, as all readers of native
+    /// sessions below do.
     pub fn read_outline(&self, native: &NativeSession) -> Result<NativeOutline, LibraryError> {
-        let mut records = self
-            .context
-            .natives
-            .catalog
-            .open_records(native, &ReadStart::Beginning)?;
-        let outlined = read_outline(records.as_mut())?;
-        Ok(NativeOutline {
-            title: outlined.title().cloned(),
-            compactions: outlined.compactions(),
-            skipped: records.skipped(),
-            turns: outlined.into_turns(),
-        })
+        Ok(read_native_outline(&self.context.natives.catalog, native)?)
     }
 
     /// Passes the turns of an outline with their messages to `on_turn`, starting at index `from`. Reads one turn at a
@@ -347,17 +336,8 @@ impl Library {
         from: usize,
         on_turn: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
     ) -> Result<(), LibraryError> {
-        let mut records = self
-            .context
-            .natives
-            .catalog
-            .open_records(native, &ReadStart::Beginning)?;
-        Ok(read_turns_from(
-            records.as_mut(),
-            &outline.turns,
-            from,
-            on_turn,
-        )?)
+        let catalog = &self.context.natives.catalog;
+        Ok(read_native_turns(catalog, native, outline, from, on_turn)?)
     }
 
     /// Returns the last turns of a native session of any length, and `true` if those are all turns.
@@ -366,30 +346,9 @@ impl Library {
         native: &NativeSession,
         turns: usize,
     ) -> Result<(Vec<NativeTurn>, bool), LibraryError> {
-        Ok(self
-            .context
-            .natives
-            .catalog
-            .read_recent_turns(native, turns)?)
+        let catalog = &self.context.natives.catalog;
+        Ok(catalog.read_recent_turns(native, turns)?)
     }
-}
-
-/// Adds the project to each session. Many sessions share a directory, which is examined once.
-fn to_native_entries(sessions: Vec<NativeSession>) -> Vec<NativeEntry> {
-    let mut projects: HashMap<String, String> = HashMap::new();
-    let to_entry = |session: NativeSession| {
-        let project = session.head.cwd.as_ref().map(|cwd| {
-            let key = projects.entry(cwd.clone());
-            let key = key.or_insert_with(|| project_key(Path::new(cwd)).display().to_string());
-            key.clone()
-        });
-        NativeEntry {
-            session,
-            project,
-            details: None,
-        }
-    };
-    sessions.into_iter().map(to_entry).collect()
 }
 
 fn unreadable_reasons(natives: &NativeSessionList) -> Vec<(ProviderId, String)> {
@@ -401,17 +360,4 @@ fn unreadable_reasons(natives: &NativeSessionList) -> Vec<(ProviderId, String)> 
         )
     };
     natives.unreadable.iter().map(reason_for).collect()
-}
-
-/// Returns the provider that stores the native sessions of an agent: for `acp:NAME`, which runs `NAME` over ACP, it is
-/// `NAME`.
-pub(crate) fn storage_provider(provider: &ProviderId) -> ProviderId {
-    let name = provider.as_str().strip_prefix("acp:");
-    let native_provider = name.and_then(|name| ProviderId::parse(name).ok());
-    native_provider.unwrap_or_else(|| provider.clone())
-}
-
-/// Returns the provider that runs an agent over ACP.
-fn acp_provider(native_provider: &ProviderId) -> Option<ProviderId> {
-    ProviderId::parse(&format!("acp:{native_provider}")).ok()
 }
