@@ -96,7 +96,7 @@ enum Invocation {
 
 async fn run(invocation: Invocation, error_output: ErrorOutputMode) -> Result<ExitCode, CliError> {
     match invocation {
-        Invocation::User(cli) => run_logged(cli, error_output).await,
+        Invocation::User(cli) => Box::pin(run_logged(cli, error_output)).await,
         // The log belongs to the process that the user started.
         Invocation::Hidden(HiddenCommand::RehearsalAgent(args)) => {
             commands::internal::run_rehearsal_agent(args).await

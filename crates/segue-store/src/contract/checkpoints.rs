@@ -86,7 +86,6 @@ pub async fn a_version_stores_the_last_read_turn_and_item_number(store: &dyn Sto
 
 /// Verifies that the active version belongs to the nearest turn at or before the head, wherever the head moves, and
 /// that all versions are retained.
-#[expect(clippy::too_many_lines, reason = "one sequence of head moves")]
 pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let first_turn = record_turn(store, &lease, "one").await;
