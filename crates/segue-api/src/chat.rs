@@ -40,7 +40,7 @@ pub struct ChatResult {
     pub usage: TokenUsage,
     /// Automatic decisions of segue, one line each.
     pub decisions: Vec<String>,
-    /// The same decisions as fields.
+    /// Automatic decisions of segue, as fields.
     pub decision_details: Vec<DecisionLine>,
     /// Steps that selected the session; only with `--explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
