@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client, SessionOptions};
 use segue_core::agent::{Capabilities, CapabilitySource, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, TurnEnd};
+use segue_core::session::{AgentEvent, FailureClass, GuardAction, OpenMode, StopReason, TurnEnd};
 use tokio::sync::watch;
 
 use crate::classify;
@@ -489,7 +489,7 @@ impl AgentConnection for AcpConnection {
         !self.acp_process.process.has_ended()
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(self: Box<Self>) -> Vec<GuardAction> {
         let AcpProcess { client, process } = self.acp_process;
         // The agent exits when its input closes.
         drop(client);

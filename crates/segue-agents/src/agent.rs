@@ -10,7 +10,7 @@ use segue_core::agent::{
     ProcessIdentity, RoleDescription,
 };
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
+use segue_core::session::{AgentEvent, GuardAction, OpenMode, TurnEnd};
 
 use tokio::sync::watch;
 
@@ -175,10 +175,21 @@ pub struct OpenedConnection {
     pub fallback_reason: Option<String>,
     /// Whether the requested native session is intact and is only temporarily impossible to resume.
     pub session_unavailable: bool,
-    /// Actions that protected native sessions from damage, one line each.
-    pub guard_actions: Vec<String>,
-    /// Reason why the connection does not use the first transport; `None` if it does.
-    pub transport_fallback: Option<String>,
+    /// Actions that protected native sessions from damage.
+    pub guard_actions: Vec<GuardAction>,
+    /// Replacement of the first transport; `None` if the connection uses the first one.
+    pub transport_fallback: Option<TransportFallback>,
+}
+
+/// Replacement of a provider's first transport, which does not work, by another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransportFallback {
+    /// Name of the transport that works.
+    pub transport: &'static str,
+    /// Name of the first transport.
+    pub failed_transport: &'static str,
+    /// Error of the first transport.
+    pub error: String,
 }
 
 impl OpenedConnection {
@@ -267,6 +278,6 @@ pub trait AgentConnection: Send {
     /// Returns `true` if the agent can accept another prompt.
     fn is_alive(&mut self) -> bool;
     /// Ends the program gracefully and waits until it has exited. Returns the actions that protected native sessions
-    /// from damage, one line each.
-    async fn close(self: Box<Self>) -> Vec<String>;
+    /// from damage.
+    async fn close(self: Box<Self>) -> Vec<GuardAction>;
 }

@@ -141,9 +141,7 @@ impl AgentError {
     /// Returns a hint if this error permits a more specific one than its class.
     fn hint(&self) -> Option<Hint> {
         match self {
-            Self::DirectoryMissing(_) => Some(
-                "recreate the directory, or run `segue session fork` to fork the session into the current directory".into(),
-            ),
+            Self::DirectoryMissing(_) => Some(Hint::RecreateDirectory),
             Self::NotStarted { .. }
             | Self::Crashed { .. }
             | Self::TimedOut { .. }

@@ -42,28 +42,6 @@ pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
     Some(format!("{provider} {}", args.join(" ")))
 }
 
-/// Returns the instruction with which the user gives an agent credentials.
-#[must_use]
-pub fn login_instruction(provider: &str) -> String {
-    match provider {
-        "claude" => "run `claude` and log in with `/login`".to_owned(),
-        "codex" => "run `codex login`".to_owned(),
-        "gemini" => "run `gemini` and log in with `/auth`".to_owned(),
-        name => format!("log in with the program of {name}"),
-    }
-}
-
-/// Returns the instruction with which the user allows an agent to work in a folder.
-#[must_use]
-pub fn trust_instruction(provider: &str) -> String {
-    match provider {
-        "codex" => "run `codex` in this directory once and trust the directory, or run `git init`"
-            .to_owned(),
-        "gemini" => "run `gemini` in this directory once and trust the directory".to_owned(),
-        name => format!("run the program of {name} in this directory once and trust the directory"),
-    }
-}
-
 /// Returns the first executable of that name in the directories of `path`, the value of a `PATH` variable.
 #[must_use]
 pub fn find_program(program: &str, path: &OsStr) -> Option<PathBuf> {

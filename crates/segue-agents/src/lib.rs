@@ -31,6 +31,7 @@ pub use acp::{AcpAgent, acp_provider};
 pub use agent::{
     Agent, AgentConnection, AgentDefaults, BranchPoint, ConnectionEvent, ListedNativeSession,
     OpenRequest, OpenedConnection, PermissionReply, Probe, SessionDefault, Timeouts,
+    TransportFallback,
 };
 pub use classify::AgentRefusal;
 pub use claude::claude_provider;

@@ -13,7 +13,7 @@ use tracing::field::Empty;
 
 use crate::{
     Agent, AgentDefaults, AgentError, LeashCommand, ListedNativeSession, OpenRequest,
-    OpenedConnection, Probe,
+    OpenedConnection, Probe, TransportFallback,
 };
 
 /// Environment that segue provides to agents.
@@ -158,11 +158,10 @@ impl Agent for Provider {
                     first_error.get_or_insert((transport.name, error));
                 }
                 Ok(opened) => {
-                    let transport_fallback = first_error.map(|(name, error)| {
-                        format!(
-                            "connected to {} over {} instead of {name}: {error}",
-                            self.id, transport.name
-                        )
+                    let transport_fallback = first_error.map(|(name, error)| TransportFallback {
+                        transport: transport.name,
+                        failed_transport: name,
+                        error: error.to_string(),
                     });
                     return Ok(OpenedConnection {
                         transport_fallback,

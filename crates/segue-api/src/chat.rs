@@ -103,6 +103,7 @@ impl From<Usage> for TokenUsage {
 
 /// A step that selected the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Value")]
 pub struct ExplainedStep {
     /// Subject of the step.
     pub step: ResolutionStepKind,
@@ -111,6 +112,19 @@ pub struct ExplainedStep {
     /// Result as fields.
     #[serde(flatten)]
     pub result: ResolutionStep,
+}
+
+/// Reads the kind and the text twice, because a step that is known only as text has them as its fields.
+impl TryFrom<Value> for ExplainedStep {
+    type Error = serde_json::Error;
+
+    fn try_from(json: Value) -> Result<Self, Self::Error> {
+        Ok(Self {
+            step: ResolutionStepKind::deserialize(&json["step"])?,
+            text: String::deserialize(&json["text"])?,
+            result: ResolutionStep::deserialize(&json)?,
+        })
+    }
 }
 
 impl From<&ResolutionStep> for ExplainedStep {
@@ -205,6 +219,7 @@ pub enum ChatEvent {
 
 /// An automatic decision of segue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Value")]
 pub struct DecisionLine {
     /// Kind of the decision.
     pub kind: DecisionKind,
@@ -213,6 +228,19 @@ pub struct DecisionLine {
     /// Decision as fields.
     #[serde(flatten)]
     pub details: Decision,
+}
+
+/// Reads the kind and the text twice, because a decision that is known only as text has them as its fields.
+impl TryFrom<Value> for DecisionLine {
+    type Error = serde_json::Error;
+
+    fn try_from(json: Value) -> Result<Self, Self::Error> {
+        Ok(Self {
+            kind: DecisionKind::deserialize(&json["kind"])?,
+            text: String::deserialize(&json["text"])?,
+            details: Decision::deserialize(&json)?,
+        })
+    }
 }
 
 impl From<&Decision> for DecisionLine {
@@ -288,5 +316,44 @@ impl From<&ToolCall> for ToolCallState {
             output: call.output.as_ref().map(parse),
             diffs: diffs.collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use segue_core::samples::{sample_decisions, sample_steps};
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+    use crate::session::LoggedDecision;
+
+    fn assert_round_trip<T>(value: &T)
+    where
+        T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        let json = serde_json::to_string(value).unwrap();
+        assert_eq!(serde_json::from_str::<T>(&json).unwrap(), *value, "{json}");
+    }
+
+    #[test]
+    fn every_decision_can_be_read_back_from_each_output_that_contains_it() {
+        for decision in sample_decisions() {
+            let line = DecisionLine::from(&decision);
+            assert_round_trip(&line);
+            assert_round_trip(&ChatEvent::Decision(line.clone()));
+            assert_round_trip(&LoggedDecision {
+                at: Timestamp::UNIX_EPOCH,
+                decision: line,
+            });
+        }
+    }
+
+    #[test]
+    fn every_step_can_be_read_back() {
+        let steps = sample_steps();
+        let steps: Vec<ExplainedStep> = steps.iter().map(ExplainedStep::from).collect();
+        steps.iter().for_each(assert_round_trip);
+        assert_round_trip(&ChatEvent::Explained { steps });
     }
 }

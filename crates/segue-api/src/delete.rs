@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::SkipReason;
 use serde::{Deserialize, Serialize};
 
 /// Result of a deletion, or its expected result with `--dry-run`.
@@ -59,6 +60,8 @@ pub struct SparedNative {
     pub native_session_id: NativeId,
     /// Reason why the session is not deleted.
     pub why: String,
+    /// Reason as fields.
+    pub reason: SkipReason,
 }
 
 /// Result of `session forget`.

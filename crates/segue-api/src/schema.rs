@@ -1,6 +1,7 @@
 //! JSON Schemas of the shapes, by name.
 
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,17 @@ impl NamedSchema {
 fn build_schema<T: JsonSchema>() -> Schema {
     // A program that reads the output can rely on every field that segue always writes.
     let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with_transform(RecursiveTransform(word_null_as_json));
     settings.into_generator().into_root_schema_for::<T>()
+}
+
+/// Replaces `None` in the description of a schema, because the domain's types describe a missing value in Rust.
+fn word_null_as_json(schema: &mut Schema) {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        *description = description
+            .replace(". `None`", ". Null")
+            .replace("`None`", "null");
+    }
 }
 
 /// All shapes, sorted by name.

@@ -1,4 +1,4 @@
-//! English text of decisions, resolution steps, hints and guard actions.
+//! English text of decisions, resolution steps, hints, guard actions and other outcomes.
 //!
 //! A frontend passes its [`ActionText`], because a suggested action is worded as a shell command, as a command of the
 //! REPL or as a button.
@@ -9,6 +9,7 @@ mod guard_action;
 mod hint;
 mod open_reason;
 mod resolution_step;
+mod skip_reason;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ pub use guard_action::format_guard_action;
 pub use hint::format_hint;
 pub use open_reason::format_open_reason;
 pub use resolution_step::format_resolution_step;
+pub use skip_reason::format_skip_reason;
 
 /// Formats a time in UTC.
 #[must_use]

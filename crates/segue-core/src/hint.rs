@@ -110,85 +110,11 @@ pub enum Hint {
         /// Provider that could continue. `None` if no other one is available.
         fallback: Option<ProviderId>,
     },
-    /// Text and actions of a caller that has no typed hint yet.
-    // FIXME: remove with the builder below when the engine and the agents create typed hints.
-    Composed {
-        /// Parts of the hint, in order.
-        parts: Vec<HintPart>,
-    },
     /// A hint that was stored as text, or in a form that this version cannot decode.
     Recorded {
         /// Text of the hint.
         text: String,
     },
-}
-
-/// A part of [`Hint::Composed`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum HintPart {
-    /// Text.
-    Text(String),
-    /// A suggested action.
-    Action(SuggestedAction),
-}
-
-impl Hint {
-    /// Appends text.
-    #[must_use]
-    pub fn with_text(self, text: impl Into<String>) -> Self {
-        self.with_parts([HintPart::Text(text.into())])
-    }
-
-    /// Appends a suggested action.
-    #[must_use]
-    pub fn with_action(self, action: SuggestedAction) -> Self {
-        self.with_parts([HintPart::Action(action)])
-    }
-
-    /// Appends another hint.
-    #[must_use]
-    pub fn append(self, hint: Self) -> Self {
-        let parts = hint.into_parts();
-        self.with_parts(parts)
-    }
-
-    fn with_parts(self, parts: impl IntoIterator<Item = HintPart>) -> Self {
-        let mut all_parts = self.into_parts();
-        all_parts.extend(parts);
-        Self::Composed { parts: all_parts }
-    }
-
-    fn into_parts(self) -> Vec<HintPart> {
-        match self {
-            Self::Composed { parts } => parts,
-            Self::Recorded { text } => vec![HintPart::Text(text)],
-            typed => {
-                let actions = typed.actions().into_iter();
-                actions.map(HintPart::Action).collect()
-            }
-        }
-    }
-}
-
-impl From<SuggestedAction> for Hint {
-    fn from(action: SuggestedAction) -> Self {
-        let parts = vec![HintPart::Action(action)];
-        Self::Composed { parts }
-    }
-}
-
-impl From<String> for Hint {
-    fn from(text: String) -> Self {
-        Self::Recorded { text }
-    }
-}
-
-impl From<&str> for Hint {
-    fn from(text: &str) -> Self {
-        Self::from(text.to_owned())
-    }
 }
 
 impl Hint {
@@ -223,13 +149,6 @@ impl Hint {
                 actions.push(SuggestedAction::HandOff(session.clone(), fallback.clone()));
                 actions.push(SuggestedAction::ForceRetry(session.clone()));
                 actions
-            }
-            Self::Composed { parts } => {
-                let actions = parts.iter().filter_map(|part| match part {
-                    HintPart::Text(_) => None,
-                    HintPart::Action(action) => Some(action.clone()),
-                });
-                actions.collect()
             }
         }
     }

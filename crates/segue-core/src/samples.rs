@@ -11,7 +11,7 @@
 use jiff::Timestamp;
 
 use crate::agent::PermissionPolicy;
-use crate::hint::{Hint, HintPart, SuggestedAction};
+use crate::hint::Hint;
 use crate::id::{FeatureId, NativeId, ProviderId, SessionId};
 use crate::policy::WaitReason;
 use crate::scope::{Purpose, PurposeEvidence, RoleName, Scope, TaskId, TaskState};
@@ -178,6 +178,7 @@ pub fn sample_guard_actions() -> Vec<GuardAction> {
             short_id: short_id(),
             error: error(),
         },
+        GuardAction::GuardFailed,
     ]
 }
 
@@ -552,6 +553,12 @@ pub fn sample_steps() -> Vec<ResolutionStep> {
         is_changed,
     };
     let missing = |purpose, provider| ResolutionStep::PurposeSessionMissing { purpose, provider };
+    let resumed = |native_id, is_running| ResolutionStep::NativeResumed {
+        provider: ProviderId::claude(),
+        native_id,
+        leg: 2,
+        is_running,
+    };
     vec![
         not_requested(ResolutionStepKind::Id),
         not_requested(ResolutionStepKind::Task),
@@ -607,6 +614,12 @@ pub fn sample_steps() -> Vec<ResolutionStep> {
             provider: codex,
             reason: ProviderChoice::FirstFound,
         },
+        resumed(Some(native("n-1")), true),
+        resumed(None, false),
+        ResolutionStep::NativeStarted {
+            provider: claude,
+            cause: NewNativeCause::Full,
+        },
         ResolutionStep::Recorded {
             kind: ResolutionStepKind::New,
             text: "a session".to_owned(),
@@ -657,12 +670,6 @@ pub fn sample_hints() -> Vec<Hint> {
             Some(Box::new(Hint::RecreateDirectory)),
             Some(ProviderId::codex()),
         ),
-        Hint::Composed {
-            parts: vec![
-                HintPart::Text("try again; ".to_owned()),
-                HintPart::Action(SuggestedAction::Resume(session())),
-            ],
-        },
         Hint::Recorded {
             text: "try again".to_owned(),
         },

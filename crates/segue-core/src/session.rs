@@ -11,6 +11,7 @@ mod opening;
 mod project;
 mod resolution_step;
 mod session_ref;
+mod skip_reason;
 mod snapshot;
 mod tag;
 mod turn;
@@ -46,6 +47,7 @@ pub use opening::{
 pub use project::Project;
 pub use resolution_step::{ConfiguredSession, PurposeNative, ResolutionStep, ResolutionStepKind};
 pub use session_ref::{MatchedBy, RefCandidate, RefMatch, SessionRef, best_ref_match};
+pub use skip_reason::SkipReason;
 pub use snapshot::{ProviderRecords, SessionSnapshot};
 pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};

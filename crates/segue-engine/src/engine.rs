@@ -9,6 +9,7 @@ use segue_core::agent::{McpServer, RoleRegistry};
 use segue_core::brief::DEFAULT_BUDGET_TOKENS;
 use segue_core::id::SessionId;
 use segue_core::policy::Policy;
+use segue_core::session::GuardAction;
 use segue_store::Store;
 use tokio::sync::mpsc;
 
@@ -76,9 +77,8 @@ impl Engine {
         self.turns.chat(request, events).await
     }
 
-    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
-    /// each.
-    pub async fn close(&self) -> Vec<String> {
+    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions.
+    pub async fn close(&self) -> Vec<GuardAction> {
         self.turns.close().await
     }
 

@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use segue_core::agent::RoleDescription;
 use segue_core::id::{ProviderId, TurnId};
-use segue_core::session::{Decision, Failure, SessionSnapshot, TurnState, Usage, WithdrawalReason};
+use segue_core::session::{
+    Decision, Failure, GuardAction, SessionSnapshot, TurnState, Usage, WithdrawalReason,
+};
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -153,9 +155,8 @@ impl TurnRunner {
         report
     }
 
-    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
-    /// each.
-    pub async fn close(&self) -> Vec<String> {
+    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions.
+    pub async fn close(&self) -> Vec<GuardAction> {
         self.context.agent_pool.end_all().await
     }
 
@@ -235,8 +236,8 @@ impl TurnRun<'_> {
     }
 
     /// Reports an action that protected a native session. The same action is reported once per turn.
-    async fn report_guard_action(&mut self, line: &str) -> Result<(), StoreError> {
-        let decision = Decision::new(segue_core::session::DecisionKind::Protected, line);
+    async fn report_guard_action(&mut self, action: GuardAction) -> Result<(), StoreError> {
+        let decision = Decision::NativeProtected { action };
         if self.report.decisions.contains(&decision) {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use segue_agents::NativeCli;
 use segue_agents::busy::ProcessUsingSession;
 use segue_catalog::{Archive, ArchivedSession, NativeSession, SessionArtifacts, Trash};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{Decision, Session};
+use segue_core::session::{Decision, Session, SkipReason};
 
 use crate::context::EngineContext;
 use crate::library::Library;
@@ -99,7 +99,7 @@ pub struct SkippedNative {
     /// Native id of the session.
     pub id: NativeId,
     /// Reason why the session is not deleted.
-    pub reason: String,
+    pub reason: SkipReason,
 }
 
 /// Plan of a deletion.

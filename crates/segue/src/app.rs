@@ -9,12 +9,13 @@ use std::sync::Arc;
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use segue_agents::{Agent, LeashCommand, identify_process, known};
+use segue_api::text::format_guard_action;
 use segue_catalog::{
     Catalog, ClaudeReader, CodexReader, GeminiReader, Index, OpencodeReader, Reader, project_at,
 };
 use segue_core::agent::{McpEndpoint, McpServer, ProcessIdentity};
 use segue_core::id::{NativeId, SessionId};
-use segue_core::session::{Project, Session, SessionRef};
+use segue_core::session::{GuardAction, Project, Session, SessionRef};
 use segue_engine::{
     Conversation, Engine, EngineSettings, Environment, McpTools, NativeEntry, RefContext,
 };
@@ -26,8 +27,9 @@ use crate::config::{
     LoadedConfig,
 };
 use crate::error::CliError;
+use crate::frontend::Frontend;
 use crate::last_list;
-use crate::terminal::{Style, eprint_decision, eprint_line, to_single_line};
+use crate::terminal::{Style, eprint_decisions, eprint_line, to_single_line};
 
 pub(crate) use agents::{agent_files_dir, build_agents, native_resume_command, unattended_guard};
 pub(crate) use summariser::build_summariser;
@@ -122,7 +124,7 @@ impl App {
             .await
         {
             Ok((session, decisions)) => {
-                decisions.iter().for_each(eprint_decision);
+                eprint_decisions(&decisions, Frontend::Shell);
                 session
             }
             Err(_) => session,
@@ -148,7 +150,7 @@ impl App {
             .resolver()
             .find_or_adopt(reference, &self.ref_context())
             .await?;
-        decisions.iter().for_each(eprint_decision);
+        eprint_decisions(&decisions, Frontend::Shell);
         Ok(session)
     }
 
@@ -159,7 +161,7 @@ impl App {
             .resolver()
             .adopt_native(native, &self.project)
             .await?;
-        decisions.iter().for_each(eprint_decision);
+        eprint_decisions(&decisions, Frontend::Shell);
         Ok(session)
     }
 
@@ -172,7 +174,7 @@ impl App {
 }
 
 /// Restores sessions that an agent destroyed while it had the terminal. Runs before any command looks for sessions.
-fn restore_guarded_sessions(config: &Config) -> Result<Vec<String>, CliError> {
+fn restore_guarded_sessions(config: &Config) -> Result<Vec<GuardAction>, CliError> {
     let guard = agents::unattended_guard(&home()?, config);
     Ok(guard.map_or_else(Vec::new, |guard| guard.restore_sessions()))
 }
@@ -279,10 +281,11 @@ pub(crate) fn report_config_problem(loaded: &LoadedConfig) {
 }
 
 /// Reports the actions that protected sessions from their agents.
-pub(crate) fn report_guard_actions(actions: &[String]) {
+pub(crate) fn report_guard_actions(actions: &[GuardAction]) {
     let prefix = Style::stderr().yellow("segue:");
     for action in actions {
-        eprint_line(&format!("{prefix} {}", to_single_line(action)));
+        let text = format_guard_action(action);
+        eprint_line(&format!("{prefix} {}", to_single_line(&text)));
     }
 }
 

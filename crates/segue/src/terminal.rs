@@ -7,8 +7,10 @@ mod time;
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
-use segue_api::text::{ShellActions, format_decision};
+use segue_api::text::format_decision;
 use segue_core::session::Decision;
+
+use crate::frontend::Frontend;
 
 pub(crate) use segue_core::number_format::format_plural;
 pub(crate) use table::{Table, shorten_to_width};
@@ -128,11 +130,16 @@ pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Reports an automatic decision of segue.
-pub(crate) fn eprint_decision(decision: &Decision) {
+/// Reports automatic decisions of segue, with actions in the words of the frontend.
+pub(crate) fn eprint_decisions<'a>(
+    decisions: impl IntoIterator<Item = &'a Decision>,
+    frontend: Frontend<'_>,
+) {
     let prefix = Style::stderr().yellow("segue:");
-    let text = format_decision(decision, &ShellActions);
-    eprint_line(&format!("{prefix} {}", strip_control_chars(&text)));
+    for decision in decisions {
+        let text = format_decision(decision, &frontend);
+        eprint_line(&format!("{prefix} {}", strip_control_chars(&text)));
+    }
 }
 
 /// Removes all characters that would control a terminal, except line ends and tabs.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
-use segue_core::session::AgentEvent;
+use segue_core::session::{AgentEvent, GuardAction};
 use serde_json::{Value, json};
 
 use super::ask;
@@ -162,7 +162,7 @@ impl AgentConnection for ClaudeConnection {
         self.wire.is_alive()
     }
 
-    async fn close(mut self: Box<Self>) -> Vec<String> {
+    async fn close(mut self: Box<Self>) -> Vec<GuardAction> {
         self.wire.close_input();
         // The process saves its remaining data and exits on its own.
         let drain_output = async { while self.wire.next_line().await.is_some() {} };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::agent::{Capabilities, CapabilitySource, PermissionPolicy, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, TurnEnd};
+use segue_core::session::{AgentEvent, FailureClass, GuardAction, OpenMode, StopReason, TurnEnd};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -353,7 +353,7 @@ impl AgentConnection for ExecConnection {
         true
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(self: Box<Self>) -> Vec<GuardAction> {
         if let Some(wire) = self.wire {
             wire.stop().await;
         }

@@ -1,6 +1,7 @@
 //! Configuration overrides for Codex, above all its MCP servers.
 
 use segue_core::agent::{McpEndpoint, McpServer};
+use segue_core::session::GuardAction;
 use serde_json::{Map, Value, json};
 
 /// Name of segue's own MCP server. Its tools need no permission, because the user requested them by using segue.
@@ -45,8 +46,8 @@ pub(crate) struct McpOverrides {
     /// Values for the servers' environment and headers, to be passed in the environment of Codex. The names are segue's
     /// own, so that Codex itself ignores them.
     pub(crate) env: Vec<(String, String)>,
-    /// Servers that `exec` cannot use, with the reason, one line each.
-    pub(crate) omitted: Vec<String>,
+    /// Servers that `exec` cannot use, with the reason.
+    pub(crate) omitted: Vec<GuardAction>,
 }
 
 /// Converts MCP servers to the form for a command line.
@@ -70,10 +71,10 @@ pub(crate) fn build_mcp_overrides(servers: &[McpServer]) -> McpOverrides {
                     .map(|(name, _)| name)
                     .find(|name| !is_variable_name(name))
                 {
-                    overrides.omitted.push(format!(
-                        "omitted the MCP server {}: `codex exec` cannot pass the variable {invalid_name:?} to it",
-                        server.name
-                    ));
+                    overrides.omitted.push(GuardAction::McpServerOmitted {
+                        server: server.name.clone(),
+                        variable: invalid_name.clone(),
+                    });
                     continue;
                 }
                 let mut shell_args = vec![
@@ -232,7 +233,7 @@ mod tests {
                 pair("SEGUE_MCP_2_0", "s3cret3"),
             ]
         );
-        assert_eq!(overrides.omitted, Vec::<String>::new());
+        assert_eq!(overrides.omitted, []);
     }
 
     #[test]
@@ -248,7 +249,11 @@ mod tests {
                 "{name}"
             );
             assert_eq!(overrides.env, [], "{name}");
-            assert!(overrides.omitted[0].starts_with("omitted the MCP server invalid: "));
+            let omission = GuardAction::McpServerOmitted {
+                server: "invalid".to_owned(),
+                variable: name.to_owned(),
+            };
+            assert_eq!(overrides.omitted, [omission]);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use segue_core::id::NativeId;
+use segue_core::session::GuardAction;
 
 use super::GEMINI_COPIES_DIR;
 use super::keep::SessionGuard;
@@ -27,13 +28,13 @@ impl UnattendedGuard {
     /// Prepares the handover of a session, before this process becomes Gemini CLI to resume it. The copies belong to
     /// this process until it ends. Returns the actions taken.
     #[must_use]
-    pub fn prepare_handover(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+    pub fn prepare_handover(&self, cwd: &Path, id: &NativeId) -> Vec<GuardAction> {
         self.0.prepare_handover(cwd, id)
     }
 
     /// Restores what Gemini CLI destroyed of sessions that were handed over. Returns the actions taken.
     #[must_use]
-    pub fn restore_sessions(&self) -> Vec<String> {
+    pub fn restore_sessions(&self) -> Vec<GuardAction> {
         self.0.repair_handed_over()
     }
 }

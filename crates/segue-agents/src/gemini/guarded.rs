@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{AgentEvent, FailureClass, TurnEnd};
+use segue_core::session::{AgentEvent, FailureClass, GuardAction, TurnEnd};
 use tokio::sync::watch;
 
 use super::keep::SessionGuard;
@@ -172,7 +172,7 @@ struct GuardedConnection {
     /// Whether the twin that the running process made has been removed.
     twin_removed: bool,
     /// Actions taken that have not been reported yet.
-    pending_actions: Vec<String>,
+    pending_actions: Vec<GuardAction>,
     /// End of the turn, until `next_event` returns it.
     pending_end: Option<Result<TurnEnd, AgentError>>,
     /// Work to finish before `next_event` returns the end of the turn.
@@ -292,7 +292,7 @@ impl AgentConnection for GuardedConnection {
         self.connection.is_alive()
     }
 
-    async fn close(mut self: Box<Self>) -> Vec<String> {
+    async fn close(mut self: Box<Self>) -> Vec<GuardAction> {
         self.finish_task().await;
         let Self {
             connection,

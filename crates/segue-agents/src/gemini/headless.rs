@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::agent::{Capabilities, CapabilitySource, PermissionPolicy, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{FailureClass, OpenMode};
+use segue_core::session::{FailureClass, GuardAction, OpenMode};
 
 use self::turn::GeminiTurn;
 use super::keep::SessionGuard;
@@ -311,7 +311,7 @@ impl AgentConnection for PerTurnConnection {
         true
     }
 
-    async fn close(mut self: Box<Self>) -> Vec<String> {
+    async fn close(mut self: Box<Self>) -> Vec<GuardAction> {
         if let Some(turn) = self.turn.take() {
             turn.stop().await;
         }

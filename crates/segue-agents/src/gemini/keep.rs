@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::id::NativeId;
+use segue_core::session::{GuardAction, RestoreCause};
 
 pub(super) use self::danger::AtRiskSessions;
 use self::files::{
@@ -62,7 +63,7 @@ impl SessionGuard {
         &self,
         cwd: &Path,
         id: Option<&NativeId>,
-    ) -> (AtRiskSessions, Vec<String>) {
+    ) -> (AtRiskSessions, Vec<GuardAction>) {
         let mut actions = self.repair_abandoned(|_| true);
         let at_risk = AtRiskSessions::new(&self.at_risk_dir(), &self.home, self.system.random);
         self.copy_sessions_at_risk(&at_risk, cwd, id, &mut actions);
@@ -72,7 +73,7 @@ impl SessionGuard {
 
     /// Prepares for this process to become Gemini CLI itself and to resume `id`. No segue process runs when that
     /// process ends, so the next segue process must find everything that it needs. Returns the actions taken.
-    pub(super) fn prepare_handover(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+    pub(super) fn prepare_handover(&self, cwd: &Path, id: &NativeId) -> Vec<GuardAction> {
         let mut actions = self.repair_abandoned(|_| true);
         let at_risk = AtRiskSessions::new(&self.at_risk_dir(), &self.home, self.system.random)
             .into_unattended();
@@ -82,22 +83,21 @@ impl SessionGuard {
             let copies_dir = self.session_copies_dir(&chats, id);
             links::create_links(&chats, id, &copies_dir);
             if !list_chat_file_names(&copies_dir).is_empty() {
-                actions.push(format!(
-                    "saved a copy of Gemini session {}; if Gemini CLI deletes the session, the next segue command restores it",
-                    short_id(id)
-                ));
+                actions.push(GuardAction::CopySaved {
+                    short_id: short_id(id).to_owned(),
+                });
             }
         }
         actions
     }
 
     /// Repairs what Gemini CLI did after a process of segue had become Gemini CLI. Returns the actions taken.
-    pub(super) fn repair_handed_over(&self) -> Vec<String> {
+    pub(super) fn repair_handed_over(&self) -> Vec<GuardAction> {
         self.repair_abandoned(AtRiskSessions::is_unattended)
     }
 
     /// Repairs the damage of processes that have ended and whose damage no segue process has repaired.
-    fn repair_abandoned(&self, filter: impl Fn(&AtRiskSessions) -> bool) -> Vec<String> {
+    fn repair_abandoned(&self, filter: impl Fn(&AtRiskSessions) -> bool) -> Vec<GuardAction> {
         let mut actions = Vec::new();
         let abandoned = AtRiskSessions::list_abandoned(&self.at_risk_dir(), &self.home).into_iter();
         for at_risk in abandoned.filter(filter) {
@@ -120,13 +120,13 @@ impl SessionGuard {
         at_risk: &AtRiskSessions,
         cwd: &Path,
         id: Option<&NativeId>,
-        actions: &mut Vec<String>,
+        actions: &mut Vec<GuardAction>,
     ) {
         if let Some(chats) = self.find_chats(cwd) {
             if let Some(id) = id {
                 self.repair_and_copy(&chats, id, actions);
                 if let Err(error) = at_risk.record_own_session(&chats.project, id) {
-                    actions.push(format_copy_error(id, &error));
+                    actions.push(copy_failure(id, &error));
                 }
             }
             copy_twinned_sessions(at_risk, &chats, id, actions);
@@ -139,7 +139,7 @@ impl SessionGuard {
         at_risk: &AtRiskSessions,
         cwd: &Path,
         ids: &[NativeId],
-    ) -> Vec<String> {
+    ) -> Vec<GuardAction> {
         let mut actions = Vec::new();
         if let Some(chats) = self.find_chats(cwd) {
             for id in ids {
@@ -151,7 +151,7 @@ impl SessionGuard {
     }
 
     /// Updates segue's copy of a session whose process may still be running.
-    pub(super) fn update_copy(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+    pub(super) fn update_copy(&self, cwd: &Path, id: &NativeId) -> Vec<GuardAction> {
         let mut actions = Vec::new();
         if let Some(chats) = self.find_chats(cwd) {
             self.copy_session(&chats, id, &chats.read_session_files(id), &mut actions);
@@ -160,7 +160,7 @@ impl SessionGuard {
     }
 
     /// Removes the empty twins of a session.
-    pub(super) fn remove_twins(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+    pub(super) fn remove_twins(&self, cwd: &Path, id: &NativeId) -> Vec<GuardAction> {
         let mut actions = Vec::new();
         if let Some(chats) = self.find_chats(cwd) {
             remove_twin_files(&chats.read_session_files(id), id, &mut actions);
@@ -191,10 +191,10 @@ impl SessionGuard {
     }
 
     /// Repairs a session, removes its twins, and updates segue's copy.
-    fn repair_and_copy(&self, chats: &ProjectChats, id: &NativeId, actions: &mut Vec<String>) {
+    fn repair_and_copy(&self, chats: &ProjectChats, id: &NativeId, actions: &mut Vec<GuardAction>) {
         let copies_dir = self.session_copies_dir(chats, id);
         if let Err(error) = links::update_copies(chats, &copies_dir) {
-            actions.push(format_copy_error(id, &error));
+            actions.push(copy_failure(id, &error));
         }
         restore_session(chats, id, &copies_dir, actions);
         let files = chats.read_session_files(id);
@@ -211,7 +211,7 @@ impl SessionGuard {
         chats: &ProjectChats,
         id: &NativeId,
         files: &[ChatFile],
-        actions: &mut Vec<String>,
+        actions: &mut Vec<GuardAction>,
     ) {
         let copies_dir = self.session_copies_dir(chats, id);
         for file in files.iter().filter(|file| file.state.has_messages) {
@@ -223,7 +223,7 @@ impl SessionGuard {
                 continue;
             }
             if let Err(error) = write_copy(&file.bytes, &copy_path) {
-                actions.push(format_copy_error(id, &error));
+                actions.push(copy_failure(id, &error));
             }
         }
         if !files.is_empty() {
@@ -271,7 +271,7 @@ fn copy_twinned_sessions(
     at_risk: &AtRiskSessions,
     chats: &ProjectChats,
     own_id: Option<&NativeId>,
-    actions: &mut Vec<String>,
+    actions: &mut Vec<GuardAction>,
 ) {
     let names = chats.list_file_names();
     let parse_short_id =
@@ -299,15 +299,21 @@ fn copy_twinned_sessions(
         });
         if has_twin && let Err(error) = at_risk.copy_session_file(&chats.project, name, &file.bytes)
         {
-            actions.push(format!(
-                "could not copy Gemini session {file_short_id}, which Gemini CLI may delete: {error}"
-            ));
+            actions.push(GuardAction::CopyFailed {
+                short_id: file_short_id,
+                error: error.to_string(),
+                is_at_risk: true,
+            });
         }
     }
 }
 
-fn format_copy_error(id: &NativeId, error: &io::Error) -> String {
-    format!("could not copy Gemini session {}: {error}", short_id(id))
+fn copy_failure(id: &NativeId, error: &io::Error) -> GuardAction {
+    GuardAction::CopyFailed {
+        short_id: short_id(id).to_owned(),
+        error: error.to_string(),
+        is_at_risk: false,
+    }
 }
 
 fn short_id(id: &NativeId) -> &str {
@@ -319,7 +325,7 @@ fn restore_session(
     chats: &ProjectChats,
     id: &NativeId,
     copies_dir: &Path,
-    actions: &mut Vec<String>,
+    actions: &mut Vec<GuardAction>,
 ) {
     let files = chats.read_session_files(id);
     let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
@@ -342,7 +348,7 @@ fn restore_session(
             saved.as_deref(),
         );
         let path = chats.directory.join(name);
-        let (result, cause) = match repair {
+        let (restored, cause) = match repair {
             ChatFileRepair::NotNeeded => continue,
             ChatFileRepair::Restoration(bytes) if current_file.is_none() => {
                 // Restore the files of subagents as well.
@@ -352,32 +358,34 @@ fn restore_session(
                 );
                 match restore_file(&bytes, &path) {
                     // The program that deleted the file is unknown.
-                    Ok(FileRestoreOutcome::Restored) => (Ok(()), "it had been deleted"),
+                    Ok(FileRestoreOutcome::Restored) => (Ok(()), RestoreCause::Deleted),
                     Ok(FileRestoreOutcome::NotNeeded) => continue,
-                    Err(error) => (Err(error), ""),
+                    Err(error) => (Err(error), RestoreCause::Deleted),
                 }
             }
             ChatFileRepair::Restoration(bytes) => {
-                (write_atomically(&bytes, &path), "Gemini CLI had emptied it")
+                (write_atomically(&bytes, &path), RestoreCause::Emptied)
             }
-            ChatFileRepair::Rollback(bytes) => (
-                write_atomically(&bytes, &path),
-                "Gemini CLI had restarted it",
-            ),
-            ChatFileRepair::Concatenation(bytes) => (
-                write_atomically(&bytes, &path),
-                "Gemini CLI had deleted it while it was in use",
-            ),
+            ChatFileRepair::Rollback(bytes) => {
+                (write_atomically(&bytes, &path), RestoreCause::Restarted)
+            }
+            ChatFileRepair::Concatenation(bytes) => {
+                (write_atomically(&bytes, &path), RestoreCause::DeletedInUse)
+            }
         };
-        actions.push(match result {
-            Ok(()) => format!("restored Gemini session {}: {cause}", short_id(id)),
-            Err(error) => format!("could not restore Gemini session {}: {error}", short_id(id)),
+        let short_id = short_id(id).to_owned();
+        actions.push(match restored {
+            Ok(()) => GuardAction::SessionRestored { short_id, cause },
+            Err(error) => GuardAction::RestoreFailed {
+                short_id,
+                error: error.to_string(),
+            },
         });
     }
 }
 
 /// Removes the empty files of a session that also has a file with messages.
-fn remove_twin_files(files: &[ChatFile], id: &NativeId, actions: &mut Vec<String>) {
+fn remove_twin_files(files: &[ChatFile], id: &NativeId, actions: &mut Vec<GuardAction>) {
     if !files.iter().any(|file| file.state.has_messages) {
         return;
     }
@@ -386,15 +394,14 @@ fn remove_twin_files(files: &[ChatFile], id: &NativeId, actions: &mut Vec<String
         .filter(|file| file.state.is_empty_file_of(id.as_str()))
     {
         match fs::remove_file(&twin.path) {
-            Ok(()) => actions.push(format!(
-                "removed an empty duplicate of Gemini session {}: Gemini CLI would have deleted both",
-                short_id(id)
-            )),
+            Ok(()) => actions.push(GuardAction::DuplicateRemoved {
+                short_id: short_id(id).to_owned(),
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => actions.push(format!(
-                "could not remove an empty duplicate of Gemini session {}: {error}",
-                short_id(id)
-            )),
+            Err(error) => actions.push(GuardAction::DuplicateNotRemoved {
+                short_id: short_id(id).to_owned(),
+                error: error.to_string(),
+            }),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
+use segue_core::session::GuardAction;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -16,9 +17,6 @@ use crate::{ProcessStatus, process_status};
 /// Interval in which the end of a process is polled. Short, because a segue process that dropped the guard may be about
 /// to exit.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Message for the user if the guard itself panics.
-const GUARD_FAILED_MESSAGE: &str = "could not protect the Gemini sessions of this directory";
 
 /// Guard of the sessions that a process may touch. Dropping it does the remaining work in the background.
 pub(super) struct ProcessGuard {
@@ -39,7 +37,7 @@ impl ProcessGuard {
         cwd: &Path,
         id: Option<&NativeId>,
         process_receiver: watch::Receiver<Option<ProcessIdentity>>,
-    ) -> (Option<Self>, Vec<String>) {
+    ) -> (Option<Self>, Vec<GuardAction>) {
         let (guard, cwd) = (Arc::clone(guard), cwd.to_owned());
         let own_ids: Vec<NativeId> = id.cloned().into_iter().collect();
         // Blocking, because files may be large and disks slow.
@@ -56,7 +54,7 @@ impl ProcessGuard {
         });
         preparation
             .await
-            .unwrap_or_else(|_| (None, vec![GUARD_FAILED_MESSAGE.to_owned()]))
+            .unwrap_or_else(|_| (None, vec![GuardAction::GuardFailed]))
     }
 
     /// Adds another session of segue's own.
@@ -108,16 +106,16 @@ fn wait_for_exit(process: &ProcessIdentity) {
 }
 
 /// Work on files in a separate task, which returns the actions taken.
-pub(super) struct GuardTask(JoinHandle<Vec<String>>);
+pub(super) struct GuardTask(JoinHandle<Vec<GuardAction>>);
 
 impl GuardTask {
-    pub(super) fn spawn(work: impl FnOnce() -> Vec<String> + Send + 'static) -> Self {
+    pub(super) fn spawn(work: impl FnOnce() -> Vec<GuardAction> + Send + 'static) -> Self {
         Self(spawn_blocking(work))
     }
 
     /// Returns the actions taken. The caller can drop the future and call this method again until it has returned.
-    pub(super) async fn wait_for_actions(&mut self) -> Vec<String> {
+    pub(super) async fn wait_for_actions(&mut self) -> Vec<GuardAction> {
         let result = (&mut self.0).await;
-        result.unwrap_or_else(|_| vec![GUARD_FAILED_MESSAGE.to_owned()])
+        result.unwrap_or_else(|_| vec![GuardAction::GuardFailed])
     }
 }

@@ -43,5 +43,8 @@ pub fn format_guard_action(action: &GuardAction) -> String {
         GuardAction::DuplicateNotRemoved { short_id, error } => {
             format!("could not remove an empty duplicate of Gemini session {short_id}: {error}")
         }
+        GuardAction::GuardFailed => {
+            "could not protect the Gemini sessions of this directory".to_owned()
+        }
     }
 }

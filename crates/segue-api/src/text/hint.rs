@@ -1,6 +1,6 @@
 //! Text of hints.
 
-use segue_core::hint::{Hint, HintPart, SuggestedAction};
+use segue_core::hint::{Hint, SuggestedAction};
 use segue_core::id::ProviderId;
 
 use super::{ActionText, format_utc};
@@ -61,13 +61,6 @@ pub fn format_hint(hint: &Hint, action_text: &dyn ActionText) -> String {
                 format_action(SuggestedAction::HandOff(session.clone(), fallback.clone()));
             let force = format_action(SuggestedAction::ForceRetry(session.clone()));
             format!("{first}{hand_off}; or {force}")
-        }
-        Hint::Composed { parts } => {
-            let parts = parts.iter().map(|part| match part {
-                HintPart::Text(text) => text.clone(),
-                HintPart::Action(action) => action_text.format_action(action),
-            });
-            parts.collect()
         }
         Hint::Recorded { text } => text.clone(),
     }

@@ -80,15 +80,7 @@ pub fn format_resolution_step(step: &ResolutionStep) -> String {
             native_id,
             leg,
             is_running,
-        } => {
-            let id = native_id.as_ref().map_or("-", NativeId::as_str);
-            let state = if *is_running {
-                ", which is still running"
-            } else {
-                ""
-            };
-            format!("resume native session {provider}:{id} (leg {leg}){state}")
-        }
+        } => format_resumed_native(provider, native_id.as_ref(), *leg, *is_running),
         ResolutionStep::NativeStarted { provider, cause } => {
             format!("start a native session of {provider}: {cause}")
         }
@@ -119,6 +111,21 @@ fn format_catalog_search(
             describe_purpose_evidence(purpose, native.evidence)
         ),
     }
+}
+
+fn format_resumed_native(
+    provider: &ProviderId,
+    native_id: Option<&NativeId>,
+    leg: u32,
+    is_running: bool,
+) -> String {
+    let id = native_id.map_or("-", NativeId::as_str);
+    let state = if is_running {
+        ", which is still running"
+    } else {
+        ""
+    };
+    format!("resume native session {provider}:{id} (leg {leg}){state}")
 }
 
 fn format_configured_session(provider: &ProviderId, configured: &ConfiguredSession) -> String {

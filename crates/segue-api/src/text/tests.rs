@@ -7,7 +7,7 @@ use segue_core::samples::{
     sample_decisions, sample_guard_actions, sample_hints, sample_open_reasons, sample_session,
     sample_steps,
 };
-use segue_core::session::{Decision, GuardAction, OpenReason, ResolutionStep};
+use segue_core::session::{Decision, GuardAction, OpenReason, ResolutionStep, SkipReason};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -92,6 +92,7 @@ fn every_decision_has_its_text() {
     protected: could not restore Gemini session 11111111: permission denied
     protected: removed an empty duplicate of Gemini session 11111111: Gemini CLI would have deleted both
     protected: could not remove an empty duplicate of Gemini session 11111111: permission denied
+    protected: could not protect the Gemini sessions of this directory
     permission: allowed "Edit notes.txt" by policy allow-edits
     permission: refused "Edit notes.txt" because the role qa does not allow it
     permission: allowed "Edit notes.txt" by the user
@@ -176,6 +177,9 @@ fn every_resolution_step_has_its_text() {
     provider: claude, the agent of the session
     provider: claude, now the agent of the session
     provider: codex, the first agent found on this machine
+    opening: resume native session claude:n-1 (leg 2), which is still running
+    opening: resume native session claude:- (leg 2)
+    opening: start a native session of claude: the last native session was full
     new: a session
     ");
 }
@@ -203,7 +207,6 @@ fn every_hint_has_its_text() {
     recreate the directory, or run `segue session fork` to fork the session into the current directory
     hand the session off with `segue session handoff 20261116_101502_m4qc -p NAME`; or retry anyway with `segue chat --resume 20261116_101502_m4qc --anyway "…"`
     recreate the directory, or run `segue session fork` to fork the session into the current directory; hand the session off with `segue session handoff 20261116_101502_m4qc -p codex`; or retry anyway with `segue chat --resume 20261116_101502_m4qc --anyway "…"`
-    try again; resume the session with `segue chat --resume 20261116_101502_m4qc "…"`
     try again
     "#);
 }
@@ -234,6 +237,29 @@ fn every_open_reason_has_its_text() {
     the agent did not find its native session: the agent answered the prompt with an error: unknown session
     the last native session is lost (Session not found); the brief contains a checkpoint of earlier turns; turn 1 did not fit into the brief
     earlier turns were compacted (Session not found); turns 1 to 4 did not fit into the brief
+    ");
+}
+
+#[test]
+fn every_skip_reason_has_its_text() {
+    let session = sample_session;
+    let reasons = [
+        SkipReason::StorageUnknown,
+        SkipReason::UsedBySession { session: session() },
+        SkipReason::NeededByFork { session: session() },
+    ];
+    assert_eq!(
+        sample_variants(&reasons, "type"),
+        schema_variants::<SkipReason>("type")
+    );
+    let codex = ProviderId::codex();
+    let lines = reasons
+        .iter()
+        .map(|reason| format_skip_reason(&codex, reason));
+    insta::assert_snapshot!(join_lines(lines), @r"
+    segue does not know where codex stores it
+    session 20261116_101502_m4qc also uses it
+    session 20261116_101502_m4qc is a branch of it
     ");
 }
 

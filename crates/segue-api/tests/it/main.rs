@@ -121,3 +121,45 @@ fn a_field_without_a_type_is_lost_and_null_is_not_absent() {
         json!({ "path": "/x", "sessions": null })
     );
 }
+
+/// Returns the rows of the tables in `docs/json.md` that contain a name in backticks.
+fn documented_rows<'a>(document: &'a str, name: &str) -> Vec<&'a str> {
+    let cell = format!("| `{name}` |");
+    let rows = document.lines().filter(|line| line.starts_with('|'));
+    rows.filter(|line| line.contains(&cell)).collect()
+}
+
+#[test]
+fn every_decision_step_and_hint_is_documented_with_its_fields() {
+    let path = schema_directory().join("../json.md");
+    let document = fs::read_to_string(path).unwrap();
+    let schema = find_schema("chat").unwrap().schema().to_value();
+    let definitions = &schema["$defs"];
+    for (definition, tag) in [
+        ("DecisionLine", "decision"),
+        ("ExplainedStep", "result"),
+        ("OpenReason", "type"),
+        ("Hint", "hint"),
+    ] {
+        for variant in definitions[definition]["oneOf"].as_array().unwrap() {
+            let mut fields = variant["properties"].as_object().unwrap().clone();
+            let name = fields.remove(tag).unwrap()["const"].clone();
+            let name = name.as_str().unwrap();
+            // A variant that contains a struct has the fields of the struct.
+            if let Some(reference) = variant["$ref"].as_str() {
+                let referenced = &definitions[reference.rsplit('/').next().unwrap()];
+                fields.extend(referenced["properties"].as_object().unwrap().clone());
+            }
+            let has_all_fields = |row: &&str| {
+                let mut names = fields.keys();
+                names.all(|field| row.contains(&format!("`{field}`")))
+            };
+            let rows = documented_rows(&document, name);
+            assert!(
+                rows.iter().any(has_all_fields),
+                "docs/json.md lacks a row for `{name}` with {:?}",
+                fields.keys()
+            );
+        }
+    }
+}

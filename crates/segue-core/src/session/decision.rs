@@ -405,15 +405,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Creates a decision from its text.
-    #[must_use]
-    pub fn new(kind: DecisionKind, text: impl Into<String>) -> Self {
-        Self::Recorded {
-            kind,
-            text: text.into(),
-        }
-    }
-
     /// Returns the kind of the decision.
     #[must_use]
     pub fn kind(&self) -> DecisionKind {

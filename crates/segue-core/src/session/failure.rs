@@ -76,8 +76,8 @@ impl Failure {
 
     /// Returns this failure with the given hint.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
-        self.hint = Some(hint.into());
+    pub fn with_hint(mut self, hint: Hint) -> Self {
+        self.hint = Some(hint);
         self
     }
 }

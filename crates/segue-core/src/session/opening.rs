@@ -254,6 +254,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table of cases")]
     fn an_opening_resumes_a_complete_native_session_and_otherwise_starts_one() {
         let chain = || vec![turn(1, true), turn(2, true), turn(3, false)];
         let codex = |tip| leg(1, ProviderId::codex(), tip, None);

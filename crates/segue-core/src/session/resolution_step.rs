@@ -229,15 +229,6 @@ pub enum ConfiguredSession {
 }
 
 impl ResolutionStep {
-    /// Creates a resolution step from its text.
-    #[must_use]
-    pub fn new(kind: ResolutionStepKind, text: impl Into<String>) -> Self {
-        Self::Recorded {
-            kind,
-            text: text.into(),
-        }
-    }
-
     /// Returns the subject of the step.
     #[must_use]
     pub fn kind(&self) -> ResolutionStepKind {

@@ -11,11 +11,8 @@ use segue_core::brief::{
     prompt_with_added_messages,
 };
 use segue_core::id::{ProviderId, TurnId};
-use segue_core::number_format::format_plural;
 use segue_core::scope::Purpose;
-use segue_core::session::{
-    Decision, DecisionKind, Message, Role, Session, Turn, TurnState, unsent_added_turns,
-};
+use segue_core::session::{Decision, Message, Role, Session, Turn, TurnState, unsent_added_turns};
 use segue_store::{StoreError, StoredTurn, TokenCount};
 
 use super::BriefPlanner;
@@ -342,9 +339,9 @@ fn brief_heading(session: &Session, is_first: bool, prompt: &str) -> Option<Stri
 
 /// Returns the decision that reports a checkpoint of which the brief contains only some items.
 fn reduced_checkpoint_decision((included, total): (usize, usize)) -> Decision {
-    let text = format!(
-        "the brief contains {included} of {} of the checkpoint: `budget` has no room for more",
-        format_plural(total, "item")
-    );
-    Decision::new(DecisionKind::Context, text)
+    let count = |items| u64::try_from(items).unwrap_or(u64::MAX);
+    Decision::CheckpointReduced {
+        included: count(included),
+        total: count(total),
+    }
 }

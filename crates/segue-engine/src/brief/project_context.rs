@@ -11,7 +11,7 @@ use segue_core::brief::{
     CachedContext, Commit, ContextSource, Preamble, ProjectContext, changed_sources,
 };
 use segue_core::scope::Scope;
-use segue_core::session::{Decision, DecisionKind, Session};
+use segue_core::session::{Decision, Session, TruncatedDocument};
 use segue_store::StoreError;
 
 use crate::AccessError;
@@ -181,8 +181,7 @@ impl BriefPlanner {
             ContextUse::Brief => self.refresh_context(session, false).await?,
             ContextUse::Preview => self.current_context(session, false).await?,
         };
-        let decision = format_context_changes(&gathered)
-            .map(|text| Decision::new(DecisionKind::Context, text));
+        let decision = context_decision(&gathered);
         let preamble = Preamble {
             role: role.render(),
             context: gathered.cached.context.render(),
@@ -191,39 +190,36 @@ impl BriefPlanner {
     }
 }
 
-/// Describes for the user which sources of a context changed and what is missing from it. `None` if the context is the
-/// cached one, or if it is new and complete.
-fn format_context_changes(gathered: &GatheredContext) -> Option<String> {
+/// Returns the decision that reports which sources of a context changed and what is missing from it. `None` if the
+/// context is the cached one, or if it is new and complete.
+fn context_decision(gathered: &GatheredContext) -> Option<Decision> {
     let context = &gathered.cached.context;
     let spec = context
         .feature
         .as_ref()
         .and_then(|feature| feature.spec.as_ref());
-    let truncated = context.documents.iter().chain(spec);
-    let truncated = truncated.filter(|document| document.is_truncated());
-    let truncated = truncated.map(|document| {
-        format!(
-            "{} is truncated to {} of {} bytes",
-            document.name,
-            document.text.len(),
-            document.size
-        )
-    });
-    let gaps: Vec<String> = truncated.chain(context.notes.iter().cloned()).collect();
-    let gaps = (!gaps.is_empty()).then(|| gaps.join("; "));
-    match (&gathered.rebuild, gaps) {
-        (ContextRebuild::NotNeeded, _)
-        | (ContextRebuild::First | ContextRebuild::Requested, None) => None,
-        (ContextRebuild::First | ContextRebuild::Requested, Some(gaps)) => {
-            Some(format!("the project context is incomplete: {gaps}"))
+    let documents = context.documents.iter().chain(spec);
+    let truncated = documents.filter(|document| document.is_truncated());
+    let count = |bytes| u64::try_from(bytes).unwrap_or(u64::MAX);
+    let truncated: Vec<TruncatedDocument> = truncated
+        .map(|document| TruncatedDocument {
+            name: document.name.clone(),
+            included_bytes: count(document.text.len()),
+            total_bytes: document.size,
+        })
+        .collect();
+    let notes = context.notes.clone();
+    match &gathered.rebuild {
+        ContextRebuild::NotNeeded => None,
+        ContextRebuild::First | ContextRebuild::Requested => {
+            let is_complete = truncated.is_empty() && notes.is_empty();
+            (!is_complete).then_some(Decision::ContextIncomplete { truncated, notes })
         }
-        (ContextRebuild::SourcesChanged(names), gaps) => {
-            let gaps = gaps.map_or(String::new(), |gaps| format!("; {gaps}"));
-            Some(format!(
-                "rebuilt the project context after changes in {}{gaps}",
-                names.join(", ")
-            ))
-        }
+        ContextRebuild::SourcesChanged(changed) => Some(Decision::ContextRebuilt {
+            changed: changed.clone(),
+            truncated,
+            notes,
+        }),
     }
 }
 

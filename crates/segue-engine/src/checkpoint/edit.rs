@@ -315,21 +315,10 @@ impl Compactor {
             None => None,
         };
         let Some((active_version, active_content)) = stored else {
-            // The error of a restore distinguishes an unknown number from a version off the path.
-            let n = match edit {
-                CheckpointEdit::Restore(n) => {
-                    Some(self.checkpoint(&session, Some(n)).await?.version.n)
-                }
-                CheckpointEdit::Pin { .. } | CheckpointEdit::Rewrite { .. } => {
-                    self.checkpoint(&session, None).await?;
-                    None
-                }
-            };
-            let session = session.id;
-            let error = n.map_or(CheckpointError::NoCheckpoint(session.clone()), |n| {
-                CheckpointError::OffPath { session, n }
-            });
-            return Err(error.into());
+            return Err(self
+                .no_active_checkpoint_error(session, &edit)
+                .await?
+                .into());
         };
         let at = self.context.now();
         let mut new = NewCheckpoint {
@@ -389,6 +378,28 @@ impl Compactor {
         }
         self.context.store.add_checkpoint(&guard.lease, new).await?;
         Ok(true)
+    }
+
+    /// Creates the error for an edit of a session without an active checkpoint. The error of a restore distinguishes an
+    /// unknown number from a version off the path.
+    async fn no_active_checkpoint_error(
+        &self,
+        session: Session,
+        edit: &CheckpointEdit,
+    ) -> Result<CheckpointError, CompactionError> {
+        let n = match edit {
+            CheckpointEdit::Restore(n) => Some(*n),
+            CheckpointEdit::Pin { .. } | CheckpointEdit::Rewrite { .. } => None,
+        };
+        let view = self.checkpoint(&session, n).await?;
+        let session = session.id;
+        Ok(match n {
+            Some(_) => CheckpointError::OffPath {
+                session,
+                n: view.version.n,
+            },
+            None => CheckpointError::NoCheckpoint(session),
+        })
     }
 
     /// Returns the turns that lead to the head.

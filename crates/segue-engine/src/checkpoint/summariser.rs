@@ -9,6 +9,7 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use segue_agents::Agent;
 use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, Summary,
@@ -16,13 +17,12 @@ use segue_core::checkpoint::{
     split_transcript, summary_prompt,
 };
 use segue_core::id::{ProviderId, SessionId, TurnId};
-use segue_core::number_format::{format_count, format_plural};
-use segue_core::session::{Decision, DecisionKind, Session};
+use segue_core::session::{Decision, GuardAction, Session, UnusedSummary};
 use segue_store::NewCheckpoint;
 
 use crate::CompactionError;
 use crate::checkpoint::Compactor;
-use crate::error::format_utc;
+use crate::leg::open_leg::guard_decisions;
 use crate::session::lease::LeaseGuard;
 
 /// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
@@ -50,13 +50,13 @@ pub struct SummaryProposal {
     base: CheckpointVersion,
     base_checkpoint: Checkpoint,
     /// The summary, or the reason why the answer is unusable.
-    summary: Result<Summary, String>,
+    summary: Result<Summary, UnusedSummary>,
     /// Number of the last turn that the summariser received completely, in a request that it answered usably.
     last_read_turn: u32,
     /// Number of chunks at the start of the record that were not sent.
     omitted_chunks: usize,
     /// Actions that protected native sessions.
-    guard_actions: Vec<String>,
+    guard_actions: Vec<GuardAction>,
 }
 
 /// Result of applying a proposal.
@@ -123,13 +123,13 @@ impl Compactor {
             provider,
             base,
             base_checkpoint,
-            summary: Err("no turns to summarise".to_owned()),
+            summary: Err(UnusedSummary::NoTurns),
             last_read_turn,
             omitted_chunks,
             guard_actions: Vec::new(),
         };
-        if let Some(reason) = self.cooldown_reason(&proposal.provider).await? {
-            proposal.summary = Err(reason);
+        if let Some(until) = self.cooldown_end(&proposal.provider).await? {
+            proposal.summary = Err(UnusedSummary::Cooldown { until });
         } else {
             let summarising = self.summarise_chunks(&session, summariser, &chunks, &mut proposal);
             summarising.await?;
@@ -191,19 +191,17 @@ impl Compactor {
         Ok(read_turns.max().unwrap_or(0))
     }
 
-    /// Returns the reason why an agent receives no prompts now. `None` if it is not in cooldown.
-    async fn cooldown_reason(
+    /// Returns the time until which an agent receives no prompts. `None` if it is not in cooldown.
+    async fn cooldown_end(
         &self,
         provider: &ProviderId,
-    ) -> Result<Option<String>, CompactionError> {
+    ) -> Result<Option<Timestamp>, CompactionError> {
         let now = self.context.now();
         let cooldowns = self.context.store.cooldowns().await?;
         let mut active_cooldowns = cooldowns
             .into_iter()
             .filter(|cooldown| cooldown.provider == *provider && cooldown.until > now);
-        Ok(active_cooldowns
-            .next()
-            .map(|cooldown| format!("it is in cooldown until {}", format_utc(cooldown.until))))
+        Ok(active_cooldowns.next().map(|cooldown| cooldown.until))
     }
 
     /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
@@ -267,33 +265,29 @@ impl Compactor {
         proposal: SummaryProposal,
     ) -> Result<SummaryOutcome, CompactionError> {
         let session = self.context.require_session(&proposal.session).await?;
-        let (created, text) = match &proposal.summary {
+        let (created, decision) = match &proposal.summary {
             Ok(summary) => {
                 self.apply_summary(guard, &session, &proposal, summary)
                     .await?
             }
-            Err(reason) => (None, format_unused_summary(&proposal, reason)),
+            Err(reason) => (None, unused_decision(&proposal, reason.clone())),
         };
-        let guard_actions = proposal.guard_actions.iter();
-        let mut decisions: Vec<Decision> = guard_actions
-            .map(|line| Decision::new(DecisionKind::Protected, line.as_str()))
-            .collect();
-        decisions.push(Decision::new(DecisionKind::Compacted, text));
+        let mut decisions: Vec<Decision> = guard_decisions(proposal.guard_actions).collect();
+        decisions.push(decision);
         self.context.log_decisions(&guard.lease, &decisions).await?;
         Ok(SummaryOutcome { created, decisions })
     }
 
-    /// Saves a new version that adds the summary to the active checkpoint. Returns the version, if it differs, and a
-    /// line about the result.
+    /// Saves a new version that adds the summary to the active checkpoint. Returns the version, if it differs, and the
+    /// decision that reports the result.
     async fn apply_summary(
         &self,
         guard: &LeaseGuard,
         session: &Session,
         proposal: &SummaryProposal,
         summary: &Summary,
-    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, String), CompactionError> {
-        let off_path =
-            || format_unused_summary(proposal, "the session was reverted to a turn before it");
+    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, Decision), CompactionError> {
+        let off_path = || unused_decision(proposal, UnusedSummary::OffPath);
         let Some(head) = session.head else {
             return Ok((None, off_path()));
         };
@@ -317,8 +311,8 @@ impl Compactor {
         );
         let after = assign_item_ids(&before, after, self.briefs.last_item_id(&session.id).await?);
         if CheckpointDelta::between(&before, &after).is_empty() {
-            let reason = "it had nothing new that fits the budget";
-            return Ok((None, format_unused_summary(proposal, reason)));
+            let unused = unused_decision(proposal, UnusedSummary::NothingNew);
+            return Ok((None, unused));
         }
         let new = NewCheckpoint {
             turn: active_version.turn,
@@ -333,38 +327,34 @@ impl Compactor {
             at: self.context.now(),
         };
         let version = self.context.store.add_checkpoint(&guard.lease, new).await?;
-        let text = format_summary_decision(proposal, summary, &version);
-        Ok((Some((version, after)), text))
+        let decision = applied_decision(proposal, summary, &version);
+        Ok((Some((version, after)), decision))
     }
 }
 
-/// Formats the result as one line.
-fn format_summary_decision(
+/// Returns the decision that reports a new version.
+fn applied_decision(
     proposal: &SummaryProposal,
     summary: &Summary,
     version: &CheckpointVersion,
-) -> String {
-    let settled = match summary.settled_ids.len() {
-        0 => String::new(),
-        n => format!(" and settled {}", format_plural(n, "item")),
-    };
-    let caveat = match proposal.omitted_chunks {
-        0 => "",
-        _ => "; the beginning was too long to send",
-    };
-    format!(
-        "{} added {} to checkpoint {}{settled}: checkpoint {} has {} tokens{caveat}",
-        proposal.provider,
-        format_plural(summary.statements.len(), "statement"),
-        proposal.base.n,
-        version.n,
-        format_count(version.tokens)
-    )
+) -> Decision {
+    let count = |items| u64::try_from(items).unwrap_or(u64::MAX);
+    Decision::SummaryApplied {
+        provider: proposal.provider.clone(),
+        base: proposal.base.n,
+        checkpoint: version.n,
+        statements: count(summary.statements.len()),
+        settled: count(summary.settled_ids.len()),
+        tokens: version.tokens,
+        is_beginning_omitted: proposal.omitted_chunks > 0,
+    }
 }
 
-fn format_unused_summary(proposal: &SummaryProposal, reason: &str) -> String {
-    format!(
-        "{} added nothing to checkpoint {}: {reason}; the extracted checkpoint stays active",
-        proposal.provider, proposal.base.n
-    )
+/// Returns the decision that reports an answer which was not used.
+fn unused_decision(proposal: &SummaryProposal, reason: UnusedSummary) -> Decision {
+    Decision::SummaryUnused {
+        provider: proposal.provider.clone(),
+        base: proposal.base.n,
+        reason,
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use segue_agents::AgentConnection;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::{LegId, SessionId, TurnId};
-use segue_core::session::Leg;
+use segue_core::session::{GuardAction, Leg};
 use tokio::sync::Mutex;
 
 use crate::session::lease::SharedLease;
@@ -27,7 +27,7 @@ pub(crate) struct PooledAgent {
 
 impl PooledAgent {
     /// Ends the agent, then releases the session. Returns the actions that protected native sessions.
-    async fn shut_down(self) -> Vec<String> {
+    async fn shut_down(self) -> Vec<GuardAction> {
         let guard_actions = self.connection.close().await;
         if let Some(lease) = self.lease {
             lease.release_after_agent().await;
@@ -76,7 +76,7 @@ impl AgentPool {
     }
 
     /// Ends the agent that waits in a session, if there is one. Returns the actions that protected native sessions.
-    pub(crate) async fn end_agent(&self, session: &SessionId) -> Vec<String> {
+    pub(crate) async fn end_agent(&self, session: &SessionId) -> Vec<GuardAction> {
         let agent = self.0.lock().await.remove(session);
         match agent {
             Some(agent) => agent.shut_down().await,
@@ -90,7 +90,7 @@ impl AgentPool {
     }
 
     /// Ends every agent and releases its session. Returns the actions that protected native sessions, one line each.
-    pub(crate) async fn end_all(&self) -> Vec<String> {
+    pub(crate) async fn end_all(&self) -> Vec<GuardAction> {
         let agents = std::mem::take(&mut *self.0.lock().await);
         let mut guard_actions = Vec::new();
         for agent in agents.into_values() {

@@ -159,7 +159,11 @@ impl TurnRunner {
                 is_fork,
             },
             brief: None,
-            decisions: with_transport_decision(opened.transport_fallback, decisions.collect()),
+            decisions: with_transport_decision(
+                opened.transport_fallback,
+                provider,
+                decisions.collect(),
+            ),
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use segue_core::id::ProviderId;
 use segue_core::session::{
-    Decision, DecisionKind, DroppedSetting, HandoffCause, Leg, Session, SessionSnapshot,
-    can_reopen_leg,
+    Decision, DroppedSetting, HandoffCause, Leg, Session, SessionSnapshot, can_reopen_leg,
 };
 
 use crate::SessionError;
+use crate::leg::open_leg::guard_decisions;
 use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::SessionEditor;
 
@@ -75,14 +75,8 @@ impl SessionEditor {
         .await;
         if outcome.is_ok() {
             // An agent that stays running would block its native session, although the session no longer uses it.
-            let guard_actions = self
-                .context
-                .agent_pool
-                .end_agent(&session.id)
-                .await
-                .into_iter();
-            decisions
-                .extend(guard_actions.map(|line| Decision::new(DecisionKind::Protected, line)));
+            let guard_actions = self.context.agent_pool.end_agent(&session.id).await;
+            decisions.extend(guard_decisions(guard_actions));
         }
         guard.release().await;
         let (session, from) = outcome?;

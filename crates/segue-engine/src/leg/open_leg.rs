@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use segue_agents::{AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection};
+use segue_agents::{
+    AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection, TransportFallback,
+};
 use segue_core::brief::BriefSection;
 use segue_core::checkpoint::CheckpointReason;
 use segue_core::id::{LegId, NativeId, ProviderId};
 use segue_core::session::{
-    CompactionSummary, Decision, DecisionKind, EarlierAttempt, Leg, LegEnd, NewLegPlan, NewNative,
+    CompactionSummary, Decision, EarlierAttempt, GuardAction, Leg, LegEnd, NewLegPlan, NewNative,
     NewNativeCause, OpenMode, OpenReason, OpeningInput, OpeningPlan, SessionSnapshot,
     leg_to_measure, plan_opening, plan_unresumed_leg,
 };
@@ -346,7 +348,11 @@ impl TurnRunner {
             open_mode,
             reason: OpenReason::NewNative(new_native),
             brief: Some(brief.text),
-            decisions: with_transport_decision(opened.transport_fallback, decisions),
+            decisions: with_transport_decision(
+                opened.transport_fallback,
+                request.provider,
+                decisions,
+            ),
         })
     }
 
@@ -372,6 +378,7 @@ fn resumed_leg(leg: Leg, opened: OpenedConnection, guard: &LeaseGuard) -> OpenLe
     if is_running && let Some(process) = opened.connection.process_identity() {
         guard.set_agent(process);
     }
+    let provider = leg.provider.clone();
     OpenLeg {
         leg,
         connection: opened.connection,
@@ -384,24 +391,31 @@ fn resumed_leg(leg: Leg, opened: OpenedConnection, guard: &LeaseGuard) -> OpenLe
         brief: None,
         decisions: with_transport_decision(
             opened.transport_fallback,
+            &provider,
             guard_decisions(opened.guard_actions).collect(),
         ),
     }
 }
 
 /// Returns the decisions that report actions which protected native sessions.
-pub(crate) fn guard_decisions(guard_actions: Vec<String>) -> impl Iterator<Item = Decision> {
+pub(crate) fn guard_decisions(guard_actions: Vec<GuardAction>) -> impl Iterator<Item = Decision> {
     let actions = guard_actions.into_iter();
-    actions.map(|line| Decision::new(DecisionKind::Protected, line))
+    actions.map(|action| Decision::NativeProtected { action })
 }
 
 /// Puts the decision about the transport before the others.
 pub(crate) fn with_transport_decision(
-    transport_fallback: Option<String>,
+    transport_fallback: Option<TransportFallback>,
+    provider: &ProviderId,
     decisions: Vec<Decision>,
 ) -> Vec<Decision> {
-    let transport = transport_fallback.map(|text| Decision::new(DecisionKind::Provider, text));
-    transport.into_iter().chain(decisions).collect()
+    let replaced = transport_fallback.map(|fallback| Decision::TransportReplaced {
+        provider: provider.clone(),
+        transport: fallback.transport.to_owned(),
+        failed_transport: fallback.failed_transport.to_owned(),
+        error: fallback.error,
+    });
+    replaced.into_iter().chain(decisions).collect()
 }
 
 /// Creates the error for a strict request if no native session can be resumed.

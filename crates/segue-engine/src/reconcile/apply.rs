@@ -1,10 +1,11 @@
 //! Application of changes in a native session to the record, with decisions that report them.
 
 use segue_catalog::NativeTurn;
-use segue_core::number_format::format_plural;
+use segue_core::id::ProviderId;
 use segue_core::reconcile::merge_interrupted_turn;
 use segue_core::session::{
-    Decision, DecisionKind, Leg, LegEnd, Session, Turn, TurnState, close_open_calls,
+    Decision, InterruptedPrompt, Leg, LegEnd, NativeLoss, Session, Turn, TurnState,
+    close_open_calls,
 };
 use segue_store::{AdoptedTurn, ContextLossState, Lease, NativeUpdate, StoreError, TurnEnding};
 
@@ -45,7 +46,7 @@ impl Reconciler {
                 turn,
                 native.as_ref(),
                 &divergence.alignment,
-                provider.as_str(),
+                &provider,
             ));
         }
         let new_turns = std::mem::take(&mut divergence.new_turns).into_iter();
@@ -55,17 +56,22 @@ impl Reconciler {
         match &divergence.alignment {
             NativeAlignment::Aligned => {
                 if !new_turns.is_empty() {
-                    let turns = format_plural(new_turns.len(), "turn");
-                    decisions.push(outside_decision(format!(
-                        "added {turns} made in {provider} outside segue"
-                    )));
+                    decisions.push(Decision::OutsideTurnsAdded {
+                        provider: provider.clone(),
+                        turns: count_turns(&new_turns),
+                    });
                 }
                 update.turns = std::mem::take(&mut new_turns);
             }
             NativeAlignment::Rewound { to, dropped } if mode != ReconcileMode::Other => {
                 update.rewound_to = Some(to.id);
-                let text = format_rewind(session, to, *dropped, new_turns.len(), provider.as_str());
-                decisions.push(outside_decision(text));
+                decisions.push(Decision::NativeRewound {
+                    provider: provider.clone(),
+                    session: session.id.clone(),
+                    to_turn: to.number,
+                    dropped: u64::try_from(*dropped).unwrap_or(u64::MAX),
+                    added: count_turns(&new_turns),
+                });
                 update.turns = std::mem::take(&mut new_turns);
             }
             NativeAlignment::Rewound { .. }
@@ -79,27 +85,11 @@ impl Reconciler {
                 .store
                 .set_context_loss(&guard.lease, divergence.leg.id, context_loss)
                 .await?;
-            let text = format!(
-                "{provider} compacted its own context; the next prompt repeats the goal, the rules and the pinned items"
-            );
-            decisions.push(Decision::new(DecisionKind::Compacted, text));
+            decisions.push(Decision::AgentCompacted {
+                provider: Some(provider),
+            });
         }
-        if update.interrupted_turn.is_some()
-            || update.rewound_to.is_some()
-            || !update.turns.is_empty()
-        {
-            self.context
-                .store
-                .apply_native_update(&guard.lease, update)
-                .await?;
-        }
-        if let Some((turn, Some(native))) = &divergence.interrupted {
-            let mark = native.until.to_string();
-            self.context
-                .store
-                .set_attempt_mark(&guard.lease, turn.id, &mark)
-                .await?;
-        }
+        self.save_update(&guard.lease, update, &divergence).await?;
         if mode != ReconcileMode::Other {
             decisions.extend(
                 self.detach_native(session, guard, &divergence, new_turns, mode)
@@ -107,6 +97,27 @@ impl Reconciler {
             );
         }
         Ok(decisions)
+    }
+
+    /// Saves an update, unless it is empty, and the position up to which an interrupted turn was read.
+    async fn save_update(
+        &self,
+        lease: &Lease,
+        update: NativeUpdate,
+        divergence: &Divergence,
+    ) -> Result<(), StoreError> {
+        let store = &self.context.store;
+        if update.interrupted_turn.is_some()
+            || update.rewound_to.is_some()
+            || !update.turns.is_empty()
+        {
+            store.apply_native_update(lease, update).await?;
+        }
+        if let Some((turn, Some(native))) = &divergence.interrupted {
+            let mark = native.until.to_string();
+            store.set_attempt_mark(lease, turn.id, &mark).await?;
+        }
+        Ok(())
     }
 
     /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged
@@ -129,12 +140,7 @@ impl Reconciler {
             NativeAlignment::Diverged(_) if new_turns.is_empty() => return Ok(None),
             NativeAlignment::Diverged(from) => from,
         };
-        let text = format!(
-            "moved {} made in {} outside segue after turn {} to another session: the head of this session has moved",
-            format_plural(new_turns.len(), "turn"),
-            storage_provider(&divergence.leg.provider),
-            from.number
-        );
+        let turns = count_turns(&new_turns);
         let update = NativeUpdate {
             leg: divergence.leg.id,
             interrupted_turn: None,
@@ -145,10 +151,12 @@ impl Reconciler {
         let fork = self
             .fork_diverged_turns(session, &guard.lease, update)
             .await?;
-        Ok(Some(outside_decision(format!(
-            "{text}; run `segue session resume {}` to continue there",
-            fork.id
-        ))))
+        Ok(Some(Decision::TurnsDiverged {
+            provider: storage_provider(&divergence.leg.provider),
+            turns,
+            after_turn: from.number,
+            fork: fork.id,
+        }))
     }
 
     /// Ends a leg whose native session cannot be resumed, before its agent tries to resume it.
@@ -160,23 +168,25 @@ impl Reconciler {
         mode: ReconcileMode,
     ) -> Result<Option<Decision>, AccessError> {
         let provider = storage_provider(&leg.provider);
-        let problem = match (alignment, mode) {
+        let loss = match (alignment, mode) {
             // Opening the agent may restore it, because segue stores copies of Gemini CLI's sessions.
             (NativeAlignment::Missing, _) if provider.as_str() == "gemini" => return Ok(None),
             // A strict prompt accepts no other native session, so the agent itself reports that it cannot resume this
             // one.
             (NativeAlignment::Missing, ReconcileMode::Prompt { strict: true }) => return Ok(None),
-            (NativeAlignment::Missing, _) => "no longer has its native session",
-            (_, _) => "no longer has all turns of its native session",
+            (NativeAlignment::Missing, _) => NativeLoss::Missing,
+            (_, _) => NativeLoss::Truncated,
         };
         let at = self.context.now();
         self.context
             .store
             .end_leg(lease, leg.id, LegEnd::Lost, at)
             .await?;
-        let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
-        let text = format!("{provider} {problem} ({id}); segue starts a new one with a brief");
-        Ok(Some(Decision::new(DecisionKind::Opened, text)))
+        Ok(Some(Decision::NativeLost {
+            provider,
+            native_id: leg.native_id.clone(),
+            loss,
+        }))
     }
 
     /// Determines how an interrupted turn ended, from the native record.
@@ -244,54 +254,34 @@ impl Reconciler {
     }
 }
 
-fn outside_decision(text: String) -> Decision {
-    Decision::new(DecisionKind::OutsideTurns, text)
+fn count_turns(turns: &[AdoptedTurn]) -> u64 {
+    u64::try_from(turns.len()).unwrap_or(u64::MAX)
 }
 
 fn recovery_decision(
     turn: &Turn,
     native: Option<&NativeTurn>,
     alignment: &NativeAlignment,
-    provider: &str,
+    provider: &ProviderId,
 ) -> Decision {
-    let explanation = match native {
+    let provider = provider.clone();
+    let prompt = match native {
         Some(native) if native.state == TurnState::Finished => {
-            format!("its answer was taken from the native session of {provider}")
+            InterruptedPrompt::Answered { provider }
         }
-        Some(_) => format!(
-            "the prompt is not sent again, and the partial answer was taken from the native session of {provider}"
-        ),
+        Some(_) => InterruptedPrompt::PartlyAnswered { provider },
         None if turn.sent
             && !matches!(
                 alignment,
                 NativeAlignment::Missing | NativeAlignment::Truncated
             ) =>
         {
-            format!("{provider} has no record of its prompt, which is not sent again")
+            InterruptedPrompt::NotInNative { provider }
         }
         None => return interruption_decision(turn),
     };
-    let text = format!("turn {} was interrupted: {explanation}", turn.number);
-    Decision::new(DecisionKind::Recovered, text)
-}
-
-fn format_rewind(
-    session: &Session,
-    to: &Turn,
-    dropped: usize,
-    new_turns: usize,
-    provider: &str,
-) -> String {
-    let added = match new_turns {
-        0 => String::new(),
-        count => format!(", added {} made there", format_plural(count, "turn")),
-    };
-    let restored = if dropped == 1 { "it" } else { "them" };
-    format!(
-        "{provider} rewound to turn {}: moved the head with it{added} and dropped {}; \
-         `segue session undo {}` restores {restored}",
-        to.number,
-        format_plural(dropped, "turn"),
-        session.id
-    )
+    Decision::TurnInterrupted {
+        turn: turn.number,
+        prompt,
+    }
 }

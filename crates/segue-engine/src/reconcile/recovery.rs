@@ -1,7 +1,7 @@
 //! Recovery of interrupted turns.
 
 use segue_core::session::{
-    Decision, DecisionKind, Failure, FailureClass, Message, SessionSnapshot, Turn, TurnState,
+    Decision, Failure, FailureClass, InterruptedPrompt, Message, SessionSnapshot, Turn, TurnState,
     Usage, close_open_calls,
 };
 use segue_store::{Lease, TurnEnding};
@@ -63,14 +63,12 @@ pub(crate) fn interruption_failure() -> Failure {
 
 /// Returns the decision that reports an interrupted turn, based on segue's record alone.
 pub(crate) fn interruption_decision(turn: &Turn) -> Decision {
-    let delivery = if turn.sent {
-        "may have reached the agent, so segue does not send it again"
-    } else {
-        "never reached the agent; send it again to get an answer"
-    };
-    let text = format!(
-        "turn {} was interrupted: its prompt {delivery}",
-        turn.number
-    );
-    Decision::new(DecisionKind::Recovered, text)
+    Decision::TurnInterrupted {
+        turn: turn.number,
+        prompt: if turn.sent {
+            InterruptedPrompt::PossiblySent
+        } else {
+            InterruptedPrompt::Unsent
+        },
+    }
 }

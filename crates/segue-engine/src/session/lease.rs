@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use segue_agents::{ProcessStatus, end_agent, process_status, wait_until_ended};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
-use segue_core::session::{Decision, DecisionKind, Session, SessionStatus, TurnState};
+use segue_core::session::{Decision, Session, SessionStatus, TakeoverCause, TurnState};
 use segue_store::{Lease, LeaseHolder, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -202,15 +202,13 @@ pub(crate) fn leased_error(id: &SessionId, mut holder: LeaseHolder) -> AccessErr
 }
 
 fn takeover_decision(from: &LeaseHolder) -> Decision {
-    let reason = match process_status(&from.owner) {
-        ProcessStatus::Dead => "it died while it used the session",
-        ProcessStatus::Alive | ProcessStatus::Unknown => "it sent no heartbeat for too long",
-    };
-    let text = format!(
-        "took over the session from process {}: {reason}",
-        from.owner.pid
-    );
-    Decision::new(DecisionKind::LeaseTakenOver, text)
+    Decision::LeaseTakenOver {
+        pid: from.owner.pid,
+        cause: match process_status(&from.owner) {
+            ProcessStatus::Dead => TakeoverCause::Died,
+            ProcessStatus::Alive | ProcessStatus::Unknown => TakeoverCause::Silent,
+        },
+    }
 }
 
 /// Heartbeat of a lease.

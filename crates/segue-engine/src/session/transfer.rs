@@ -7,10 +7,8 @@ use segue_core::checkpoint::{
     Checkpoint, CheckpointReason, CheckpointVersion, render_checkpoint, total_saved_tokens,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
-use segue_core::number_format::format_plural;
 use segue_core::session::{
-    Decision, DecisionKind, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState,
-    Usage,
+    Decision, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState, Usage,
 };
 use segue_formats::{
     ExistingSession, ExtraFields, ImportDifference, PortableCheckpoint, PortableMessage,
@@ -175,10 +173,7 @@ impl SessionEditor {
             (turns, checkpoint)
         })
         .await;
-        let decision = Decision::new(
-            DecisionKind::Session,
-            format_import_decision(session, format),
-        );
+        let decision = import_decision(session, format);
         let mut imported = ImportedSession {
             origin: SessionOrigin {
                 name: session.name.clone(),
@@ -516,16 +511,14 @@ fn derive_title(session: &PortableSession) -> Title {
     }
 }
 
-/// Formats the import as one line for the log.
-fn format_import_decision(session: &PortableSession, format: &str) -> String {
-    let count = session.compacted_messages.len() + session.messages.len();
-    let messages = format_plural(count, "message");
+/// Returns the decision that reports the import.
+fn import_decision(session: &PortableSession, format: &str) -> Decision {
+    let messages = session.compacted_messages.len() + session.messages.len();
     let checkpoint = session.checkpoint.as_ref();
-    let checkpoint = checkpoint.map_or(String::new(), |checkpoint| {
-        format!(" and checkpoint {}", checkpoint.version)
-    });
-    format!(
-        "imported from {format} session {}, with {messages}{checkpoint}",
-        session.name
-    )
+    Decision::SessionImported {
+        format: format.to_owned(),
+        name: session.name.clone(),
+        messages: u64::try_from(messages).unwrap_or(u64::MAX),
+        checkpoint: checkpoint.map(|checkpoint| checkpoint.version),
+    }
 }

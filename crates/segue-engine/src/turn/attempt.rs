@@ -313,8 +313,8 @@ impl TurnRun<'_> {
             pool.insert(&self.snapshot.session.id, pooled_agent).await;
             return Ok(());
         }
-        for line in connection.close().await {
-            self.report_guard_action(&line).await?;
+        for action in connection.close().await {
+            self.report_guard_action(action).await?;
         }
         Ok(())
     }

@@ -73,8 +73,8 @@ impl TurnRun<'_> {
         let (lease, up_to) = (&self.guard.lease, (head, CheckpointReason::Budget));
         let committing = runner.compactor.commit(lease, &plan, up_to, ended_leg);
         let summary = plan.to_summary(committing.await?.n);
-        for line in runner.context.agent_pool.end_agent(&session.id).await {
-            self.report_guard_action(&line).await?;
+        for action in runner.context.agent_pool.end_agent(&session.id).await {
+            self.report_guard_action(action).await?;
         }
         Ok(Some(Decision::SessionCompacted(summary)))
     }

@@ -9,7 +9,7 @@ use segue_catalog::{
     ArchiveError, ArchivedSession, DeletedWith, NativeSession, SessionLabels, Trash,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId};
-use segue_core::session::{Leg, MatchedBy, Session, TitleSource};
+use segue_core::session::{Leg, MatchedBy, Session, SkipReason, TitleSource};
 
 use super::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
@@ -77,7 +77,7 @@ impl Upkeep {
         } else {
             provider.clone()
         };
-        let mut skip = |reason: String| {
+        let mut skip = |reason| {
             plan.skipped.push(SkippedNative {
                 provider: agent.clone(),
                 id: id.clone(),
@@ -86,17 +86,18 @@ impl Upkeep {
         };
         let is_rehearsal = *provider == ProviderId::rehearsal();
         if !is_rehearsal && !self.can_list_sessions(provider) {
-            skip(format!("segue does not know where {agent} stores it"));
+            skip(SkipReason::StorageUnknown);
         } else if let Some(other_session) =
             self.find_other_session_using(session, &agent, id).await?
         {
-            skip(format!("session {} also uses it", other_session.id));
+            let session = other_session.id;
+            skip(SkipReason::UsedBySession { session });
         } else if is_rehearsal {
             let path = rehearsal_file(&self.archive_service()?.trash, id);
             plan.rehearsal_files
                 .extend(path.exists().then(|| (id.clone(), path)));
         } else if let Some(fork) = self.find_dependent_fork(session, &agent, id).await? {
-            skip(format!("session {fork} is a branch of it"));
+            skip(SkipReason::NeededByFork { session: fork });
         } else {
             let qualified_id = format!("{agent}:{id}");
             let mut entries = self.context.natives.lookup_natives(&qualified_id).await?;

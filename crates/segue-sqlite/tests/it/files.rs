@@ -199,20 +199,25 @@ async fn decisions_and_hints_of_other_versions_can_be_read() {
         .into_iter()
         .map(|(_, decision)| decision)
         .collect();
+    let recorded = |kind, text: &str| {
+        let text = text.to_owned();
+        Decision::Recorded { kind, text }
+    };
     assert_eq!(
         decisions,
         [
-            Decision::new(DecisionKind::Opened, "started a new native session"),
-            Decision::new(
+            recorded(DecisionKind::Opened, "started a new native session"),
+            recorded(
                 DecisionKind::Permission,
                 r#"{"v":1,"decision":"teleported"}"#
             ),
-            Decision::new(DecisionKind::Oddity, r#"{"v":7}"#),
+            recorded(DecisionKind::Oddity, r#"{"v":7}"#),
         ]
     );
     let turns = store.turns(&id).await.unwrap();
     let failure = turns[0].failure.clone().unwrap();
-    assert_eq!(failure.hint, Some(Hint::from("try again")));
+    let text = "try again".to_owned();
+    assert_eq!(failure.hint, Some(Hint::Recorded { text }));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use segue_core::checkpoint::{Checkpoint, CheckpointItem, CheckpointReason, ItemAuthor, ItemKind};
 use segue_core::json::Json;
 use segue_core::session::{
-    Decision, DecisionKind, MatchedBy, Message, RefCandidate, Role, Tag, TurnState, Usage,
+    Decision, MatchedBy, Message, RefCandidate, Role, Tag, TurnState, Usage,
 };
 
 use super::{lease_request, list_prompts, new_session, owner, session_id, time_at};
@@ -61,7 +61,12 @@ fn imported_session(name: &str) -> ImportedSession {
         }),
         tags: vec![Tag::parse("imported").unwrap()],
         updated_at: time_at(30),
-        decision: Decision::new(DecisionKind::Session, "imported from another program"),
+        decision: Decision::SessionImported {
+            format: "dagent".to_owned(),
+            name: "developer".to_owned(),
+            messages: 3,
+            checkpoint: Some(1),
+        },
         distinct_from: Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use segue_core::id::NativeId;
-use segue_core::session::{Decision, DecisionKind, Failure, FailureClass, Title};
+use segue_core::session::{Decision, Failure, FailureClass, Title};
 
 use super::{finished_ending, lease_request, new_session, open_session, owner, prompt, time_at};
 use crate::{Store, StoreError, TurnEntry};
@@ -135,11 +135,7 @@ pub async fn a_stale_lease_cannot_write(store: &dyn Store) {
             .err(),
         store.undo_revert(&stale_lease, time_at(0)).await.err(),
         store
-            .log_decision(
-                &stale_lease,
-                &Decision::new(DecisionKind::Oddity, "late"),
-                time_at(0),
-            )
+            .log_decision(&stale_lease, &Decision::AgentRefused, time_at(0))
             .await
             .err(),
         store

@@ -1,6 +1,7 @@
 //! Contract cases for turns and their messages.
 
 use futures::future::join_all;
+use segue_core::hint::Hint;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::json::Json;
 use segue_core::policy::{Cooldown, ProviderHealth};
@@ -265,7 +266,7 @@ pub async fn a_failure_is_stored_with_its_turn_and_attempt(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, new_leg("n1")).await.unwrap();
     let mut failure =
-        Failure::new(FailureClass::Crashed, "the agent exited").with_hint("try again");
+        Failure::new(FailureClass::Crashed, "the agent exited").with_hint(Hint::CheckAgents);
     failure.stderr = Some("last output".into());
     let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
     store

@@ -107,7 +107,7 @@ async fn run_prompt(
     let (outcome, collected_report) = run_turn::run(
         &app.engine,
         request,
-        format,
+        (format, Frontend::Shell),
         wait_for_forced_exit(stop_receiver),
     )
     .await;

@@ -66,7 +66,8 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
             let agent =
                 ProviderId::parse(&agent).map_err(|error| CliError::failed(error.to_string()))?;
             let app = App::open_lenient()?;
-            let (session, message) = session::hand_off_session(&app, &id, &agent).await?;
+            let (session, message) =
+                session::hand_off_session(&app, &id, &agent, Frontend::Shell).await?;
             eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
             drop(app);
             Err(exec_repl(session.id.as_str(), Some(&agent)))

@@ -66,7 +66,8 @@ async fn run_loop(
                 Ok(ReplInput::Prompt(prompt)) => state.send_prompt(prompt).await,
                 Ok(ReplInput::Command(ReplCommand::Exit)) => break,
                 Ok(ReplInput::Command(command)) => {
-                    let outcome = state.run_command(command).await;
+                    // The future of a command is large, so it is boxed.
+                    let outcome = Box::pin(state.run_command(command)).await;
                     outcome.map_err(|error| report_error(error, state.frontend()))
                 }
                 Err(error) => Err(report_error(error, state.frontend())),

@@ -40,7 +40,7 @@ fn the_next_turn_resumes_the_native_session() {
 fn the_json_of_a_turn_has_the_documented_shape() {
     let home = new_test_home();
     assert_snapshot!(home.run_segue(["chat", "--json", "rehearse: think hm; tool; say all done"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found"],"error":null}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","opened_reason":{"type":"new_native","cause":{"type":"new_session"},"agent_message":null,"has_checkpoint":false,"omitted_turns":0},"text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found"],"decision_details":[{"kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found","decision":"provider_chosen","provider":"rehearsal","reason":"built_in"}],"error":null}
     --- exit 0
     "#);
 }
@@ -51,13 +51,13 @@ fn events_are_printed_one_per_line_and_end_with_the_result() {
     let script = "rehearse: think hm; unknown; ask; say done";
     assert_snapshot!(home.run_segue(["chat", "--events", "--permissions", "allow-edits", script]), @r#"
     {"event":"began","session_id":"[SESSION]","turn":1}
-    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found"}
+    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found","decision":"provider_chosen","provider":"rehearsal","reason":"built_in"}
     {"event":"opened","provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh"}
     {"event":"thought","message":1,"text":"hm"}
     {"event":"saved","message":2}
     {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"in_progress","args":{"path":"notes.txt"},"output":null,"diffs":[]}
     {"event":"saved","message":3}
-    {"event":"decision","kind":"permission","text":"allowed \"Edit notes.txt\" by policy allow-edits"}
+    {"event":"decision","kind":"permission","text":"allowed \"Edit notes.txt\" by policy allow-edits","decision":"permission_answered","tool":"Edit notes.txt","allowed":true,"by":{"type":"policy","policy":"allow-edits"}}
     {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"completed","args":{"path":"notes.txt"},"output":{"output":"edited"},"diffs":[]}
     {"event":"saved","message":4}
     {"event":"text","message":5,"text":"I "}
@@ -68,7 +68,7 @@ fn events_are_printed_one_per_line_and_end_with_the_result() {
     {"event":"usage","input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":12,"context_window":200000}
     {"event":"saved","message":5}
     {"event":"ended","state":"finished"}
-    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found","allowed \"Edit notes.txt\" by policy allow-edits"],"error":null}
+    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","opened_reason":{"type":"new_native","cause":{"type":"new_session"},"agent_message":null,"has_checkpoint":false,"omitted_turns":0},"text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found","allowed \"Edit notes.txt\" by policy allow-edits"],"decision_details":[{"kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found","decision":"provider_chosen","provider":"rehearsal","reason":"built_in"},{"kind":"permission","text":"allowed \"Edit notes.txt\" by policy allow-edits","decision":"permission_answered","tool":"Edit notes.txt","allowed":true,"by":{"type":"policy","policy":"allow-edits"}}],"error":null}
     --- exit 0
     "#);
 }
@@ -174,7 +174,7 @@ fn resuming_an_unknown_session_starts_none() {
     --- exit 1
     "#);
     assert_snapshot!(home.run_segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"run `segue session list --all` to list all sessions","hints":["run `segue session list --all` to list all sessions"],"stderr":null,"retry_at":null,"held_by":null}}
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"opened_reason":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"decision_details":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"run `segue session list --all` to list all sessions","hints":["run `segue session list --all` to list all sessions"],"advice":null,"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 1
     "#);
     assert_eq!(count_sessions(&home), 0);

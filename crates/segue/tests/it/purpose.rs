@@ -97,8 +97,7 @@ fn a_new_session_replaces_the_old_one_for_its_purpose() {
         let turn: Value = serde_json::from_str(&output.raw_stdout).unwrap();
         (turn["turn"].clone(), turn["explain"][0].clone())
     };
-    let expected_step =
-        json!({ "step": "new", "text": "SEGUE_NO_REUSE disables the reuse of sessions" });
+    let expected_step = json!({ "step": "new", "text": "SEGUE_NO_REUSE disables the reuse of sessions", "result": "reuse_disabled" });
     assert_eq!(run_without_reuse("1"), (json!(1), expected_step));
     for unset in ["0", ""] {
         assert_ne!(run_without_reuse(unset).0, json!(1), "{unset:?}");
@@ -225,6 +224,7 @@ fn the_explain_option_prints_the_resolution_steps() {
     explain: catalog: found 0 native sessions of the last 7 days that no segue session uses, none for task t1 in state in_dev of feature auth as dev
     explain: new: a session for task t1 in state in_dev of feature auth as dev
     explain: provider: rehearsal, the built-in offline agent: no other agent was found
+    explain: opening: start a native session of rehearsal: a new session
     segue: no session exists for task t1 in state in_dev of feature auth as dev yet; starting one
     segue: using rehearsal, the built-in offline agent: no other agent was found
     ");
@@ -232,31 +232,36 @@ fn the_explain_option_prints_the_resolution_steps() {
     explain: id: not requested
     explain: task: the newest session for task t1 in state in_dev of feature auth as dev is [SESSION] (x), last used [TIME] UTC
     explain: provider: rehearsal, the agent of the session
+    explain: opening: resume native session rehearsal:[NATIVE] (leg 1)
     segue: continuing session [SESSION] (x) for task t1 in state in_dev of feature auth as dev
     ");
     assert_snapshot!(explain(&["--continue"]), @"
     explain: directory: the newest session in this directory is [SESSION] (x)
     explain: provider: rehearsal, the agent of the session
+    explain: opening: resume native session rehearsal:[NATIVE] (leg 1)
     segue: continuing session [SESSION] (x)
     ");
     assert_snapshot!(explain(&["--resume", "latest"]), @"
     explain: id: session [SESSION] (x)
     explain: provider: rehearsal, the agent of the session
+    explain: opening: resume native session rehearsal:[NATIVE] (leg 1)
     ");
     assert_snapshot!(explain(&[]), @"
     explain: provider: rehearsal, the agent last used in this project
     explain: configured: rehearsal starts a new session
     explain: new: a session
+    explain: opening: start a native session of rehearsal: a new session
     segue: using rehearsal, the agent last used in this project
     ");
     assert_snapshot!(explain(&["--new", "-p", "rehearsal"]), @"
     explain: new: --new requests a new session
     explain: new: a session
     explain: provider: rehearsal, as requested
+    explain: opening: start a native session of rehearsal: a new session
     ");
     let turn = home.run_segue_json(["chat", "--json", "--explain", "--role", "pm", "x"]);
     assert_snapshot!(turn["explain"], @r#"
-    [{"step":"id","text":"not requested"},{"step":"task","text":"not requested"},{"step":"feature","text":"not requested"},{"step":"project","text":"the store has no session for the project as pm"},{"step":"new","text":"a session for the project as pm"},{"step":"provider","text":"rehearsal, the agent last used in this project"}]
+    [{"step":"id","text":"not requested","result":"not_requested","subject":"id"},{"step":"task","text":"not requested","result":"not_requested","subject":"task"},{"step":"feature","text":"not requested","result":"not_requested","subject":"feature"},{"step":"project","text":"the store has no session for the project as pm","result":"purpose_session_missing","purpose":{"feature":null,"task":null,"task_state":null,"role":"pm"},"provider":null},{"step":"new","text":"a session for the project as pm","result":"session_created","purpose":{"feature":null,"task":null,"task_state":null,"role":"pm"}},{"step":"provider","text":"rehearsal, the agent last used in this project","result":"provider_chosen","provider":"rehearsal","reason":"last_used_in_project"},{"step":"opening","text":"start a native session of rehearsal: a new session","result":"native_started","provider":"rehearsal","cause":{"type":"new_session"}}]
     "#);
     let quiet = home.run_segue_json(["chat", "--json", "x"]);
     assert_eq!(quiet.get("explain"), None);
@@ -380,6 +385,7 @@ fn a_native_session_with_a_matching_tag_is_adopted() {
     explain: feature: the store has no session for feature auth
     explain: catalog: found 7 native sessions of the last 7 days that no segue session uses; the newest for feature auth is acp:claude:0b5e4c3a-1111-4222-8333-444455556602: its first prompt begins with [Feature: auth]
     explain: provider: acp:claude, the agent of the session
+    explain: opening: resume native session acp:claude:0b5e4c3a-1111-4222-8333-444455556602 (leg 1)
     segue: adopted acp:claude:0b5e4c3a-1111-4222-8333-444455556602 as session [SESSION], with 1 turn, for feature auth: its first prompt begins with [Feature: auth]
     segue: started a new native session with a brief of this session: the agent could not resume its native session (the agent answered session/load with an error: session not found: 0b5e4c3a-1111-4222-8333-444455556602)
     --- exit 0

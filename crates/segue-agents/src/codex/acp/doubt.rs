@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
-use segue_core::session::{AgentEvent, ToolCall};
+use segue_core::session::{AgentEvent, GuardAction, ToolCall};
 use serde_json::{Value, json};
 
 use crate::codex::{items, reads};
@@ -90,7 +90,7 @@ impl AgentConnection for ReclassifiedConnection {
         self.0.is_alive()
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(self: Box<Self>) -> Vec<GuardAction> {
         self.0.close().await
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
-use segue_core::session::AgentEvent;
+use segue_core::session::{AgentEvent, GuardAction};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -212,7 +212,7 @@ impl AgentConnection for AppServerConnection {
         self.client.wire.is_alive()
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(self: Box<Self>) -> Vec<GuardAction> {
         self.client.wire.stop().await;
         Vec::new()
     }

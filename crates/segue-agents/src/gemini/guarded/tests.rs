@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
 
-use segue_core::session::{OpenMode, StopReason, Usage};
+use segue_core::session::{OpenMode, RestoreCause, StopReason, Usage};
 
 use super::*;
 use crate::gemini::world::{
@@ -106,7 +106,7 @@ impl AgentConnection for ImmediateConnection {
         true
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(self: Box<Self>) -> Vec<GuardAction> {
         Vec::new()
     }
 }
@@ -234,11 +234,11 @@ fn every_turn_is_copied_when_it_ends() {
                 connection.send_prompt("fourth").await.unwrap();
             }
             let actions = connection.close().await;
-            let restored_line = "restored Gemini session 11111111: it had been deleted";
-            assert!(
-                actions.iter().any(|line| line == restored_line),
-                "{lifetime:?}: {actions:?}"
-            );
+            let restored = GuardAction::SessionRestored {
+                short_id: "11111111".to_owned(),
+                cause: RestoreCause::Deleted,
+            };
+            assert!(actions.contains(&restored), "{lifetime:?}: {actions:?}");
             assert_eq!(
                 test_home.read_session(SESSION_FILE),
                 Some(text),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::NativeId;
+use segue_core::session::{GuardAction, RestoreCause};
 use serde::{Deserialize, Serialize};
 
 use super::files::{self, FileRestoreOutcome, list_chat_file_names, list_names};
@@ -157,7 +158,7 @@ impl AtRiskSessions {
 
     /// Restores missing files of other sessions, and deletes the record. If a file cannot be restored, the record
     /// remains.
-    pub(super) fn restore_other_sessions(&self, actions: &mut Vec<String>) {
+    pub(super) fn restore_other_sessions(&self, actions: &mut Vec<GuardAction>) {
         let mut has_failures = false;
         for chats in self.list_projects() {
             let copies_dir = self.directory.join(&chats.project);
@@ -178,14 +179,18 @@ impl AtRiskSessions {
                 };
                 match result {
                     Ok(FileRestoreOutcome::NotNeeded) => {}
-                    Ok(FileRestoreOutcome::Restored) => actions.push(format!(
-                        "restored Gemini session {short_id}: Gemini CLI had deleted it"
-                    )),
+                    Ok(FileRestoreOutcome::Restored) => {
+                        actions.push(GuardAction::SessionRestored {
+                            short_id: short_id.to_owned(),
+                            cause: RestoreCause::DeletedByAgent,
+                        });
+                    }
                     Err(error) => {
                         has_failures = true;
-                        actions.push(format!(
-                            "could not restore Gemini session {short_id}: {error}"
-                        ));
+                        actions.push(GuardAction::RestoreFailed {
+                            short_id: short_id.to_owned(),
+                            error: error.to_string(),
+                        });
                     }
                 }
             }

@@ -17,22 +17,39 @@ const TEST_SYSTEM_FNS: SystemFns = SystemFns {
     random: || 7,
 };
 
-const TWIN_REMOVED_LINE: &str =
-    "removed an empty duplicate of Gemini session 11111111: Gemini CLI would have deleted both";
-const RESTORED_LINE: &str = "restored Gemini session 11111111: it had been deleted";
-const OTHER_RESTORED_LINE: &str = "restored Gemini session 22222222: Gemini CLI had deleted it";
+fn twin_removed() -> GuardAction {
+    GuardAction::DuplicateRemoved {
+        short_id: "11111111".to_owned(),
+    }
+}
+
+/// Returns the action that restored segue's own session.
+fn restored(cause: RestoreCause) -> GuardAction {
+    GuardAction::SessionRestored {
+        short_id: "11111111".to_owned(),
+        cause,
+    }
+}
+
+/// Returns the action that restored the other session.
+fn other_restored(cause: RestoreCause) -> GuardAction {
+    GuardAction::SessionRestored {
+        short_id: "22222222".to_owned(),
+        cause,
+    }
+}
 
 fn new_test_home() -> GuardTestHome {
     GuardTestHome::new(TEST_SYSTEM_FNS)
 }
 
 impl GuardTestHome {
-    fn prepare_for_start(&self) -> (AtRiskSessions, Vec<String>) {
+    fn prepare_for_start(&self) -> (AtRiskSessions, Vec<GuardAction>) {
         self.guard
             .prepare_for_start(&self.cwd(), Some(&parse_id(SESSION_ID)))
     }
 
-    fn repair_after_exit(&self, at_risk: &AtRiskSessions) -> Vec<String> {
+    fn repair_after_exit(&self, at_risk: &AtRiskSessions) -> Vec<GuardAction> {
         self.guard
             .repair_after_exit(at_risk, &self.cwd(), &[parse_id(SESSION_ID)])
     }
@@ -71,7 +88,7 @@ fn only_the_twin_is_removed() {
         test_home
             .guard
             .remove_twins(&test_home.cwd(), &parse_id(SESSION_ID)),
-        [TWIN_REMOVED_LINE]
+        [twin_removed()]
     );
     assert_eq!(
         test_home.read_session(SESSION_FILE),
@@ -111,7 +128,10 @@ fn a_deleted_session_is_restored_from_the_last_copy() {
     test_home.write_session(SESSION_FILE, &longer);
     assert!(test_home.repair_after_exit(&at_risk).is_empty());
     test_home.remove_sessions(&[SESSION_FILE]);
-    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(test_home.read_session(SESSION_FILE), Some(longer));
     assert!(test_home.prepare_for_start().1.is_empty());
 }
@@ -122,7 +142,10 @@ fn a_session_with_a_deleted_directory_is_restored() {
     test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
     test_home.prepare_for_start();
     fs::remove_dir_all(test_home.session_path("")).unwrap();
-    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(
         test_home.read_session(SESSION_FILE),
         Some(session_text(SESSION_ID))
@@ -139,10 +162,7 @@ fn a_restarted_session_gets_its_turns_back() {
         &(session_text(SESSION_ID) + &empty_session_text(SESSION_ID)),
     );
     let actions = test_home.repair_after_exit(&at_risk);
-    assert_eq!(
-        actions,
-        ["restored Gemini session 11111111: Gemini CLI had restarted it"]
-    );
+    assert_eq!(actions, [restored(RestoreCause::Restarted)]);
     assert_eq!(
         test_home.read_session(SESSION_FILE),
         Some(session_text(SESSION_ID))
@@ -163,10 +183,7 @@ fn a_session_deleted_during_a_turn_is_joined_with_its_later_messages() {
             .is_empty()
     );
     let actions = test_home.repair_after_exit(&at_risk);
-    assert_eq!(
-        actions,
-        ["restored Gemini session 11111111: Gemini CLI had deleted it while it was in use"]
-    );
+    assert_eq!(actions, [restored(RestoreCause::DeletedInUse)]);
     assert_eq!(
         test_home.read_session(SESSION_FILE),
         Some(session_text(SESSION_ID) + &turn_text("second"))
@@ -187,7 +204,10 @@ fn a_copy_made_while_the_process_runs_is_restored() {
             .is_empty()
     );
     test_home.remove_sessions(&[SESSION_FILE]);
-    assert_eq!(test_home.repair_after_exit(&at_risk), [RESTORED_LINE]);
+    assert_eq!(
+        test_home.repair_after_exit(&at_risk),
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(test_home.read_session(SESSION_FILE), Some(longer));
 }
 
@@ -200,7 +220,10 @@ fn subagent_files_are_restored_with_the_session() {
     test_home.prepare_for_start();
     fs::remove_dir_all(test_home.session_path(SESSION_ID)).unwrap();
     test_home.remove_sessions(&[SESSION_FILE]);
-    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
     assert_eq!(
         test_home
             .read_session(&format!("{SESSION_ID}/helper.jsonl"))
@@ -219,7 +242,10 @@ fn other_sessions_are_restored_only_if_a_twin_caused_the_deletion() {
     let (at_risk, actions) = test_home.prepare_for_start();
     assert!(actions.is_empty());
     test_home.remove_sessions(&[OTHER_SESSION_FILE, OTHER_TWIN_FILE, old_file]);
-    assert_eq!(test_home.repair_after_exit(&at_risk), [OTHER_RESTORED_LINE]);
+    assert_eq!(
+        test_home.repair_after_exit(&at_risk),
+        [other_restored(RestoreCause::DeletedByAgent)]
+    );
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
         Some(session_text(OTHER_SESSION_ID))
@@ -261,10 +287,7 @@ fn a_deleted_session_is_restored_only_on_request() {
     let (_, actions) = test_home
         .guard
         .prepare_for_start(&test_home.cwd(), other_ids.first());
-    assert_eq!(
-        actions,
-        ["restored Gemini session 22222222: it had been deleted"]
-    );
+    assert_eq!(actions, [other_restored(RestoreCause::Deleted)]);
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
         Some(session_text(OTHER_SESSION_ID))
@@ -296,7 +319,7 @@ fn a_session_stays_at_risk_until_every_process_has_ended() {
     let actions = test_home
         .guard
         .repair_after_exit(&slow, &test_home.cwd(), &[]);
-    assert_eq!(actions, [OTHER_RESTORED_LINE]);
+    assert_eq!(actions, [other_restored(RestoreCause::DeletedByAgent)]);
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
         Some(session_text(OTHER_SESSION_ID))
@@ -326,7 +349,10 @@ fn the_next_segue_repairs_the_damage_after_a_killed_one() {
     let (_, actions) = test_home
         .guard
         .prepare_for_start(test_home.temp_dir.path(), None);
-    assert_eq!(actions, [TWIN_REMOVED_LINE, OTHER_RESTORED_LINE]);
+    assert_eq!(
+        actions,
+        [twin_removed(), other_restored(RestoreCause::DeletedByAgent)]
+    );
     assert_eq!(test_home.read_session(TWIN_FILE), None);
     assert_eq!(
         test_home.read_session(OTHER_SESSION_FILE),
@@ -339,7 +365,7 @@ fn the_next_segue_repairs_the_damage_after_a_killed_one() {
     test_home.mark_owners_dead();
     assert_eq!(
         test_home.guard.prepare_for_start(&test_home.cwd(), None).1,
-        [RESTORED_LINE]
+        [restored(RestoreCause::Deleted)]
     );
     assert_eq!(
         test_home.read_session(SESSION_FILE),
@@ -385,14 +411,14 @@ fn a_failed_copy_is_reported_and_does_not_stop_the_start() {
     test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
     fs::write(test_home.copies_root(), "a file instead of a directory").unwrap();
     let (_, actions) = test_home.prepare_for_start();
-    assert_eq!(actions[0], TWIN_REMOVED_LINE);
-    let failure_prefix = "could not copy Gemini session 11111111: ";
-    assert!(
-        actions.len() > 1
-            && actions[1..]
-                .iter()
-                .all(|line| line.starts_with(failure_prefix))
-    );
+    assert_eq!(actions[0], twin_removed());
+    let is_copy_failure = |action: &GuardAction| {
+        matches!(
+            action,
+            GuardAction::CopyFailed { short_id, is_at_risk: false, .. } if short_id == "11111111"
+        )
+    };
+    assert!(actions.len() > 1 && actions[1..].iter().all(is_copy_failure));
 }
 
 #[test]
@@ -525,8 +551,6 @@ fn a_session_of_the_current_minute_must_wait() {
     assert_eq!(seconds, Some(60 - NOW_SECONDS % 60));
 }
 
-const COPY_SAVED_LINE: &str = "saved a copy of Gemini session 11111111; if Gemini CLI deletes the session, the next segue command restores it";
-
 /// Appends another turn to an existing file.
 fn append_to_session(test_home: &GuardTestHome, text: &str) {
     use std::io::Write;
@@ -543,18 +567,16 @@ type GeminiAction = fn(&GuardTestHome);
 #[test]
 fn a_handed_over_session_is_restored_with_its_later_messages() {
     let longer = session_text(SESSION_ID) + &turn_text("second");
-    let joined_line =
-        "restored Gemini session 11111111: Gemini CLI had deleted it while it was in use";
-    // (name, action of Gemini CLI while it has the terminal, reported lines, content of the file afterwards)
-    let cases: [(&str, GeminiAction, &[&str], String); 4] = [
-        ("nothing", |_| {}, &[], session_text(SESSION_ID)),
+    // (name, action of Gemini CLI while it has the terminal, reported actions, content of the file afterwards)
+    let cases: [(&str, GeminiAction, Vec<GuardAction>, String); 4] = [
+        ("nothing", |_| {}, Vec::new(), session_text(SESSION_ID)),
         (
             "a twin",
             |test_home| {
                 append_to_session(test_home, &turn_text("second"));
                 test_home.write_session(TWIN_FILE, &empty_session_text(SESSION_ID));
             },
-            &[TWIN_REMOVED_LINE],
+            vec![twin_removed()],
             longer.clone(),
         ),
         (
@@ -563,7 +585,7 @@ fn a_handed_over_session_is_restored_with_its_later_messages() {
                 append_to_session(test_home, &turn_text("second"));
                 test_home.remove_sessions(&[SESSION_FILE]);
             },
-            &[RESTORED_LINE],
+            vec![restored(RestoreCause::Deleted)],
             longer.clone(),
         ),
         (
@@ -573,7 +595,7 @@ fn a_handed_over_session_is_restored_with_its_later_messages() {
                 test_home.remove_sessions(&[SESSION_FILE]);
                 test_home.write_session(SESSION_FILE, &turn_text("third"));
             },
-            &[joined_line],
+            vec![restored(RestoreCause::DeletedInUse)],
             longer + &turn_text("third"),
         ),
     ];
@@ -584,7 +606,9 @@ fn a_handed_over_session_is_restored_with_its_later_messages() {
             test_home
                 .guard
                 .prepare_handover(&test_home.cwd(), &parse_id(SESSION_ID)),
-            [COPY_SAVED_LINE],
+            [GuardAction::CopySaved {
+                short_id: "11111111".to_owned()
+            }],
             "{name}"
         );
         action(&test_home);
@@ -615,7 +639,10 @@ fn records_that_were_not_handed_over_are_repaired_only_at_a_start() {
     test_home.remove_sessions(&[SESSION_FILE]);
     test_home.mark_owners_dead();
     assert!(test_home.guard.repair_handed_over().is_empty());
-    assert_eq!(test_home.prepare_for_start().1, [RESTORED_LINE]);
+    assert_eq!(
+        test_home.prepare_for_start().1,
+        [restored(RestoreCause::Deleted)]
+    );
 }
 
 #[test]

@@ -59,6 +59,8 @@ pub enum GuardAction {
         /// Error of the operating system.
         error: String,
     },
+    /// The sessions of the directory could not be protected, because of an error in segue itself.
+    GuardFailed,
 }
 
 /// Damage of a session that was restored.

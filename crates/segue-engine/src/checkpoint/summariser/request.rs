@@ -6,9 +6,8 @@ use std::time::Duration;
 use segue_agents::{AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection};
 use segue_core::agent::{PermissionPolicy, RoleDescription};
 use segue_core::checkpoint::{Summary, SummaryError, summary_retry_prompt};
-use segue_core::number_format::format_plural;
 use segue_core::scope::RoleName;
-use segue_core::session::{AgentEvent, StopReason, ToolStatus};
+use segue_core::session::{AgentEvent, GuardAction, StopReason, ToolStatus, UnusedSummary};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -27,7 +26,7 @@ pub(super) async fn request_summary<F>(
     cwd: &str,
     prompt: &str,
     check: F,
-) -> (Result<Summary, String>, Vec<String>)
+) -> (Result<Summary, UnusedSummary>, Vec<GuardAction>)
 where
     F: Fn(&str) -> Result<Summary, SummaryError> + Send + Sync,
 {
@@ -51,13 +50,13 @@ where
         ..
     } = match opened {
         Ok(Ok(opened)) => opened,
-        Ok(Err(error)) => return (Err(error.to_string()), Vec::new()),
-        Err(_) => return (Err(format_timeout(summariser.timeout)), Vec::new()),
+        Ok(Err(error)) => return (Err(agent_failure(&error)), Vec::new()),
+        Err(_) => return (Err(timeout_reason(summariser.timeout)), Vec::new()),
     };
     let exchange = prompt_until_valid(connection.as_mut(), prompt, check);
     let result = match timeout(summariser.timeout, exchange).await {
         Ok(summary) => summary,
-        Err(_) => Err(format_timeout(summariser.timeout)),
+        Err(_) => Err(timeout_reason(summariser.timeout)),
     };
     guard_actions.extend(connection.close().await);
     (result, guard_actions)
@@ -75,16 +74,23 @@ fn summariser_role() -> Option<RoleDescription> {
     })
 }
 
-fn format_timeout(limit: Duration) -> String {
-    let seconds = format_plural(limit.as_secs(), "second");
-    format!("it did not answer within {seconds}")
+fn timeout_reason(limit: Duration) -> UnusedSummary {
+    UnusedSummary::TimedOut {
+        seconds: limit.as_secs(),
+    }
+}
+
+fn agent_failure(error: &AgentError) -> UnusedSummary {
+    UnusedSummary::AgentFailed {
+        error: error.to_string(),
+    }
 }
 
 async fn prompt_until_valid<F>(
     connection: &mut dyn AgentConnection,
     first_prompt: &str,
     check: F,
-) -> Result<Summary, String>
+) -> Result<Summary, UnusedSummary>
 where
     F: Fn(&str) -> Result<Summary, SummaryError>,
 {
@@ -92,9 +98,9 @@ where
     let mut errors = Vec::new();
     for _ in 0..=MAX_SUMMARY_RETRIES {
         let sent = connection.send_prompt(&prompt).await;
-        sent.map_err(|error| error.to_string())?;
+        sent.map_err(|error| agent_failure(&error))?;
         let answer = read_answer(connection).await;
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = answer.map_err(|error| agent_failure(&error))?;
         match answer.and_then(|answer| check(&answer)) {
             Ok(summary) => return Ok(summary),
             Err(rejection) => {
@@ -104,7 +110,7 @@ where
         }
     }
     errors.dedup();
-    Err(format!("no usable answer: {}", errors.join("; then ")))
+    Err(UnusedSummary::Rejected { errors })
 }
 
 /// Reads the answer. Cancels the turn if the agent runs a tool or if the answer is too long.

@@ -6,13 +6,14 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use segue_core::id::ProviderId;
+use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{PlanStatus, PlanStep, ToolCall, ToolStatus};
 use segue_engine::TurnEvent;
 
 use super::{OutputFormat, permission_prompt};
+use crate::frontend::Frontend;
 use crate::json_output::{self, print_json};
-use crate::terminal::{Style, eprint_decision, eprint_line, strip_control_chars};
+use crate::terminal::{Style, eprint_decisions, eprint_line, strip_control_chars};
 
 const SPINNER_FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Duration of one frame of the spinner.
@@ -27,8 +28,16 @@ enum CursorLine {
     Spinner,
 }
 
+/// [`Frontend`] of a turn, with a session of its own, because another thread prints.
+enum PrinterFrontend {
+    Shell,
+    /// The REPL, with the session of the turn once it is known.
+    Repl(Option<SessionId>),
+}
+
 pub(super) struct TurnPrinter {
     format: OutputFormat,
+    frontend: PrinterFrontend,
     style: Style,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
@@ -45,9 +54,13 @@ pub(super) struct TurnPrinter {
 }
 
 impl TurnPrinter {
-    pub(super) fn new(format: OutputFormat) -> Self {
+    pub(super) fn new(format: OutputFormat, frontend: Frontend<'_>) -> Self {
         Self {
             format,
+            frontend: match frontend {
+                Frontend::Shell => PrinterFrontend::Shell,
+                Frontend::Repl(session) => PrinterFrontend::Repl(session.cloned()),
+            },
             style: Style::stderr(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
@@ -70,6 +83,14 @@ impl TurnPrinter {
         }
     }
 
+    /// Returns the frontend in which suggested actions are worded.
+    fn frontend(&self) -> Frontend<'_> {
+        match &self.frontend {
+            PrinterFrontend::Shell => Frontend::Shell,
+            PrinterFrontend::Repl(session) => Frontend::Repl(session.as_ref()),
+        }
+    }
+
     fn print_event_as_text(&mut self, event: TurnEvent) {
         match event {
             TurnEvent::Text { message, text } => self.print_answer(message, &text),
@@ -78,7 +99,7 @@ impl TurnPrinter {
             TurnEvent::Plan(steps) => self.print_plan(&steps),
             TurnEvent::Decided(decision) => {
                 self.start_line();
-                eprint_decision(&decision);
+                eprint_decisions([&decision], self.frontend());
             }
             TurnEvent::Explained(steps) => {
                 self.start_line();
@@ -90,8 +111,12 @@ impl TurnPrinter {
             }
             TurnEvent::Stopping => self.print_stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
-            TurnEvent::Started { .. }
-            | TurnEvent::NativeIdReported { .. }
+            TurnEvent::Started { session, .. } => {
+                if let PrinterFrontend::Repl(current) = &mut self.frontend {
+                    *current = Some(session);
+                }
+            }
+            TurnEvent::NativeIdReported { .. }
             | TurnEvent::Saved { .. }
             | TurnEvent::Usage(_)
             | TurnEvent::Ended { .. } => {}

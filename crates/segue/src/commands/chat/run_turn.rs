@@ -50,11 +50,11 @@ impl PartialTurnReport {
 pub(in crate::commands) async fn run(
     engine: &Engine,
     request: ChatRequest,
-    format: OutputFormat,
+    (format, frontend): (OutputFormat, Frontend<'_>),
     forced_exit: impl Future<Output = ()>,
 ) -> (Result<TurnReport, TurnError>, PartialTurnReport) {
     let (sender, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
-    let output = TurnOutput::start(format, events);
+    let output = TurnOutput::start(TurnPrinter::new(format, frontend), events);
     let outcome = {
         // The event channel closes when this future is dropped.
         // The future of a turn is large, so it is boxed to keep the futures around it small.
@@ -83,8 +83,8 @@ struct TurnOutput {
 }
 
 impl TurnOutput {
-    fn start(format: OutputFormat, mut events: mpsc::Receiver<TurnEvent>) -> Self {
-        let printer = Arc::new(Mutex::new(TurnPrinter::new(format)));
+    fn start(printer: TurnPrinter, mut events: mpsc::Receiver<TurnEvent>) -> Self {
+        let printer = Arc::new(Mutex::new(printer));
         let shared_printer = Arc::clone(&printer);
         let thread = std::thread::spawn(move || {
             let mut partial_report = PartialTurnReport::default();

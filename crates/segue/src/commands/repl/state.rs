@@ -29,7 +29,7 @@ use crate::config::ConfigFlags;
 use crate::error::{CliError, ExitKind};
 use crate::frontend::Frontend;
 use crate::last_list;
-use crate::terminal::{eprint_decision, eprint_line};
+use crate::terminal::{eprint_decisions, eprint_line};
 
 /// Maximum number of listed sessions.
 const MAX_LISTED_SESSIONS: u32 = 20;
@@ -92,7 +92,7 @@ impl ReplState {
                 if resolution_steps.take().is_some() {
                     run_turn::print_resolution_steps(&steps);
                 }
-                decisions.iter().for_each(eprint_decision);
+                eprint_decisions(&decisions, Frontend::Repl(Some(&session.id)));
                 is_session_announced = decisions.iter().any(is_session_announcement);
                 target = Target::Session(session.id);
             }
@@ -201,8 +201,9 @@ impl ReplState {
         // The option applies to one prompt only.
         self.options.anyway = false;
         let forced_end = self.signals.wait_for_forced_end();
+        let output = (OutputFormat::Text, self.frontend());
         let (outcome, partial_report) =
-            run_turn::run(&self.app.engine, request, OutputFormat::Text, forced_end).await;
+            run_turn::run(&self.app.engine, request, output, forced_end).await;
         if self.signals.end_turn() == StopLevel::Immediate {
             // An agent that did not stop on request is not reused for the next prompt.
             self.close_agents().await;
@@ -451,9 +452,7 @@ impl ReplState {
     }
 
     async fn close_agents(&self) {
-        for line in self.app.engine.close().await {
-            eprint_decision(&Decision::new(DecisionKind::Protected, line));
-        }
+        app::report_guard_actions(&self.app.engine.close().await);
     }
 
     /// Ends the agent and the summariser.

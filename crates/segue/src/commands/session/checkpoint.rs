@@ -13,8 +13,9 @@ use segue_engine::{CheckpointChange, CheckpointView, VersionStatus};
 use crate::app::App;
 use crate::cli::{CheckpointArgs, CheckpointCommand};
 use crate::error::CliError;
+use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Table, eprint_decision, format_age, print_line};
+use crate::terminal::{Table, eprint_decisions, format_age, print_line};
 
 pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError> {
     let session = app.find_session(&args.id).await?;
@@ -95,7 +96,7 @@ async fn set_item_pinned(
 
 /// Prints the result of a change.
 fn print_change(session: &Session, change: &CheckpointChange, message: &str, json: bool) {
-    change.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&change.decisions, Frontend::Shell);
     let view = &change.view;
     if json {
         print_json(&json::checkpoint_json(session, view));

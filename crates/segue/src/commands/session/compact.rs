@@ -16,7 +16,7 @@ use crate::config::ConfigFlags;
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Style, eprint_decision, eprint_line, format_plural, print_line};
+use crate::terminal::{Style, eprint_decisions, eprint_line, format_plural, print_line};
 
 pub(super) async fn run(
     app: &App,
@@ -30,9 +30,9 @@ pub(super) async fn run(
     let summariser = resolve_summariser(app, args)?;
     let session = app.find_or_adopt(&args.id).await?;
     let outcome = app.engine.compactor().compact(&session).await?;
-    outcome.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&outcome.decisions, frontend);
     let summary = match &summariser {
-        Some(summariser) => run_summariser(app, &session, summariser).await?,
+        Some(summariser) => run_summariser(app, frontend, &session, summariser).await?,
         None => None,
     };
     let created = outcome.created.as_ref();
@@ -56,6 +56,7 @@ fn resolve_summariser(app: &App, args: &CompactArgs) -> Result<Option<Summariser
 /// Runs the summariser. `None` if the checkpoint has nothing for it to read.
 async fn run_summariser(
     app: &App,
+    frontend: Frontend<'_>,
     session: &Session,
     summariser: &Summariser,
 ) -> Result<Option<SummariserResult>, CliError> {
@@ -76,7 +77,7 @@ async fn run_summariser(
         .compactor()
         .apply_summary_proposal(proposal)
         .await?;
-    outcome.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&outcome.decisions, frontend);
     let last_decision = outcome.decisions.last();
     Ok(Some(SummariserResult {
         provider,

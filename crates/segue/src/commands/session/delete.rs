@@ -7,6 +7,7 @@ use std::path::Path;
 use segue_api::delete::{
     DeletedNative, DeletionMethod, DeletionResult, ForgottenSession, SparedNative,
 };
+use segue_api::text::format_skip_reason;
 use segue_catalog::SessionArtifacts;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, SessionRef};
@@ -18,9 +19,10 @@ use segue_engine::{
 use crate::app::{self, App};
 use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
+use crate::frontend::Frontend;
 use crate::json_output::{path_json, print_json};
 use crate::terminal::{
-    Style, eprint_decision, eprint_line, format_plural, print_line, strip_control_chars,
+    Style, eprint_decisions, eprint_line, format_plural, print_line, strip_control_chars,
     to_single_line,
 };
 
@@ -75,7 +77,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         }
     }
     let outcome = app.engine.upkeep().delete_conversation(&plan).await?;
-    outcome.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&outcome.decisions, Frontend::Shell);
     print_delete_outcome(&conversation, &plan, &outcome, args);
     Ok(())
 }
@@ -281,7 +283,8 @@ fn list_own_files(planned: &PlannedDeletion) -> Vec<String> {
 
 fn print_skipped(plan: &DeletePlan, action: &str) {
     for skipped in &plan.skipped {
-        let (provider, id, reason) = (&skipped.provider, &skipped.id, &skipped.reason);
+        let (provider, id) = (&skipped.provider, &skipped.id);
+        let reason = format_skip_reason(provider, &skipped.reason);
         print_line(&format!("{action} {provider}:{id}: {reason}."));
     }
 }
@@ -378,7 +381,8 @@ fn plan_json(
     let skipped = plan.skipped.iter().map(|native| SparedNative {
         provider: native.provider.clone(),
         native_session_id: native.id.clone(),
-        why: native.reason.clone(),
+        why: format_skip_reason(&native.provider, &native.reason),
+        reason: native.reason.clone(),
     });
     DeletionResult {
         deleted: conversation.id().to_string(),
@@ -410,12 +414,8 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
         eprint_line("nothing was forgotten");
         return Ok(());
     }
-    app.engine
-        .sessions()
-        .delete_session(&session)
-        .await?
-        .iter()
-        .for_each(eprint_decision);
+    let decisions = app.engine.sessions().delete_session(&session).await?;
+    eprint_decisions(&decisions, Frontend::Shell);
     // Copies that protected the native sessions of the session are deleted with it.
     let natives: Vec<_> = legs
         .iter()

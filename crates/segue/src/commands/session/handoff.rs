@@ -10,12 +10,14 @@ use crate::app::App;
 use crate::cli::{ConversationArgs, HandoffArgs, SessionRefArgs, TurnOptionArgs};
 use crate::commands::chat::{self, OutputFormat};
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_decision, eprint_line, to_single_line};
+use crate::frontend::Frontend;
+use crate::terminal::{Style, eprint_decisions, eprint_line, to_single_line};
 
 pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     let Some(prompt) = args.prompt else {
         let app = App::open_lenient()?;
-        let (session, message) = hand_off_session(&app, &args.id, &args.provider).await?;
+        let (session, message) =
+            hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
         let message_with_hint = format!(
             "{message}. Continue with: segue chat --resume {} \"…\"",
             session.id
@@ -30,7 +32,8 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     // The prompt is validated before any change.
     let prompt = chat::read_prompt(Some(&prompt))?;
     let app = App::open()?;
-    let (session, message) = hand_off_session(&app, &args.id, &args.provider).await?;
+    let (session, message) =
+        hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
     eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
     drop(app);
     let conversation_args = ConversationArgs {
@@ -59,12 +62,13 @@ pub(crate) async fn hand_off_session(
     app: &App,
     id: &SessionRef,
     to: &ProviderId,
+    frontend: Frontend<'_>,
 ) -> Result<(Session, String), CliError> {
     // The provider is checked first, because a failed handoff must not adopt a native session.
     app.engine.sessions().check_handoff(to)?;
     let session = app.find_or_adopt(id).await?;
     let outcome = app.engine.sessions().handoff(&session, to).await?;
-    outcome.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&outcome.decisions, frontend);
     let (session, from) = (outcome.session, outcome.from);
     let message = if from == *to {
         format!(

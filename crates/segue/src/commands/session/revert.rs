@@ -12,8 +12,9 @@ use segue_engine::{Conversation, ForkOutcome, RevertOutcome, RevertPlan, Session
 use crate::app::App;
 use crate::cli::{ForkArgs, RevertArgs, UndoArgs};
 use crate::error::CliError;
+use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{eprint_decision, print_line, strip_control_chars};
+use crate::terminal::{eprint_decisions, print_line, strip_control_chars};
 
 /// Resolves the session for a change at one of its turns. Adopts a native session, unless `check` rejects its number of
 /// turns.
@@ -52,7 +53,7 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
         .await
     {
         Ok(outcome) => {
-            outcome.decisions.iter().for_each(eprint_decision);
+            eprint_decisions(&outcome.decisions, Frontend::Shell);
             let undo_hint = format!("Undo with: segue session undo {}", session.id);
             let message = messages::format_revert(&outcome, &undo_hint);
             print_revert_outcome(app, &outcome, args.session.json, &message).await
@@ -153,7 +154,7 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
 pub(super) async fn undo_revert(app: &App, args: &UndoArgs) -> Result<(), CliError> {
     let session = app.find_session(&args.session.id).await?;
     let outcome = app.engine.sessions().undo_revert(&session).await?;
-    outcome.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&outcome.decisions, Frontend::Shell);
     let fork_command = format!("segue session fork {}", outcome.session.id);
     print_revert_outcome(
         app,
@@ -173,7 +174,7 @@ pub(super) async fn fork_session(app: &App, args: &ForkArgs) -> Result<(), CliEr
         Some(_) => app.find_session(&args.session.id).await?,
     };
     let outcome = fork_in_origin_directory(app, &session, args.at, args.moved).await?;
-    outcome.decisions.iter().for_each(eprint_decision);
+    eprint_decisions(&outcome.decisions, Frontend::Shell);
     super::print_changed_session(
         app,
         &outcome.session,
@@ -195,11 +196,9 @@ pub(in crate::commands) async fn fork_in_origin_directory(
     } else {
         &app.project
     };
-    let outcome = app
+    Ok(app
         .engine
         .sessions()
         .fork_before_move(session, at, head_move, project)
-        .await?;
-    outcome.decisions.iter().for_each(eprint_decision);
-    Ok(outcome)
+        .await?)
 }

@@ -1,8 +1,11 @@
 //! The REPL commands `/backtoturn`, `/undo` and `/fork`.
 
+use std::fs;
+
 use insta::assert_snapshot;
 
 use super::{run_repl, run_repl_with_args};
+use crate::index::{NativeSessionFile, SessionFileAgent};
 use crate::native::{self, NATIVE_ID};
 use crate::resume::install_fake_program;
 use crate::{count_sessions, new_test_home};
@@ -118,4 +121,44 @@ fn an_impossible_command_does_not_adopt_a_native_session() {
     ");
     let listed = home.run_segue_json(["session", "list", "--json"]);
     assert_eq!(listed[0]["id"], serde_json::Value::Null, "{listed:#}");
+}
+
+#[test]
+fn a_decision_suggests_commands_of_its_frontend() {
+    let rewind = "codex rewound to turn 1: moved the head with it, added 1 turn made there and dropped 2 turns; ";
+    for (args, lines, undo) in [
+        (
+            &["repl", "-p", "rehearsal", "--resume"][..],
+            &["hello"][..],
+            "`/undo` restores them",
+        ),
+        (
+            &["repl", "--resume"],
+            &["/handoff rehearsal"],
+            "`/undo` restores them",
+        ),
+        (
+            &["chat", "-p", "rehearsal", "hello", "--resume"],
+            &[],
+            "`segue session undo [SESSION]` restores them",
+        ),
+    ] {
+        let home = new_test_home();
+        let mut session_file =
+            NativeSessionFile::new(&home, SessionFileAgent::Codex, 7, &home.project());
+        (0..3).for_each(|_| session_file.append_turn());
+        let adopted = home.run_segue_json(["session", "adopt", "--json", &session_file.id]);
+        let id = adopted["id"].as_str().unwrap();
+        // The user rewound the native session to its first turn and sent another prompt.
+        let mut text = session_file.full_text();
+        text.push_str(
+            r#"{"type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":2}}"#,
+        );
+        text.push('\n');
+        text.push_str(&session_file.next_turn_lines());
+        fs::write(&session_file.path, text).unwrap();
+        let output = run_repl_with_args(&home, &[args, &[id]].concat(), lines);
+        let line = format!("segue: {rewind}{undo}\n");
+        assert!(output.stderr.contains(&line), "{output}");
+    }
 }

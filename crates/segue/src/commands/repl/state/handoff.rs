@@ -72,8 +72,9 @@ impl ReplState {
         let Some(id) = self.target.conversation_id() else {
             return self.set_provider(agent);
         };
+        let reference = session_ref_args(&id)?.id;
         let (session, message) =
-            session::hand_off_session(&self.app, &session_ref_args(&id)?.id, &agent).await?;
+            session::hand_off_session(&self.app, &reference, &agent, self.frontend()).await?;
         eprint_line(&message);
         self.target = Target::Session(session.id);
         if self.next_provider() != Some(&agent) {

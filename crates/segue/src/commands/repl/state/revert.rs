@@ -6,7 +6,7 @@ use segue_engine::{Conversation, ConversationId, SessionError, Target};
 use super::{ReplState, session_ref, session_ref_args};
 use crate::commands::session::revert::{find_or_adopt_checked, fork_in_origin_directory, messages};
 use crate::error::CliError;
-use crate::terminal::{eprint_decision, eprint_line, format_plural, strip_control_chars};
+use crate::terminal::{eprint_decisions, eprint_line, format_plural, strip_control_chars};
 
 impl ReplState {
     /// Returns the session of the conversation for a change at one of its turns. Adopts a native session, unless
@@ -68,7 +68,7 @@ impl ReplState {
             .await
         {
             Ok(outcome) => {
-                outcome.decisions.iter().for_each(eprint_decision);
+                eprint_decisions(&outcome.decisions, self.frontend());
                 eprint_line(&strip_control_chars(&messages::format_revert(
                     &outcome,
                     "Undo with: /undo",
@@ -92,7 +92,7 @@ impl ReplState {
             }
         };
         let outcome = self.app.engine.sessions().undo_revert(&session).await?;
-        outcome.decisions.iter().for_each(eprint_decision);
+        eprint_decisions(&outcome.decisions, self.frontend());
         let fork_command = format!("segue session fork {}", outcome.session.id);
         eprint_line(&strip_control_chars(&messages::format_undo(
             &outcome,
@@ -107,7 +107,7 @@ impl ReplState {
             .find_or_adopt_session(|turns| plan_fork(turns, at))
             .await?;
         let outcome = fork_in_origin_directory(&self.app, &session, at, None).await?;
-        outcome.decisions.iter().for_each(eprint_decision);
+        eprint_decisions(&outcome.decisions, self.frontend());
         self.close_agents().await;
         eprint_line(&format!(
             "switched to {}, a fork of {} after turn {}{}; return with /resume {}",

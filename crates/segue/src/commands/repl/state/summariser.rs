@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::ReplState;
 use crate::error::CliError;
-use crate::terminal::{eprint_decision, eprint_line};
+use crate::terminal::{eprint_decisions, eprint_line};
 
 /// The summariser and its current run.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl ReplState {
             .apply_summary_proposal(proposal)
             .await
         {
-            outcome.decisions.iter().for_each(eprint_decision);
+            eprint_decisions(&outcome.decisions, self.frontend());
         }
     }
 

@@ -10,7 +10,7 @@ use segue_agents::{
 };
 use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::NativeId;
-use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
+use segue_core::session::{AgentEvent, GuardAction, OpenMode, RestoreCause, TurnEnd};
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use tokio::sync::watch;
@@ -124,7 +124,8 @@ fn a_connection_runs_several_turns() {
             assert_eq!(connection.native_id(), Some(&id));
             // A twin file is created only if a new minute has begun since the session was created.
             let guard_actions = connection.close().await;
-            let is_twin = |line: &String| line.starts_with("removed an empty duplicate");
+            let is_twin =
+                |action: &GuardAction| matches!(action, GuardAction::DuplicateRemoved { .. });
             assert!(guard_actions.iter().all(is_twin), "{guard_actions:?}");
         });
         assert_eq!(last_prompts(&sandbox), ["one", "two"], "{transport}");
@@ -155,7 +156,7 @@ fn a_session_lost_between_turns_is_restored_or_an_error() {
         assert_eq!(error.class().as_str(), "session_unknown", "{error}");
         let guard_actions = connection.close().await;
         assert!(
-            guard_actions[0].starts_with("restored Gemini session"),
+            matches!(guard_actions[0], GuardAction::SessionRestored { .. }),
             "{guard_actions:?}"
         );
     });
@@ -242,8 +243,10 @@ fn a_start_of_gemini_does_not_delete_other_sessions() {
             connection.close().await
         });
 
-        let short_id = id.trim_end_matches(".jsonl");
-        let expected = format!("restored Gemini session {short_id}: Gemini CLI had deleted it");
+        let expected = GuardAction::SessionRestored {
+            short_id: id.trim_end_matches(".jsonl").to_owned(),
+            cause: RestoreCause::DeletedByAgent,
+        };
         assert_eq!(guard_actions, [expected], "{transport}");
         assert_eq!(fs::read_to_string(&session).unwrap(), text, "{transport}");
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use segue_agents::Agent;
 use segue_core::id::NativeId;
-use segue_core::session::OpenMode;
+use segue_core::session::{GuardAction, OpenMode};
 use segue_testkit::model::{Reply, Script, StubFailure};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
@@ -206,10 +206,13 @@ fn sessions_survive_the_cleanup_of_gemini_cli() {
             .unwrap();
         assert_eq!(opened.open_mode, OpenMode::Loaded);
         assert_eq!(opened.guard_actions.len(), 1, "{:?}", opened.guard_actions);
-        assert!(opened.guard_actions[0].starts_with("removed an empty duplicate"));
+        assert!(matches!(
+            opened.guard_actions[0],
+            GuardAction::DuplicateRemoved { .. }
+        ));
         let mut connection = opened.connection;
         run_turn(connection.as_mut(), "second").await.1.unwrap();
-        assert_eq!(connection.close().await, Vec::<String>::new());
+        assert_eq!(connection.close().await, []);
     });
     assert_eq!(last_prompts(&direct_sandbox), ["first", "second"]);
 }
