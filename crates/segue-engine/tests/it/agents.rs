@@ -230,7 +230,7 @@ async fn a_pooled_agent_serves_several_turns() {
         let received = harness.agent.received.lock().unwrap();
         assert_eq!((received.requested_ids.len(), received.close_count), (2, 2));
     }
-    assert_eq!(harness.engine.close().await, Vec::<String>::new());
+    assert_eq!(harness.engine.close().await, []);
 }
 
 #[tokio::test]

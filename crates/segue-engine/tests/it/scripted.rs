@@ -17,7 +17,7 @@ use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest, P
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::policy::{Policy, WaitPreference};
 use segue_core::session::{
-    AgentEvent, FailureClass, OpenMode, Project, Session, StopReason, TurnEnd, Usage,
+    AgentEvent, FailureClass, GuardAction, OpenMode, Project, Session, StopReason, TurnEnd, Usage,
 };
 use segue_engine::{
     ChatRequest, Engine, EngineBuilder, EngineSettings, Environment, StopLevel, Target, TurnError,
@@ -70,7 +70,7 @@ pub(crate) struct ScriptedAgent {
     /// Availability of a native session that cannot be resumed now: `true` if it could be resumed later.
     pub(crate) is_unavailable: AtomicBool,
     /// Actions that protect native sessions, reported on opening and on closing.
-    pub(crate) guard_actions: Mutex<Vec<String>>,
+    pub(crate) guard_actions: Mutex<Vec<GuardAction>>,
     /// Configuration of the agent.
     pub(crate) defaults: Mutex<AgentDefaults>,
     /// Native sessions that the agent lists. `None` if it cannot list them.
@@ -110,7 +110,7 @@ struct ScriptedConnection {
     actions: Arc<Mutex<VecDeque<ScriptedAction>>>,
     received: Arc<Mutex<ReceivedCalls>>,
     is_cancelled: bool,
-    guard_actions: Vec<String>,
+    guard_actions: Vec<GuardAction>,
     process: Option<ProcessIdentity>,
 }
 
@@ -259,7 +259,7 @@ impl AgentConnection for ScriptedConnection {
         true
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(self: Box<Self>) -> Vec<GuardAction> {
         self.received.lock().unwrap().close_count += 1;
         self.guard_actions
     }

@@ -5,7 +5,8 @@ use segue_core::agent::{
 };
 use segue_core::json::Json;
 use segue_core::session::{
-    AgentEvent, DecisionKind, Part, StopReason, ToolCall, ToolStatus, TurnState, Usage,
+    AgentEvent, Decision, DecisionKind, GuardAction, Part, StopReason, ToolCall, ToolStatus,
+    TurnState, Usage,
 };
 use segue_engine::{AccessError, StopLevel, Target, TurnError, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};
@@ -30,13 +31,21 @@ fn tool_call(status: ToolStatus, args: &str) -> ToolCall {
 #[tokio::test]
 async fn repeated_guard_actions_are_reported_once() {
     let harness = EngineHarness::new();
-    let lines = ["removed a duplicate", "restored a session"].map(str::to_owned);
-    *harness.agent.guard_actions.lock().unwrap() = lines.to_vec();
+    let short_id = || "1234abcd".to_owned();
+    let actions = [
+        GuardAction::DuplicateRemoved {
+            short_id: short_id(),
+        },
+        GuardAction::CopySaved {
+            short_id: short_id(),
+        },
+    ];
+    *harness.agent.guard_actions.lock().unwrap() = actions.to_vec();
     let report = harness.run_turn("one", Target::New).await;
-    let decisions = report.decisions.iter();
-    let guard_decisions = decisions.filter(|decision| decision.kind() == DecisionKind::Protected);
-    let texts: Vec<_> = guard_decisions.map(decision_text).collect();
-    assert_eq!(texts, lines);
+    let mut decisions = report.decisions;
+    decisions.retain(|decision| decision.kind() == DecisionKind::Protected);
+    let expected = actions.map(|action| Decision::NativeProtected { action });
+    assert_eq!(decisions, expected);
 }
 
 fn permission_request() -> PermissionRequest {
