@@ -10,6 +10,13 @@
 //! - A **leg** is the part of a session that runs on one native session of an agent. If that native session cannot be
 //!   resumed, the next leg starts a new one with a brief of the session.
 //!
+//! # Components
+//!
+//! [`Engine`] is a facade. [`TurnRunner`] runs turns, [`Resolver`] finds sessions, [`Reconciler`] applies changes in
+//! native sessions, [`BriefPlanner`] plans briefs and compactions, [`Compactor`] compacts sessions, [`Library`] lists,
+//! shows and searches, [`SessionEditor`] changes sessions, and [`Upkeep`] deletes, archives and restores. A component can
+//! be cloned and used without the others.
+//!
 //! # One turn
 //!
 //! ```no_run
@@ -71,7 +78,7 @@
 //! [`LeashCommand::args`](segue_agents::LeashCommand::args), the program passes the remaining arguments to
 //! [`leash::run_from_args`](segue_agents::leash::run_from_args) and exits with the code that it returns.
 //!
-//! **State** is stored by the [`Store`]: with `segue-sqlite`, in one file in a directory. Several processes may use the
+//! **State** is stored by the [`Store`](segue_store::Store): with `segue-sqlite`, in one file in a directory. Several processes may use the
 //! same store, including the `segue` command. segue reads the files of agents, and changes them in two cases only: to
 //! delete a session on request, and to prevent an agent from damaging its own sessions.
 //!
@@ -92,12 +99,13 @@
 //! once the agent has exited. The next call on the session finds the turn interrupted, with the messages that had
 //! arrived.
 //!
-//! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`EngineError`] means that no turn ran,
-//! or that its record could not be written. An automatic choice of segue is a
-//! [`Decision`](segue_core::session::Decision): one line for the user.
+//! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`TurnError`] means that no turn ran, or
+//! that its record could not be written. Each component has an error type of its own, and [`EngineError`] is their
+//! union. An automatic choice of segue is a [`Decision`](segue_core::session::Decision), an enum with fields;
+//! `segue_api::text` has the line for the user.
 //!
 //! **Runtime.** The engine needs a tokio runtime with time and I/O enabled; one thread is enough. [`Engine`] is `Send`
-//! and `Sync`, so that it can be shared in an [`Arc`]; its futures can be spawned. Agents that stay running
+//! and `Sync`, a clone shares everything, and its futures can be spawned. Agents that stay running
 //! ([`ChatRequest::keep_agent`]) are ended by [`Engine::close`], and killed when the engine is dropped.
 
 mod agents;

@@ -33,7 +33,7 @@ impl SessionEditor {
     /// Adds a message to a session without sending a prompt to an agent. The message is on disk when this returns.
     ///
     /// The agent that runs the session next receives the message: a resumed native session with its next prompt, a new
-    /// one with its brief. Fails if the session is in use, as [`Engine::chat`] does.
+    /// one with its brief. Fails if the session is in use, as [`crate::Engine::chat`] does.
     pub async fn add_message(
         &self,
         session: &SessionId,

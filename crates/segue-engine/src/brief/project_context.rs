@@ -139,7 +139,7 @@ impl BriefPlanner {
         Ok(GatheredContext { cached, rebuild })
     }
 
-    /// Returns the current project context of a session, as [`Engine::current_context`] does, and stores it if it was
+    /// Returns the current project context of a session, as [`Self::current_context`] does, and stores it if it was
     /// rebuilt.
     pub async fn refresh_context(
         &self,

@@ -1,8 +1,8 @@
 //! Summarisers: a model adds statements to a checkpoint, as far as the record supports them.
 //!
-//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose_summary`]). A
+//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Compactor::propose_summary`]). A
 //! short second operation applies its answer to the checkpoint that is active by then
-//! ([`Engine::apply_summary_proposal`]).
+//! ([`Compactor::apply_summary_proposal`]).
 
 mod request;
 

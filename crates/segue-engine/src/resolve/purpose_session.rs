@@ -76,7 +76,7 @@ impl Resolver {
         })
     }
 
-    /// Returns the session that a prompt would continue, by the resolution steps of [`Engine::chat`], with the
+    /// Returns the session that a prompt would continue, by the resolution steps of [`crate::Engine::chat`], with the
     /// decisions and the steps. `None` if the prompt would create a session.
     pub async fn peek_session(
         &self,

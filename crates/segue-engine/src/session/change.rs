@@ -154,7 +154,7 @@ impl SessionEditor {
         self.fork_before_move(session, at, None, project).await
     }
 
-    /// Forks a session like [`Engine::fork_session`]. With `before_head_move`, the turns are those that led to the head
+    /// Forks a session like [`Self::fork_session`]. With `before_head_move`, the turns are those that led to the head
     /// before that move.
     pub async fn fork_before_move(
         &self,
