@@ -503,18 +503,6 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn provider_health(
-        &self,
-        id: &SessionId,
-        provider: &ProviderId,
-    ) -> Result<ProviderHealth> {
-        let (id, provider) = (id.clone(), provider.clone());
-        self.read("read", move |db| {
-            ops::provider_health::load_provider_health(db, &id, &provider)
-        })
-        .await
-    }
-
     async fn set_provider_health(
         &self,
         lease: &Lease,

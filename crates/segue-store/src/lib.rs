@@ -293,7 +293,12 @@ pub trait Store: Send + Sync {
         &self,
         id: &SessionId,
         provider: &ProviderId,
-    ) -> Result<ProviderHealth>;
+    ) -> Result<ProviderHealth> {
+        let snapshot = self.session_snapshot(id).await?;
+        Ok(snapshot.map_or_else(ProviderHealth::default, |snapshot| {
+            snapshot.providers.health_of(provider)
+        }))
+    }
     /// Records the health of a provider in a session.
     async fn set_provider_health(
         &self,

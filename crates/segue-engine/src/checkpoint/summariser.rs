@@ -22,6 +22,7 @@ use segue_store::NewCheckpoint;
 
 use crate::CompactionError;
 use crate::checkpoint::Compactor;
+use crate::context::run_blocking;
 use crate::leg::open_leg::guard_decisions;
 use crate::session::lease::LeaseGuard;
 
@@ -111,11 +112,10 @@ impl Compactor {
             .await?;
         unread_turns.retain(|turn| turn.number <= base.covers);
         let turns = self.briefs.load_brief_turns(unread_turns).await;
-        let mut chunks = split_transcript(
-            &turns,
-            MAX_SUMMARY_CHUNK_TOKENS.min(budget / 2),
-            &segue_tokens::count,
-        );
+        let chunk_tokens = MAX_SUMMARY_CHUNK_TOKENS.min(budget / 2);
+        let splitting =
+            run_blocking(move || split_transcript(&turns, chunk_tokens, &segue_tokens::count));
+        let mut chunks = splitting.await;
         let omitted_chunks = chunks.len().saturating_sub(MAX_SUMMARY_CHUNKS);
         chunks.drain(..omitted_chunks);
         let mut proposal = SummaryProposal {
@@ -245,13 +245,11 @@ impl Compactor {
                     break;
                 }
             }
-            checkpoint = merged.apply(
-                &base_checkpoint,
-                &base_checkpoint,
-                covers,
-                max_tokens,
-                &segue_tokens::count,
-            );
+            let (summary, base) = (merged.clone(), base_checkpoint.clone());
+            let applying = run_blocking(move || {
+                summary.apply(&base, &base, covers, max_tokens, &segue_tokens::count)
+            });
+            checkpoint = applying.await;
         }
         if !merged.statements.is_empty() {
             proposal.summary = Ok(merged);
@@ -297,19 +295,21 @@ impl Compactor {
         let Some((active_version, before)) = active.filter(|_| is_on_path) else {
             return Ok((None, off_path()));
         };
-        let count = &segue_tokens::count;
         let max_tokens = self
             .briefs
             .checkpoint_budget(session, &session.provider)
             .await?;
-        let after = summary.apply(
-            &proposal.base_checkpoint,
-            &before,
-            proposal.base.covers,
-            max_tokens,
-            count,
-        );
-        let after = assign_item_ids(&before, after, self.briefs.last_item_id(&session.id).await?);
+        let last_item_id = self.briefs.last_item_id(&session.id).await?;
+        let (summary_copy, base) = (summary.clone(), proposal.base_checkpoint.clone());
+        let covers = proposal.base.covers;
+        let (before, after, tokens) = run_blocking(move || {
+            let count = &segue_tokens::count;
+            let after = summary_copy.apply(&base, &before, covers, max_tokens, count);
+            let after = assign_item_ids(&before, after, last_item_id);
+            let tokens = count(&render_checkpoint(&after));
+            (before, after, tokens)
+        })
+        .await;
         if CheckpointDelta::between(&before, &after).is_empty() {
             let unused = unused_decision(proposal, UnusedSummary::NothingNew);
             return Ok((None, unused));
@@ -318,7 +318,7 @@ impl Compactor {
             turn: active_version.turn,
             covers: active_version.covers,
             checkpoint: after.clone(),
-            tokens: count(&render_checkpoint(&after)),
+            tokens,
             // The version replaces only the one before it: no turns were made since.
             replaced: active_version.tokens,
             author: ItemAuthor::Summariser,

@@ -3,7 +3,7 @@
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::ProviderHealth;
 use segue_core::session::{
-    Decision, Leg, Lineage, Message, Session, SessionStatus, Turn, TurnState,
+    Decision, Leg, Lineage, Message, Session, SessionSnapshot, SessionStatus, Turn, TurnState,
 };
 use segue_store::{LeaseHolder, PageCursor, PageRequest, SessionFilter, SessionOrigin, TagCount};
 
@@ -99,22 +99,10 @@ impl Library {
 
     /// Loads a session with its legs, decisions and lineage.
     pub async fn session_view(&self, session: Session) -> Result<SessionView, AccessError> {
-        let legs = self.context.store.legs(&session.id).await?;
+        let SessionSnapshot {
+            legs, providers, ..
+        } = self.context.require_snapshot(&session.id).await?;
         let leg_turn_ranges = self.turn_ranges_by_leg(&legs, &session).await?;
-        let mut provider_health: Vec<(ProviderId, ProviderHealth)> = Vec::new();
-        for leg in &legs {
-            let health = self
-                .context
-                .store
-                .provider_health(&session.id, &leg.provider)
-                .await?;
-            let is_listed = provider_health
-                .iter()
-                .any(|(agent, _)| *agent == leg.provider);
-            if !health.is_clean() && !is_listed {
-                provider_health.push((leg.provider.clone(), health));
-            }
-        }
         Ok(SessionView {
             status: self.context.leases.session_status(&session).await?,
             decisions: self
@@ -126,7 +114,7 @@ impl Library {
             lineage: self.context.store.lineage(&session.id).await?,
             origin: self.context.store.session_origin(&session.id).await?,
             leg_turn_ranges,
-            provider_health,
+            provider_health: providers.health,
             legs,
             session,
         })

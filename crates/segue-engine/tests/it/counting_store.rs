@@ -173,7 +173,6 @@ count_calls! {
     Read leg(id: LegId) -> Option<Leg>;
     Read legs(id: &SessionId) -> Vec<Leg>;
     Synced change_provider(lease: &Lease, provider: &ProviderId, at: Timestamp) -> Session;
-    Read provider_health(id: &SessionId, provider: &ProviderId) -> ProviderHealth;
     Synced set_provider_health(lease: &Lease, provider: &ProviderId, health: ProviderHealth) -> ();
     Synced set_cooldown(cooldown: Cooldown) -> ();
     Synced clear_cooldown(provider: &ProviderId) -> ();

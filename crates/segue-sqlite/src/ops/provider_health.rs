@@ -1,6 +1,6 @@
 //! Health of providers in a session, and cooldowns of providers in all sessions.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{FailureClass, ProviderRecords};
@@ -9,39 +9,22 @@ use segue_store::Lease;
 use super::{OpResult, lease};
 use crate::rows::{self, to_micros};
 
-pub(crate) fn load_provider_health(
-    db: &Connection,
-    id: &SessionId,
-    provider: &ProviderId,
-) -> OpResult<ProviderHealth> {
-    let health = db
-        .prepare_cached(
-            "SELECT failures, limited, rotations, retry_at FROM standings WHERE session_id = ?1 AND provider = ?2",
-        )?
-        .query_row([id.as_str(), provider.as_str()], read_health)
-        .optional()?;
-    Ok(health.unwrap_or_default())
-}
-
 pub(crate) fn load_provider_records(db: &Connection, id: &SessionId) -> OpResult<ProviderRecords> {
     let mut statement = db.prepare_cached(
         "SELECT failures, limited, rotations, retry_at, provider FROM standings WHERE session_id = ?1 ORDER BY provider",
     )?;
     let health = statement.query_map([id.as_str()], |row| {
-        Ok((rows::read_parsed::<ProviderId>(row, 4)?, read_health(row)?))
+        let health = ProviderHealth {
+            failures: row.get(0)?,
+            rate_limit_failures: row.get(1)?,
+            failed_legs: row.get(2)?,
+            retry_at: rows::read_optional_time(row, 3)?,
+        };
+        Ok((rows::read_parsed::<ProviderId>(row, 4)?, health))
     })?;
     Ok(ProviderRecords {
         health: health.collect::<Result<_, _>>()?,
         cooldowns: list_cooldowns(db)?,
-    })
-}
-
-fn read_health(row: &Row<'_>) -> rusqlite::Result<ProviderHealth> {
-    Ok(ProviderHealth {
-        failures: row.get(0)?,
-        rate_limit_failures: row.get(1)?,
-        failed_legs: row.get(2)?,
-        retry_at: rows::read_optional_time(row, 3)?,
     })
 }
 
