@@ -55,27 +55,7 @@ impl Resolver {
         if let Some(session) = self.session_using_native(provider, id).await? {
             return Ok((session, None));
         }
-        let entry = if self.context.natives.can_read_sessions(provider) {
-            let stored_id = format!("{}:{id}", storage_provider(provider));
-            self.context
-                .natives
-                .lookup_natives(&stored_id)
-                .await?
-                .into_iter()
-                .next()
-        } else {
-            None
-        };
-        let source = match &entry {
-            Some(native) => self.read_adoption_source(native, project).await?,
-            // segue cannot read the messages of this native session; only its agent can.
-            None => AdoptionSource {
-                title: None,
-                purpose: None,
-                turns: Vec::new(),
-                project: project.clone(),
-            },
-        };
+        let source = self.find_adoption_source(provider, id, project).await?;
         let (turns, native_project) = (source.turns, source.project);
         let (hinted, deleted_session) = match hint {
             AdoptionHint::Empty => (None, None),
@@ -177,6 +157,31 @@ impl Resolver {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the information in the files of a native session. It is empty if segue cannot read them.
+    async fn find_adoption_source(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+        project: &Project,
+    ) -> Result<AdoptionSource, ResolveError> {
+        let natives = &self.context.natives;
+        let mut entries = Vec::new();
+        if natives.can_read_sessions(provider) {
+            let stored_id = format!("{}:{id}", storage_provider(provider));
+            entries = natives.lookup_natives(&stored_id).await?;
+        }
+        match entries.first() {
+            Some(native) => Ok(self.read_adoption_source(native, project).await?),
+            // segue cannot read the messages of this native session; only its agent can.
+            None => Ok(AdoptionSource {
+                title: None,
+                purpose: None,
+                turns: Vec::new(),
+                project: project.clone(),
+            }),
+        }
     }
 
     /// Reads a native session. `fallback_project` is the project if the native session's files name none.

@@ -5,10 +5,11 @@
 
 use jiff::Timestamp;
 use segue_agents::AgentConnection;
-use segue_core::id::{NativeId, ProviderId};
+use segue_core::id::{LegId, NativeId, ProviderId};
 use segue_core::policy::{ProviderHealth, WaitReason};
 use segue_core::session::{
-    DecisionKind, Leg, OpenMode, OpenReason, OpeningPlan, ResolutionStep, TurnState,
+    Decision, DecisionKind, Leg, NewNativeCause, OpenMode, OpenReason, OpeningPlan, ResolutionStep,
+    TurnState,
 };
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -44,7 +45,7 @@ impl Opening {
             }
             Self::Compact(_) => ResolutionStep::NativeStarted {
                 provider: provider.clone(),
-                cause: segue_core::session::NewNativeCause::Compacted { compaction: None },
+                cause: NewNativeCause::Compacted { compaction: None },
             },
         }
     }
@@ -177,6 +178,8 @@ impl TurnRun<'_> {
             is_resent: state.is_resent,
         };
         let opened = tokio::select! {
+            // A prompt for a running agent is recorded as sent, so it is sent even if the user stops at this moment.
+            biased;
             opened = self.runner.open_leg(&request, opening) => Some(opened),
             () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => None,
         };
@@ -222,15 +225,11 @@ impl TurnRun<'_> {
             open_mode,
             reason,
         });
+        let unrecorded_leg = (!is_attempt_recorded).then_some(leg_id);
         let outcome = match self.report_leg(&state, decisions).await {
             Ok(()) => {
-                if !is_attempt_recorded {
-                    let (store, at) = (&self.runner.context.store, self.now());
-                    store
-                        .begin_attempt(&self.guard.lease, self.turn, leg_id, at)
-                        .await?;
-                }
-                self.send_prompt(&mut state, connection.as_mut()).await
+                self.send_prompt(&mut state, connection.as_mut(), unrecorded_leg)
+                    .await
             }
             Err(error) => Err(error),
         };
@@ -241,7 +240,7 @@ impl TurnRun<'_> {
     async fn report_leg(
         &mut self,
         state: &AttemptState,
-        decisions: Vec<segue_core::session::Decision>,
+        decisions: Vec<Decision>,
     ) -> Result<(), TurnError> {
         if let Some(attempt_leg) = &state.leg {
             self.emit(TurnEvent::Opened {
@@ -262,12 +261,18 @@ impl TurnRun<'_> {
         Ok(())
     }
 
-    /// Sends the text, which is recorded as about to be sent, and processes the agent's events.
+    /// Sends the text and processes the agent's events. If `unrecorded_leg` is given, first records that the text is about
+    /// to be sent on that leg.
     async fn send_prompt(
         &mut self,
         state: &mut AttemptState,
         connection: &mut dyn AgentConnection,
+        unrecorded_leg: Option<LegId>,
     ) -> Result<TurnOutcome, TurnError> {
+        if let Some(leg) = unrecorded_leg {
+            let (store, lease, at) = (&self.runner.context.store, &self.guard.lease, self.now());
+            store.begin_attempt(lease, self.turn, leg, at).await?;
+        }
         self.report.sent = true;
         match connection.send_prompt(&state.sent_text).await {
             Ok(()) => {

@@ -5,7 +5,7 @@ use segue_core::agent::RoleDescription;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{
     Decision, EarlierAttempt, Message, OpeningPlan, ProviderRecords, ResolutionStep, Role, Session,
-    SessionSnapshot, Turn,
+    SessionSnapshot, Title, Turn,
 };
 use segue_store::{NewSession, NewTurn, SessionFilter, StartedSession, StoreError};
 use tracing::Instrument;
@@ -134,7 +134,7 @@ impl TurnRunner {
         conflict_filter: Option<&SessionFilter>,
     ) -> Result<StartedSession, StoreError> {
         let prompt = self.prompt_message(request);
-        let title = segue_core::session::Title::from_prompt(&request.prompt);
+        let title = Title::from_prompt(&request.prompt);
         loop {
             let purpose = request.target.purpose();
             let new = NewSession {
