@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-pub use own::{OwnSession, OwnSessionStamp, OwnTurn};
+pub use own::{OwnSession, OwnSessionChanges, OwnSessionStamp, OwnTurn};
 pub use query::{HitOrder, QueryError, QueryWords, SearchQuery};
 pub(crate) use read::read_turn_text;
 pub use refresh::{Progress, RefreshOutcome, RefreshStats};

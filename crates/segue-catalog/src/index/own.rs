@@ -1,6 +1,7 @@
 //! segue's own sessions in the index. It contains only their words, because the store has all other data and is
 //! authoritative.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,6 +14,9 @@ use super::texts::SearchableText;
 use super::write::{IndexWriter, turn_id};
 use super::{Index, IndexError, NativeStatus, OWN_PROVIDER_NAME, schema};
 use crate::{Mark, NativeSessionKind, SessionHead};
+
+const SELECT_OWN_STAMPS: &str =
+    "SELECT native_id, updated_at, head, title FROM session WHERE provider = ?1";
 
 /// A session of segue, with the data that a search needs.
 #[derive(Debug, Clone)]
@@ -52,6 +56,15 @@ pub struct OwnSessionStamp {
     pub title: Option<String>,
 }
 
+/// Differences between segue's own sessions and the index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnSessionChanges {
+    /// Sessions that the index lacks or has in another state.
+    pub changed: Vec<String>,
+    /// Sessions that only the index has.
+    pub removed: Vec<String>,
+}
+
 /// A turn of a session of segue.
 #[derive(Debug, Clone)]
 pub struct OwnTurn {
@@ -67,23 +80,62 @@ impl Index {
     /// Returns the state of segue's own sessions in the index. Empty if there is no index.
     pub fn own_session_stamps(&self) -> Result<Vec<OwnSessionStamp>, IndexError> {
         let stamps = self.read_with(|db| {
-            db.prepare_cached(
-                "SELECT native_id, updated_at, head, title FROM session WHERE provider = ?1",
-            )?
-            .query_map([OWN_PROVIDER_NAME], |row| {
-                Ok(OwnSessionStamp {
-                    id: row.get(0)?,
-                    updated_at: row.get(1)?,
-                    head: row.get(2)?,
-                    title: row.get(3)?,
-                })
-            })?
-            .collect()
+            db.prepare_cached(SELECT_OWN_STAMPS)?
+                .query_map([OWN_PROVIDER_NAME], |row| {
+                    Ok(OwnSessionStamp {
+                        id: row.get(0)?,
+                        updated_at: row.get(1)?,
+                        head: row.get(2)?,
+                        title: row.get(3)?,
+                    })
+                })?
+                .collect()
         });
         match stamps {
             Err(IndexError::Missing) => Ok(Vec::new()),
             stamps => stamps,
         }
+    }
+
+    /// Compares segue's own sessions with the index. The comparison copies nothing of a session that did not change,
+    /// because a list compares all sessions.
+    pub fn compare_own_sessions(
+        &self,
+        current: &[OwnSessionStamp],
+    ) -> Result<OwnSessionChanges, IndexError> {
+        let mut unseen: HashMap<&str, &OwnSessionStamp> = current
+            .iter()
+            .map(|stamp| (stamp.id.as_str(), stamp))
+            .collect();
+        let mut changes = OwnSessionChanges::default();
+        let compared = self.read_with(|db| {
+            let mut query = db.prepare_cached(SELECT_OWN_STAMPS)?;
+            let mut rows = query.query([OWN_PROVIDER_NAME])?;
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_str()?;
+                let Some(stamp) = unseen.remove(id) else {
+                    changes.removed.push(id.to_owned());
+                    continue;
+                };
+                let is_unchanged = row.get::<_, i64>(1)? == stamp.updated_at
+                    && row.get::<_, Option<i64>>(2)? == stamp.head
+                    && row.get_ref(3)?.as_str_or_null()? == stamp.title.as_deref();
+                if !is_unchanged {
+                    changes.changed.push(id.to_owned());
+                }
+            }
+            Ok(())
+        });
+        match compared {
+            Ok(()) | Err(IndexError::Missing) => {}
+            Err(error) => return Err(error),
+        }
+        let is_unseen = |stamp: &&OwnSessionStamp| unseen.contains_key(stamp.id.as_str());
+        let missing = current.iter().filter(is_unseen);
+        changes
+            .changed
+            .extend(missing.map(|stamp| stamp.id.clone()));
+        Ok(changes)
     }
 
     /// Returns the ids of the turns of a session of segue that the index has, in order.

@@ -1,6 +1,5 @@
 //! Index of the catalog: updated from the files of agents and from segue's own sessions, and queried for lists.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use segue_catalog::index::{
 use segue_catalog::{Catalog, Index, NativeSession};
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Project, Session, TurnState, Usage};
-use segue_store::SessionFilter;
+use segue_store::{SessionFilter, SessionStamp};
 
 use crate::context::run_blocking;
 use crate::library::Library;
@@ -186,39 +185,34 @@ impl Library {
         let Some(index) = self.context.index.clone() else {
             return Ok(());
         };
+        let stamps = self.context.store.session_stamps().await?.into_iter();
+        let current: Vec<_> = stamps.map(own_session_stamp).collect();
         let reader = Arc::clone(&index);
-        let indexed_stamps = run_blocking(move || reader.own_session_stamps()).await?;
-        let indexed_stamps = indexed_stamps.into_iter();
-        let mut indexed: HashMap<String, OwnSessionStamp> = indexed_stamps
-            .map(|stamp| (stamp.id.clone(), stamp))
-            .collect();
-        let mut changed = Vec::new();
-        for stamp in self.context.store.session_stamps().await? {
-            let indexed_stamp = indexed.remove(stamp.id.as_str());
-            let is_unchanged = indexed_stamp.is_some_and(|indexed_stamp| {
-                indexed_stamp.updated_at == stamp.updated_at.as_millisecond()
-                    && indexed_stamp.head == stamp.head.map(|head| head.0)
-                    && indexed_stamp.title.as_ref() == Some(&stamp.title)
-            });
-            if is_unchanged {
-                continue;
+        let changes = run_blocking(move || reader.compare_own_sessions(&current)).await?;
+        let mut batch = Vec::new();
+        for id in changes
+            .changed
+            .iter()
+            .filter_map(|id| SessionId::parse(id).ok())
+        {
+            if let Some(session) = self.context.store.session(&id).await? {
+                batch.push(self.load_index_update(&index, session).await?);
             }
-            if let Some(session) = self.context.store.session(&stamp.id).await? {
-                changed.push(self.load_index_update(&index, session).await?);
-            }
-            if changed.len() >= OWN_SESSION_BATCH_SIZE {
-                self.write_index_batch(&index, &mut changed).await?;
+            if batch.len() >= OWN_SESSION_BATCH_SIZE {
+                self.write_index_batch(&index, &mut batch).await?;
             }
         }
-        self.write_index_batch(&index, &mut changed).await?;
-        for id in indexed.into_keys() {
-            if let Ok(id) = SessionId::parse(&id) {
-                let index = Arc::clone(&index);
-                self.context
-                    .natives
-                    .with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
-                    .await?;
-            }
+        self.write_index_batch(&index, &mut batch).await?;
+        for id in changes
+            .removed
+            .iter()
+            .filter_map(|id| SessionId::parse(id).ok())
+        {
+            let index = Arc::clone(&index);
+            self.context
+                .natives
+                .with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
+                .await?;
         }
         Ok(())
     }
@@ -227,13 +221,13 @@ impl Library {
     async fn write_index_batch(
         &self,
         index: &Arc<Index>,
-        changed: &mut Vec<OwnSession>,
+        batch: &mut Vec<OwnSession>,
     ) -> Result<(), LibraryError> {
-        let changed = std::mem::take(changed);
-        if !changed.is_empty() {
+        let batch = std::mem::take(batch);
+        if !batch.is_empty() {
             let index = Arc::clone(index);
             let write =
-                move |_: &Catalog| index.index_own_sessions(&changed, Self::INDEX_LOCK_TIMEOUT);
+                move |_: &Catalog| index.index_own_sessions(&batch, Self::INDEX_LOCK_TIMEOUT);
             self.context.natives.with_catalog(write).await?;
         }
         Ok(())
@@ -383,6 +377,15 @@ impl Library {
 pub(crate) struct IndexedNatives {
     pub(crate) natives: Vec<NativeEntry>,
     pub(crate) unreadable: Vec<(ProviderId, String)>,
+}
+
+fn own_session_stamp(stamp: SessionStamp) -> OwnSessionStamp {
+    OwnSessionStamp {
+        id: stamp.id.to_string(),
+        updated_at: stamp.updated_at.as_millisecond(),
+        head: stamp.head.map(|head| head.0),
+        title: Some(stamp.title),
+    }
 }
 
 impl From<IndexedSession> for NativeEntry {

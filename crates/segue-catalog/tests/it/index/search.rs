@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use segue_catalog::index::{
-    HitOrder, HitSource, IndexHits, IndexQuery, OwnSession, OwnTurn, SearchQuery, build_snippet,
+    HitOrder, HitSource, IndexHits, IndexQuery, OwnSession, OwnSessionStamp, OwnTurn, SearchQuery,
+    build_snippet,
 };
 use segue_catalog::{Catalog, ClaudeReader, Index};
 use segue_core::id::SessionId;
@@ -262,6 +263,39 @@ fn own_sessions_are_found_by_words_and_titles_until_they_are_removed() {
     assert_eq!(
         (stamps.len(), stamps[0].updated_at, stamps[0].head),
         (1, now.as_millisecond(), Some(8))
+    );
+    let compare = |stamps: &[OwnSessionStamp]| {
+        let changes = index.compare_own_sessions(stamps).unwrap();
+        (changes.changed, changes.removed)
+    };
+    let indexed = stamps[0].clone();
+    let indexed_id = vec![indexed.id.clone()];
+    assert_eq!(compare(&stamps), (vec![], vec![]));
+    assert_eq!(compare(&[]), (vec![], indexed_id.clone()));
+    let other_states = [
+        OwnSessionStamp {
+            updated_at: indexed.updated_at + 1,
+            ..indexed.clone()
+        },
+        OwnSessionStamp {
+            head: None,
+            ..indexed.clone()
+        },
+        OwnSessionStamp {
+            title: Some("other title".to_owned()),
+            ..indexed.clone()
+        },
+    ];
+    for state in other_states {
+        assert_eq!(compare(&[state]), (indexed_id.clone(), vec![]));
+    }
+    let unindexed = OwnSessionStamp {
+        id: "new".to_owned(),
+        ..indexed.clone()
+    };
+    assert_eq!(
+        compare(&[indexed, unindexed]),
+        (vec!["new".to_owned()], vec![])
     );
     assert_eq!(search_results(&index, "refund"), ["9:1"]);
     assert_eq!(search_results(&index, "overhaul"), ["9:"]);
