@@ -229,45 +229,57 @@ fn every_hit_has_a_readable_snippet() {
     }
 }
 
-#[test]
-fn own_sessions_are_found_by_words_and_titles_until_they_are_removed() {
-    let index_dir = tempfile::tempdir().unwrap();
-    let index = Index::new(index_dir.path());
-    let now: Timestamp = timestamp(1).parse().unwrap();
-    let id = SessionId::parse("20250301_100100_k3f9").unwrap();
-    let own_turn = |id: &str, text: &str| OwnTurn {
+fn own_session_time() -> Timestamp {
+    timestamp(1).parse().unwrap()
+}
+
+fn own_turn(id: &str, text: &str) -> OwnTurn {
+    OwnTurn {
         id: id.to_owned(),
-        at: now,
-        messages: vec![Message::from_text(Role::User, text, now)],
-    };
-    let own_session = |valid_turns: u32, turns: Vec<OwnTurn>| OwnSession {
-        id: id.clone(),
+        at: own_session_time(),
+        messages: vec![Message::from_text(Role::User, text, own_session_time())],
+    }
+}
+
+fn own_session(valid_turns: u32, turns: Vec<OwnTurn>) -> OwnSession {
+    OwnSession {
+        id: SessionId::parse("20250301_100100_k3f9").unwrap(),
         title: Title::new("Payment overhaul", TitleSource::User).unwrap(),
         provider: "codex".to_owned(),
         project: "/code/pay".to_owned(),
         cwd: "/code/pay".to_owned(),
-        created_at: now,
-        updated_at: now,
+        created_at: own_session_time(),
+        updated_at: own_session_time(),
         head: Some(8),
         valid_turns,
         new_turns: turns,
-    };
+    }
+}
+
+#[test]
+fn a_comparison_finds_own_sessions_that_changed_or_are_gone() {
+    let index_dir = tempfile::tempdir().unwrap();
+    let index = Index::new(index_dir.path());
+    let session = own_session(0, vec![own_turn("8", "charge")]);
     let timeout = std::time::Duration::from_secs(1);
-    assert_eq!(index.own_session_stamps().unwrap(), []);
-    let first = own_session(
-        0,
-        vec![own_turn("7", "refund twice"), own_turn("8", "charge")],
-    );
-    assert!(index.index_own_sessions(&[first], timeout).unwrap());
-    let stamps = index.own_session_stamps().unwrap();
-    assert_eq!(
-        (stamps.len(), stamps[0].updated_at, stamps[0].head),
-        (1, now.as_millisecond(), Some(8))
-    );
+    let unindexed = OwnSessionStamp {
+        id: "new".to_owned(),
+        updated_at: 1,
+        head: None,
+        title: None,
+    };
     let compare = |stamps: &[OwnSessionStamp]| {
         let changes = index.compare_own_sessions(stamps).unwrap();
         (changes.changed, changes.removed)
     };
+    let new_ids = vec!["new".to_owned()];
+    assert_eq!(
+        compare(std::slice::from_ref(&unindexed)),
+        (new_ids.clone(), vec![])
+    );
+
+    assert!(index.index_own_sessions(&[session], timeout).unwrap());
+    let stamps = index.own_session_stamps().unwrap();
     let indexed = stamps[0].clone();
     let indexed_id = vec![indexed.id.clone()];
     assert_eq!(compare(&stamps), (vec![], vec![]));
@@ -289,13 +301,26 @@ fn own_sessions_are_found_by_words_and_titles_until_they_are_removed() {
     for state in other_states {
         assert_eq!(compare(&[state]), (indexed_id.clone(), vec![]));
     }
-    let unindexed = OwnSessionStamp {
-        id: "new".to_owned(),
-        ..indexed.clone()
-    };
+    assert_eq!(compare(&[indexed, unindexed]), (new_ids, vec![]));
+}
+
+#[test]
+fn own_sessions_are_found_by_words_and_titles_until_they_are_removed() {
+    let index_dir = tempfile::tempdir().unwrap();
+    let index = Index::new(index_dir.path());
+    let now = own_session_time();
+    let id = own_session(0, vec![]).id;
+    let timeout = std::time::Duration::from_secs(1);
+    assert_eq!(index.own_session_stamps().unwrap(), []);
+    let first = own_session(
+        0,
+        vec![own_turn("7", "refund twice"), own_turn("8", "charge")],
+    );
+    assert!(index.index_own_sessions(&[first], timeout).unwrap());
+    let stamps = index.own_session_stamps().unwrap();
     assert_eq!(
-        compare(&[indexed, unindexed]),
-        (vec!["new".to_owned()], vec![])
+        (stamps.len(), stamps[0].updated_at, stamps[0].head),
+        (1, now.as_millisecond(), Some(8))
     );
     assert_eq!(search_results(&index, "refund"), ["9:1"]);
     assert_eq!(search_results(&index, "overhaul"), ["9:"]);
