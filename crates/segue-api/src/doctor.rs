@@ -1,7 +1,7 @@
 //! Health of the store and of the agents on this machine.
 
 use schemars::JsonSchema;
-use segue_core::agent::{Capabilities, CapabilitySource};
+use segue_core::agent::Capabilities;
 use serde::{Deserialize, Serialize};
 
 /// Health of the store and of the agents.
@@ -42,7 +42,7 @@ pub struct AgentDiagnosis {
     /// Transports that work, in the order in which segue tries them.
     pub transports: Vec<String>,
     /// Capabilities of the first transport that works.
-    pub capabilities: CapabilitySources,
+    pub capabilities: Capabilities,
     /// All transports.
     pub ways: Vec<TransportDiagnosis>,
     /// Number of native sessions; null if segue cannot read them.
@@ -61,54 +61,9 @@ pub struct TransportDiagnosis {
     /// Version of the agent; null if it is unknown.
     pub version: Option<String>,
     /// Capabilities of the transport; null if it does not work.
-    pub capabilities: Option<CapabilitySources>,
+    pub capabilities: Option<Capabilities>,
     /// Problem of the transport; null if it works.
     pub problem: Option<String>,
-}
-
-/// Method of each capability of an agent; null if the agent does not have it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CapabilitySources {
-    /// Lists native sessions.
-    pub list: Option<CapabilitySource>,
-    /// Resumes a native session and replays its messages.
-    pub load: Option<CapabilitySource>,
-    /// Resumes a native session without a replay.
-    pub resume: Option<CapabilitySource>,
-    /// Resumes the newest native session of a directory.
-    pub continue_last: Option<CapabilitySource>,
-    /// Forks a native session.
-    pub fork: Option<CapabilitySource>,
-    /// Deletes a native session.
-    pub delete: Option<CapabilitySource>,
-    /// Stops a turn.
-    pub cancel: Option<CapabilitySource>,
-    /// Works in a mode that the caller chooses.
-    pub modes: Option<CapabilitySource>,
-    /// Uses a model that the caller chooses.
-    pub models: Option<CapabilitySource>,
-    /// Reports the usage of a turn.
-    pub usage: Option<CapabilitySource>,
-    /// Accepts MCP servers.
-    pub mcp: Option<CapabilitySource>,
-}
-
-impl From<Capabilities> for CapabilitySources {
-    fn from(capabilities: Capabilities) -> Self {
-        Self {
-            list: capabilities.list,
-            load: capabilities.load,
-            resume: capabilities.resume,
-            continue_last: capabilities.continue_last,
-            fork: capabilities.fork,
-            delete: capabilities.delete,
-            cancel: capabilities.cancel,
-            modes: capabilities.modes,
-            models: capabilities.models,
-            usage: capabilities.usage,
-            mcp: capabilities.mcp,
-        }
-    }
 }
 
 /// Automatic deletion of native sessions by an agent.

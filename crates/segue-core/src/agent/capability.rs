@@ -1,5 +1,7 @@
 //! Operations that an agent supports, and the method of each.
 
+use serde::{Deserialize, Serialize};
+
 use crate::enum_names::names;
 
 /// Method by which an agent offers an operation.
@@ -19,8 +21,9 @@ names!(CapabilitySource {
     Files => "files",
 });
 
-/// Operations that one agent supports. `None` means "not supported", which differs from "has nothing to show".
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Method of each operation of an agent. `None` if the agent does not support the operation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capabilities {
     /// Lists native sessions.
     pub list: Option<CapabilitySource>,

@@ -264,7 +264,7 @@ fn transport_json(transport: &TransportReport) -> TransportDiagnosis {
     TransportDiagnosis {
         name: transport.name.to_owned(),
         version: probe.and_then(|probe| probe.version.clone()),
-        capabilities: probe.map(|probe| probe.capabilities.into()),
+        capabilities: probe.map(|probe| probe.capabilities),
         problem: transport.probe_result.as_ref().err().cloned(),
     }
 }
@@ -276,7 +276,7 @@ fn agent_json(agent: &AgentReport) -> AgentDiagnosis {
         version: agent.version().map(str::to_owned),
         path: agent.path.as_deref().map(path_json),
         transports: usable_transports.map(str::to_owned).collect(),
-        capabilities: agent.capabilities().into(),
+        capabilities: agent.capabilities(),
         ways: agent.transports.iter().map(transport_json).collect(),
         sessions: agent.sessions,
         retention: agent.retention.as_ref().map(retention::to_json),
