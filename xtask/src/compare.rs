@@ -179,8 +179,7 @@ impl BuiltCheckout {
     fn build(root: &Path, homes: PathBuf) -> Result<Self> {
         println!("building {}", root.display());
         let output = cargo()
-            .args(["build", "--release", "--package", "segue", "--package"])
-            .args(["segue-sqlite", "--package", "segue-testkit"])
+            .args(["build", "--release", "--workspace"])
             .args(["--bin", "segue", "--bin", "corpus"])
             .args(["--bench", "turns", "--bench", "process", "--bench", "store"])
             .args(["--quiet", "--message-format=json-render-diagnostics"])
@@ -223,8 +222,8 @@ impl BuiltCheckout {
         run_checked(self.command("process --bench --fill")?.arg(&sessions))?;
         ensure!(
             sessions.join("segue.db").exists(),
-            "the benchmark `process` of {} has no `--fill`: copy `crates/*/benches` and \
-             `crates/segue-testkit/src/benchmark.rs` from this checkout",
+            "the benchmark `process` of {} has no `--fill`: copy `crates/segue-bench` from this \
+             checkout",
             self.root.display()
         );
         for agent in [".claude", ".codex", ".gemini"] {

@@ -74,6 +74,7 @@ const MIN_SENTENCE_WORDS: usize = 3;
 const UNRELATED_PATHS: &[&str] = &[
     "xtask/",
     "crates/segue-testkit/",
+    "crates/segue-bench/",
     "crates/segue-core/src/samples.rs",
 ];
 

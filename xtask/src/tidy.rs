@@ -47,6 +47,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("segue-tokens", &[]),
     ("segue-core", &[]),
     ("segue-testkit", &[]),
+    ("segue-bench", &[]),
     ("xtask", &[]),
 ];
 

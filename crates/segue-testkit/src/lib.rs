@@ -1,5 +1,4 @@
-//! Support for tests and benchmarks: the segue binary in a hermetic home, the real CLIs with a model stub, and
-//! side-by-side measurements.
+//! Support for tests and benchmarks: the segue binary in a hermetic home, and the real CLIs with a model stub.
 //!
 //! A [`TestHome`] has its own home, its own project directory and an environment without the developer's settings. It
 //! lists the running processes that were started in it, regardless of their parents.
@@ -14,9 +13,6 @@
     reason = "test support: a failed check panics"
 )]
 
-pub mod benchmark;
-pub mod corpus;
-pub mod fact_sessions;
 pub mod model;
 mod output;
 mod processes;
