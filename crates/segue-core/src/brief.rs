@@ -15,6 +15,7 @@ mod turn_selection;
 
 use std::fmt::Write as _;
 
+use crate::enum_names::named_enum;
 use crate::number_format::format_count;
 use crate::session::Message;
 pub use added_messages::prompt_with_added_messages;
@@ -108,31 +109,23 @@ pub struct BriefTurn {
     pub messages: Vec<Message>,
 }
 
-/// Kind of a section of a brief.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BriefSection {
-    /// The first line.
-    Heading,
-    /// Role instructions for the agent.
-    Role,
-    /// Project context.
-    Context,
-    /// Checkpoint of the earlier turns.
-    Checkpoint,
-    /// The newest messages.
-    Messages,
-    /// The user's prompt.
-    Prompt,
+named_enum! {
+    /// Kind of a section of a brief.
+    pub enum BriefSection {
+        /// The first line.
+        Heading => "heading",
+        /// Role instructions for the agent.
+        Role => "role",
+        /// Project context.
+        Context => "context",
+        /// Checkpoint of the earlier turns.
+        Checkpoint => "checkpoint",
+        /// The newest messages.
+        Messages => "messages",
+        /// The user's prompt.
+        Prompt => "prompt",
+    }
 }
-
-crate::enum_names::names!(BriefSection {
-    Heading => "heading",
-    Role => "role",
-    Context => "context",
-    Checkpoint => "checkpoint",
-    Messages => "messages",
-    Prompt => "prompt",
-});
 
 /// A composed brief.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,7 +31,7 @@ mod version;
 mod voice;
 mod withdrawn;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 
 pub use delta::CheckpointDelta;
 pub use delta_encoding::{DeltaError, decode_delta, encode_delta};
@@ -51,93 +51,53 @@ pub use summary_prompt::{
 pub use token_savings::total_saved_tokens;
 pub use version::{CheckpointReason, CheckpointVersion};
 
-/// Kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ItemKind {
-    /// The overall goal of the conversation.
-    Goal,
-    /// A rule of the user that stays in force, quoted from the user's message.
-    Directive,
-    /// A decision, with its reason.
-    Decision,
-    /// Completed work.
-    Done,
-    /// An approach that was tried without success.
-    Attempt,
-    /// Other information that no other item contains.
-    Note,
-    /// A changed file.
-    File,
-    /// A command and its result.
-    Command,
-    /// A build, a test run or a similar check, and its result.
-    Check,
-    /// An obstacle to the work.
-    Blocker,
-    /// Work that is still to be done.
-    Pending,
-    /// A request of the user, quoted from the user's message.
-    Request,
-    /// Work in progress.
-    Focus,
-    /// The step that comes next.
-    NextStep,
+named_enum! {
+    /// Kind of an item. A brief lists the kinds in this order: kinds that change least come first, so that a provider's
+    /// prompt cache can reuse the beginning, and kinds that matter most for the next prompt come last.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum ItemKind {
+        /// The overall goal of the conversation.
+        Goal => "goal",
+        /// A rule of the user that stays in force, quoted from the user's message.
+        Directive => "directive",
+        /// A decision, with its reason.
+        Decision => "decision",
+        /// Completed work.
+        Done => "done",
+        /// An approach that was tried without success.
+        Attempt => "attempt",
+        /// Other information that no other item contains.
+        Note => "note",
+        /// A changed file.
+        File => "file",
+        /// A command and its result.
+        Command => "command",
+        /// A build, a test run or a similar check, and its result.
+        Check => "check",
+        /// An obstacle to the work.
+        Blocker => "blocker",
+        /// Work that is still to be done.
+        Pending => "pending",
+        /// A request of the user, quoted from the user's message.
+        Request => "request",
+        /// Work in progress.
+        Focus => "focus",
+        /// The step that comes next.
+        NextStep => "next_step",
+    }
 }
 
-names!(ItemKind {
-    Goal => "goal",
-    Directive => "directive",
-    Decision => "decision",
-    Done => "done",
-    Attempt => "attempt",
-    Note => "note",
-    File => "file",
-    Command => "command",
-    Check => "check",
-    Blocker => "blocker",
-    Pending => "pending",
-    Request => "request",
-    Focus => "focus",
-    NextStep => "next_step",
-});
-
-impl ItemKind {
-    /// All kinds, in the order in which a brief lists them. Kinds that change least come first, so that a provider's
-    /// prompt cache can reuse the beginning. Kinds that matter most for the next prompt come last.
-    pub const ALL: [Self; 14] = [
-        Self::Goal,
-        Self::Directive,
-        Self::Decision,
-        Self::Done,
-        Self::Attempt,
-        Self::Note,
-        Self::File,
-        Self::Command,
-        Self::Check,
-        Self::Blocker,
-        Self::Pending,
-        Self::Request,
-        Self::Focus,
-        Self::NextStep,
-    ];
+named_enum! {
+    /// Author of an item or of a version.
+    pub enum ItemAuthor {
+        /// The extraction from the recorded turns.
+        Extraction => "record",
+        /// A summariser; the recorded turns support the statement.
+        Summariser => "summary",
+        /// The user.
+        User => "person",
+    }
 }
-
-/// Author of an item or of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ItemAuthor {
-    /// The extraction from the recorded turns.
-    Extraction,
-    /// A summariser; the recorded turns support the statement.
-    Summariser,
-    /// The user.
-    User,
-}
-
-names!(ItemAuthor {
-    Extraction => "record",
-    Summariser => "summary",
-    User => "person",
-});
 
 /// A statement in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,24 @@
-//! Names of enum variants outside Rust.
+//! Enums whose variants have names outside Rust.
 
-/// Implements `as_str` and `from_name` for an enum, from one table. Serde, and the JSON Schema, use the same names.
-macro_rules! names {
-    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
+/// Defines an enum with the name of each variant in JSON and in the store. Serde, and the JSON Schema, use the same
+/// names.
+macro_rules! named_enum {
+    (
+        $(#[$attribute:meta])*
+        pub enum $type:ident {
+            $($(#[$variant_attribute:meta])* $variant:ident => $name:literal,)+
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $type {
+            $($(#[$variant_attribute])* $variant,)+
+        }
+
         impl $type {
+            /// All variants, in the order of their definition.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
             /// Returns the name in JSON and in the store.
             #[must_use]
             pub fn as_str(self) -> &'static str {
@@ -15,10 +30,7 @@ macro_rules! names {
             /// Returns the variant with this name. `None` if it does not exist.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
-                match name {
-                    $($name => Some(Self::$variant),)+
-                    _ => None,
-                }
+                Self::ALL.into_iter().find(|variant| variant.as_str() == name)
             }
         }
 
@@ -53,4 +65,4 @@ macro_rules! names {
     };
 }
 
-pub(crate) use names;
+pub(crate) use named_enum;

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 
 use crate::brief::FirstPrompt;
 use crate::brief::piped_input::prompt_without_piped_input;
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::{FeatureId, NativeId, ProviderId, SessionId, TurnId};
 use crate::scope::Purpose;
 
@@ -57,22 +57,18 @@ pub use turn_chain::{
 };
 pub use usage::Usage;
 
-/// Source of a session's title. A later variant takes precedence over an earlier variant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TitleSource {
-    /// The title is the beginning of the first prompt.
-    Prompt,
-    /// The model described the session.
-    Model,
-    /// The user named the session.
-    User,
+named_enum! {
+    /// Source of a session's title. A later variant takes precedence over an earlier variant.
+    #[derive(PartialOrd, Ord)]
+    pub enum TitleSource {
+        /// The title is the beginning of the first prompt.
+        Prompt => "prompt",
+        /// The model described the session.
+        Model => "model",
+        /// The user named the session.
+        User => "user",
+    }
 }
-
-names!(TitleSource {
-    Prompt => "prompt",
-    Model => "model",
-    User => "user",
-});
 
 /// Reason why a text cannot be a title.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -180,22 +176,17 @@ pub(crate) fn to_single_line(text: &str) -> String {
     line
 }
 
-/// Status of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionStatus {
-    /// No turn is running.
-    Idle,
-    /// A turn is running in some process.
-    Running,
-    /// The last turn was interrupted and has not been closed yet.
-    Interrupted,
+named_enum! {
+    /// Status of a session.
+    pub enum SessionStatus {
+        /// No turn is running.
+        Idle => "idle",
+        /// A turn is running in some process.
+        Running => "running",
+        /// The last turn was interrupted and has not been closed yet.
+        Interrupted => "interrupted",
+    }
 }
-
-names!(SessionStatus {
-    Idle => "idle",
-    Running => "running",
-    Interrupted => "interrupted",
-});
 
 /// A session. Like a branch, it has a name and a head.
 #[derive(Debug, Clone, PartialEq, Eq)]

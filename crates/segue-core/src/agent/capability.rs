@@ -2,24 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 
-/// Method by which an agent offers an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapabilitySource {
-    /// A method of the agent's protocol.
-    Protocol,
-    /// A flag on the agent's command line.
-    Flag,
-    /// The agent's session files, which segue reads.
-    Files,
+named_enum! {
+    /// Method by which an agent offers an operation.
+    pub enum CapabilitySource {
+        /// A method of the agent's protocol.
+        Protocol => "protocol",
+        /// A flag on the agent's command line.
+        Flag => "flag",
+        /// The agent's session files, which segue reads.
+        Files => "files",
+    }
 }
-
-names!(CapabilitySource {
-    Protocol => "protocol",
-    Flag => "flag",
-    Files => "files",
-});
 
 /// Method of each operation of an agent. `None` if the agent does not support the operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

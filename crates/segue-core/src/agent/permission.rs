@@ -1,6 +1,6 @@
 //! Permission requests of agents, answered by the user or by a policy on the user's behalf.
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::session::ToolCall;
 
 /// Effect of a permission option.
@@ -45,20 +45,22 @@ pub enum PermissionAnswer {
     Cancelled,
 }
 
-/// Rule by which requests are answered without the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PermissionPolicy {
-    /// Asks the user. If no user is present, refuses.
-    #[default]
-    Ask,
-    /// Allows calls that only read.
-    AllowReads,
-    /// Allows calls that read and calls that edit files.
-    AllowEdits,
-    /// Allows all calls.
-    AllowAll,
-    /// Refuses all calls.
-    Deny,
+named_enum! {
+    /// Rule by which requests are answered without the user.
+    #[derive(Default)]
+    pub enum PermissionPolicy {
+        /// Asks the user. If no user is present, refuses.
+        #[default]
+        Ask => "ask",
+        /// Allows calls that only read.
+        AllowReads => "allow-reads",
+        /// Allows calls that read and calls that edit files.
+        AllowEdits => "allow-edits",
+        /// Allows all calls.
+        AllowAll => "allow-all",
+        /// Refuses all calls.
+        Deny => "deny",
+    }
 }
 
 /// Decision of a policy on a request.
@@ -68,14 +70,6 @@ enum PermissionVerdict {
     Reject,
     AskUser,
 }
-
-names!(PermissionPolicy {
-    Ask => "ask",
-    AllowReads => "allow-reads",
-    AllowEdits => "allow-edits",
-    AllowAll => "allow-all",
-    Deny => "deny",
-});
 
 impl PermissionPolicy {
     fn verdict(self, tool_kind: &str) -> PermissionVerdict {

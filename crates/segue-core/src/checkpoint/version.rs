@@ -3,40 +3,30 @@
 use jiff::Timestamp;
 
 use super::ItemAuthor;
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::TurnId;
 
-/// Reason why a version was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckpointReason {
-    /// The context came near the budget.
-    Budget,
-    /// The user requested it.
-    Requested,
-    /// The brief for a new native session exceeded its budget.
-    BriefTooLarge,
-    /// A summariser refined the checkpoint.
-    Summarised,
-    /// The user pinned or unpinned an item.
-    Pinned,
-    /// The user edited the checkpoint.
-    Edited,
-    /// The user restored an earlier version.
-    Restored,
-    /// The version was imported with its session.
-    Imported,
+named_enum! {
+    /// Reason why a version was made.
+    pub enum CheckpointReason {
+        /// The context came near the budget.
+        Budget => "budget",
+        /// The user requested it.
+        Requested => "asked",
+        /// The brief for a new native session exceeded its budget.
+        BriefTooLarge => "told",
+        /// A summariser refined the checkpoint.
+        Summarised => "summed",
+        /// The user pinned or unpinned an item.
+        Pinned => "pinned",
+        /// The user edited the checkpoint.
+        Edited => "edited",
+        /// The user restored an earlier version.
+        Restored => "restored",
+        /// The version was imported with its session.
+        Imported => "imported",
+    }
 }
-
-names!(CheckpointReason {
-    Budget => "budget",
-    Requested => "asked",
-    BriefTooLarge => "told",
-    Summarised => "summed",
-    Pinned => "pinned",
-    Edited => "edited",
-    Restored => "restored",
-    Imported => "imported",
-});
 
 /// Metadata of a version of a checkpoint, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Cooldown, FailureImpact, Policy, ProviderHealth, failure_impact};
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::ProviderId;
 use crate::session::{Failure, FailureClass, ProviderRecords};
 
@@ -22,22 +22,17 @@ pub enum WaitPreference {
     SendNow,
 }
 
-/// Reason why a provider must not be used yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitReason {
-    /// The last turn failed.
-    Failed,
-    /// The user's quota is used up.
-    Quota,
-    /// The provider received too many requests.
-    RateLimited,
+named_enum! {
+    /// Reason why a provider must not be used yet.
+    pub enum WaitReason {
+        /// The last turn failed.
+        Failed => "failed",
+        /// The user's quota is used up.
+        Quota => "quota",
+        /// The provider received too many requests.
+        RateLimited => "rate_limited",
+    }
 }
-
-names!(WaitReason {
-    Failed => "failed",
-    Quota => "quota",
-    RateLimited => "rate_limited",
-});
 
 impl WaitReason {
     fn from_failure_class(class: FailureClass) -> Self {

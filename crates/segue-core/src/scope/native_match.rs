@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Purpose, Scope, TaggedPrompt};
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::session::{Title, TitleSource};
 
 /// Maximum time since the last use of a native session that can match a feature or a task.
@@ -26,19 +26,15 @@ pub struct NativeSummary<'a> {
     pub updated_at: Timestamp,
 }
 
-/// Evidence that matches a native session to a purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PurposeEvidence {
-    /// The tags at the start of the first prompt.
-    Tag,
-    /// The title, which equals the name of the feature.
-    Title,
+named_enum! {
+    /// Evidence that matches a native session to a purpose.
+    pub enum PurposeEvidence {
+        /// The tags at the start of the first prompt.
+        Tag => "tag",
+        /// The title, which equals the name of the feature.
+        Title => "title",
+    }
 }
-
-names!(PurposeEvidence {
-    Tag => "tag",
-    Title => "title",
-});
 
 impl Purpose {
     /// Returns the evidence that a native session belongs to this purpose; `None` if it does not.

@@ -1,28 +1,22 @@
 //! Events of a turn while it runs.
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::json::Json;
 use crate::session::{InlineData, Usage};
 
-/// Status of a tool call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolStatus {
-    /// Announced, and possibly waiting for permission.
-    Pending,
-    /// Running.
-    InProgress,
-    /// Finished successfully.
-    Completed,
-    /// Failed or refused.
-    Failed,
+named_enum! {
+    /// Status of a tool call.
+    pub enum ToolStatus {
+        /// Announced, and possibly waiting for permission.
+        Pending => "pending",
+        /// Running.
+        InProgress => "in_progress",
+        /// Finished successfully.
+        Completed => "completed",
+        /// Failed or refused.
+        Failed => "failed",
+    }
 }
-
-names!(ToolStatus {
-    Pending => "pending",
-    InProgress => "in_progress",
-    Completed => "completed",
-    Failed => "failed",
-});
 
 impl ToolStatus {
     /// Returns `true` if the call has ended and no update will follow.
@@ -69,22 +63,17 @@ pub struct PlanStep {
     pub status: PlanStatus,
 }
 
-/// Status of a step of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanStatus {
-    /// Not started.
-    Pending,
-    /// In progress.
-    InProgress,
-    /// Done.
-    Completed,
+named_enum! {
+    /// Status of a step of a plan.
+    pub enum PlanStatus {
+        /// Not started.
+        Pending => "pending",
+        /// In progress.
+        InProgress => "in_progress",
+        /// Done.
+        Completed => "completed",
+    }
 }
-
-names!(PlanStatus {
-    Pending => "pending",
-    InProgress => "in_progress",
-    Completed => "completed",
-});
 
 /// Reason why the agent stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::PermissionPolicy;
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::{NativeId, ProviderId, SessionId};
 use crate::policy::WaitReason;
 use crate::scope::{Purpose, RoleName};
@@ -26,61 +26,43 @@ pub use open_reason::{
     CompactionSummary, NewNative, NewNativeCause, OpenReason, format_replaced_turns,
 };
 
-/// Kind of an automatic decision of segue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DecisionKind {
-    /// Choice of the provider.
-    Provider,
-    /// Choice of the session, if the user would not expect it.
-    Session,
-    /// Choice of the session that is resumed by default.
-    Continued,
-    /// Method by which the connection to the agent was opened.
-    Opened,
-    /// An interrupted turn was closed.
-    Recovered,
-    /// Turns that the user made in the agent's own program were added to the record.
-    OutsideTurns,
-    /// The lease of a dead process was taken over.
-    LeaseTakenOver,
-    /// A permission request was answered.
-    Permission,
-    /// A native session was protected from damage by its own program, or restored.
-    Protected,
-    /// The project context of a role was rebuilt, or does not fit completely.
-    Context,
-    /// The agent compacted its own context.
-    Compacted,
-    /// A native session ended because of a limit, and the next prompt opens another one.
-    Rotated,
-    /// A prompt waits because its agent failed or is in cooldown.
-    BackedOff,
-    /// The session was handed off to another agent.
-    HandedOff,
-    /// A prompt was not sent.
-    Stopped,
-    /// An unexpected event that did not stop the turn.
-    Oddity,
+named_enum! {
+    /// Kind of an automatic decision of segue.
+    pub enum DecisionKind {
+        /// Choice of the provider.
+        Provider => "provider",
+        /// Choice of the session, if the user would not expect it.
+        Session => "session",
+        /// Choice of the session that is resumed by default.
+        Continued => "continued",
+        /// Method by which the connection to the agent was opened.
+        Opened => "opened",
+        /// An interrupted turn was closed.
+        Recovered => "recovered",
+        /// Turns that the user made in the agent's own program were added to the record.
+        OutsideTurns => "outside",
+        /// The lease of a dead process was taken over.
+        LeaseTakenOver => "taken_over",
+        /// A permission request was answered.
+        Permission => "permission",
+        /// A native session was protected from damage by its own program, or restored.
+        Protected => "protected",
+        /// The project context of a role was rebuilt, or does not fit completely.
+        Context => "context",
+        /// The agent compacted its own context.
+        Compacted => "compacted",
+        /// A native session ended because of a limit, and the next prompt opens another one.
+        Rotated => "rotated",
+        /// A prompt waits because its agent failed or is in cooldown.
+        BackedOff => "backed_off",
+        /// The session was handed off to another agent.
+        HandedOff => "handed_over",
+        /// A prompt was not sent.
+        Stopped => "stopped",
+        /// An unexpected event that did not stop the turn.
+        Oddity => "oddity",
+    }
 }
-
-names!(DecisionKind {
-    Provider => "provider",
-    Session => "session",
-    Continued => "continued",
-    Opened => "opened",
-    Recovered => "recovered",
-    OutsideTurns => "outside",
-    LeaseTakenOver => "taken_over",
-    Permission => "permission",
-    Protected => "protected",
-    Context => "context",
-    Compacted => "compacted",
-    Rotated => "rotated",
-    BackedOff => "backed_off",
-    HandedOff => "handed_over",
-    Stopped => "stopped",
-    Oddity => "oddity",
-});
 
 /// An automatic decision: one line to the user, and one entry in the session's log.
 ///

@@ -2,49 +2,36 @@
 
 use jiff::Timestamp;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::hint::Hint;
 
-/// Kind of a failure. Policies depend on it, and `--json` prints it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureClass {
-    /// The agent's program could not be started.
-    NotStarted,
-    /// The agent's program ended before its answer was complete.
-    Crashed,
-    /// The agent sent no output for too long.
-    TimedOut,
-    /// The agent reported an error of its own.
-    Agent,
-    /// The agent's output could not be parsed.
-    UnparsableOutput,
-    /// The native session that segue asked the agent to resume does not exist for the agent.
-    SessionUnknown,
-    /// The user's quota is used up until a certain time.
-    Quota,
-    /// The agent refused the prompt because of too many requests in a short time.
-    RateLimited,
-    /// The prompt does not fit into the model's context.
-    ContextTooLong,
-    /// The agent has no credentials, or its credentials were rejected.
-    NotLoggedIn,
-    /// The agent refuses to work in a folder that the user has not marked as trusted.
-    UntrustedFolder,
+named_enum! {
+    /// Kind of a failure. Policies depend on it, and `--json` prints it.
+    pub enum FailureClass {
+        /// The agent's program could not be started.
+        NotStarted => "not_started",
+        /// The agent's program ended before its answer was complete.
+        Crashed => "crashed",
+        /// The agent sent no output for too long.
+        TimedOut => "timed_out",
+        /// The agent reported an error of its own.
+        Agent => "agent_error",
+        /// The agent's output could not be parsed.
+        UnparsableOutput => "not_understood",
+        /// The native session that segue asked the agent to resume does not exist for the agent.
+        SessionUnknown => "session_unknown",
+        /// The user's quota is used up until a certain time.
+        Quota => "quota",
+        /// The agent refused the prompt because of too many requests in a short time.
+        RateLimited => "rate_limited",
+        /// The prompt does not fit into the model's context.
+        ContextTooLong => "context_too_long",
+        /// The agent has no credentials, or its credentials were rejected.
+        NotLoggedIn => "not_logged_in",
+        /// The agent refuses to work in a folder that the user has not marked as trusted.
+        UntrustedFolder => "untrusted_folder",
+    }
 }
-
-names!(FailureClass {
-    NotStarted => "not_started",
-    Crashed => "crashed",
-    TimedOut => "timed_out",
-    Agent => "agent_error",
-    UnparsableOutput => "not_understood",
-    SessionUnknown => "session_unknown",
-    Quota => "quota",
-    RateLimited => "rate_limited",
-    ContextTooLong => "context_too_long",
-    NotLoggedIn => "not_logged_in",
-    UntrustedFolder => "untrusted_folder",
-});
 
 /// A recorded failure.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,25 +2,20 @@
 
 use serde_json::Value;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::session::{Message, Part};
 
-/// Change of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileChangeKind {
-    /// The file was created.
-    Created,
-    /// The content of the file was changed or overwritten.
-    Edited,
-    /// The file was deleted.
-    Deleted,
+named_enum! {
+    /// Change of a file.
+    pub enum FileChangeKind {
+        /// The file was created.
+        Created => "created",
+        /// The content of the file was changed or overwritten.
+        Edited => "edited",
+        /// The file was deleted.
+        Deleted => "deleted",
+    }
 }
-
-names!(FileChangeKind {
-    Created => "created",
-    Edited => "edited",
-    Deleted => "deleted",
-});
 
 /// A file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]

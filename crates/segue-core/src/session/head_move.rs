@@ -2,23 +2,19 @@
 
 use jiff::Timestamp;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::SessionId;
 use crate::session::Title;
 
-/// Reason why a head moved to a turn that is not the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadMoveKind {
-    /// The head moved back to an earlier turn.
-    Revert,
-    /// A revert was undone.
-    Undo,
+named_enum! {
+    /// Reason why a head moved to a turn that is not the next.
+    pub enum HeadMoveKind {
+        /// The head moved back to an earlier turn.
+        Revert => "revert",
+        /// A revert was undone.
+        Undo => "undo",
+    }
 }
-
-names!(HeadMoveKind {
-    Revert => "revert",
-    Undo => "undo",
-});
 
 /// A move of a session's head.
 #[derive(Debug, Clone, PartialEq, Eq)]

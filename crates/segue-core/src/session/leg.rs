@@ -2,31 +2,24 @@
 
 use jiff::Timestamp;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::{LegId, NativeId, ProviderId, TurnId};
 
-/// Method by which segue opened a connection to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpenMode {
-    /// The agent's process from an earlier turn was still running.
-    Live,
-    /// The agent resumed its native session without a replay.
-    Resumed,
-    /// The agent resumed its native session and replayed the messages in it.
-    Loaded,
-    /// The native session is new and received a brief of the session.
-    Briefed,
-    /// The native session is new, and the session has no earlier turns to brief it on.
-    Fresh,
+named_enum! {
+    /// Method by which segue opened a connection to an agent.
+    pub enum OpenMode {
+        /// The agent's process from an earlier turn was still running.
+        Live => "live",
+        /// The agent resumed its native session without a replay.
+        Resumed => "resumed",
+        /// The agent resumed its native session and replayed the messages in it.
+        Loaded => "loaded",
+        /// The native session is new and received a brief of the session.
+        Briefed => "briefed",
+        /// The native session is new, and the session has no earlier turns to brief it on.
+        Fresh => "fresh",
+    }
 }
-
-names!(OpenMode {
-    Live => "live",
-    Resumed => "resumed",
-    Loaded => "loaded",
-    Briefed => "briefed",
-    Fresh => "fresh",
-});
 
 impl OpenMode {
     /// Returns `true` if the native session existed before this leg was opened.
@@ -36,34 +29,25 @@ impl OpenMode {
     }
 }
 
-/// Reason why a leg ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LegEnd {
-    /// The native session no longer exists for the agent, or the agent cannot open it.
-    Lost,
-    /// The agent could not resume the native session at that moment, although the native session is intact.
-    Unavailable,
-    /// The head moved to a turn that is not the leg's tip.
-    HeadMoved,
-    /// The session was handed off to another provider.
-    Handoff,
-    /// The native session's context is full, or larger than the configured limit.
-    Full,
-    /// The agent failed too often in a row.
-    Errors,
-    /// The session was compacted, so that the next native session needs fewer tokens.
-    Compacted,
+named_enum! {
+    /// Reason why a leg ended.
+    pub enum LegEnd {
+        /// The native session no longer exists for the agent, or the agent cannot open it.
+        Lost => "lost",
+        /// The agent could not resume the native session at that moment, although the native session is intact.
+        Unavailable => "not_now",
+        /// The head moved to a turn that is not the leg's tip.
+        HeadMoved => "head_moved",
+        /// The session was handed off to another provider.
+        Handoff => "handoff",
+        /// The native session's context is full, or larger than the configured limit.
+        Full => "full",
+        /// The agent failed too often in a row.
+        Errors => "errors",
+        /// The session was compacted, so that the next native session needs fewer tokens.
+        Compacted => "compacted",
+    }
 }
-
-names!(LegEnd {
-    Lost => "lost",
-    Unavailable => "not_now",
-    HeadMoved => "head_moved",
-    Handoff => "handoff",
-    Full => "full",
-    Errors => "errors",
-    Compacted => "compacted",
-});
 
 /// A leg: the part of a session that runs on one native session.
 #[derive(Debug, Clone, PartialEq, Eq)]

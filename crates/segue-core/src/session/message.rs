@@ -2,28 +2,22 @@
 
 use jiff::Timestamp;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::json::Json;
 
-/// Author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The user, or a program that sends prompts on the user's behalf.
-    User,
-    /// The agent.
-    Assistant,
-    /// A tool that responds to the agent.
-    Tool,
-    /// segue, for example to record that a turn was interrupted.
-    System,
+named_enum! {
+    /// Author of a message.
+    pub enum Role {
+        /// The user, or a program that sends prompts on the user's behalf.
+        User => "user",
+        /// The agent.
+        Assistant => "assistant",
+        /// A tool that responds to the agent.
+        Tool => "tool",
+        /// segue, for example to record that a turn was interrupted.
+        System => "system",
+    }
 }
-
-names!(Role {
-    User => "user",
-    Assistant => "assistant",
-    Tool => "tool",
-    System => "system",
-});
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,47 +4,35 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::decision::{NewNativeCause, ProviderChoice};
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::{NativeId, ProviderId, SessionId};
 use crate::scope::{Purpose, PurposeEvidence, Scope};
 
-/// Subject of a resolution step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResolutionStepKind {
-    /// The session that the user named.
-    Id,
-    /// The session of a task.
-    Task,
-    /// The session of a feature.
-    Feature,
-    /// The session of the project.
-    Project,
-    /// The native sessions on this machine.
-    Catalog,
-    /// The sessions of the working directory.
-    Directory,
-    /// The default that is configured for the provider.
-    Configured,
-    /// A new session.
-    New,
-    /// The provider that answers.
-    Provider,
-    /// The native session that receives the prompt.
-    Opening,
+named_enum! {
+    /// Subject of a resolution step.
+    pub enum ResolutionStepKind {
+        /// The session that the user named.
+        Id => "id",
+        /// The session of a task.
+        Task => "task",
+        /// The session of a feature.
+        Feature => "feature",
+        /// The session of the project.
+        Project => "project",
+        /// The native sessions on this machine.
+        Catalog => "catalog",
+        /// The sessions of the working directory.
+        Directory => "directory",
+        /// The default that is configured for the provider.
+        Configured => "configured",
+        /// A new session.
+        New => "new",
+        /// The provider that answers.
+        Provider => "provider",
+        /// The native session that receives the prompt.
+        Opening => "opening",
+    }
 }
-
-names!(ResolutionStepKind {
-    Id => "id",
-    Task => "task",
-    Feature => "feature",
-    Project => "project",
-    Catalog => "catalog",
-    Directory => "directory",
-    Configured => "configured",
-    New => "new",
-    Provider => "provider",
-    Opening => "opening",
-});
 
 impl From<&Scope> for ResolutionStepKind {
     fn from(scope: &Scope) -> Self {

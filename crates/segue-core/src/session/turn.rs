@@ -2,32 +2,25 @@
 
 use jiff::Timestamp;
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::{LegId, TurnId};
 use crate::session::{Failure, Usage};
 
-/// State of a turn, or of an attempt at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnState {
-    /// In progress, or interrupted and not closed yet.
-    Running,
-    /// The agent reported that it was done.
-    Finished,
-    /// The user or a policy stopped the turn.
-    Cancelled,
-    /// The turn ended in an error.
-    Failed,
-    /// The process ended before the turn did. A later process found the turn and closed it.
-    Interrupted,
+named_enum! {
+    /// State of a turn, or of an attempt at it.
+    pub enum TurnState {
+        /// In progress, or interrupted and not closed yet.
+        Running => "running",
+        /// The agent reported that it was done.
+        Finished => "finished",
+        /// The user or a policy stopped the turn.
+        Cancelled => "cancelled",
+        /// The turn ended in an error.
+        Failed => "failed",
+        /// The process ended before the turn did. A later process found the turn and closed it.
+        Interrupted => "interrupted",
+    }
 }
-
-names!(TurnState {
-    Running => "running",
-    Finished => "finished",
-    Cancelled => "cancelled",
-    Failed => "failed",
-    Interrupted => "interrupted",
-});
 
 /// A turn. Like a commit, it has one parent and is immutable once it has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

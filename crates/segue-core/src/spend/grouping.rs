@@ -6,33 +6,25 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 
 use super::{Prices, SpendRecord, SpendTotal};
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 
-/// Criterion by which usage is grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpendGrouping {
-    /// Usage on one day.
-    Day,
-    /// Usage in one week, which begins on Monday.
-    Week,
-    /// Usage in one month.
-    Month,
-    /// Usage of one provider.
-    Provider,
-    /// Usage of one model.
-    Model,
-    /// Usage in one project.
-    Project,
+named_enum! {
+    /// Criterion by which usage is grouped.
+    pub enum SpendGrouping {
+        /// Usage on one day.
+        Day => "day",
+        /// Usage in one week, which begins on Monday.
+        Week => "week",
+        /// Usage in one month.
+        Month => "month",
+        /// Usage of one provider.
+        Provider => "provider",
+        /// Usage of one model.
+        Model => "model",
+        /// Usage in one project.
+        Project => "project",
+    }
 }
-
-names!(SpendGrouping {
-    Day => "day",
-    Week => "week",
-    Month => "month",
-    Provider => "provider",
-    Model => "model",
-    Project => "project",
-});
 
 impl SpendGrouping {
     /// Returns `true` if the criterion is a period of time.

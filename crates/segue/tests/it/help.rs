@@ -59,12 +59,13 @@ fn names_in_json_and_in_the_store_are_stable() {
     let mut tables = Vec::new();
     for path in rust_files(&core) {
         let source = fs::read_to_string(path).unwrap();
-        for table in source.split("\nnames!(").skip(1) {
-            let (name, rest) = table.split_once(" {").unwrap();
-            let (rows, _) = rest.split_once('}').unwrap();
-            let names = rows.split(',').filter_map(|row| row.split_once("=> "));
+        for definition in source.split("\nnamed_enum! {").skip(1) {
+            let (definition, _) = definition.split_once("\n}\n").unwrap();
+            let (_, definition) = definition.split_once("pub enum ").unwrap();
+            let (name, variants) = definition.split_once(" {").unwrap();
+            let names = variants.lines().filter_map(|line| line.split_once(" => "));
             let names: Vec<&str> = names
-                .map(|(_, name)| name.trim().trim_matches('"'))
+                .map(|(_, name)| name.trim_end_matches(',').trim_matches('"'))
                 .collect();
             tables.push(format!("{name}: {}", names.join(", ")));
         }

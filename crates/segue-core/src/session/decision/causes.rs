@@ -4,28 +4,23 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::PermissionPolicy;
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 use crate::id::{ProviderId, SessionId};
 use crate::policy::WaitReason;
 use crate::scope::{Purpose, PurposeEvidence, RoleName};
 use crate::session::FailureClass;
 
-/// Reason for which a provider was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProviderChoice {
-    /// The agent was last used in this project.
-    LastUsedInProject,
-    /// The agent is built in, and no other one was found.
-    BuiltIn,
-    /// The agent is the first that was found on this machine.
-    FirstFound,
+named_enum! {
+    /// Reason for which a provider was chosen.
+    pub enum ProviderChoice {
+        /// The agent was last used in this project.
+        LastUsedInProject => "last_used_in_project",
+        /// The agent is built in, and no other one was found.
+        BuiltIn => "built_in",
+        /// The agent is the first that was found on this machine.
+        FirstFound => "first_found",
+    }
 }
-
-names!(ProviderChoice {
-    LastUsedInProject => "last_used_in_project",
-    BuiltIn => "built_in",
-    FirstFound => "first_found",
-});
 
 /// A session of another provider that the user can continue instead of a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,19 +44,15 @@ pub struct AdoptionPurpose {
     pub evidence: PurposeEvidence,
 }
 
-/// Part of a native session that is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NativeLoss {
-    /// The complete native session.
-    Missing,
-    /// Some of its turns.
-    Truncated,
+named_enum! {
+    /// Part of a native session that is missing.
+    pub enum NativeLoss {
+        /// The complete native session.
+        Missing => "missing",
+        /// Some of its turns.
+        Truncated => "truncated",
+    }
 }
-
-names!(NativeLoss {
-    Missing => "missing",
-    Truncated => "truncated",
-});
 
 /// State of the prompt and the answer of a turn that was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,19 +80,15 @@ pub enum InterruptedPrompt {
     Unsent,
 }
 
-/// Reason why a process lost its lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TakeoverCause {
-    /// The process died while it used the session.
-    Died,
-    /// The process sent no heartbeat for too long.
-    Silent,
+named_enum! {
+    /// Reason why a process lost its lease.
+    pub enum TakeoverCause {
+        /// The process died while it used the session.
+        Died => "died",
+        /// The process sent no heartbeat for too long.
+        Silent => "silent",
+    }
 }
-
-names!(TakeoverCause {
-    Died => "died",
-    Silent => "silent",
-});
 
 /// Source of the answer to a permission request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -269,16 +256,12 @@ pub enum PromptRefusal {
     },
 }
 
-/// Reason why a prompt was not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WithdrawalReason {
-    /// The user stopped the turn before the prompt was sent.
-    Stopped,
-    /// The brief does not fit into the budget, so the prompt cannot be sent.
-    BriefTooLarge,
+named_enum! {
+    /// Reason why a prompt was not sent.
+    pub enum WithdrawalReason {
+        /// The user stopped the turn before the prompt was sent.
+        Stopped => "stopped",
+        /// The brief does not fit into the budget, so the prompt cannot be sent.
+        BriefTooLarge => "brief_too_large",
+    }
 }
-
-names!(WithdrawalReason {
-    Stopped => "stopped",
-    BriefTooLarge => "brief_too_large",
-});

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::enum_names::names;
+use crate::enum_names::named_enum;
 
 /// An action that protected a native session, or a failure to do so.
 ///
@@ -63,25 +63,18 @@ pub enum GuardAction {
     GuardFailed,
 }
 
-/// Damage of a session that was restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestoreCause {
-    /// The session had been deleted by an unknown program.
-    Deleted,
-    /// Gemini CLI had deleted the session.
-    DeletedByAgent,
-    /// Gemini CLI had deleted the session while it was in use.
-    DeletedInUse,
-    /// Gemini CLI had removed all messages from the session.
-    Emptied,
-    /// Gemini CLI had restarted the session without its messages.
-    Restarted,
+named_enum! {
+    /// Damage of a session that was restored.
+    pub enum RestoreCause {
+        /// The session had been deleted by an unknown program.
+        Deleted => "deleted",
+        /// Gemini CLI had deleted the session.
+        DeletedByAgent => "deleted_by_agent",
+        /// Gemini CLI had deleted the session while it was in use.
+        DeletedInUse => "deleted_in_use",
+        /// Gemini CLI had removed all messages from the session.
+        Emptied => "emptied",
+        /// Gemini CLI had restarted the session without its messages.
+        Restarted => "restarted",
+    }
 }
-
-names!(RestoreCause {
-    Deleted => "deleted",
-    DeletedByAgent => "deleted_by_agent",
-    DeletedInUse => "deleted_in_use",
-    Emptied => "emptied",
-    Restarted => "restarted",
-});
