@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use segue_core::brief::{
-    BriefSection, Commit, Document, FeatureContext, ProjectContext, TaskContext, TaskSummary,
+    BriefSection, Commit, Document, FeatureContext, ProjectContext, ProjectStructure, TaskContext,
+    TaskSummary,
 };
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::RoleName;
@@ -75,7 +76,7 @@ pub struct ContextContent {
     /// The feature; null without a feature.
     pub feature: Option<FeatureSummary>,
     /// The task; null without a task.
-    pub task: Option<TaskDetails>,
+    pub task: Option<TaskContext>,
     /// Missing or unreadable sources, one line each.
     pub notes: Vec<String>,
 }
@@ -84,24 +85,11 @@ pub struct ContextContent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectSummary {
     /// Layout of the project.
-    pub structure: ProjectLayout,
+    pub structure: ProjectStructure,
     /// Documents for agents and people, such as `CLAUDE.md`.
     pub documents: Vec<ContextDocument>,
     /// The newest commits, newest first.
-    pub recent_commits: Vec<RecentCommit>,
-}
-
-/// Layout of a project.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ProjectLayout {
-    /// Directories with sources.
-    pub src_dirs: Vec<String>,
-    /// Files that configure the project and its tools.
-    pub config_files: Vec<String>,
-    /// Whether the project has tests.
-    pub has_tests: bool,
-    /// Whether the project has documentation.
-    pub has_docs: bool,
+    pub recent_commits: Vec<Commit>,
 }
 
 /// A document.
@@ -117,19 +105,6 @@ pub struct ContextDocument {
     pub cut: bool,
 }
 
-/// A commit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RecentCommit {
-    /// First characters of the commit hash.
-    pub hash: String,
-    /// First line of the commit message.
-    pub message: String,
-    /// Author of the commit.
-    pub author: String,
-    /// Date of the commit, as git prints it.
-    pub date: String,
-}
-
 /// Information on a feature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeatureSummary {
@@ -138,53 +113,21 @@ pub struct FeatureSummary {
     /// Specification of the feature; null if it has none.
     pub spec: Option<ContextDocument>,
     /// Tasks of the feature.
-    pub tasks: Vec<ListedTask>,
+    pub tasks: Vec<TaskSummary>,
     /// Number of omitted tasks.
     pub more_tasks: u32,
 }
 
-/// Information on the task of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskDetails {
-    /// Title of the task.
-    pub title: String,
-    /// Description of the work.
-    pub description: String,
-    /// Tasks that must be done before this one.
-    pub dependencies: Vec<ListedTask>,
-    /// Tasks that wait for this one.
-    pub dependents: Vec<ListedTask>,
-}
-
-/// A task in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ListedTask {
-    /// ID of the task.
-    pub id: String,
-    /// Title of the task.
-    pub title: String,
-    /// Status of the task; null if it is unknown.
-    pub status: Option<String>,
-    /// Description of the work; null if there is none.
-    pub description: Option<String>,
-}
-
 impl From<&ProjectContext> for ContextContent {
     fn from(context: &ProjectContext) -> Self {
-        let structure = &context.structure;
         Self {
             project: ProjectSummary {
-                structure: ProjectLayout {
-                    src_dirs: structure.src_dirs.clone(),
-                    config_files: structure.config_files.clone(),
-                    has_tests: structure.has_tests,
-                    has_docs: structure.has_docs,
-                },
+                structure: context.structure.clone(),
                 documents: context.documents.iter().map(Into::into).collect(),
-                recent_commits: context.commits.iter().map(Into::into).collect(),
+                recent_commits: context.commits.clone(),
             },
             feature: context.feature.as_ref().map(Into::into),
-            task: context.task.as_ref().map(Into::into),
+            task: context.task.clone(),
             notes: context.notes.clone(),
         }
     }
@@ -201,46 +144,13 @@ impl From<&Document> for ContextDocument {
     }
 }
 
-impl From<&Commit> for RecentCommit {
-    fn from(commit: &Commit) -> Self {
-        Self {
-            hash: commit.hash.clone(),
-            message: commit.message.clone(),
-            author: commit.author.clone(),
-            date: commit.date.clone(),
-        }
-    }
-}
-
 impl From<&FeatureContext> for FeatureSummary {
     fn from(feature: &FeatureContext) -> Self {
         Self {
             name: feature.name.clone(),
             spec: feature.spec.as_ref().map(Into::into),
-            tasks: feature.tasks.iter().map(Into::into).collect(),
+            tasks: feature.tasks.clone(),
             more_tasks: feature.more_tasks,
-        }
-    }
-}
-
-impl From<&TaskContext> for TaskDetails {
-    fn from(task: &TaskContext) -> Self {
-        Self {
-            title: task.title.clone(),
-            description: task.description.clone(),
-            dependencies: task.dependencies.iter().map(Into::into).collect(),
-            dependents: task.dependents.iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<&TaskSummary> for ListedTask {
-    fn from(task: &TaskSummary) -> Self {
-        Self {
-            id: task.id.clone(),
-            title: task.title.clone(),
-            status: task.status.clone(),
-            description: task.description.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::json::Json;
 use segue_core::session::{
-    Decision, DecisionKind, OpenMode, OpenReason, PlanStatus, PlanStep, ResolutionStep,
+    Decision, DecisionKind, Diff, OpenMode, OpenReason, PlanStep, ResolutionStep,
     ResolutionStepKind, ToolCall, ToolStatus, TurnState, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct ChatResult {
     /// End of the turn.
     pub stop: ChatStop,
     /// Token counts from the agent.
-    pub usage: TokenUsage,
+    pub usage: Usage,
     /// Automatic decisions of segue, one line each.
     pub decisions: Vec<String>,
     /// Automatic decisions of segue, as fields.
@@ -67,36 +67,6 @@ impl From<TurnState> for ChatStop {
             TurnState::Finished => Self::Finished,
             TurnState::Cancelled => Self::Cancelled,
             TurnState::Running | TurnState::Failed | TurnState::Interrupted => Self::Failed,
-        }
-    }
-}
-
-/// Token counts from an agent. An unknown count is null.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TokenUsage {
-    /// Tokens that were sent to the model, including cached tokens.
-    pub input_tokens: Option<u64>,
-    /// Tokens that the model generated.
-    pub output_tokens: Option<u64>,
-    /// Input tokens that were read from a cache.
-    pub cached_tokens: Option<u64>,
-    /// All tokens of the turn.
-    pub total_tokens: Option<u64>,
-    /// Tokens of the last request, which is the current size of the model's context.
-    pub context_tokens: Option<u64>,
-    /// Size of the model's context window.
-    pub context_window: Option<u64>,
-}
-
-impl From<Usage> for TokenUsage {
-    fn from(usage: Usage) -> Self {
-        Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cached_tokens: usage.cached_tokens,
-            total_tokens: usage.total_tokens,
-            context_tokens: usage.context_tokens,
-            context_window: usage.context_window,
         }
     }
 }
@@ -188,7 +158,7 @@ pub enum ChatEvent {
     /// The agent's plan, complete in each event.
     Plan {
         /// Steps of the plan, in order.
-        steps: Vec<PlannedStep>,
+        steps: Vec<PlanStep>,
     },
     /// segue asked the agent to stop.
     Stopping,
@@ -207,7 +177,7 @@ pub enum ChatEvent {
         message: u32,
     },
     /// Token counts from the agent.
-    Usage(TokenUsage),
+    Usage(Usage),
     /// The turn has ended and its record is on disk.
     Ended {
         /// Final state of the turn.
@@ -253,24 +223,6 @@ impl From<&Decision> for DecisionLine {
     }
 }
 
-/// A step of an agent's plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlannedStep {
-    /// Description of the step.
-    pub text: String,
-    /// Status of the step.
-    pub status: PlanStatus,
-}
-
-impl From<&PlanStep> for PlannedStep {
-    fn from(step: &PlanStep) -> Self {
-        Self {
-            text: step.text.clone(),
-            status: step.status,
-        }
-    }
-}
-
 /// A tool call, with the data that the agent has sent up to now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCallState {
@@ -287,26 +239,13 @@ pub struct ToolCallState {
     /// Result of the call; null until it has ended.
     pub output: Option<Value>,
     /// Changes to files, if the agent reports them.
-    pub diffs: Vec<FileDiff>,
-}
-
-/// A change to a file by a tool call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FileDiff {
-    /// Path of the file.
-    pub path: String,
-    /// Change as a unified diff, without the lines that name the file.
-    pub patch: String,
+    pub diffs: Vec<Diff>,
 }
 
 impl From<&ToolCall> for ToolCallState {
     fn from(call: &ToolCall) -> Self {
         // A parsed value has no line breaks, so that an event is one line.
         let parse = |json: &Json| serde_json::from_str(json.as_str()).unwrap_or_default();
-        let diffs = call.diffs.iter().map(|diff| FileDiff {
-            path: diff.path.clone(),
-            patch: diff.patch.clone(),
-        });
         Self {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -314,7 +253,7 @@ impl From<&ToolCall> for ToolCallState {
             status: call.status,
             args: parse(&call.args),
             output: call.output.as_ref().map(parse),
-            diffs: diffs.collect(),
+            diffs: call.diffs.clone(),
         }
     }
 }

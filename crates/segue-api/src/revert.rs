@@ -1,7 +1,7 @@
 //! Reverts and undos.
 
 use schemars::JsonSchema;
-use segue_core::session::{Effects, FileChange, FileChangeKind};
+use segue_core::session::Effects;
 use serde::{Deserialize, Serialize};
 
 use crate::session::ListedSession;
@@ -16,7 +16,7 @@ pub struct RevertResult {
     pub turns_before: u32,
     /// Effects of the dropped turns.
     #[serde(flatten)]
-    pub effects: TurnEffects,
+    pub effects: Effects,
     /// Turns that were made since the revert; only for an undo after such turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<AbandonedTurns>,
@@ -44,7 +44,7 @@ pub struct RevertPreview {
     pub dropped: Vec<PreviewedTurn>,
     /// Effects of the dropped turns.
     #[serde(flatten)]
-    pub effects: TurnEffects,
+    pub effects: Effects,
 }
 
 /// A turn that a revert drops.
@@ -54,35 +54,4 @@ pub struct PreviewedTurn {
     pub n: u32,
     /// Beginning of the prompt.
     pub title: String,
-}
-
-/// Effects of turns outside the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TurnEffects {
-    /// Files that the turns changed.
-    pub files: Vec<ChangedFile>,
-    /// Number of commands that the turns ran.
-    pub commands: usize,
-}
-
-/// A file that turns changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ChangedFile {
-    /// Path of the file, relative to the session's directory if the file is in it.
-    pub path: String,
-    /// Overall change of the file.
-    pub change: FileChangeKind,
-}
-
-impl From<&Effects> for TurnEffects {
-    fn from(effects: &Effects) -> Self {
-        let convert = |file: &FileChange| ChangedFile {
-            path: file.path.clone(),
-            change: file.kind,
-        };
-        Self {
-            files: effects.files.iter().map(convert).collect(),
-            commands: effects.commands,
-        }
-    }
 }

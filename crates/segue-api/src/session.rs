@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId};
 use segue_core::scope::{RoleName, TaskId, TaskState};
 use segue_core::session::{
-    ForkSummary, HeadMove, HeadMoveKind, Leg, LegEnd, Session, SessionStatus, TitleSource,
+    ForkSummary, HeadMove, Leg, LegEnd, Session, SessionStatus, TitleSource,
 };
 use serde::{Deserialize, Serialize};
 
@@ -177,9 +177,9 @@ pub struct RecordedSessionInfo {
     /// Legs of the session, oldest first.
     pub legs: Vec<LegInfo>,
     /// Forks of the session.
-    pub forks: Vec<ListedFork>,
+    pub forks: Vec<ForkSummary>,
     /// Reverts and undos, oldest first.
-    pub moves: Vec<ListedMove>,
+    pub moves: Vec<HeadMove>,
     /// Failures of agents in this session. An agent without failures has no entry.
     pub standings: Vec<ProviderFailures>,
     /// Source of an imported session; null if it was not imported.
@@ -207,60 +207,6 @@ pub struct TurnRange {
     pub first: u32,
     /// Number of the last turn.
     pub last: u32,
-}
-
-/// A fork of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ListedFork {
-    /// ID of the fork.
-    pub id: SessionId,
-    /// Title of the fork.
-    pub title: String,
-    /// Number of the last shared turn.
-    pub turn: u32,
-    /// Time at which the fork was created.
-    pub at: Timestamp,
-}
-
-impl From<&ForkSummary> for ListedFork {
-    fn from(fork: &ForkSummary) -> Self {
-        Self {
-            id: fork.id.clone(),
-            title: fork.title.as_str().to_owned(),
-            turn: fork.turn,
-            at: fork.at,
-        }
-    }
-}
-
-/// A revert or an undo.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ListedMove {
-    /// Number of the move in the session, from 1.
-    pub n: u32,
-    /// Kind of the move.
-    pub kind: HeadMoveKind,
-    /// Number of the last turn before the move.
-    pub from: u32,
-    /// Number of the last turn after the move.
-    pub to: u32,
-    /// Whether the move was undone later.
-    pub undone: bool,
-    /// Time of the move.
-    pub at: Timestamp,
-}
-
-impl From<&HeadMove> for ListedMove {
-    fn from(head_move: &HeadMove) -> Self {
-        Self {
-            n: head_move.number,
-            kind: head_move.kind,
-            from: head_move.from,
-            to: head_move.to,
-            undone: head_move.undone,
-            at: head_move.at,
-        }
-    }
 }
 
 /// Failures of an agent in a session. A success clears them.

@@ -4,11 +4,10 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use segue_core::id::ProviderId;
 use segue_core::json::Json;
-use segue_core::session::{InlineData, Message, Part, Role, TurnState};
+use segue_core::session::{InlineData, Message, Part, Role, TurnState, Usage};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::chat::TokenUsage;
 use crate::error::ErrorDetails;
 use crate::session::{ListedLeg, ListedSession, SkippedRecords};
 
@@ -55,7 +54,7 @@ pub struct TurnTranscript {
     /// Messages of the turn. The first one is the prompt.
     pub messages: Vec<MessageTranscript>,
     /// Token counts from the agent.
-    pub usage: TokenUsage,
+    pub usage: Usage,
     /// Error that ended the turn; null if it did not fail.
     pub error: Option<ErrorDetails>,
     /// Time at which the turn began; null if it is unknown.

@@ -31,6 +31,8 @@ mod version;
 mod voice;
 mod withdrawn;
 
+use serde::{Deserialize, Serialize};
+
 use crate::enum_names::named_enum;
 
 pub use delta::CheckpointDelta;
@@ -100,7 +102,7 @@ named_enum! {
 }
 
 /// A statement in a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointItem {
     /// Id of the item, unique in the checkpoint and in all versions that it was made from.
     pub id: u32,
@@ -110,21 +112,25 @@ pub struct CheckpointItem {
     pub text: String,
     /// Path or command that the item is about. Of two items with the same subject, only the newer one counts. `None` if
     /// the item has no subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// Number of the turn that the item comes from.
     pub turn: u32,
     /// Index of the message within that turn, from 0.
+    #[serde(rename = "message")]
     pub message_index: u32,
     /// Author of the item.
+    #[serde(rename = "by")]
     pub author: ItemAuthor,
     /// Importance of the item. If not all items fit, those with a higher weight are preferred.
     pub weight: u32,
     /// Whether the user pinned the item, so that compaction never drops it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
 /// State of a loop of checks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopState {
     /// Number of rounds of the loop.
     pub iteration: u32,
@@ -133,6 +139,7 @@ pub struct LoopState {
     /// Checks that failed.
     pub failed: Vec<String>,
     /// Message of the last failure; `None` if no check failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn chat_json(report: &TurnReport) -> ChatResult {
         opened_reason,
         text: report.text.clone(),
         stop: report.state.into(),
-        usage: report.usage.into(),
+        usage: report.usage,
         decisions: decision_texts(&decision_details),
         decision_details,
         explain: report.steps.as_deref().map(steps_json),
@@ -111,7 +111,7 @@ pub(crate) fn chat_error_json(partial_report: PartialTurnReport, error: &CliErro
         opened_reason: None,
         text: Some(String::new()),
         stop: ChatStop::Failed,
-        usage: Usage::default().into(),
+        usage: Usage::default(),
         decisions: decision_texts(&decision_details),
         decision_details,
         explain: partial_report.resolution_steps.as_deref().map(steps_json),
@@ -146,9 +146,7 @@ pub(crate) fn event_json(event: TurnEvent) -> ChatEvent {
         TurnEvent::NativeIdReported { native_id } => ChatEvent::Named {
             native_session_id: native_id,
         },
-        TurnEvent::Plan(steps) => ChatEvent::Plan {
-            steps: steps.iter().map(Into::into).collect(),
-        },
+        TurnEvent::Plan(steps) => ChatEvent::Plan { steps },
         TurnEvent::Stopping => ChatEvent::Stopping,
         TurnEvent::Tool(call) => ChatEvent::Tool((&call).into()),
         TurnEvent::PermissionRequested(request, _) => ChatEvent::PermissionRequest {
@@ -160,7 +158,7 @@ pub(crate) fn event_json(event: TurnEvent) -> ChatEvent {
                 .collect(),
         },
         TurnEvent::Saved { message } => ChatEvent::Saved { message },
-        TurnEvent::Usage(usage) => ChatEvent::Usage(usage.into()),
+        TurnEvent::Usage(usage) => ChatEvent::Usage(usage),
         TurnEvent::Ended { state } => ChatEvent::Ended { state },
     }
 }

@@ -2,23 +2,26 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use crate::agent::PermissionPolicy;
 use crate::scope::RoleName;
 use crate::session::ToolCall;
 
-/// Description of a role that an agent takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Description of a role that an agent takes. Its tools have the names of Claude Code's tools or the agent's own names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoleDescription {
     /// Name of the role.
     pub name: RoleName,
-    /// Description of the role, in one or two sentences.
+    /// Description of the role.
+    #[serde(rename = "role")]
     pub description: String,
     /// Rules that the agent follows.
     pub instructions: Vec<String>,
-    /// Tools that the agent may use, by the names of Claude Code's tools or by the agent's own names. `None` allows all
-    /// tools.
+    /// Tools that the agent may use; `None` for all tools.
     pub allowed_tools: Option<Vec<String>>,
-    /// Instructions for using the tools.
+    /// Instructions for using the tools; `None` if there are none.
     pub tool_instructions: Option<String>,
 }
 

@@ -4,11 +4,12 @@ mod encoding;
 mod render;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 pub use encoding::{ContextError, decode_context, encode_context};
 
 /// Information on a project and on the work in it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProjectContext {
     /// Layout of the project.
     pub structure: ProjectStructure,
@@ -17,15 +18,22 @@ pub struct ProjectContext {
     /// The newest commits, newest first.
     pub commits: Vec<Commit>,
     /// Information on the feature; `None` if it has no files.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub feature: Option<FeatureContext>,
     /// Information on the task; `None` if it has no files.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskContext>,
     /// Sources that were not found or could not be read, one line each.
     pub notes: Vec<String>,
 }
 
 /// Layout of a project.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ProjectLayout")
+)]
 pub struct ProjectStructure {
     /// Directories with sources.
     pub src_dirs: Vec<String>,
@@ -38,7 +46,7 @@ pub struct ProjectStructure {
 }
 
 /// A file, or its beginning.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Path of the file, relative to the project.
     pub name: String,
@@ -56,10 +64,15 @@ impl Document {
     }
 }
 
-/// A commit of the project.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "RecentCommit")
+)]
 pub struct Commit {
-    /// First seven characters of the commit hash.
+    /// First characters of the commit hash.
     pub hash: String,
     /// First line of the commit message.
     pub message: String,
@@ -70,7 +83,7 @@ pub struct Commit {
 }
 
 /// Information on a feature.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FeatureContext {
     /// Name of the feature.
     pub name: String,
@@ -82,10 +95,15 @@ pub struct FeatureContext {
     pub more_tasks: u32,
 }
 
-/// Short information on a task.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A task in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ListedTask")
+)]
 pub struct TaskSummary {
-    /// Id of the task.
+    /// ID of the task.
     pub id: String,
     /// Title of the task.
     pub title: String,
@@ -96,7 +114,12 @@ pub struct TaskSummary {
 }
 
 /// Information on the task of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "TaskDetails")
+)]
 pub struct TaskContext {
     /// Title of the task.
     pub title: String,

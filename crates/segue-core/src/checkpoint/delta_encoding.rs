@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CheckpointDelta, CheckpointItem, ItemAuthor, ItemKind, LoopState};
+use super::{CheckpointDelta, CheckpointItem, LoopState};
 
 /// Format version that this build writes and reads.
 const DELTA_FORMAT_VERSION: u32 = 1;
@@ -16,40 +16,14 @@ struct EncodedDelta {
     removed_ids: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "set")]
-    changed_items: Vec<EncodedItem>,
+    changed_items: Vec<CheckpointItem>,
     /// New state of the loop of checks. `None` if the state has not changed, or if the loop has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "loop")]
-    loop_state: Option<EncodedLoopState>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "loop")]
+    loop_state: Option<LoopState>,
     /// Whether the loop of checks has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[serde(rename = "no_loop")]
     loop_ended: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct EncodedItem {
-    id: u32,
-    kind: String,
-    text: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    subject: Option<String>,
-    turn: u32,
-    #[serde(rename = "message")]
-    message_index: u32,
-    #[serde(rename = "by")]
-    author: String,
-    weight: u32,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pinned: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct EncodedLoopState {
-    iteration: u32,
-    passed: Vec<String>,
-    failed: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_error: Option<String>,
 }
 
 /// Error for text that is not an encoded difference.
@@ -60,34 +34,12 @@ pub struct DeltaError(String);
 /// Encodes a difference as JSON.
 #[must_use]
 pub fn encode_delta(delta: &CheckpointDelta) -> String {
-    let encode_item = |item: &CheckpointItem| EncodedItem {
-        id: item.id,
-        kind: item.kind.as_str().to_owned(),
-        text: item.text.clone(),
-        subject: item.subject.clone(),
-        turn: item.turn,
-        message_index: item.message_index,
-        author: item.author.as_str().to_owned(),
-        weight: item.weight,
-        pinned: item.pinned,
-    };
-    let encode_loop_state = |state: &LoopState| EncodedLoopState {
-        iteration: state.iteration,
-        passed: state.passed.clone(),
-        failed: state.failed.clone(),
-        last_error: state.last_error.clone(),
-    };
-    let (loop_state, loop_ended) = match &delta.loop_state {
-        None => (None, false),
-        Some(None) => (None, true),
-        Some(Some(state)) => (Some(encode_loop_state(state)), false),
-    };
     let encoded = EncodedDelta {
         version: DELTA_FORMAT_VERSION,
         removed_ids: delta.removed_ids.clone(),
-        changed_items: delta.changed_items.iter().map(encode_item).collect(),
-        loop_state,
-        loop_ended,
+        changed_items: delta.changed_items.clone(),
+        loop_state: delta.loop_state.clone().flatten(),
+        loop_ended: delta.loop_state == Some(None),
     };
     // Serialising strings and numbers into a `String` cannot fail.
     serde_json::to_string(&encoded).unwrap_or_default()
@@ -104,39 +56,10 @@ pub fn decode_delta(text: &str) -> Result<CheckpointDelta, DeltaError> {
             encoded.version
         )));
     }
-    let decode_item = |item: EncodedItem| -> Result<CheckpointItem, DeltaError> {
-        let unknown_name =
-            |field: &str, name: &str| DeltaError(format!("unknown {field} {name:?} of an item"));
-        Ok(CheckpointItem {
-            id: item.id,
-            kind: ItemKind::from_name(&item.kind)
-                .ok_or_else(|| unknown_name("kind", &item.kind))?,
-            text: item.text,
-            subject: item.subject,
-            turn: item.turn,
-            message_index: item.message_index,
-            author: ItemAuthor::from_name(&item.author)
-                .ok_or_else(|| unknown_name("author", &item.author))?,
-            weight: item.weight,
-            pinned: item.pinned,
-        })
-    };
-    let loop_state = encoded.loop_state.map(|state| LoopState {
-        iteration: state.iteration,
-        passed: state.passed,
-        failed: state.failed,
-        last_error: state.last_error,
-    });
+    let is_loop_changed = encoded.loop_ended || encoded.loop_state.is_some();
     Ok(CheckpointDelta {
         removed_ids: encoded.removed_ids,
-        changed_items: encoded
-            .changed_items
-            .into_iter()
-            .map(decode_item)
-            .collect::<Result<_, _>>()?,
-        loop_state: match (loop_state, encoded.loop_ended) {
-            (None, false) => None,
-            (state, _) => Some(state),
-        },
+        changed_items: encoded.changed_items,
+        loop_state: is_loop_changed.then_some(encoded.loop_state),
     })
 }

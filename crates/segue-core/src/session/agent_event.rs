@@ -1,5 +1,7 @@
 //! Events of a turn while it runs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::enum_names::named_enum;
 use crate::json::Json;
 use crate::session::{InlineData, Usage};
@@ -45,8 +47,13 @@ pub struct ToolCall {
     pub diffs: Vec<Diff>,
 }
 
-/// A change to a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A change to a file by a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "FileDiff")
+)]
 pub struct Diff {
     /// Path of the file.
     pub path: String,
@@ -54,8 +61,13 @@ pub struct Diff {
     pub patch: String,
 }
 
-/// A step of the agent's plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A step of an agent's plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "PlannedStep")
+)]
 pub struct PlanStep {
     /// Description of the step.
     pub text: String,

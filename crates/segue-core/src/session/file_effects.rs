@@ -1,5 +1,6 @@
 //! Effects of turns on files, as far as they are recorded.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::enum_names::named_enum;
@@ -17,21 +18,28 @@ named_enum! {
     }
 }
 
-/// A file that was changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file that turns changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ChangedFile")
+)]
 pub struct FileChange {
-    /// Path of the file, relative to the working directory if the file is inside it.
+    /// Path of the file, relative to the session's directory if the file is in it.
     pub path: String,
     /// Overall change of the file.
+    #[serde(rename = "change")]
     pub kind: FileChangeKind,
 }
 
 /// Effects of turns outside the conversation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effects {
-    /// Changed files, in the order of their first change.
+    /// Files that the turns changed.
     pub files: Vec<FileChange>,
-    /// Number of commands that ran. Their effects are not recorded.
+    /// Number of commands that the turns ran.
     pub commands: usize,
 }
 
@@ -61,7 +69,8 @@ impl Effects {
     }
 }
 
-/// Returns the effects of messages, oldest first, of an agent that worked in `cwd`.
+/// Returns the effects of messages, oldest first, of an agent that worked in `cwd`. The files are in the order of their
+/// first change.
 ///
 /// A failed call changed nothing. An interrupted call counts, because it may have had its effect. A command counts even
 /// if it failed, because it may have changed files before it failed.

@@ -1,10 +1,10 @@
 //! Head moves of a session, and the sessions that were forked from it.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::enum_names::named_enum;
 use crate::id::SessionId;
-use crate::session::Title;
 
 named_enum! {
     /// Reason why a head moved to a turn that is not the next.
@@ -16,16 +16,22 @@ named_enum! {
     }
 }
 
-/// A move of a session's head.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A revert or an undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ListedMove")
+)]
 pub struct HeadMove {
-    /// Number within the session, from 1.
+    /// Number of the move in the session, from 1.
+    #[serde(rename = "n")]
     pub number: u32,
-    /// Reason for the move.
+    /// Kind of the move.
     pub kind: HeadMoveKind,
-    /// Number of the turn from which the head moved.
+    /// Number of the last turn before the move.
     pub from: u32,
-    /// Number of the turn to which the head moved.
+    /// Number of the last turn after the move.
     pub to: u32,
     /// Whether the move was undone later.
     pub undone: bool,
@@ -33,13 +39,18 @@ pub struct HeadMove {
     pub at: Timestamp,
 }
 
-/// A session that was forked from another session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A fork of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ListedFork")
+)]
 pub struct ForkSummary {
-    /// Id of the fork.
+    /// ID of the fork.
     pub id: SessionId,
     /// Title of the fork.
-    pub title: Title,
+    pub title: String,
     /// Number of the last shared turn.
     pub turn: u32,
     /// Time at which the fork was created.

@@ -1,19 +1,26 @@
-//! Token counts, with the same meaning for all providers.
+//! Token counts, with the same meaning for all providers. An unknown count is `None`, never 0.
 
-/// Tokens that a turn used. An unknown count is `None`, never 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// Token counts from an agent. An unknown count is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "TokenUsage")
+)]
 pub struct Usage {
-    /// Tokens sent to the model in this turn, including cached tokens.
+    /// Tokens that were sent to the model, including cached tokens.
     pub input_tokens: Option<u64>,
-    /// Tokens that the model generated in this turn.
+    /// Tokens that the model generated.
     pub output_tokens: Option<u64>,
     /// Input tokens that were read from a cache.
     pub cached_tokens: Option<u64>,
-    /// All tokens that this turn was charged for.
+    /// All tokens of the turn.
     pub total_tokens: Option<u64>,
     /// Tokens of the last request, which is the current size of the model's context.
     pub context_tokens: Option<u64>,
-    /// Size of the model's context window in tokens.
+    /// Size of the model's context window.
     pub context_window: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 use segue_core::id::{SessionId, TurnId};
-use segue_core::session::{ForkSummary, HeadMove, HeadMoveKind, Lineage, TitleSource};
+use segue_core::session::{ForkSummary, HeadMove, HeadMoveKind, Lineage};
 use segue_store::StoreError;
 
 use super::OpResult;
@@ -17,16 +17,15 @@ pub(crate) fn load_lineage(db: &Connection, id: &SessionId) -> OpResult<Lineage>
 
 fn list_forks(db: &Connection, id: &SessionId) -> OpResult<Vec<ForkSummary>> {
     let mut statement = db.prepare_cached(
-        "SELECT id, title, title_from, forked_at, created_at FROM sessions WHERE forked_from = ?1
+        "SELECT id, title, forked_at, created_at FROM sessions WHERE forked_from = ?1
          ORDER BY created_at, id",
     )?;
     let forks = statement.query_map([id.as_str()], |row| {
-        let source = rows::read_enum(row, 2, TitleSource::from_name)?;
         Ok(ForkSummary {
             id: rows::read_parsed(row, 0)?,
-            title: rows::read_title(row, 1, source)?,
-            turn: row.get(3)?,
-            at: rows::read_time(row, 4)?,
+            title: row.get(1)?,
+            turn: row.get(2)?,
+            at: rows::read_time(row, 3)?,
         })
     })?;
     Ok(forks.collect::<Result<_, _>>()?)

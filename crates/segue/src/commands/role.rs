@@ -68,7 +68,10 @@ fn show_role(loaded: &LoadedConfig, args: &RoleShowArgs) -> Result<(), CliError>
 }
 
 fn role_json(loaded: &LoadedConfig, role: &RoleDescription) -> ListedRole {
-    ListedRole::new(role, role_origins(loaded, &role.name))
+    ListedRole {
+        role: role.clone(),
+        from: role_origins(loaded, &role.name),
+    }
 }
 
 fn format_tools(role: &RoleDescription) -> String {

@@ -128,8 +128,8 @@ pub(crate) fn session_info_json(view: &SessionView) -> SessionInfo {
     SessionInfo::Recorded(Box::new(RecordedSessionInfo {
         session: ListedSession::new(&view.session, view.status),
         legs: legs.collect(),
-        forks: view.lineage.forks.iter().map(Into::into).collect(),
-        moves: view.lineage.moves.iter().map(Into::into).collect(),
+        forks: view.lineage.forks.clone(),
+        moves: view.lineage.moves.clone(),
         standings: standings.collect(),
         origin: view.origin.as_ref().map(|origin| ImportOrigin {
             name: origin.name.clone(),

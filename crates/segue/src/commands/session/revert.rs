@@ -97,7 +97,7 @@ async fn print_revert_outcome(
     print_json(&RevertResult {
         session: ListedSession::new(&outcome.session, status),
         turns_before: outcome.turns_before,
-        effects: (&outcome.effects).into(),
+        effects: outcome.effects.clone(),
         set_aside: outcome.detached_turns.map(|detached| AbandonedTurns {
             turns: detached.turns,
             by_move: detached.head_move,
@@ -143,7 +143,7 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
                 .turns
                 .saturating_sub(messages::count_dropped_turns(&plan)),
             dropped: dropped.collect(),
-            effects: (&plan.effects).into(),
+            effects: plan.effects.clone(),
         });
     } else {
         print_line(&strip_control_chars(&messages::format_plan(&plan)));
