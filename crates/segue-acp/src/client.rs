@@ -133,13 +133,9 @@ impl AgentOutputQueue {
 
     /// Returns the next output if it is already queued; `None` if the queues are empty.
     fn try_recv(&mut self) -> Option<AgentOutput> {
-        let update = self.updates.try_recv().ok().map(AgentOutput::Update);
-        update.or_else(|| {
-            self.permissions
-                .try_recv()
-                .ok()
-                .map(AgentOutput::Permission)
-        })
+        let update = self.updates.try_recv().map(AgentOutput::Update);
+        let permission = |_| self.permissions.try_recv().map(AgentOutput::Permission);
+        update.or_else(permission).ok()
     }
 }
 

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use segue_core::id::NativeId;
 use tokio::io::AsyncBufReadExt;
 
-use player::{StdoutWriter, TurnPlayer};
+use player::{StdoutWriter, TurnPlayer, text_chunk};
 use sessions::{RehearsalSession, RehearsalSessions};
 
 /// Dependencies of the agent.
@@ -69,13 +69,11 @@ pub async fn run(environment: RehearsalEnvironment, version: &str) -> std::io::R
         Some(StartFault::Silent) => return std::future::pending().await,
         Some(StartFault::Liar) | None => {}
     }
-    let is_liar = environment.start_fault == Some(StartFault::Liar);
     let (output, writer_task) = StdoutWriter::spawn();
     let server = Arc::new(RehearsalServer {
         sessions: RehearsalSessions::new(environment),
         output: output.clone(),
         version: version.to_owned(),
-        lacks_advertised_methods: is_liar,
     });
     let lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     let incoming = futures::stream::try_unfold(lines, |mut lines| async move {
@@ -93,7 +91,6 @@ struct RehearsalServer {
     sessions: RehearsalSessions,
     output: StdoutWriter,
     version: String,
-    lacks_advertised_methods: bool,
 }
 
 impl RehearsalServer {
@@ -101,15 +98,8 @@ impl RehearsalServer {
         self: &Arc<Self>,
         transport: impl agent_client_protocol::ConnectTo<Agent> + 'static,
     ) -> Result<(), Error> {
-        let (initialize, create, load, resume, list, prompt, cancel) = (
-            Arc::clone(self),
-            Arc::clone(self),
-            Arc::clone(self),
-            Arc::clone(self),
-            Arc::clone(self),
-            Arc::clone(self),
-            Arc::clone(self),
-        );
+        let [initialize, create, load, resume, list, prompt, cancel] =
+            std::array::from_fn(|_| Arc::clone(self));
         Agent
             .v1()
             .name("rehearsal")
@@ -191,7 +181,7 @@ impl RehearsalServer {
 
     /// Checks that the advertised methods exist; fails for [`StartFault::Liar`].
     fn check_advertised_methods(&self) -> Result<(), Error> {
-        if self.lacks_advertised_methods {
+        if self.sessions.environment.start_fault == Some(StartFault::Liar) {
             return Err(Error::method_not_found());
         }
         Ok(())
@@ -264,8 +254,7 @@ fn send_replay(
     connection: &ConnectionTo<Client>,
 ) -> Result<(), Error> {
     for (is_user, text) in &session.messages {
-        let chunk =
-            acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text.clone())));
+        let chunk = text_chunk(text.clone());
         let update = if *is_user {
             acp::SessionUpdate::UserMessageChunk(chunk)
         } else {

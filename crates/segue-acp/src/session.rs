@@ -61,13 +61,9 @@ enum ChoiceSetter {
 }
 
 impl SessionChoices {
-    fn new(
-        modes: Option<acp::SessionModeState>,
-        options: Option<&Vec<acp::SessionConfigOption>>,
-    ) -> Self {
+    fn new(modes: Option<acp::SessionModeState>, options: &[acp::SessionConfigOption]) -> Self {
         let find_choice = |category: &acp::SessionConfigOptionCategory| {
-            let mut options = options.into_iter().flatten();
-            options.find_map(|option| match &option.kind {
+            options.iter().find_map(|option| match &option.kind {
                 acp::SessionConfigKind::Select(select)
                     if option.category.as_ref() == Some(category) =>
                 {
@@ -117,8 +113,7 @@ impl Client {
             .mcp_servers(self.reachable_servers(options.mcp_servers));
         let response = self.request(request).await?;
         let id = NativeId::parse(&response.session_id.0)?;
-        let choices = SessionChoices::new(response.modes, response.config_options.as_ref());
-        self.set_open_session(response.session_id, choices);
+        self.set_open_session(response.session_id, response.modes, response.config_options);
         Ok(id)
     }
 
@@ -135,8 +130,8 @@ impl Client {
             self.capabilities.resume = None;
         }
         let response = response?;
-        let choices = SessionChoices::new(response.modes, response.config_options.as_ref());
-        self.set_open_session(acp::SessionId::new(id.to_string()), choices);
+        let session = acp::SessionId::new(id.to_string());
+        self.set_open_session(session, response.modes, response.config_options);
         Ok(())
     }
 
@@ -153,8 +148,8 @@ impl Client {
             self.capabilities.load = None;
         }
         let response = response?;
-        let choices = SessionChoices::new(response.modes, response.config_options.as_ref());
-        self.set_open_session(acp::SessionId::new(id.to_string()), choices);
+        let session = acp::SessionId::new(id.to_string());
+        self.set_open_session(session, response.modes, response.config_options);
         self.discard_replay().await;
         Ok(())
     }
@@ -195,16 +190,8 @@ impl Client {
 
     /// Sets the mode of the open session, unless it is already set.
     pub async fn set_mode(&mut self, mode: &str) -> Result<(), AcpError> {
-        let session = self.session.clone().ok_or(AcpError::Closed)?;
-        match choose_setter(self.choices.mode.as_ref(), "mode", mode)? {
-            None => return Ok(()),
-            Some(ChoiceSetter::ConfigOption(option)) => {
-                self.set_config_option(session, option, mode).await?;
-            }
-            Some(ChoiceSetter::Method) => {
-                let request = acp::SetSessionModeRequest::new(session, mode.to_owned());
-                self.request(request).await?;
-            }
+        if let Some(setter) = choose_setter(self.choices.mode.as_ref(), "mode", mode)? {
+            self.request_choice(setter, mode).await?;
         }
         if let Some(choice) = &mut self.choices.mode {
             mode.clone_into(&mut choice.current_value);
@@ -214,35 +201,41 @@ impl Client {
 
     /// Sets the model of the open session, unless it is already set.
     pub async fn set_model(&mut self, model: &str) -> Result<(), AcpError> {
-        let session = self.session.clone().ok_or(AcpError::Closed)?;
         if self.choices.model.is_none() {
             // Older agents have a method for the model that the protocol no longer contains.
+            let session = self.session.as_ref().ok_or(AcpError::Closed)?;
             let params = json!({ "sessionId": session, "modelId": model });
-            self.request(UntypedMessage::new("session/set_model", params)?)
-                .await?;
-            return Ok(());
+            let request = UntypedMessage::new("session/set_model", params)?;
+            return self.request(request).await.map(drop);
         }
         match choose_setter(self.choices.model.as_ref(), "model", model)? {
-            Some(ChoiceSetter::ConfigOption(option)) => {
-                self.set_config_option(session, option, model).await
-            }
-            Some(ChoiceSetter::Method) | None => Ok(()),
+            Some(setter) => self.request_choice(setter, model).await,
+            None => Ok(()),
         }
     }
 
-    async fn set_config_option(
-        &mut self,
-        session: acp::SessionId,
-        option: acp::SessionConfigId,
-        value: &str,
-    ) -> Result<(), AcpError> {
-        let value = acp::SessionConfigValueId::new(value);
-        let request = acp::SetSessionConfigOptionRequest::new(session, option, value);
-        self.request(request).await?;
-        Ok(())
+    async fn request_choice(&mut self, setter: ChoiceSetter, value: &str) -> Result<(), AcpError> {
+        let session = self.session.clone().ok_or(AcpError::Closed)?;
+        match setter {
+            ChoiceSetter::Method => {
+                let request = acp::SetSessionModeRequest::new(session, value.to_owned());
+                self.request(request).await.map(drop)
+            }
+            ChoiceSetter::ConfigOption(option) => {
+                let value = acp::SessionConfigValueId::new(value);
+                let request = acp::SetSessionConfigOptionRequest::new(session, option, value);
+                self.request(request).await.map(drop)
+            }
+        }
     }
 
-    fn set_open_session(&mut self, session: acp::SessionId, choices: SessionChoices) {
+    fn set_open_session(
+        &mut self,
+        session: acp::SessionId,
+        modes: Option<acp::SessionModeState>,
+        options: Option<Vec<acp::SessionConfigOption>>,
+    ) {
+        let choices = SessionChoices::new(modes, &options.unwrap_or_default());
         self.session = Some(session);
         let via_protocol =
             |choice: &Option<SessionChoice>| choice.as_ref().map(|_| CapabilitySource::Protocol);

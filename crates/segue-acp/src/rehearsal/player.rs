@@ -10,7 +10,8 @@ use agent_client_protocol::{Client, Error};
 use segue_core::brief::{FirstPrompt, prompt_after_brief};
 use segue_core::checkpoint::is_summariser_prompt;
 use segue_core::scope::TaggedPrompt;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -20,12 +21,18 @@ use super::sessions::{RehearsalSession, RehearsalSessions};
 
 /// Output for stdout: messages, and malformed output if a script requires it.
 pub(super) enum OutputItem {
-    Line(String),
-    Raw(Vec<u8>),
+    Bytes(Vec<u8>),
     /// Ends the output, although the process stays alive.
     EndOfOutput,
     /// Writes no output, but signals that all earlier output is written.
     FlushMarker(oneshot::Sender<()>),
+}
+
+impl OutputItem {
+    fn from_line(mut line: String) -> Self {
+        line.push('\n');
+        Self::Bytes(line.into_bytes())
+    }
 }
 
 /// The only writer to stdout.
@@ -43,11 +50,7 @@ impl StdoutWriter {
                     continue;
                 };
                 let result = match item {
-                    OutputItem::Line(mut line) => {
-                        line.push('\n');
-                        write_and_flush(open_stdout, line.as_bytes()).await
-                    }
-                    OutputItem::Raw(bytes) => write_and_flush(open_stdout, &bytes).await,
+                    OutputItem::Bytes(bytes) => write_and_flush(open_stdout, &bytes).await,
                     OutputItem::EndOfOutput => Err(io::ErrorKind::BrokenPipe.into()),
                     OutputItem::FlushMarker(sender) => {
                         let _ = sender.send(());
@@ -69,7 +72,7 @@ impl StdoutWriter {
         let sender = self.0.clone();
         futures::sink::unfold(sender, |sender, line| async move {
             sender
-                .send(OutputItem::Line(line))
+                .send(OutputItem::from_line(line))
                 .await
                 .map_err(io::Error::other)?;
             Ok(sender)
@@ -287,8 +290,9 @@ impl<'a> TurnPlayer<'a> {
     /// Sends an update directly, without the protocol library, so that it stays in order with malformed output.
     async fn send_update(&self, update: acp::SessionUpdate) {
         let params = acp::SessionNotification::new(self.session.id.to_string(), update);
-        let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
-        self.output.send(OutputItem::Line(line.to_string())).await;
+        self.output
+            .send(OutputItem::from_line(update_message(&params)))
+            .await;
     }
 
     async fn announce_tool_call(&mut self, title: &str, kind: acp::ToolKind) -> acp::ToolCall {
@@ -350,20 +354,16 @@ impl<'a> TurnPlayer<'a> {
 
     /// Writes malformed output directly, because the protocol library would never write it.
     async fn write_malformed_output(&mut self, step: &ScriptStep) {
-        let id = self.session.id.to_string();
-        let update = |update: serde_json::Value| {
-            json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } })
-                .to_string()
-        };
+        let id = self.session.id.as_str();
+        let update = |update: Value| update_message(&json!({ "sessionId": id, "update": update }));
         let text = update(json!({
             "sessionUpdate": "agent_message_chunk",
             "content": { "type": "text", "text": "before X after" }
         }));
         match step {
             ScriptStep::Garbage => {
-                self.output
-                    .send(OutputItem::Line("this is not a message".into()))
-                    .await;
+                let line = OutputItem::from_line("this is not a message".to_owned());
+                self.output.send(line).await;
             }
             ScriptStep::BadUtf8 => {
                 let mut bytes = text.into_bytes();
@@ -371,26 +371,30 @@ impl<'a> TurnPlayer<'a> {
                     *byte = 0xff;
                 }
                 bytes.push(b'\n');
-                self.output.send(OutputItem::Raw(bytes)).await;
+                self.output.send(OutputItem::Bytes(bytes)).await;
             }
             ScriptStep::HalfLine => {
-                let half = text.len() / 2;
-                self.output
-                    .send(OutputItem::Raw(text.into_bytes()[..half].to_vec()))
-                    .await;
+                let mut bytes = text.into_bytes();
+                bytes.truncate(bytes.len() / 2);
+                self.output.send(OutputItem::Bytes(bytes)).await;
                 self.output.send(OutputItem::EndOfOutput).await;
                 std::future::pending::<()>().await;
             }
             _ => {
                 let line = update(json!({ "sessionUpdate": "hologram", "depth": 3 }));
-                self.output.send(OutputItem::Line(line)).await;
+                self.output.send(OutputItem::from_line(line)).await;
             }
         }
     }
 }
 
-fn text_chunk(text: String) -> acp::ContentChunk {
+pub(super) fn text_chunk(text: String) -> acp::ContentChunk {
     acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text)))
+}
+
+/// Returns a message that contains an update.
+fn update_message(params: &impl Serialize) -> String {
+    json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string()
 }
 
 /// Counts words, as a substitute for tokens that a reader can verify by hand.

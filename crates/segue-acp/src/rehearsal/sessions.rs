@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use segue_core::id::NativeId;
@@ -52,7 +52,7 @@ impl RehearsalSession {
 
 /// All sessions of the agent.
 pub(super) struct RehearsalSessions {
-    environment: RehearsalEnvironment,
+    pub(super) environment: RehearsalEnvironment,
     cancellations: Mutex<HashMap<String, Arc<Notify>>>,
 }
 
@@ -118,22 +118,21 @@ impl RehearsalSessions {
     /// Registers a turn. The returned [`Notify`] is notified when the turn is cancelled.
     pub(super) fn begin_turn(&self, id: &NativeId) -> Arc<Notify> {
         let cancellation = Arc::new(Notify::new());
-        let mut cancellations = self
-            .cancellations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        cancellations.insert(id.to_string(), Arc::clone(&cancellation));
+        self.lock_cancellations()
+            .insert(id.to_string(), Arc::clone(&cancellation));
         cancellation
     }
 
     pub(super) fn cancel_turn(&self, id: &str) {
-        let cancellations = self
-            .cancellations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(cancellation) = cancellations.get(id) {
+        if let Some(cancellation) = self.lock_cancellations().get(id) {
             cancellation.notify_one();
         }
+    }
+
+    fn lock_cancellations(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+        self.cancellations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn session_path(&self, id: &NativeId) -> PathBuf {
