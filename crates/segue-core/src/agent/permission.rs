@@ -63,51 +63,33 @@ named_enum! {
     }
 }
 
-/// Decision of a policy on a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PermissionVerdict {
-    Allow,
-    Reject,
-    AskUser,
-}
-
 impl PermissionPolicy {
-    fn verdict(self, tool_kind: &str) -> PermissionVerdict {
-        let is_read = matches!(tool_kind, "read" | "search" | "think");
-        let is_edit = tool_kind == "edit";
-        match self {
-            Self::AllowAll => PermissionVerdict::Allow,
-            Self::Deny => PermissionVerdict::Reject,
-            Self::AllowReads if is_read => PermissionVerdict::Allow,
-            Self::AllowEdits if is_read || is_edit => PermissionVerdict::Allow,
-            Self::Ask | Self::AllowReads | Self::AllowEdits => PermissionVerdict::AskUser,
-        }
-    }
-
     /// Returns the policy that allows less.
     #[must_use]
     pub fn restrict_to(self, limit: Self) -> Self {
-        let permissiveness = |policy| match policy {
-            Self::Deny => 0,
-            Self::Ask => 1,
-            Self::AllowReads => 2,
-            Self::AllowEdits => 3,
-            Self::AllowAll => 4,
-        };
-        if permissiveness(limit) < permissiveness(self) {
-            limit
-        } else {
-            self
-        }
+        let by_permissions = [
+            Self::Deny,
+            Self::Ask,
+            Self::AllowReads,
+            Self::AllowEdits,
+            Self::AllowAll,
+        ];
+        let mut policies = by_permissions.into_iter();
+        let narrower = policies.find(|policy| [self, limit].contains(policy));
+        narrower.unwrap_or(limit)
     }
 
     /// Returns the answer that this policy gives. `None` if the user must be asked.
     #[must_use]
     pub fn answer(self, request: &PermissionRequest) -> Option<PermissionAnswer> {
-        match self.verdict(&request.call.kind) {
-            PermissionVerdict::Allow => Some(request.allow_answer()),
-            PermissionVerdict::Reject => Some(request.reject_answer()),
-            PermissionVerdict::AskUser => None,
+        let kind = request.call.kind.as_str();
+        let is_read = matches!(kind, "read" | "search" | "think");
+        match self {
+            Self::Deny => Some(request.reject_answer()),
+            Self::AllowAll => Some(request.allow_answer()),
+            Self::AllowReads if is_read => Some(request.allow_answer()),
+            Self::AllowEdits if is_read || kind == "edit" => Some(request.allow_answer()),
+            Self::Ask | Self::AllowReads | Self::AllowEdits => None,
         }
     }
 }
