@@ -1,11 +1,11 @@
 //! Transcripts: the turns of a session with their messages.
 
 use jiff::Timestamp;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
+use segue_core::encoding::decode_part;
 use segue_core::id::ProviderId;
-use segue_core::json::Json;
-use segue_core::session::{InlineData, Message, Part, Role, TurnState, Usage};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use segue_core::session::{Message, Part, Role, TurnState, Usage};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::error::ErrorDetails;
@@ -69,7 +69,8 @@ pub struct MessageTranscript {
     /// Author of the message.
     pub role: Role,
     /// Parts of the message, in order.
-    pub parts: Vec<MessagePart>,
+    #[serde(deserialize_with = "deserialize_parts")]
+    pub parts: Vec<Part>,
     /// Time of the message.
     pub at: Timestamp,
     /// Whether the message is complete. It is not if it was cut off.
@@ -80,122 +81,26 @@ impl From<Message> for MessageTranscript {
     fn from(message: Message) -> Self {
         Self {
             role: message.role,
-            parts: message.parts.into_iter().map(MessagePart::from).collect(),
+            parts: message.parts,
             at: message.at,
             complete: message.complete,
         }
     }
 }
 
-/// A part of a message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum MessagePart {
-    /// Text of the message.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// Reasoning that the agent showed.
-    Thought {
-        /// The text.
-        text: String,
-    },
-    /// A tool call by the agent.
-    FunctionCall {
-        /// Agent's ID of the call. The response has the same ID.
-        id: String,
-        /// Name of the tool.
-        name: String,
-        /// Arguments of the call.
-        args: VerbatimJson,
-    },
-    /// Response of a tool.
-    FunctionResponse {
-        /// Agent's ID of the call.
-        call_id: String,
-        /// Name of the tool.
-        name: String,
-        /// Response of the tool.
-        response: VerbatimJson,
-        /// Whether the tool failed.
-        is_error: bool,
-    },
-    /// An image or another file.
-    InlineData {
-        /// Media type of the data.
-        mime_type: String,
-        /// The data in base64; null if it was not recorded.
-        data: Option<String>,
-    },
-    /// Data of the agent that segue cannot interpret.
-    #[serde(untagged)]
-    Unknown(VerbatimJson),
-}
-
-impl From<Part> for MessagePart {
-    fn from(part: Part) -> Self {
-        match part {
-            Part::Text(text) => Self::Text { text },
-            Part::Thought(text) => Self::Thought { text },
-            Part::FunctionCall { id, name, args } => Self::FunctionCall {
-                id,
-                name,
-                args: VerbatimJson(args),
-            },
-            Part::FunctionResponse {
-                call_id,
-                name,
-                response,
-                is_error,
-            } => Self::FunctionResponse {
-                call_id,
-                name,
-                response: VerbatimJson(response),
-                is_error,
-            },
-            Part::InlineData(InlineData { mime_type, data }) => {
-                Self::InlineData { mime_type, data }
-            }
-            Part::Unknown(json) => Self::Unknown(VerbatimJson(json)),
-        }
-    }
-}
-
-/// Data of an agent, printed verbatim. Reading it back may change its formatting.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VerbatimJson(pub Json);
-
-impl Serialize for VerbatimJson {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for VerbatimJson {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Verbatim text cannot be read in an enum, because Serde has parsed it by then.
-        Value::deserialize(deserializer).map(|value| Self(Json::from(value)))
-    }
-}
-
-impl JsonSchema for VerbatimJson {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "VerbatimJson".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        true.into()
-    }
+/// Reads parts from parsed JSON. Their data may be formatted differently afterwards, because a transcript is read as an
+/// enum, which Serde parses before it chooses the variant.
+fn deserialize_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
+    let parts = Vec::<Value>::deserialize(deserializer)?;
+    let parts = parts.iter().map(|part| decode_part(&part.to_string()));
+    Ok(parts.collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use segue_core::encoding::PartShape;
+    use segue_core::encoding::encode_parts;
+    use segue_core::json::Json;
+    use segue_core::session::InlineData;
 
     use super::*;
 
@@ -223,13 +128,17 @@ mod tests {
             Part::Unknown(json(r#"{"type": "text", "other": 1}"#)),
             Part::Unknown(json("7")),
         ];
-        for part in parts {
-            let stored = serde_json::to_string(&PartShape(&part)).unwrap();
-            let printed = serde_json::to_string(&MessagePart::from(part)).unwrap();
-            assert_eq!(printed, stored);
-            let parsed: MessagePart = serde_json::from_str(&printed).unwrap();
-            let value: Value = serde_json::from_str(&printed).unwrap();
-            assert_eq!(serde_json::to_value(&parsed).unwrap(), value);
-        }
+        let stored = encode_parts(&parts);
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let message = MessageTranscript::from(Message::new(Role::Assistant, parts.into(), at));
+        let printed = serde_json::to_string(&message).unwrap();
+        let stored_parts = stored
+            .strip_prefix(r#"{"v":1,"#)
+            .unwrap()
+            .trim_end_matches('}');
+        assert!(printed.contains(stored_parts), "{printed}\n{stored}");
+        let parsed: MessageTranscript = serde_json::from_str(&printed).unwrap();
+        let value: Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(serde_json::to_value(&parsed).unwrap(), value);
     }
 }

@@ -6,7 +6,8 @@
 
 mod decision_payload;
 
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::json::Json;
@@ -18,9 +19,37 @@ pub use decision_payload::{decode_decision, decode_hint, encode_decision, encode
 pub const PAYLOAD_VERSION: u32 = 1;
 
 #[derive(Serialize)]
+struct VersionedPayload<'a, T> {
+    v: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+#[derive(Deserialize)]
+struct PayloadHeader {
+    v: u32,
+}
+
+/// Encodes a value together with the version of its form.
+pub(crate) fn encode_versioned<T: Serialize>(v: u32, value: &T) -> String {
+    // Serialising strings, numbers and times into a `String` cannot fail.
+    serde_json::to_string(&VersionedPayload { v, value }).unwrap_or_default()
+}
+
+/// Decodes a value that [`encode_versioned`] encoded with the same version. The error is a text for a message.
+pub(crate) fn decode_versioned<T: DeserializeOwned>(v: u32, text: &str) -> Result<T, String> {
+    let to_text = |error: serde_json::Error| error.to_string();
+    let header: PayloadHeader = serde_json::from_str(text).map_err(to_text)?;
+    if header.v != v {
+        return Err(format!("version {} is not supported", header.v));
+    }
+    serde_json::from_str(text).map_err(to_text)
+}
+
+#[derive(Serialize)]
 struct PartsPayload<'a> {
     v: u32,
-    parts: Vec<PartShape<'a>>,
+    parts: &'a [Part],
 }
 
 #[derive(Deserialize)]
@@ -30,69 +59,12 @@ struct RawPartsPayload<'a> {
     parts: Vec<&'a RawValue>,
 }
 
-/// JSON form of a [`Part`], which `session show --json` also prints.
-pub struct PartShape<'a>(pub &'a Part);
-
-impl Serialize for PartShape<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Part::Text(text) => {
-                let mut shape = begin_part(serializer, "text", 2)?;
-                shape.serialize_field("text", text)?;
-                shape.end()
-            }
-            Part::Thought(text) => {
-                let mut shape = begin_part(serializer, "thought", 2)?;
-                shape.serialize_field("text", text)?;
-                shape.end()
-            }
-            Part::FunctionCall { id, name, args } => {
-                let mut shape = begin_part(serializer, "function_call", 4)?;
-                shape.serialize_field("id", id)?;
-                shape.serialize_field("name", name)?;
-                shape.serialize_field("args", args)?;
-                shape.end()
-            }
-            Part::FunctionResponse {
-                call_id,
-                name,
-                response,
-                is_error,
-            } => {
-                let mut shape = begin_part(serializer, "function_response", 5)?;
-                shape.serialize_field("call_id", call_id)?;
-                shape.serialize_field("name", name)?;
-                shape.serialize_field("response", response)?;
-                shape.serialize_field("is_error", is_error)?;
-                shape.end()
-            }
-            Part::InlineData(InlineData { mime_type, data }) => {
-                let mut shape = begin_part(serializer, "inline_data", 3)?;
-                shape.serialize_field("mime_type", mime_type)?;
-                shape.serialize_field("data", data)?;
-                shape.end()
-            }
-            Part::Unknown(json) => json.serialize(serializer),
-        }
-    }
-}
-
-fn begin_part<S: Serializer>(
-    serializer: S,
-    kind: &str,
-    field_count: usize,
-) -> Result<S::SerializeStruct, S::Error> {
-    let mut shape = serializer.serialize_struct("Part", field_count)?;
-    shape.serialize_field("type", kind)?;
-    Ok(shape)
-}
-
 /// Encodes the parts of a message.
 #[must_use]
 pub fn encode_parts(parts: &[Part]) -> String {
     let payload = PartsPayload {
         v: PAYLOAD_VERSION,
-        parts: parts.iter().map(PartShape).collect(),
+        parts,
     };
     // Serialising strings and valid JSON into a `String` cannot fail.
     serde_json::to_string(&payload).unwrap_or_default()
@@ -105,77 +77,71 @@ pub fn decode_parts(payload: &str) -> Vec<Part> {
         Ok(RawPartsPayload {
             v: PAYLOAD_VERSION,
             parts,
-        }) => parts.into_iter().map(decode_part).collect(),
-        Ok(_) | Err(_) => vec![Part::Unknown(
-            Json::parse(payload).unwrap_or_else(|_| Json::string(payload)),
-        )],
+        }) => parts
+            .into_iter()
+            .map(|raw| decode_part(raw.get()))
+            .collect(),
+        Ok(_) | Err(_) => vec![unknown_part(payload)],
     }
 }
 
+/// Fields of all kinds of parts.
 #[derive(Deserialize)]
-struct PartHeader {
+struct PartFields {
     #[serde(rename = "type")]
     kind: String,
-}
-
-#[derive(Deserialize)]
-struct TextShape {
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct FunctionCallShape {
-    id: String,
-    name: String,
-    args: Json,
-}
-
-#[derive(Deserialize)]
-struct FunctionResponseShape {
-    call_id: String,
-    name: String,
-    response: Json,
-    is_error: bool,
-}
-
-#[derive(Deserialize)]
-struct InlineDataShape {
-    mime_type: String,
+    text: Option<String>,
+    id: Option<String>,
+    call_id: Option<String>,
+    name: Option<String>,
+    #[serde(default, deserialize_with = "deserialize_present")]
+    args: Option<Json>,
+    #[serde(default, deserialize_with = "deserialize_present")]
+    response: Option<Json>,
+    is_error: Option<bool>,
+    mime_type: Option<String>,
     data: Option<String>,
 }
 
-fn decode_part(raw: &RawValue) -> Part {
-    decode_known_part(raw.get()).unwrap_or_else(|_| Part::Unknown(Json::from(raw)))
+/// Deserialises a field that is present, even if it is null.
+fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
 }
 
-fn decode_known_part(text: &str) -> Result<Part, serde_json::Error> {
-    let header: PartHeader = serde_json::from_str(text)?;
-    Ok(match header.kind.as_str() {
-        "text" => Part::Text(serde_json::from_str::<TextShape>(text)?.text),
-        "thought" => Part::Thought(serde_json::from_str::<TextShape>(text)?.text),
-        "function_call" => {
-            let FunctionCallShape { id, name, args } = serde_json::from_str(text)?;
-            Part::FunctionCall { id, name, args }
-        }
-        "function_response" => {
-            let FunctionResponseShape {
-                call_id,
-                name,
-                response,
-                is_error,
-            } = serde_json::from_str(text)?;
-            Part::FunctionResponse {
-                call_id,
-                name,
-                response,
-                is_error,
-            }
-        }
-        "inline_data" => {
-            let InlineDataShape { mime_type, data } = serde_json::from_str(text)?;
-            Part::InlineData(InlineData { mime_type, data })
-        }
-        _ => Part::Unknown(Json::from(serde_json::from_str::<&RawValue>(text)?)),
+/// Decodes a part of a message.
+#[must_use]
+pub fn decode_part(text: &str) -> Part {
+    decode_known_part(text).unwrap_or_else(|| unknown_part(text))
+}
+
+fn unknown_part(text: &str) -> Part {
+    Part::Unknown(Json::parse(text).unwrap_or_else(|_| Json::string(text)))
+}
+
+/// Decodes a part of a known kind; `None` for any other text.
+fn decode_known_part(text: &str) -> Option<Part> {
+    let fields: PartFields = serde_json::from_str(text).ok()?;
+    Some(match fields.kind.as_str() {
+        "text" => Part::Text(fields.text?),
+        "thought" => Part::Thought(fields.text?),
+        "function_call" => Part::FunctionCall {
+            id: fields.id?,
+            name: fields.name?,
+            args: fields.args?,
+        },
+        "function_response" => Part::FunctionResponse {
+            call_id: fields.call_id?,
+            name: fields.name?,
+            response: fields.response?,
+            is_error: fields.is_error?,
+        },
+        "inline_data" => Part::InlineData(InlineData {
+            mime_type: fields.mime_type?,
+            data: fields.data,
+        }),
+        _ => return None,
     })
 }
 

@@ -3,14 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointDelta, CheckpointItem, LoopState};
+use crate::encoding::{decode_versioned, encode_versioned};
 
 /// Format version that this build writes and reads.
 const DELTA_FORMAT_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct EncodedDelta {
-    #[serde(rename = "v")]
-    version: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "gone")]
     removed_ids: Vec<u32>,
@@ -35,27 +34,18 @@ pub struct DeltaError(String);
 #[must_use]
 pub fn encode_delta(delta: &CheckpointDelta) -> String {
     let encoded = EncodedDelta {
-        version: DELTA_FORMAT_VERSION,
         removed_ids: delta.removed_ids.clone(),
         changed_items: delta.changed_items.clone(),
         loop_state: delta.loop_state.clone().flatten(),
         loop_ended: delta.loop_state == Some(None),
     };
-    // Serialising strings and numbers into a `String` cannot fail.
-    serde_json::to_string(&encoded).unwrap_or_default()
+    encode_versioned(DELTA_FORMAT_VERSION, &encoded)
 }
 
 /// Decodes a difference. Fails if the text is not valid JSON of this format, if the version is not supported, or if the
 /// kind or the author of an item is unknown.
 pub fn decode_delta(text: &str) -> Result<CheckpointDelta, DeltaError> {
-    let encoded: EncodedDelta =
-        serde_json::from_str(text).map_err(|error| DeltaError(error.to_string()))?;
-    if encoded.version != DELTA_FORMAT_VERSION {
-        return Err(DeltaError(format!(
-            "version {} is not supported",
-            encoded.version
-        )));
-    }
+    let encoded: EncodedDelta = decode_versioned(DELTA_FORMAT_VERSION, text).map_err(DeltaError)?;
     let is_loop_changed = encoded.loop_ended || encoded.loop_state.is_some();
     Ok(CheckpointDelta {
         removed_ids: encoded.removed_ids,

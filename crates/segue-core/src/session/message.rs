@@ -1,6 +1,7 @@
 //! Messages, of which a turn consists.
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 use crate::enum_names::named_enum;
 use crate::json::Json;
@@ -20,44 +21,74 @@ named_enum! {
 }
 
 /// A part of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// The JSON form is that of the store, and `encoding` decodes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "MessagePart", description = "A part of a message.")
+)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
     /// Text of the message.
+    #[serde(serialize_with = "serialize_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "TextFields<'static>"))]
     Text(String),
     /// Reasoning that the agent showed.
+    #[serde(serialize_with = "serialize_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "TextFields<'static>"))]
     Thought(String),
     /// A tool call by the agent.
     FunctionCall {
-        /// Agent's id of the call. The response has the same id.
+        /// Agent's ID of the call. The response has the same ID.
         id: String,
         /// Name of the tool.
         name: String,
         /// Arguments of the call.
+        #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         args: Json,
     },
     /// Response of a tool.
     FunctionResponse {
-        /// Id of the call that the response belongs to.
+        /// Agent's ID of the call.
         call_id: String,
         /// Name of the tool.
         name: String,
-        /// Result of the call.
+        /// Response of the tool.
+        #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         response: Json,
-        /// Whether the call failed.
+        /// Whether the tool failed.
         is_error: bool,
     },
     /// An image or another file.
+    #[cfg_attr(feature = "schema", schemars(with = "InlineData"))]
     InlineData(InlineData),
-    /// A part that this version cannot interpret, stored verbatim.
+    /// Data of the agent that segue cannot interpret.
+    #[serde(untagged)]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     Unknown(Json),
 }
 
-/// A file inside a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Fields of a text or a thought.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct TextFields<'a> {
+    /// The text.
+    text: &'a str,
+}
+
+fn serialize_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    TextFields { text }.serialize(serializer)
+}
+
+/// An image or another file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InlineData {
-    /// MIME type of the file.
+    /// Media type of the data.
     pub mime_type: String,
-    /// Content in base64. `None` if the agent did not include it.
+    /// The data in base64; `None` if it was not recorded.
     pub data: Option<String>,
 }
 

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ContextSource, ProjectContext};
+use crate::encoding::{decode_versioned, encode_versioned};
 
 /// Version that this build writes.
 const CONTEXT_FORMAT_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct EncodedContext {
-    v: u32,
     #[serde(flatten)]
     context: ProjectContext,
     sources: Vec<(String, String)>,
@@ -23,29 +23,20 @@ pub struct ContextError(String);
 /// Encodes a project context and the sources from which it was gathered.
 #[must_use]
 pub fn encode_context(context: &ProjectContext, sources: &[ContextSource]) -> String {
+    let source = |source: &ContextSource| (source.name.clone(), source.stamp.clone());
     let encoded = EncodedContext {
-        v: CONTEXT_FORMAT_VERSION,
         context: context.clone(),
-        sources: sources
-            .iter()
-            .map(|source| (source.name.clone(), source.stamp.clone()))
-            .collect(),
+        sources: sources.iter().map(source).collect(),
     };
-    // Serialising strings and numbers into a `String` cannot fail.
-    serde_json::to_string(&encoded).unwrap_or_default()
+    encode_versioned(CONTEXT_FORMAT_VERSION, &encoded)
 }
 
 /// Decodes a project context and the sources from which it was gathered. Fails if the text is not valid JSON of this
 /// form or has another version.
 pub fn decode_context(text: &str) -> Result<(ProjectContext, Vec<ContextSource>), ContextError> {
-    let EncodedContext {
-        v,
-        context,
-        sources,
-    } = serde_json::from_str(text).map_err(|error| ContextError(error.to_string()))?;
-    if v != CONTEXT_FORMAT_VERSION {
-        return Err(ContextError(format!("version {v} is not supported")));
-    }
+    let encoded: EncodedContext =
+        decode_versioned(CONTEXT_FORMAT_VERSION, text).map_err(ContextError)?;
     let source = |(name, stamp)| ContextSource { name, stamp };
-    Ok((context, sources.into_iter().map(source).collect()))
+    let sources = encoded.sources.into_iter().map(source);
+    Ok((encoded.context, sources.collect()))
 }
