@@ -101,9 +101,20 @@ pub(crate) fn check_id(
     Ok(())
 }
 
+/// Defines an id that is a text. The function after `=>` checks whether a text is valid.
 macro_rules! text_id {
-    ($name:ident) => {
+    ($(#[$attribute:meta])* pub struct $name:ident => $check:expr) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
         impl $name {
+            /// Parses the id, which is stored exactly as given. Fails if it is not valid.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                let check: fn(&str) -> Result<(), IdError> = $check;
+                check(text).map(|()| Self(text.to_owned()))
+            }
+
             /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
@@ -157,49 +168,17 @@ macro_rules! text_id {
 
 pub(crate) use text_id;
 
-/// Id of a session: its creation time (UTC) and four random characters, `20251207_143022_k3f9`.
-///
-/// Session ids sort by time, are readable, and in practice do not collide across machines.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(String);
-
-text_id!(SessionId);
+text_id! {
+    /// Id of a session: its creation time (UTC) and four random characters, `20251207_143022_k3f9`.
+    ///
+    /// Session ids sort by time, are readable, and in practice do not collide across machines.
+    pub struct SessionId => check_session_id
+}
 
 /// Characters of the random tail of a session id. No two of them look alike.
 const TAIL_ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
 
 impl SessionId {
-    /// Parses a complete session id.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        const ID_KIND: &str = "a session id";
-        check_id(
-            ID_KIND,
-            text,
-            64,
-            |c| c.is_ascii_alphanumeric(),
-            |c| c.is_ascii_alphanumeric() || c == '_',
-        )?;
-        let is_digits =
-            |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
-        let is_tail = |part: &str| {
-            part.len() == Self::TAIL_LEN
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
-        };
-        let parts: Vec<&str> = text.split('_').collect();
-        match parts.as_slice() {
-            [date, time, random] if is_digits(date, 8) && is_digits(time, 6) && is_tail(random) => {
-                Ok(Self(text.to_owned()))
-            }
-            _ => Err(IdError::BadShape {
-                kind: ID_KIND,
-                shape: "20251207_143022_k3f9",
-                text: text.to_owned(),
-            }),
-        }
-    }
-
     /// Number of random characters in an id.
     pub const TAIL_LEN: usize = 4;
 
@@ -226,40 +205,52 @@ impl SessionId {
     }
 }
 
-/// Id that a provider gave to a native session.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NativeId(String);
-
-text_id!(NativeId);
-
-impl NativeId {
-    /// Parses an id from a provider.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        check_id(
-            "a native session id",
-            text,
-            200,
-            |c| c.is_ascii_alphanumeric() || c == '_',
-            |c| c.is_ascii_alphanumeric() || "-_.:@+=~".contains(c),
-        )?;
-        Ok(Self(text.to_owned()))
+fn check_session_id(text: &str) -> Result<(), IdError> {
+    const ID_KIND: &str = "a session id";
+    check_id(
+        ID_KIND,
+        text,
+        64,
+        |c| c.is_ascii_alphanumeric(),
+        |c| c.is_ascii_alphanumeric() || c == '_',
+    )?;
+    let is_digits =
+        |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
+    let is_tail = |part: &str| {
+        part.len() == SessionId::TAIL_LEN
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
+    };
+    let parts: Vec<&str> = text.split('_').collect();
+    match parts.as_slice() {
+        [date, time, random] if is_digits(date, 8) && is_digits(time, 6) && is_tail(random) => {
+            Ok(())
+        }
+        _ => Err(IdError::BadShape {
+            kind: ID_KIND,
+            shape: "20251207_143022_k3f9",
+            text: text.to_owned(),
+        }),
     }
 }
 
-/// Name of a feature that sessions belong to.
-///
-/// All scripts are allowed. Characters that would break a prompt header (`]`), a path or a terminal are not.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FeatureId(String);
+text_id! {
+    /// Id that a provider gave to a native session.
+    pub struct NativeId => |text| check_id(
+        "a native session id",
+        text,
+        200,
+        |c| c.is_ascii_alphanumeric() || c == '_',
+        |c| c.is_ascii_alphanumeric() || "-_.:@+=~".contains(c),
+    )
+}
 
-text_id!(FeatureId);
-
-impl FeatureId {
-    /// Parses the name of a feature. The name is stored exactly as given.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        check_name("a feature name", text, 200)?;
-        Ok(Self(text.to_owned()))
-    }
+text_id! {
+    /// Name of a feature that sessions belong to.
+    ///
+    /// All scripts are allowed. Characters that would break a prompt header (`]`), a path or a terminal are not.
+    pub struct FeatureId => |text| check_name("a feature name", text, 200)
 }
 
 /// Checks a name that the user chose: it must be safe in a prompt header, in a path and on a terminal.
@@ -292,25 +283,18 @@ pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Name of a provider: `claude`, `codex`, `gemini`, `rehearsal`, or `acp:NAME` from the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProviderId(String);
-
-text_id!(ProviderId);
+text_id! {
+    /// Name of a provider: `claude`, `codex`, `gemini`, `rehearsal`, or `acp:NAME` from the configuration.
+    pub struct ProviderId => |text| check_id(
+        "a provider name",
+        text,
+        64,
+        |c| c.is_ascii_lowercase(),
+        |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:".contains(c),
+    )
+}
 
 impl ProviderId {
-    /// Parses the name of a provider.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        check_id(
-            "a provider name",
-            text,
-            64,
-            |c| c.is_ascii_lowercase(),
-            |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:".contains(c),
-        )?;
-        Ok(Self(text.to_owned()))
-    }
-
     /// Returns the id of the built-in offline agent.
     #[must_use]
     pub fn rehearsal() -> Self {

@@ -17,49 +17,19 @@ pub use feature_links::{FeatureLinks, HasPurpose, TaskLinks, group_by_feature};
 pub use native_match::{NATIVE_MATCH_WINDOW, NativeSummary, PurposeEvidence, is_recent};
 pub use prompt_header::TaggedPrompt;
 
-/// Name of the task of a session. It has the same syntax as the name of a feature.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId(String);
-
-text_id!(TaskId);
-
-impl TaskId {
-    /// Parses the name of a task. The name is stored exactly as given. Fails if it is empty, longer than 200 bytes, or
-    /// contains characters that are not allowed in a name.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        check_name("a task name", text, 200)?;
-        Ok(Self(text.to_owned()))
-    }
+text_id! {
+    /// Name of the task of a session. It has the same syntax as the name of a feature.
+    pub struct TaskId => |text| check_name("a task name", text, 200)
 }
 
-/// Name of a state of a task, such as `planning`, `in_dev` or `in_qa`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskState(String);
-
-text_id!(TaskState);
-
-impl TaskState {
-    /// Parses the name of a state. The name is stored exactly as given. Fails if it is empty, longer than 64 bytes, or
-    /// contains characters that are not allowed in a name.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        check_name("a state name", text, 64)?;
-        Ok(Self(text.to_owned()))
-    }
+text_id! {
+    /// Name of a state of a task, such as `planning`, `in_dev` or `in_qa`.
+    pub struct TaskState => |text| check_name("a state name", text, 64)
 }
 
-/// Name of a role of an agent, such as `dev` or `qa`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RoleName(String);
-
-text_id!(RoleName);
-
-impl RoleName {
-    /// Parses the name of a role. The name is stored exactly as given. Fails if it is empty, longer than 64 bytes, or
-    /// contains characters that are not allowed in a name.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        check_name("a role name", text, 64)?;
-        Ok(Self(text.to_owned()))
-    }
+text_id! {
+    /// Name of a role of an agent, such as `dev` or `qa`.
+    pub struct RoleName => |text| check_name("a role name", text, 64)
 }
 
 /// Subject of a session within its project.
@@ -200,11 +170,7 @@ impl Purpose {
     #[must_use]
     pub fn key(&self) -> String {
         let scope = prompt_header::render_scope_tags(&self.scope);
-        let scope = scope.unwrap_or_else(|| "[Project]".to_owned());
-        match prompt_header::render_role_tag(self.role.as_ref()) {
-            Some(role) => format!("{scope} {role}"),
-            None => scope,
-        }
+        self.append_role_tag(scope.unwrap_or_else(|| "[Project]".to_owned()))
     }
 }
 

@@ -22,11 +22,6 @@ pub(super) fn render_scope_tags(scope: &Scope) -> Option<String> {
     }
 }
 
-/// Renders the tag of a role; `None` if there is no role.
-pub(super) fn render_role_tag(role: Option<&RoleName>) -> Option<String> {
-    role.map(|role| format!("[Role: {role}]"))
-}
-
 /// A prompt, split into its tags and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaggedPrompt<'a> {
@@ -89,11 +84,15 @@ impl Purpose {
     /// Returns the heading for the first prompt of a new native session; `None` for a project.
     #[must_use]
     pub fn heading(&self) -> Option<String> {
-        let scope = render_scope_tags(&self.scope)?;
-        Some(match render_role_tag(self.role.as_ref()) {
-            Some(role) => format!("{scope} {role}"),
-            None => scope,
-        })
+        render_scope_tags(&self.scope).map(|tags| self.append_role_tag(tags))
+    }
+
+    /// Appends the tag of the role, if there is one, to the tags of the scope.
+    pub(super) fn append_role_tag(&self, scope_tags: String) -> String {
+        match &self.role {
+            Some(role) => format!("{scope_tags} [Role: {role}]"),
+            None => scope_tags,
+        }
     }
 
     /// Returns the heading for a first prompt without a brief; `None` for a project, or if the prompt already begins
