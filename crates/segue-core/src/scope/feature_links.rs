@@ -1,11 +1,12 @@
 //! Links between sessions and what they are for: a feature has an active session, and a task has sessions for each of
 //! its states.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use crate::id::FeatureId;
 use crate::scope::{Purpose, Scope, TaskId, TaskState};
-use crate::session::Session;
 
 /// Properties of a session that is linked to a feature or a task.
 pub trait HasPurpose {
@@ -17,20 +18,6 @@ pub trait HasPurpose {
     fn updated_at(&self) -> Timestamp;
 }
 
-impl HasPurpose for Session {
-    fn purpose(&self) -> Option<&Purpose> {
-        self.purpose.as_ref()
-    }
-
-    fn created_at(&self) -> Timestamp {
-        self.created_at
-    }
-
-    fn updated_at(&self) -> Timestamp {
-        self.updated_at
-    }
-}
-
 /// Sessions that are linked to a feature, or to no feature.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FeatureLinks<'a, S> {
@@ -39,8 +26,8 @@ pub struct FeatureLinks<'a, S> {
     /// Sessions of the feature without a task, oldest first. The session with the latest activity is the active
     /// session.
     pub sessions: Vec<&'a S>,
-    /// Tasks of the feature, sorted by name.
-    pub tasks: Vec<TaskLinks<'a, S>>,
+    /// Tasks of the feature by name.
+    pub tasks: BTreeMap<&'a TaskId, TaskLinks<'a, S>>,
 }
 
 impl<'a, S: HasPurpose> FeatureLinks<'a, S> {
@@ -56,15 +43,15 @@ impl<'a, S: HasPurpose> FeatureLinks<'a, S> {
 pub struct TaskLinks<'a, S> {
     /// Name of the task.
     pub task: &'a TaskId,
-    /// States sorted by name, each with its sessions, oldest first.
-    pub states: Vec<(&'a TaskState, Vec<&'a S>)>,
+    /// Sessions of each state by its name, oldest first.
+    pub states: BTreeMap<&'a TaskState, Vec<&'a S>>,
 }
 
 impl<'a, S: HasPurpose> TaskLinks<'a, S> {
     /// Returns the current state of the task, which is the state of the session with the latest activity.
     #[must_use]
     pub fn current_state(&self) -> Option<&'a TaskState> {
-        let all = self.states.iter().flat_map(|(_, sessions)| sessions);
+        let all = self.states.values().flatten();
         let (_, state) = find_most_recent(all.copied())?.purpose()?.scope.task()?;
         Some(state)
     }
@@ -80,76 +67,26 @@ fn find_most_recent<'a, S: HasPurpose>(sessions: impl Iterator<Item = &'a S>) ->
 pub fn group_by_feature<S: HasPurpose>(sessions: &[S]) -> Vec<FeatureLinks<'_, S>> {
     let mut sorted: Vec<&S> = sessions.iter().collect();
     sorted.sort_by_key(|session| session.created_at());
-    let mut features: Vec<FeatureLinks<'_, S>> = Vec::new();
+    let mut features: BTreeMap<Option<&FeatureId>, FeatureLinks<'_, S>> = BTreeMap::new();
     for session in sorted {
         let scope = session.purpose().map(|purpose| &purpose.scope);
         let feature = scope.and_then(Scope::feature);
-        let index = find_or_insert(
-            &mut features,
-            |entry| entry.feature == feature,
-            || FeatureLinks {
-                feature,
-                sessions: Vec::new(),
-                tasks: Vec::new(),
-            },
-        );
-        let Some(links) = features.get_mut(index) else {
+        let links = features.entry(feature).or_insert_with(|| FeatureLinks {
+            feature,
+            sessions: Vec::new(),
+            tasks: BTreeMap::new(),
+        });
+        let Some((task, state)) = scope.and_then(Scope::task) else {
+            links.sessions.push(session);
             continue;
         };
-        match scope.and_then(Scope::task) {
-            None => links.sessions.push(session),
-            Some((task, state)) => insert_task_session(&mut links.tasks, task, state, session),
-        }
-    }
-    features.sort_by_key(|links| links.feature);
-    for links in &mut features {
-        links.tasks.sort_by_key(|links| links.task);
-        for task in &mut links.tasks {
-            task.states.sort_by_key(|(state, _)| *state);
-        }
-    }
-    features
-}
-
-fn insert_task_session<'a, S>(
-    tasks: &mut Vec<TaskLinks<'a, S>>,
-    task: &'a TaskId,
-    state: &'a TaskState,
-    session: &'a S,
-) {
-    let index = find_or_insert(
-        tasks,
-        |entry| entry.task == task,
-        || TaskLinks {
+        let task_links = links.tasks.entry(task).or_insert_with(|| TaskLinks {
             task,
-            states: Vec::new(),
-        },
-    );
-    let Some(links) = tasks.get_mut(index) else {
-        return;
-    };
-    let states = &mut links.states;
-    let index = find_or_insert(
-        states,
-        |(existing, _)| *existing == state,
-        || (state, Vec::new()),
-    );
-    if let Some((_, sessions)) = states.get_mut(index) {
-        sessions.push(session);
+            states: BTreeMap::new(),
+        });
+        task_links.states.entry(state).or_default().push(session);
     }
-}
-
-/// Returns the index of the first entry that `is_match` accepts. Adds `make_entry` if no entry matches.
-fn find_or_insert<T>(
-    entries: &mut Vec<T>,
-    is_match: impl Fn(&T) -> bool,
-    make_entry: impl FnOnce() -> T,
-) -> usize {
-    let index = entries.iter().position(is_match);
-    index.unwrap_or_else(|| {
-        entries.push(make_entry());
-        entries.len() - 1
-    })
+    features.into_values().collect()
 }
 
 #[cfg(test)]
@@ -213,16 +150,12 @@ mod tests {
         assert_eq!(no_feature.tasks.len(), 1);
         assert_eq!(pay.sessions, [&sessions[2], &sessions[1]]);
         assert_eq!(pay.active_session(), Some(&sessions[1]));
-        let [task] = pay.tasks.as_slice() else {
-            panic!("{pay:?}")
-        };
-        let states: Vec<_> = task
-            .states
-            .iter()
-            .map(|(state, _)| state.as_str())
-            .collect();
+        assert_eq!(pay.tasks.len(), 1);
+        let (_, task) = pay.tasks.first_key_value().unwrap();
+        let states: Vec<_> = task.states.keys().map(|state| state.as_str()).collect();
         assert_eq!(states, ["in_dev", "in_qa"]);
-        assert_eq!(task.states[0].1, [&sessions[5], &sessions[4]]);
+        let (_, in_dev) = task.states.first_key_value().unwrap();
+        assert_eq!(*in_dev, [&sessions[5], &sessions[4]]);
         assert_eq!(task.current_state().map(TaskState::as_str), Some("in_dev"));
     }
 }

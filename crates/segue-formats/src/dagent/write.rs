@@ -50,7 +50,7 @@ pub fn render_files(
                 count_tokens,
             );
         }
-        for task in &links.tasks {
+        for task in links.tasks.values() {
             let node = format!("{folder}/nodes/{}", task.task);
             files.insert(format!("{node}/task.json"), render_task(task));
             for session in task.states.iter().flat_map(|(_, sessions)| sessions) {
@@ -290,7 +290,7 @@ fn segue_fields(session: &PortableSession) -> DagentSegueFields<'_> {
 
 /// Renders the tasks of a feature that have sessions.
 fn render_tasks(links: &FeatureLinks<'_, PortableSession>) -> Value {
-    let tasks = links.tasks.iter().map(|task| {
+    let tasks = links.tasks.values().map(|task| {
         let state = task.current_state().map(TaskState::as_str);
         json!({ "id": task.task.as_str(), "title": task.task.as_str(), "status": state })
     });
@@ -381,7 +381,7 @@ fn latest_imported_fields<'a>(
 }
 
 fn list_all_sessions<'a>(links: &FeatureLinks<'a, PortableSession>) -> Vec<&'a PortableSession> {
-    let in_tasks = links.tasks.iter().flat_map(list_task_sessions);
+    let in_tasks = links.tasks.values().flat_map(list_task_sessions);
     links.sessions.iter().copied().chain(in_tasks).collect()
 }
 
