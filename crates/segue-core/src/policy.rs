@@ -148,8 +148,7 @@ impl ProviderHealth {
 impl Policy {
     /// Returns the time of the next attempt after `count` consecutive failures; `None` if no wait is needed.
     fn backoff_end(&self, count: u32, now: Timestamp) -> Option<Timestamp> {
-        let factor = i32::try_from(count).unwrap_or(i32::MAX);
-        let wait = self.backoff.saturating_mul(factor);
+        let wait = self.backoff_after(count);
         let until = now.checked_add(wait).unwrap_or(Timestamp::MAX);
         (until > now).then_some(until)
     }
@@ -161,6 +160,10 @@ impl Policy {
             .failures
             .max(health.rate_limit_failures)
             .max(self.error_limit);
+        self.backoff_after(count)
+    }
+
+    fn backoff_after(&self, count: u32) -> SignedDuration {
         let factor = i32::try_from(count).unwrap_or(i32::MAX);
         self.backoff.saturating_mul(factor)
     }
@@ -187,6 +190,13 @@ impl Cooldown {
             until,
             class: failure.class,
         })
+    }
+
+    fn reason(&self) -> WaitReason {
+        match self.class {
+            FailureClass::RateLimited => WaitReason::RateLimited,
+            _ => WaitReason::Quota,
+        }
     }
 }
 

@@ -56,6 +56,7 @@ pub use turn_chain::{
     plan_revert, unsent_added_turns,
 };
 pub use usage::Usage;
+pub(crate) use usage::add_known;
 
 named_enum! {
     /// Source of a session's title. A later variant takes precedence over an earlier variant.
@@ -118,15 +119,9 @@ impl Title {
     pub fn from_prompt(prompt: &str) -> Self {
         // A prompt can have megabytes, but a title uses only its first few hundred characters.
         let start = prompt_without_piped_input(FirstPrompt::user_prompt(prompt)).trim_start();
-        let end = start
-            .char_indices()
-            .nth(400)
-            .map_or(start.len(), |(at, _)| at);
-        let line = to_single_line(start.get(..end).unwrap_or(start));
-        let cut = line.char_indices().nth(80).map_or(line.len(), |(at, _)| at);
-        let mut text = line;
-        if cut < text.len() {
-            text.truncate(cut);
+        let line = to_single_line(&start.chars().take(400).collect::<String>());
+        let mut text: String = line.chars().take(80).collect();
+        if text.len() < line.len() {
             text.push('…');
         }
         if text.is_empty() {

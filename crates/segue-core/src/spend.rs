@@ -6,10 +6,12 @@ mod price;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Add as _;
+
 use jiff::civil::Date;
 
 use crate::id::ProviderId;
-use crate::session::Usage;
+use crate::session::{Usage, add_known};
 
 pub use cost::Cost;
 pub use grouping::{SpendGroup, SpendGroupKey, SpendGrouping, Spending};
@@ -133,16 +135,10 @@ impl SpendTotal {
 
 /// Returns the number of all tokens; `None` if no usage is known.
 fn tokens(usage: &Usage) -> Option<u64> {
-    let input_and_output = || match (usage.input_tokens, usage.output_tokens) {
-        (None, None) => None,
-        (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
-    };
-    usage.total_tokens.or_else(input_and_output)
+    let input_and_output = add_known(usage.input_tokens, usage.output_tokens);
+    usage.total_tokens.or(input_and_output)
 }
 
 fn add_costs(a: Option<Cost>, b: Option<Cost>) -> Option<Cost> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a + b),
-        (a, b) => a.or(b),
-    }
+    a.into_iter().chain(b).reduce(Cost::add)
 }

@@ -35,13 +35,6 @@ named_enum! {
 }
 
 impl WaitReason {
-    fn from_failure_class(class: FailureClass) -> Self {
-        match class {
-            FailureClass::RateLimited => Self::RateLimited,
-            _ => Self::Quota,
-        }
-    }
-
     /// Returns the reason as text for the user.
     #[must_use]
     pub fn description(self) -> &'static str {
@@ -104,25 +97,15 @@ pub fn admit_prompt(input: &AdmissionInput<'_>, policy: &Policy) -> Admission {
         !is_short_wait(cooldown.until, now) || input.wait_preference == WaitPreference::FailFast
     });
     if let (Some(cooldown), Some(fallback)) = (long_cooldown, input.fallbacks.first()) {
-        return Admission::HandOff(
-            fallback.clone(),
-            cooldown.until,
-            WaitReason::from_failure_class(cooldown.class),
-        );
+        return Admission::HandOff(fallback.clone(), cooldown.until, cooldown.reason());
     }
     let latest_retry = now
         .checked_add(policy.max_backoff(&health))
         .unwrap_or(Timestamp::MAX);
     // A caller that forces the prompt is aware of the failures and does not want to wait.
     let backoff = health.retry_at.filter(|_| !input.force);
-    let backoff = backoff.map(|until| until.min(latest_retry));
-    let backoff = backoff.map(|until| (until, WaitReason::Failed));
-    let cooldown_wait = cooldown.map(|cooldown| {
-        (
-            cooldown.until,
-            WaitReason::from_failure_class(cooldown.class),
-        )
-    });
+    let backoff = backoff.map(|until| (until.min(latest_retry), WaitReason::Failed));
+    let cooldown_wait = cooldown.map(|cooldown| (cooldown.until, cooldown.reason()));
     let latest_wait = backoff
         .into_iter()
         .chain(cooldown_wait)
@@ -198,12 +181,10 @@ pub fn plan_retry(prompt: &FailedPrompt<'_>) -> RetryAction {
     if failure_impact(failure.class) != FailureImpact::Limit || prompt.has_output {
         return RetryAction::EndTurn;
     }
+    let may_wait = prompt.wait_preference == WaitPreference::Wait && !prompt.has_waited;
     let near_retry_at = failure.retry_at.filter(|until| is_short_wait(*until, now));
-    match near_retry_at {
-        Some(until) if prompt.wait_preference == WaitPreference::Wait && !prompt.has_waited => {
-            return RetryAction::Wait(until);
-        }
-        _ => {}
+    if let Some(until) = near_retry_at.filter(|_| may_wait) {
+        return RetryAction::Wait(until);
     }
     // A rate limit without a retry time usually ends within seconds.
     if failure.class == FailureClass::RateLimited && failure.retry_at.is_none() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::agent::model_prefix::find_by_model_prefix;
 use crate::id::ProviderId;
-use crate::session::{Leg, Usage};
+use crate::session::{Leg, Usage, add_known};
 
 /// Context sizes above which a leg ends, in tokens; 0 for no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,9 +43,6 @@ impl ContextLimits {
 #[must_use]
 pub fn context_limit_excess(leg: &Leg, turn_usage: Usage, limit: u64) -> Option<u64> {
     let context = turn_usage.context_tokens.or(leg.context_tokens);
-    let spent = match (leg.total_tokens, turn_usage.total_tokens) {
-        (None, None) => None,
-        (before, now) => Some(before.unwrap_or(0).saturating_add(now.unwrap_or(0))),
-    };
+    let spent = add_known(leg.total_tokens, turn_usage.total_tokens);
     context.or(spent).filter(|size| *size > limit)
 }

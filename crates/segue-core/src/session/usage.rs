@@ -28,15 +28,11 @@ impl Usage {
     /// Returns the sum of this usage and `later`. The context size and window are those of `later` if it has them.
     #[must_use]
     pub fn saturating_add(self, later: Self) -> Self {
-        let add = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
-        };
         Self {
-            input_tokens: add(self.input_tokens, later.input_tokens),
-            output_tokens: add(self.output_tokens, later.output_tokens),
-            cached_tokens: add(self.cached_tokens, later.cached_tokens),
-            total_tokens: add(self.total_tokens, later.total_tokens),
+            input_tokens: add_known(self.input_tokens, later.input_tokens),
+            output_tokens: add_known(self.output_tokens, later.output_tokens),
+            cached_tokens: add_known(self.cached_tokens, later.cached_tokens),
+            total_tokens: add_known(self.total_tokens, later.total_tokens),
             context_tokens: later.context_tokens.or(self.context_tokens),
             context_window: later.context_window.or(self.context_window),
         }
@@ -52,4 +48,9 @@ impl Usage {
         replace(&mut self.context_tokens, newer.context_tokens);
         replace(&mut self.context_window, newer.context_window);
     }
+}
+
+/// Adds two counts. An unknown count adds nothing; the sum is `None` if both are unknown.
+pub(crate) fn add_known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).reduce(u64::saturating_add)
 }
