@@ -108,29 +108,24 @@ const BUILT_IN_ROLES: [BuiltInRole; 5] = [
 ];
 
 impl RoleDescription {
-    /// Returns the names of the built-in roles.
-    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
-        BUILT_IN_ROLES.iter().map(|role| role.name)
+    /// Returns the built-in roles.
+    pub fn built_in_roles() -> impl Iterator<Item = Self> {
+        let to_owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        BUILT_IN_ROLES.iter().filter_map(move |role| {
+            Some(Self {
+                name: RoleName::parse(role.name).ok()?,
+                description: role.description.to_owned(),
+                instructions: to_owned(role.instructions),
+                allowed_tools: Some(to_owned(&[&READ_TOOLS[..], role.extra_tools].concat())),
+                tool_instructions: Some(role.tool_instructions.to_owned()),
+            })
+        })
     }
 
     /// Returns the built-in role with this name. `None` if it does not exist.
     #[must_use]
     pub fn find_built_in(name: &RoleName) -> Option<Self> {
-        let role = BUILT_IN_ROLES
-            .iter()
-            .find(|role| role.name == name.as_str())?;
-        let tools = READ_TOOLS.iter().chain(role.extra_tools);
-        Some(Self {
-            name: name.clone(),
-            description: role.description.to_owned(),
-            instructions: role
-                .instructions
-                .iter()
-                .map(|&text| text.to_owned())
-                .collect(),
-            allowed_tools: Some(tools.map(|&tool| tool.to_owned()).collect()),
-            tool_instructions: Some(role.tool_instructions.to_owned()),
-        })
+        Self::built_in_roles().find(|role| role.name == *name)
     }
 
     /// Renders the role as text for the brief.
@@ -166,20 +161,19 @@ impl RoleDescription {
     /// Returns `true` if the role may use a tool with this name and kind.
     #[must_use]
     pub fn can_use_tool(&self, name: &str, kind: &str) -> bool {
-        let Some(tools) = &self.allowed_tools else {
-            return true;
-        };
-        // Thinking and planning have no effects.
-        kind == "think" || tools.iter().any(|tool| is_call_of_tool(tool, name, kind))
+        self.allows_kind(kind, |tool| is_call_of_tool(tool, name, kind))
     }
 
     /// Returns `true` if the role may use some tool of a kind, such as `edit` or `execute`.
     #[must_use]
     pub fn can_use_kind(&self, kind: &str) -> bool {
-        let Some(tools) = &self.allowed_tools else {
-            return true;
-        };
-        kind == "think" || tools.iter().any(|tool| tool_kinds(tool).contains(&kind))
+        self.allows_kind(kind, |tool| tool_kinds(tool).contains(&kind))
+    }
+
+    /// Returns `true` if an allowed tool permits calls of a kind. Thinking and planning have no effects.
+    fn allows_kind(&self, kind: &str, is_permitted_by: impl Fn(&str) -> bool) -> bool {
+        let tools = self.allowed_tools.as_ref();
+        kind == "think" || tools.is_none_or(|tools| tools.iter().any(|tool| is_permitted_by(tool)))
     }
 
     /// Returns `true` if an agent in this role must request permission for tool calls, because without requests it
@@ -348,8 +342,7 @@ mod tests {
 
     #[test]
     fn every_built_in_role_renders_its_description_and_tools() {
-        for name in RoleDescription::built_in_names() {
-            let role = RoleDescription::find_built_in(&RoleName::parse(name).unwrap()).unwrap();
+        for role in RoleDescription::built_in_roles() {
             let text = role.render();
             assert!(
                 text.starts_with("You ") && text.contains("Tools you may use: Read"),

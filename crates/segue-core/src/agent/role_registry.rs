@@ -28,13 +28,8 @@ pub struct RoleOverride {
 /// Returns the built-in roles.
 impl Default for RoleRegistry {
     fn default() -> Self {
-        let names = RoleDescription::built_in_names();
-        let roles = names.filter_map(|name| {
-            let name = RoleName::parse(name).ok()?;
-            let role = RoleDescription::find_built_in(&name)?;
-            Some((name, role))
-        });
-        Self(roles.collect())
+        let roles = RoleDescription::built_in_roles();
+        Self(roles.map(|role| (role.name.clone(), role)).collect())
     }
 }
 
