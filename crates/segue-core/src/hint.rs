@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ProviderId, SessionId};
 
 /// An action that the user can take next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SuggestedAction {
     /// Sends a prompt to the session.
     Resume(SessionId),
@@ -115,41 +113,4 @@ pub enum Hint {
         /// Text of the hint.
         text: String,
     },
-}
-
-impl Hint {
-    /// Returns the actions that the hint suggests, the best one first.
-    #[must_use]
-    pub fn actions(&self) -> Vec<SuggestedAction> {
-        match self {
-            Self::CheckAgents | Self::RecreateDirectory | Self::Recorded { .. } => Vec::new(),
-            Self::Resume { session }
-            | Self::ResumeWithBrief { session }
-            | Self::ResumeWithoutStrict { session }
-            | Self::WaitForProcess { session }
-            | Self::LogIn { session, .. }
-            | Self::TrustDirectory { session, .. } => {
-                vec![SuggestedAction::Resume(session.clone())]
-            }
-            Self::ExtendTimeouts { session } => {
-                vec![SuggestedAction::ExtendTimeouts(session.clone())]
-            }
-            Self::WaitOrHandOff { session, .. } => vec![
-                SuggestedAction::Resume(session.clone()),
-                SuggestedAction::HandOff(session.clone(), None),
-            ],
-            Self::HandOffOrForce {
-                first,
-                session,
-                fallback,
-            } => {
-                let mut actions = first
-                    .as_ref()
-                    .map_or_else(Vec::new, |first| first.actions());
-                actions.push(SuggestedAction::HandOff(session.clone(), fallback.clone()));
-                actions.push(SuggestedAction::ForceRetry(session.clone()));
-                actions
-            }
-        }
-    }
 }
