@@ -24,8 +24,10 @@ impl CheckpointDelta {
         let after: HashSet<u32> = to.items.iter().map(|item| item.id).collect();
         let removed = from.items.iter().map(|item| item.id);
         let removed = removed.filter(|id| !after.contains(id));
-        let changed = to.items.iter();
-        let changed = changed.filter(|item| before.get(&item.id) != Some(item));
+        let changed = to
+            .items
+            .iter()
+            .filter(|item| before.get(&item.id) != Some(item));
         Self {
             removed_ids: removed.collect(),
             changed_items: changed.cloned().collect(),
@@ -45,15 +47,12 @@ impl CheckpointDelta {
             .collect();
         let is_unchanged = |item: &&CheckpointItem| !replaced_ids.contains(&item.id);
         let unchanged = base.items.iter().filter(is_unchanged).cloned();
-        let loop_state = match &self.loop_state {
-            Some(state) => state.clone(),
-            None => base.loop_state.clone(),
-        };
+        let loop_state = self.loop_state.as_ref().unwrap_or(&base.loop_state);
         Checkpoint {
             items: unchanged
                 .chain(self.changed_items.iter().cloned())
                 .collect(),
-            loop_state,
+            loop_state: loop_state.clone(),
         }
         .into_sorted()
     }

@@ -225,18 +225,15 @@ fn split_item_mark(line: &str) -> (Option<u32>, bool, &str) {
         return unmarked;
     };
     let words: Vec<&str> = mark.split_whitespace().collect();
-    match words.as_slice() {
-        ["pinned"] => (None, true, text),
-        [number] => match number.parse() {
-            Ok(id) => (Some(id), false, text),
-            Err(_) => unmarked,
-        },
-        [number, "pinned"] => match number.parse() {
-            Ok(id) => (Some(id), true, text),
-            Err(_) => unmarked,
-        },
-        _ => unmarked,
-    }
+    let (number, pinned) = match words.as_slice() {
+        ["pinned"] => return (None, true, text),
+        [number] => (number, false),
+        [number, "pinned"] => (number, true),
+        _ => return unmarked,
+    };
+    number
+        .parse()
+        .map_or(unmarked, |id| (Some(id), pinned, text))
 }
 
 /// Splits the text of a line into the subject and the text of an item.

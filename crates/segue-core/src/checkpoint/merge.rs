@@ -145,23 +145,20 @@ fn merge_file_texts(before: &str, after: &str) -> String {
 
 /// Splits the text of a file item into the action and the statement about the file.
 fn split_file_text(text: &str) -> (Option<&str>, Option<&str>) {
-    for action in ["created", "changed", "deleted"] {
-        match text.strip_prefix(action) {
-            Some("") => return (Some(action), None),
-            Some(remainder) if remainder.starts_with(": ") => {
-                return (Some(action), remainder.get(2..));
-            }
-            Some(_) | None => {}
-        }
+    let (action, statement) = match text.split_once(": ") {
+        Some((action, statement)) => (action, Some(statement)),
+        None => (text, None),
+    };
+    match action {
+        "created" | "changed" | "deleted" => (Some(action), statement),
+        _ => (None, Some(text)),
     }
-    (None, Some(text))
 }
 
 /// Removes items that repeat the kind and text of an earlier one. Items with a subject and items that
 /// the user pinned or wrote stay.
-fn drop_duplicates(items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
+fn drop_duplicates(mut items: Vec<CheckpointItem>) -> Vec<CheckpointItem> {
     let mut seen: HashSet<(ItemKind, String)> = HashSet::new();
-    let mut items = items;
     items.retain(|item| {
         item.subject.is_some()
             || seen.insert((item.kind, normalise_text(&item.text)))

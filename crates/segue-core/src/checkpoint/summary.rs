@@ -101,12 +101,8 @@ pub fn parse_summary(
                 .extend(texts.into_iter().map(|text| (kind, text)));
         }
     }
-    for id in fields
-        .get("settled")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    let settled = fields.get("settled").and_then(Value::as_array);
+    for id in settled.into_iter().flatten() {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
         let id = id.ok_or_else(|| SummaryError::NotAList("settled".into()))?;
         if !before.find_item(id).is_some_and(is_open) {
@@ -160,9 +156,7 @@ impl Summary {
         };
         self.statements.iter().map(item).collect()
     }
-}
 
-impl Summary {
     /// Adds the summary of a later chunk. `received` is the checkpoint that the summariser received with that chunk.
     pub fn append(&mut self, later: Self, received: &Checkpoint) {
         let is_settled = |text: &String| {

@@ -31,7 +31,7 @@ pub fn is_summariser_prompt(first_prompt: &str) -> bool {
 }
 
 /// A chunk of the recorded turns, as a summariser receives it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TranscriptChunk {
     /// The text, in which every recorded line is quoted.
     pub text: String,
@@ -50,47 +50,32 @@ pub fn split_transcript(
     count: &dyn Fn(&str) -> u64,
 ) -> Vec<TranscriptChunk> {
     let mut chunks: Vec<TranscriptChunk> = Vec::new();
-    let mut open_chunk: Option<(TranscriptChunk, u32)> = None;
-    let mut last_complete_turn = 0;
+    let mut chunk = TranscriptChunk::default();
+    let mut current_turn = 0;
     for turn in turns {
         for message in &turn.messages {
             let Some(text) = render_quoted_message(message, max_tokens, count) else {
                 continue;
             };
             let tokens = count(&text) + 8;
-            let (mut chunk, mut current_turn) = match open_chunk.take() {
-                Some((chunk, current_turn)) if chunk.tokens + tokens <= max_tokens => {
-                    (chunk, current_turn)
-                }
-                full => {
-                    chunks.extend(full.map(|(chunk, _)| TranscriptChunk {
-                        last_complete_turn,
-                        ..chunk
-                    }));
-                    (
-                        TranscriptChunk {
-                            text: String::new(),
-                            tokens: 0,
-                            last_complete_turn: 0,
-                        },
-                        0,
-                    )
-                }
-            };
+            if !chunk.text.is_empty() && chunk.tokens + tokens > max_tokens {
+                let next_chunk = TranscriptChunk {
+                    last_complete_turn: chunk.last_complete_turn,
+                    ..TranscriptChunk::default()
+                };
+                chunks.push(std::mem::replace(&mut chunk, next_chunk));
+                current_turn = 0;
+            }
             if current_turn != turn.n {
                 let _ = writeln!(chunk.text, "[Turn {}]", turn.n);
                 current_turn = turn.n;
             }
             chunk.text.push_str(&text);
             chunk.tokens += tokens;
-            open_chunk = Some((chunk, current_turn));
         }
-        last_complete_turn = turn.n;
+        chunk.last_complete_turn = turn.n;
     }
-    chunks.extend(open_chunk.map(|(chunk, _)| TranscriptChunk {
-        last_complete_turn,
-        ..chunk
-    }));
+    chunks.extend(Some(chunk).filter(|chunk| !chunk.text.is_empty()));
     chunks
 }
 
