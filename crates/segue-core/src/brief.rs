@@ -307,11 +307,10 @@ fn render_section(frame: &str, text: &str) -> Option<String> {
 /// omissions within it.
 fn render_newest_messages(
     input: &BriefInput<'_>,
-    room: u64,
+    mut room: u64,
     increment: u64,
     count: &dyn Fn(&str) -> u64,
 ) -> (String, u64, u32, Omissions) {
-    let mut room = room;
     loop {
         let selection = turn_selection::select_turns(input.turns, room, count);
         let first = input.turns.first().map_or(1, |turn| turn.n);

@@ -20,11 +20,9 @@ pub fn prompt_with_added_messages(
     budget: u64,
     count: &dyn Fn(&str) -> u64,
 ) -> String {
-    let messages = || {
-        let turns = added.iter();
-        turns.flat_map(|turn| turn.messages.iter().map(|message| (turn.n, message)))
-    };
-    let rendered: Vec<_> = messages()
+    let rendered: Vec<_> = added
+        .iter()
+        .flat_map(|turn| turn.messages.iter().map(|message| (turn.n, message)))
         .map(|(n, message)| {
             let text = message_text(message);
             let tokens = message.tokens.unwrap_or_else(|| count(&text));

@@ -13,11 +13,9 @@ pub fn message_text(message: &Message) -> String {
     let mut text = String::new();
     for part in &message.parts {
         let rendered: Cow<'_, str> = match part {
-            Part::Text(content) => clean_text(content),
+            Part::Text(content) => content.into(),
             Part::FunctionCall { name, args, .. } => {
-                clean_text(&format!("(calls {})", describe_tool_call(name, args)))
-                    .into_owned()
-                    .into()
+                format!("(calls {})", describe_tool_call(name, args)).into()
             }
             Part::FunctionResponse {
                 name,
@@ -26,22 +24,16 @@ pub fn message_text(message: &Message) -> String {
                 ..
             } => {
                 let outcome = if *is_error { "failed" } else { "returned" };
-                let result = format!(
-                    "({} {outcome})\n{}",
-                    short_tool_name(name),
-                    describe_tool_result(response)
-                );
-                clean_text(&result).into_owned().into()
+                let (name, result) = (short_tool_name(name), describe_tool_result(response));
+                format!("({name} {outcome})\n{result}").into()
             }
-            Part::InlineData(data) => clean_text(&format!("(a file of type {})", data.mime_type))
-                .into_owned()
-                .into(),
+            Part::InlineData(data) => format!("(a file of type {})", data.mime_type).into(),
             Part::Thought(_) | Part::Unknown(_) => continue,
         };
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        text.push_str(&rendered);
+        text.push_str(&clean_text(&rendered));
     }
     text
 }

@@ -230,20 +230,15 @@ fn used_conversation_budget(
     preamble_tokens: u64,
     conversation_budget: u64,
 ) -> u64 {
-    let Some(full_checkpoint_tokens) =
-        checkpoint.map(|checkpoint| checkpoint.tokens / 3 * 4 + 2_000)
-    else {
+    let Some(active) = checkpoint else {
         return conversation_budget;
     };
-    let max_tokens = percent_of(
-        preamble_tokens.saturating_add(conversation_budget),
-        MAX_BRIEF_BUDGET_PERCENT,
-    )
-    .saturating_sub(preamble_tokens);
+    let budget = preamble_tokens.saturating_add(conversation_budget);
+    let max_tokens = percent_of(budget, MAX_BRIEF_BUDGET_PERCENT).saturating_sub(preamble_tokens);
     percent_of(conversation_budget, BRIEF_BUDGET_PERCENT)
         .min(max_tokens)
         .max(estimate_conversation_tokens(turns, checkpoint))
-        .max(full_checkpoint_tokens)
+        .max(active.tokens / 3 * 4 + 2_000)
         .min(conversation_budget)
 }
 
