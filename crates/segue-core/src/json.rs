@@ -36,9 +36,8 @@ impl Json {
     /// Returns the JSON on one line. A text that contains line breaks is reformatted.
     #[must_use]
     pub fn to_single_line(&self) -> String {
-        let parse_value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-        let rewritten = Some(&self.0).filter(|text| text.contains('\n'));
-        let rewritten = rewritten.and_then(|text| parse_value(text));
+        let parse_value = || serde_json::from_str::<serde_json::Value>(&self.0).ok();
+        let rewritten = self.0.contains('\n').then(parse_value).flatten();
         rewritten.map_or_else(|| self.0.clone(), |value| value.to_string())
     }
 

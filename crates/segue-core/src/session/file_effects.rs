@@ -57,14 +57,9 @@ impl Effects {
             return self.files.push(FileChange { path, kind });
         };
         existing.kind = match (existing.kind, kind) {
-            (FileChangeKind::Created, FileChangeKind::Created | FileChangeKind::Edited) => {
-                FileChangeKind::Created
-            }
             (_, FileChangeKind::Deleted) => FileChangeKind::Deleted,
-            (
-                FileChangeKind::Edited | FileChangeKind::Deleted,
-                FileChangeKind::Created | FileChangeKind::Edited,
-            ) => FileChangeKind::Edited,
+            (FileChangeKind::Created, _) => FileChangeKind::Created,
+            (FileChangeKind::Edited | FileChangeKind::Deleted, _) => FileChangeKind::Edited,
         };
     }
 }
@@ -132,17 +127,13 @@ fn parse_response(part: &Part, id: &str) -> Option<(Value, bool)> {
 fn detect_changes(name: &str, args: &Value, response: &Value) -> Vec<(String, FileChangeKind)> {
     // Codex lists each file with its change in the arguments, in addition to the diffs. The list names the change
     // explicitly, so it is tried first.
-    let listed = read_change_list(args);
-    if !listed.is_empty() {
-        return listed;
-    }
-    let patched = read_patch(args);
-    if !patched.is_empty() {
-        return patched;
-    }
-    let diffed = read_diffs(response);
-    if !diffed.is_empty() {
-        return diffed;
+    let sources = [
+        read_change_list(args),
+        read_patch(args),
+        read_diffs(response),
+    ];
+    if let Some(changes) = sources.into_iter().find(|changes| !changes.is_empty()) {
+        return changes;
     }
     let keys = [
         "file_path",
@@ -191,8 +182,7 @@ fn read_patch(args: &Value) -> Vec<(String, FileChangeKind)> {
         let keys = ["input", "patch", "command", "cmd"];
         keys.map(|key| args[key].clone()).into()
     };
-    let text: Vec<String> = texts.into_iter().map(join_strings).collect();
-    let text = text.join("\n");
+    let text = join_strings(Value::Array(texts));
     if !text.contains("*** Begin Patch") {
         return Vec::new();
     }

@@ -128,11 +128,8 @@ pub fn leg_to_reopen<'a>(snapshot: &'a SessionSnapshot, provider: &ProviderId) -
     }
     // A native session that was reopened before has received turns since then, so only its newest leg counts.
     let is_newest = |leg: &Leg| {
-        let is_same_native =
-            |later: &Leg| (&later.provider, &later.native_id) == (&leg.provider, &leg.native_id);
-        !legs
-            .iter()
-            .any(|later| later.number > leg.number && is_same_native(later))
+        let mut later_legs = legs.iter().filter(|later| later.number > leg.number);
+        !later_legs.any(|later| is_same_native(later, leg))
     };
     let is_reopenable =
         |leg: &&Leg| leg.provider == *provider && can_reopen_leg(leg, chain) && is_newest(leg);
@@ -144,15 +141,14 @@ pub fn leg_to_reopen<'a>(snapshot: &'a SessionSnapshot, provider: &ProviderId) -
 #[must_use]
 pub fn tokens_of_earlier_legs(leg: &Leg, legs: &[Leg]) -> Option<u64> {
     leg.native_id.as_ref()?;
-    let is_same_native = |earlier: &&Leg| {
-        earlier.number < leg.number
-            && earlier.provider == leg.provider
-            && earlier.native_id == leg.native_id
-    };
-    let spent = legs.iter().filter(is_same_native);
-    spent
-        .filter_map(|leg| leg.total_tokens)
+    legs.iter()
+        .filter(|earlier| earlier.number < leg.number && is_same_native(earlier, leg))
+        .filter_map(|earlier| earlier.total_tokens)
         .reduce(u64::saturating_add)
+}
+
+fn is_same_native(a: &Leg, b: &Leg) -> bool {
+    (&a.provider, &a.native_id) == (&b.provider, &b.native_id)
 }
 
 /// Returns `true` if the prompt can be sent to the native session of a leg without a brief.

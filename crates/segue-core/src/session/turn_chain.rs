@@ -11,9 +11,10 @@ use crate::session::{Leg, LegEnd, Message, Part, Role, Turn, TurnState};
 /// sent, because later turns that were recorded but never sent change nothing for the agent.
 #[must_use]
 pub fn can_resume_leg(leg: &Leg, chain: &[Turn]) -> bool {
-    if leg.ended.is_some() {
-        return false;
-    }
+    leg.ended.is_none() && is_tip_last_sent(leg, chain)
+}
+
+fn is_tip_last_sent(leg: &Leg, chain: &[Turn]) -> bool {
     let last_sent = chain.iter().rev().find(|turn| turn.sent);
     leg.tip == last_sent.map(|turn| turn.id)
 }
@@ -35,14 +36,7 @@ pub fn unsent_added_turns(chain: &[Turn]) -> impl Iterator<Item = &Turn> {
 /// session was intact when the leg ended.
 #[must_use]
 pub fn can_reopen_leg(leg: &Leg, chain: &[Turn]) -> bool {
-    let is_intact = leg
-        .ended
-        .is_some_and(|(_, reason)| is_native_intact(reason));
-    let last_sent = chain.iter().rev().find(|turn| turn.sent);
-    is_intact
-        && leg.native_id.is_some()
-        && leg.tip.is_some()
-        && leg.tip == last_sent.map(|turn| turn.id)
+    leg.ended.is_some() && can_branch_leg(leg) && is_tip_last_sent(leg, chain)
 }
 
 /// Returns `true` if another native session may be forked from the native session of `leg`: the leg is open, or it
