@@ -5,9 +5,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -26,6 +26,9 @@ pub(crate) const LOG_VARIABLE: &str = "SEGUE_LOG";
 
 /// Filter if the user names only a file.
 const DEFAULT_FILTER: &str = "debug";
+
+/// Maximum size of the log in segue's home when segue opens it.
+const MAX_HOME_LOG_BYTES: u64 = 10_000_000;
 
 /// Prefix of the targets of all crates of segue.
 const TARGET_PREFIX: &str = "segue";
@@ -130,6 +133,7 @@ fn filter_error(part: &str) -> CliError {
     )
 }
 
+/// Opens the log in segue's home. A log that is too large becomes `segue.log.1`, which replaces the older one.
 fn open_home_file(home: &Path) -> Result<File, CliError> {
     let directory = home.join("log");
     let created = DirBuilder::new()
@@ -137,9 +141,31 @@ fn open_home_file(home: &Path) -> Result<File, CliError> {
         .mode(0o700)
         .create(&directory);
     let path = directory.join("segue.log");
-    created
-        .map_err(|error| file_error(&path, &error))
-        .and_then(|()| open_file(&path))
+    created.map_err(|error| file_error(&path, &error))?;
+    let file = open_file(&path)?;
+    // A log that cannot be renamed grows further, because a log must not prevent a command.
+    match rename_large_log(&file, &path) {
+        Ok(true) => open_file(&path),
+        Ok(false) | Err(_) => Ok(file),
+    }
+}
+
+/// Renames an open log if it is too large. Returns `true` if the file is no longer the one at this path.
+///
+/// Only the process that locks the file renames it, and other processes continue to append to it, so that no line is
+/// lost.
+fn rename_large_log(file: &File, path: &Path) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    if opened.len() <= MAX_HOME_LOG_BYTES || file.try_lock().is_err() {
+        return Ok(false);
+    }
+    // Since this process opened the file, another one may have renamed it and created a new log.
+    let is_at_path = fs::metadata(path)
+        .is_ok_and(|current| (current.dev(), current.ino()) == (opened.dev(), opened.ino()));
+    if is_at_path {
+        fs::rename(path, path.with_extension("log.1"))?;
+    }
+    Ok(true)
 }
 
 /// Opens a file to append lines. Creates it for the user alone if it does not exist.
@@ -282,6 +308,46 @@ mod tests {
                 format!("invalid log filter `{part}` in SEGUE_LOG")
             );
         }
+    }
+
+    #[test]
+    fn a_large_log_is_renamed_once_although_several_processes_start() {
+        let home = tempfile::tempdir().unwrap();
+        let log_path = |name: &str| home.path().join("log").join(name);
+        for round in 1..=3 {
+            let large_log = open_home_file(home.path()).unwrap();
+            (&large_log).write_all(b"first\n").unwrap();
+            large_log.set_len(MAX_HOME_LOG_BYTES + round).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..16 {
+                    scope.spawn(|| {
+                        let mut file = open_home_file(home.path()).unwrap();
+                        file.write_all(b"line\n").unwrap();
+                    });
+                }
+            });
+            let old_log = fs::read_to_string(log_path("segue.log.1")).unwrap();
+            assert!(old_log.starts_with("first\n"));
+            assert!(old_log.len() as u64 >= MAX_HOME_LOG_BYTES + round);
+            let new_log = fs::read_to_string(log_path("segue.log")).unwrap();
+            let lines = old_log.matches("line\n").count() + new_log.matches("line\n").count();
+            assert_eq!(lines, 16);
+            fs::remove_file(log_path("segue.log")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_large_log_that_cannot_be_renamed_is_continued() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log/segue.log");
+        fs::create_dir_all(path.with_extension("log.1").join("entry")).unwrap();
+        File::create(&path)
+            .unwrap()
+            .set_len(MAX_HOME_LOG_BYTES + 1)
+            .unwrap();
+        let mut file = open_home_file(home.path()).unwrap();
+        file.write_all(b"line\n").unwrap();
+        assert!(fs::read_to_string(&path).unwrap().ends_with("line\n"));
     }
 
     #[test]

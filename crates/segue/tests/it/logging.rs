@@ -133,6 +133,35 @@ fn the_variable_alone_logs_to_standard_error() {
 }
 
 #[test]
+fn a_large_log_in_the_home_is_renamed_and_a_named_log_is_not() {
+    let home = new_test_home();
+    let directory = home.segue_home().join("log");
+    let (path, old_path) = (directory.join("segue.log"), directory.join("segue.log.1"));
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(&old_path, "older log").unwrap();
+    let large_len = 10_000_001;
+    let set_large = |path: &Path| {
+        let file = fs::File::create(path).unwrap();
+        file.set_len(large_len).unwrap();
+    };
+    set_large(&path);
+    let _ = run_with_filter(&home, "info", &["repl"]);
+    assert_eq!(fs::metadata(&old_path).unwrap().len(), large_len);
+    let log = fs::read_to_string(&path).unwrap();
+    assert!(log.contains("segue started"), "{log}");
+    assert_eq!(permissions(&path), 0o600);
+
+    let _ = run_with_filter(&home, "info", &["repl"]);
+    let continued_log = fs::read_to_string(&path).unwrap();
+    assert!(continued_log.starts_with(&log), "{continued_log}");
+
+    set_large(&log_path(&home));
+    let log = run_logged(&home, "info", &["repl"], 0);
+    assert!(log.len() as u64 > large_len && log.contains("segue started"));
+    assert!(!log_path(&home).with_extension("log.1").exists());
+}
+
+#[test]
 fn the_repl_and_the_mcp_server_log_to_a_file_in_the_home() {
     let home = new_test_home();
     for command in ["repl", "mcp"] {
