@@ -29,7 +29,7 @@ use crate::config::{
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::last_list;
-use crate::terminal::{Style, eprint_decisions, eprint_line, to_single_line};
+use crate::terminal::{eprint_decisions, eprint_note, to_single_line};
 
 pub(crate) use agents::{agent_files_dir, build_agents, native_resume_command, unattended_guard};
 pub(crate) use summariser::build_summariser;
@@ -107,22 +107,15 @@ impl App {
 
     /// Resolves a typed reference to a session.
     pub(crate) async fn find_session(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        Ok(self
-            .engine
-            .resolver()
-            .find_session(reference, &self.ref_context())
-            .await?)
+        let (resolver, context) = (self.engine.resolver(), self.ref_context());
+        Ok(resolver.find_session(reference, &context).await?)
     }
 
     /// Reconciles a session with its native session and reports the decisions. Returns the session unchanged if that
     /// fails.
     pub(crate) async fn reconcile_session(&self, session: Session) -> Session {
-        match self
-            .engine
-            .reconciler()
-            .reconcile_if_idle(session.clone())
-            .await
-        {
+        let reconciler = self.engine.reconciler();
+        match reconciler.reconcile_if_idle(session.clone()).await {
             Ok((session, decisions)) => {
                 eprint_decisions(&decisions, Frontend::Shell);
                 session
@@ -136,31 +129,22 @@ impl App {
         &self,
         reference: &SessionRef,
     ) -> Result<Conversation, CliError> {
-        Ok(self
-            .engine
-            .resolver()
-            .find_conversation(reference, &self.ref_context())
-            .await?)
+        let (resolver, context) = (self.engine.resolver(), self.ref_context());
+        Ok(resolver.find_conversation(reference, &context).await?)
     }
 
     /// Resolves a typed reference to a session. Adopts a native session and reports it.
     pub(crate) async fn find_or_adopt(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        let (session, decisions) = self
-            .engine
-            .resolver()
-            .find_or_adopt(reference, &self.ref_context())
-            .await?;
+        let (resolver, context) = (self.engine.resolver(), self.ref_context());
+        let (session, decisions) = resolver.find_or_adopt(reference, &context).await?;
         eprint_decisions(&decisions, Frontend::Shell);
         Ok(session)
     }
 
     /// Adopts a native session and reports it.
     pub(crate) async fn adopt_native(&self, native: &NativeEntry) -> Result<Session, CliError> {
-        let (session, decisions) = self
-            .engine
-            .resolver()
-            .adopt_native(native, &self.project)
-            .await?;
+        let resolver = self.engine.resolver();
+        let (session, decisions) = resolver.adopt_native(native, &self.project).await?;
         eprint_decisions(&decisions, Frontend::Shell);
         Ok(session)
     }
@@ -272,30 +256,26 @@ pub(crate) fn load_config_lenient() -> Result<Config, CliError> {
 /// Reports the first problem of the configuration in one line.
 pub(crate) fn report_config_problem(loaded: &LoadedConfig) {
     if let Some(problem) = loaded.problems.first() {
-        let prefix = Style::stderr().yellow("segue:");
-        let problem_line = to_single_line(&problem.to_string());
-        eprint_line(&format!(
-            "{prefix} {problem_line} (ignored; run `segue config check` for details)"
+        let problem = to_single_line(&problem.to_string());
+        eprint_note(&format!(
+            "{problem} (ignored; run `segue config check` for details)"
         ));
     }
 }
 
 /// Reports the actions that protected sessions from their agents.
 pub(crate) fn report_guard_actions(actions: &[GuardAction]) {
-    let prefix = Style::stderr().yellow("segue:");
     for action in actions {
-        let text = format_guard_action(action);
-        eprint_line(&format!("{prefix} {}", to_single_line(&text)));
+        eprint_note(&to_single_line(&format_guard_action(action)));
     }
 }
 
 /// Reports in one line that a project's file asks for settings that need the user's trust.
 pub(crate) fn report_withheld_settings(loaded: &LoadedConfig) {
     if !loaded.withheld.is_empty() {
-        let prefix = Style::stderr().yellow("segue:");
         let summary = to_single_line(&config::format_key_summary(&loaded.withheld));
-        eprint_line(&format!(
-            "{prefix} ignored settings of segue.toml that need your trust ({summary}); run `segue trust` to review them"
+        eprint_note(&format!(
+            "ignored settings of segue.toml that need your trust ({summary}); run `segue trust` to review them"
         ));
     }
 }
@@ -304,11 +284,8 @@ pub(crate) fn report_withheld_settings(loaded: &LoadedConfig) {
 /// has no home directory.
 pub(crate) fn build_catalog(project: &Project, config: &Config) -> Catalog {
     let find_home = |configured_agent: ConfiguredAgent| {
-        let env = config
-            .agents
-            .get(&configured_agent)
-            .map(|agent| agent.env.as_slice());
-        agents::native_home(&configured_agent, env.unwrap_or_default())
+        let agent = config.agents.get(&configured_agent);
+        agents::native_home(&configured_agent, agent.map_or(&[][..], |agent| &agent.env))
     };
     let (Some(claude), Some(codex), Some(gemini), Some(opencode)) = (
         find_home(ConfiguredAgent::Claude),

@@ -9,7 +9,7 @@ use segue_engine::{IndexView, ProgressCallback};
 
 use crate::app::App;
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_line, to_single_line};
+use crate::terminal::{eprint_note, to_single_line};
 
 /// Time before the progress line appears. A shorter wait needs no message.
 const PROGRESS_DELAY: Duration = Duration::from_millis(400);
@@ -42,10 +42,9 @@ pub(crate) async fn with_progress_line<F: Future>(
 
 /// Reports that the agents' own files are read instead of the index, with the reason.
 pub(crate) fn report_index_fallback(reason: &str) {
-    let prefix = Style::stderr().yellow("segue:");
-    eprint_line(&format!(
-        "{prefix} reading the agents' files without the index: {}",
-        to_single_line(reason)
+    let reason = to_single_line(reason);
+    eprint_note(&format!(
+        "reading the agents' files without the index: {reason}"
     ));
 }
 

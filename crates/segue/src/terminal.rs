@@ -130,15 +130,19 @@ pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// Prints a note of segue to standard error, after a prefix. Removes control characters.
+pub(crate) fn eprint_note(note: &str) {
+    let prefix = Style::stderr().yellow("segue:");
+    eprint_line(&format!("{prefix} {}", strip_control_chars(note)));
+}
+
 /// Reports automatic decisions of segue, with actions in the words of the frontend.
 pub(crate) fn eprint_decisions<'a>(
     decisions: impl IntoIterator<Item = &'a Decision>,
     frontend: Frontend<'_>,
 ) {
-    let prefix = Style::stderr().yellow("segue:");
     for decision in decisions {
-        let text = format_decision(decision, &frontend);
-        eprint_line(&format!("{prefix} {}", strip_control_chars(&text)));
+        eprint_note(&format_decision(decision, &frontend));
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use segue_api::index::{IndexSummary, RefreshedIndex, UnreadableFiles};
 use segue_catalog::Index;
-use segue_catalog::index::{IndexError, IndexFilter, RefreshStats};
+use segue_catalog::index::{IndexError, IndexFilter};
 use segue_core::number_format::format_count;
 use segue_engine::{IndexSync, LibraryError};
 
@@ -14,9 +14,7 @@ use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
 use crate::error::CliError;
 use crate::index_refresh::with_progress_line;
 use crate::json_output::{path_json, print_json};
-use crate::terminal::{
-    Style, eprint_line, format_bytes, format_plural, print_line, to_single_line,
-};
+use crate::terminal::{eprint_note, format_bytes, format_plural, print_line, to_single_line};
 
 /// Maximum wait for another process that writes the index. A command on the index itself waits long enough for the
 /// first complete build.
@@ -57,34 +55,25 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
         let present = index.count_sessions(&IndexFilter::default())?;
         Ok((total, present, index.unreadable_sources()?.len()))
     });
-    let (total, present, unreadable_count) = match counts {
-        Ok(counts) => counts,
-        Err(IndexError::Missing) if output.json => {
-            print_json(&IndexSummary {
-                path: path_json(index.path()),
-                bytes: None,
-                sessions: None,
-                gone: None,
-                unreadable: None,
-            });
-            return Ok(());
-        }
-        Err(IndexError::Missing) => {
-            print_line("no index yet; run `segue index refresh` to build it");
-            return Ok(());
-        }
+    let counts = match counts {
+        Ok(counts) => Some(counts),
+        Err(IndexError::Missing) => None,
         Err(error) => return Err(LibraryError::from(error).into()),
     };
     if output.json {
         print_json(&IndexSummary {
             path: path_json(index.path()),
-            bytes: Some(index.size()),
-            sessions: Some(present),
-            gone: Some(total - present),
-            unreadable: Some(unreadable_count),
+            bytes: counts.map(|_| index.size()),
+            sessions: counts.map(|(_, present, _)| present),
+            gone: counts.map(|(total, present, _)| total - present),
+            unreadable: counts.map(|(_, _, unreadable)| unreadable),
         });
         return Ok(());
     }
+    let Some((total, present, unreadable_count)) = counts else {
+        print_line("no index yet; run `segue index refresh` to build it");
+        return Ok(());
+    };
     print_line(&format!(
         "{} ({})",
         index.path().display(),
@@ -101,11 +90,8 @@ fn print_status(index: &Index, output: &IndexOutputArgs) -> Result<(), CliError>
             format_plural(unreadable_count as u64, "file")
         ));
         for unreadable_source in index.unreadable_sources().map_err(LibraryError::from)? {
-            print_line(&format!(
-                "  {}: {}",
-                unreadable_source.provider,
-                to_single_line(&unreadable_source.reason)
-            ));
+            let reason = to_single_line(&unreadable_source.reason);
+            print_line(&format!("  {}: {reason}", unreadable_source.provider));
         }
     }
     Ok(())
@@ -118,46 +104,37 @@ async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Re
     let Some(IndexSync::UpToDate(stats)) = with_progress_line(refreshing).await? else {
         return Err(index_busy_error());
     };
-    let RefreshStats {
-        sources,
-        sources_read,
-        bytes_read: size,
-        rows_changed,
-        sources_missing,
-        unreadable,
-    } = &stats;
     if output.json {
-        let unreadable = unreadable.iter().map(|(provider, error)| UnreadableFiles {
+        let unreadable = stats.unreadable.iter();
+        let unreadable = unreadable.map(|(provider, error)| UnreadableFiles {
             provider: provider.clone(),
             why: error.format_error_chain(),
         });
         print_json(&RefreshedIndex {
-            places: *sources,
-            read: *sources_read,
-            bytes_read: *size,
-            rows_written: *rows_changed,
-            gone: *sources_missing,
+            places: stats.sources,
+            read: stats.sources_read,
+            bytes_read: stats.bytes_read,
+            rows_written: stats.rows_changed,
+            gone: stats.sources_missing,
             unreadable: unreadable.collect(),
             index_bytes: index.size(),
         });
         return Ok(());
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let files = format_plural(*sources as u64, "session file");
-    print_line(&match sources_read {
-        0 if *sources_missing == 0 => format!("no changes in {files}"),
-        _ => format!(
-            "read {sources_read} of {files} ({}) in {seconds:.1} s, {sources_missing} deleted; index size: {}",
-            format_bytes(*size),
+    let files = format_plural(stats.sources as u64, "session file");
+    print_line(&match stats.sources_read {
+        0 if stats.sources_missing == 0 => format!("no changes in {files}"),
+        read => format!(
+            "read {read} of {files} ({}) in {:.1} s, {} deleted; index size: {}",
+            format_bytes(stats.bytes_read),
+            started.elapsed().as_secs_f64(),
+            stats.sources_missing,
             format_bytes(index.size())
         ),
     });
-    let prefix = Style::stderr().yellow("segue:");
-    for (provider, error) in unreadable {
-        eprint_line(&format!(
-            "{prefix} {provider}: {}",
-            to_single_line(&error.format_error_chain())
-        ));
+    for (provider, error) in &stats.unreadable {
+        let reason = to_single_line(&error.format_error_chain());
+        eprint_note(&format!("{provider}: {reason}"));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use segue_agents::busy::has_stdin_writer;
 use segue_core::brief::prompt_with_piped_input;
 
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_line, format_bytes};
+use crate::terminal::{eprint_note, format_bytes};
 
 /// Time without input after which segue ignores a pipe that has no known writer, because a program that starts segue
 /// may leave a pipe open and never write to it. Claude Code waits equally long, Gemini CLI half a second.
@@ -67,7 +67,6 @@ pub(in crate::commands) fn validate_prompt(text: &str) -> Result<(), CliError> {
 
 /// Waits until standard input has data or ends. Returns `false` if no data arrives and no process is known to write.
 fn wait_for_stdin(input: &Stdin) -> bool {
-    let prefix = Style::stderr().yellow("segue:");
     let mut is_announced = false;
     loop {
         match poll(
@@ -76,14 +75,14 @@ fn wait_for_stdin(input: &Stdin) -> bool {
         ) {
             Ok(0) if has_stdin_writer() => {
                 if !is_announced {
-                    eprint_line(&format!("{prefix} waiting for standard input"));
+                    eprint_note("waiting for standard input");
                 }
                 is_announced = true;
             }
             Ok(0) => {
-                eprint_line(&format!(
-                    "{prefix} no data on standard input, sending only the prompt; use `</dev/null` to skip the wait"
-                ));
+                eprint_note(
+                    "no data on standard input, sending only the prompt; use `</dev/null` to skip the wait",
+                );
                 return false;
             }
             Err(rustix::io::Errno::INTR) => {}
