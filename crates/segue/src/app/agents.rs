@@ -43,17 +43,13 @@ pub(crate) fn build_agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     let mut agents: Vec<Arc<Provider>> = providers
         .map(|(id, configured_agent, agent)| {
             let mut settings = build_settings(configured_agent, agent, &host.search_path);
+            let mut host = host.clone();
             let is_missing = agent.path.is_some()
                 && settings.program.as_ref().is_none_or(|path| !path.is_file());
             if is_missing {
                 // The user configured this program, so segue does not use another one instead.
                 settings.adapter = None;
-                let host_without_path = AgentHost {
-                    search_path: OsString::new(),
-                    ..host.clone()
-                };
-                return build_provider(&id, configured_agent, &settings, &host_without_path)
-                    .with_program(settings.program.as_ref());
+                host.search_path = OsString::new();
             }
             build_provider(&id, configured_agent, &settings, &host)
                 .with_program(settings.program.as_ref())
@@ -99,11 +95,7 @@ pub(super) fn build_archive_service(home: &Path, config: &Config) -> ArchiveServ
             ConfiguredAgent::Acp(name) => name.as_str(),
             _ => "codex",
         };
-        let configured = agent.and_then(|agent| agent.path.as_deref());
-        let program = match configured {
-            Some(configured) => Some(resolve_program(configured, &path)),
-            None => known::find_program(name, &path),
-        };
+        let program = configured_program(agent, &path).or_else(|| known::find_program(name, &path));
         let env = agent.map_or(&[][..], |agent| &agent.env);
         let program = program.filter(|program| program.is_file())?;
         NativeCli::new(name, &program, env, &leash())
@@ -150,11 +142,9 @@ fn build_settings(
     agent: &AgentConfig,
     path: &OsStr,
 ) -> ProviderSettings {
-    let program = match (&agent.path, configured_agent.default_program()) {
-        (Some(configured), _) => Some(resolve_program(configured, path)),
-        (None, Some(default_program)) => known::find_program(default_program, path),
-        (None, None) => None,
-    };
+    let default_program = configured_agent.default_program();
+    let program = configured_program(Some(agent), path)
+        .or_else(|| known::find_program(default_program?, path));
     let adapter = agent.acp_path.as_deref();
     ProviderSettings {
         program,
@@ -176,6 +166,12 @@ fn resolve_program(configured: &str, path: &OsStr) -> PathBuf {
     found.flatten().unwrap_or_else(|| PathBuf::from(configured))
 }
 
+/// Returns the path of the program that the user configured for an agent.
+fn configured_program(agent: Option<&AgentConfig>, path: &OsStr) -> Option<PathBuf> {
+    let configured = agent?.path.as_deref()?;
+    Some(resolve_program(configured, path))
+}
+
 /// Returns the command with which the user resumes a native session in the agent's own program. `None` if the agent has
 /// no such command or its program is not found.
 pub(crate) fn native_resume_command(
@@ -185,19 +181,15 @@ pub(crate) fn native_resume_command(
     let native_provider = resume.provider.as_str();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let direct_agent = ConfiguredAgent::from_name(native_provider);
-    // The arguments of an ACP agent are omitted, because they switch its program to ACP.
-    let args = direct_agent
-        .as_ref()
-        .and_then(|configured_agent| config.agents.get(configured_agent));
-    let mut args = args.map_or_else(Vec::new, |agent| agent.args.clone());
-    args.extend(exec::resume_args(native_provider, &resume.native_id)?);
     let is_direct = direct_agent.is_some();
     let configured_agent =
         direct_agent.unwrap_or_else(|| ConfiguredAgent::Acp(native_provider.to_owned()));
     let agent = config.agents.get(&configured_agent);
-    let configured = agent.and_then(|agent| agent.path.as_deref());
-    let configured = configured.map(|configured| resolve_program(configured, &path));
-    let configured = configured.filter(|program| {
+    // The arguments of an ACP agent are omitted, because they switch its program to ACP.
+    let direct_args = agent.filter(|_| is_direct).map(|agent| agent.args.clone());
+    let mut args = direct_args.unwrap_or_default();
+    args.extend(exec::resume_args(native_provider, &resume.native_id)?);
+    let configured = configured_program(agent, &path).filter(|program| {
         is_direct
             || program
                 .file_name()

@@ -21,15 +21,13 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<ExitCode, CliError> {
             );
         }
         (None, true) => print_json(&SCHEMAS.iter().map(ListedSchema::from).collect::<Vec<_>>()),
-        (None, false) => print_names(),
+        (None, false) => {
+            let mut table = Table::new(&["NAME", "OUTPUT"]);
+            for schema in SCHEMAS {
+                table.add_row(&[schema.name.to_owned(), schema.description.to_owned()]);
+            }
+            table.print();
+        }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn print_names() {
-    let mut table = Table::new(&["NAME", "OUTPUT"]);
-    for schema in SCHEMAS {
-        table.add_row(&[schema.name.to_owned(), schema.description.to_owned()]);
-    }
-    table.print();
 }

@@ -46,18 +46,15 @@ fn load_trust_request() -> Result<TrustRequest, CliError> {
         ));
     };
     let loaded = config::read_source(&source, environment.user_home.as_deref());
-    let (content, mut settings) = match loaded {
-        Ok(Some(pair)) => pair,
-        Ok(None) => {
-            return Err(CliError::failed(format!(
-                "{PROJECT_FILE_NAME} not found in {}",
-                project_root(&environment.cwd).display()
-            )));
-        }
-        Err(problems) => {
-            let error = problems.first().map(CliError::from);
-            return Err(error.unwrap_or_else(|| CliError::usage("the file is not valid")));
-        }
+    let loaded = loaded.map_err(|problems| {
+        let error = problems.first().map(CliError::from);
+        error.unwrap_or_else(|| CliError::usage("the file is not valid"))
+    })?;
+    let Some((content, mut settings)) = loaded else {
+        return Err(CliError::failed(format!(
+            "{PROJECT_FILE_NAME} not found in {}",
+            project_root(&environment.cwd).display()
+        )));
     };
     let roles = config::user_roles(&environment);
     settings.retain(|key, entry| key.trust_reason(&entry.value, &roles).is_some());
@@ -143,10 +140,8 @@ fn ask_confirmation() -> Result<bool, CliError> {
     let question = "Trust this file until it changes? [y/N] ";
     let _ = write!(std::io::stderr().lock(), "{question}");
     let mut line = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| CliError::failed("cannot read the answer").with_cause(&error))?;
+    let read_result = std::io::stdin().lock().read_line(&mut line);
+    read_result.map_err(|error| CliError::failed("cannot read the answer").with_cause(&error))?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
