@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
-use segue_agents::known::KNOWN_AGENTS;
+use segue_agents::known::{KNOWN_AGENTS, KnownAgent};
 use segue_catalog::ArchiveError;
 use segue_catalog::index::Remedy;
 use segue_core::brief::{BriefError, BriefSection};
@@ -68,7 +68,7 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    fn new(kind: ExitKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ExitKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -115,18 +115,11 @@ impl CliError {
     /// Prints the error and its hints to standard error, and returns the exit code.
     pub(crate) fn report(&self, frontend: Frontend<'_>) -> ExitCode {
         let style = Style::stderr();
-        eprint_line(&format!(
-            "{} {}",
-            style.red("error:"),
-            strip_control_chars(&self.message)
-        ));
+        let message = strip_control_chars(&self.message);
+        eprint_line(&format!("{} {message}", style.red("error:")));
         for hint in &self.hints {
-            let hint = hint.format(&frontend);
-            eprint_line(&format!(
-                "{} {}",
-                style.bold("hint:"),
-                strip_control_chars(&hint)
-            ));
+            let hint = strip_control_chars(&hint.format(&frontend));
+            eprint_line(&format!("{} {hint}", style.bold("hint:")));
         }
         self.kind.exit_code()
     }
@@ -215,20 +208,22 @@ fn native_resume_hint(id: &ConversationId, reason: &NativeResumeError) -> String
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
-        let subject = Box::new(ErrorSubject::from_error(&error));
-        let cli_error = match error {
-            EngineError::Access(error) => access_error(error),
-            EngineError::Library(error) => library_error(&error),
-            EngineError::Resolve(error) => resolve_error(&error),
-            EngineError::Plan(error) => plan_error(error),
-            EngineError::Compaction(error) => compaction_error(error),
-            EngineError::Turn(error) => turn_error(&error),
-            EngineError::Session(error) => session_error(error),
-            EngineError::Upkeep(error) => upkeep_error(&error),
-        };
         Self {
-            subject,
-            ..cli_error
+            kind: exit_kind(&error),
+            message: match &error {
+                EngineError::Access(AccessError::UnknownProvider { provider, .. })
+                    if find_known_agent(provider).is_some() =>
+                {
+                    format!("agent `{provider}` not found on this machine")
+                }
+                error => format_error_chain(error),
+            },
+            hints: error_hints(&error),
+            retry_at: match &error {
+                EngineError::Turn(TurnError::ProviderUnavailable { until, .. }) => Some(*until),
+                _ => None,
+            },
+            subject: Box::new(ErrorSubject::from_error(&error)),
         }
     }
 }
@@ -245,6 +240,7 @@ macro_rules! convert_component_errors {
 }
 
 convert_component_errors!(
+    StoreError,
     AccessError,
     LibraryError,
     ResolveError,
@@ -255,139 +251,178 @@ convert_component_errors!(
     UpkeepError,
 );
 
-/// Converts an error on access to the store, an agent or a native session, and adds hints.
-fn access_error(error: AccessError) -> CliError {
+fn exit_kind(error: &EngineError) -> ExitKind {
     match error {
-        AccessError::Store(error) => error.into(),
-        AccessError::NativeRead(ref cause) => CliError::failed(format_error_chain(cause)),
-        AccessError::InUse { .. } => CliError::failed(error.to_string())
-            .with_hint("end that process first; nothing was changed"),
+        EngineError::Access(
+            AccessError::Store(StoreError::NoRevertToUndo(_))
+            | AccessError::UnknownProvider { .. }
+            | AccessError::UnknownRole { .. },
+        )
+        | EngineError::Library(LibraryError::TurnNumber(_))
+        | EngineError::Resolve(ResolveError::Ambiguous { .. } | ResolveError::NoListEntry { .. })
+        | EngineError::Compaction(CompactionError::Checkpoint(
+            CheckpointError::Unknown { .. }
+            | CheckpointError::NoItem { .. }
+            | CheckpointError::TooLarge { .. },
+        ))
+        | EngineError::Session(
+            SessionError::TurnNumber(_)
+            | SessionError::NoHeadMove { .. }
+            | SessionError::NotInstalled(_),
+        ) => ExitKind::Usage,
+        EngineError::Turn(
+            TurnError::ProviderUnavailable { .. } | TurnError::RetriesExhausted { .. },
+        ) => ExitKind::Policy,
+        _ => ExitKind::Failed,
+    }
+}
+
+/// Returns hints on how to continue after an error.
+fn error_hints(error: &EngineError) -> Vec<HintText> {
+    let hint = match error {
+        EngineError::Access(AccessError::Store(StoreError::Leased { session, holder })) => {
+            return lease_hints(session, holder);
+        }
+        EngineError::Turn(error) => return turn_hints(error),
+        EngineError::Access(error)
+        | EngineError::Plan(PlanError::Access(error))
+        | EngineError::Compaction(
+            CompactionError::Access(error) | CompactionError::Plan(PlanError::Access(error)),
+        ) => access_hint(error),
+        EngineError::Plan(PlanError::Brief(error))
+        | EngineError::Compaction(CompactionError::Plan(PlanError::Brief(error))) => {
+            Some(brief_hint(error))
+        }
+        EngineError::Compaction(CompactionError::Checkpoint(error)) => Some(checkpoint_hint(error)),
+        EngineError::Library(LibraryError::Index(error)) => {
+            Some(index_remedy_hint(error.remedy()).into())
+        }
+        EngineError::Library(_) => None,
+        EngineError::Resolve(error) => resolve_hint(error),
+        EngineError::Session(error) => session_hint(error),
+        EngineError::Upkeep(error) => upkeep_hint(error),
+    };
+    hint.into_iter().collect()
+}
+
+/// Returns the hint for an error on access to the store, an agent or a native session.
+fn access_hint(error: &AccessError) -> Option<HintText> {
+    Some(match error {
+        AccessError::Store(error) => return store_hint(error),
+        AccessError::NativeRead(_) => return None,
+        AccessError::InUse { .. } => "end that process first; nothing was changed".into(),
         AccessError::UnknownProvider {
-            ref provider,
-            ref available,
-        } => unknown_provider_error(provider, available, &error),
-        AccessError::UnknownRole { ref available, .. } => {
+            provider,
+            available,
+        } => unknown_provider_hint(provider, available).into(),
+        AccessError::UnknownRole { available, .. } => {
             let available: Vec<&str> = available.iter().map(RoleName::as_str).collect();
-            CliError::usage(error.to_string()).with_hint(format!(
-                "available roles: {}; define another one as [roles.NAME] in the configuration",
-                available.join(", ")
-            ))
+            let available = available.join(", ");
+            format!(
+                "available roles: {available}; define another one as [roles.NAME] in the configuration"
+            )
+            .into()
         }
-    }
+    })
 }
 
-/// Converts an error on listing, showing or searching conversations, and adds hints.
-fn library_error(error: &LibraryError) -> CliError {
-    match error {
-        LibraryError::Index(cause) => {
-            CliError::failed(format_error_chain(cause)).with_hint(index_remedy_hint(cause.remedy()))
+fn store_hint(error: &StoreError) -> Option<HintText> {
+    Some(match error {
+        StoreError::NewerFormat { .. } => {
+            "update segue, or set SEGUE_HOME to another directory".into()
         }
-        LibraryError::TurnNumber(error) => CliError::usage(error.to_string()),
-        LibraryError::NoIndex | LibraryError::Access(_) => CliError::failed(error.to_string()),
-    }
+        StoreError::Corrupt { path, .. } => format!(
+            "restore a backup of {}, or move it away to start with an empty store; nothing was changed",
+            path.display()
+        )
+        .into(),
+        StoreError::DiskFull { .. } => "free disk space and retry; saved turns are safe".into(),
+        StoreError::ReadOnly { .. } => HOME_NOT_WRITABLE_HINT.into(),
+        StoreError::Busy { .. } => HUNG_PROCESS_HINT.into(),
+        StoreError::Leased { .. }
+        | StoreError::NoRevertToUndo(_)
+        | StoreError::NoSession(_)
+        | StoreError::NoTurn(_)
+        | StoreError::TurnRunning(_)
+        | StoreError::NoLeg(_)
+        | StoreError::SessionExists(_)
+        | StoreError::PurposeTaken(_)
+        | StoreError::NativeAttached(_)
+        | StoreError::LeaseLost(_)
+        | StoreError::Backend { .. } => return None,
+    })
 }
 
-/// Converts an error on the lookup of a session, and adds hints.
-fn resolve_error(error: &ResolveError) -> CliError {
-    let message = error.to_string();
-    match error {
-        ResolveError::NoMatch(_) => CliError::failed(message)
-            .with_hint(command_hint(SuggestedAction::ListAll, "list all sessions")),
-        ResolveError::Ambiguous { candidates, .. } => CliError::usage(message).with_hint(format!(
-            "use one of these IDs:{}",
-            format_matches(candidates)
-        )),
+/// Returns the hint for an error on the lookup of a session.
+fn resolve_hint(error: &ResolveError) -> Option<HintText> {
+    let list_hint = |purpose| command_hint(SuggestedAction::List, purpose);
+    Some(match error {
+        ResolveError::NoMatch(_) => command_hint(SuggestedAction::ListAll, "list all sessions"),
+        ResolveError::Ambiguous { candidates, .. } => {
+            format!("use one of these IDs:{}", format_matches(candidates)).into()
+        }
+        ResolveError::NoListEntry { list_len: 0, .. } => list_hint("list sessions"),
         ResolveError::NoListEntry { list_len, .. } => {
-            CliError::usage(message).with_hint(match list_len {
-                0 => command_hint(SuggestedAction::List, "list sessions"),
-                list_len => HintText::from(format!(
-                    "the last list had {}; ",
-                    format_plural(*list_len as u64, "session")
-                ))
-                .append(command_hint(SuggestedAction::List, "list sessions again")),
-            })
+            let count = format_plural(*list_len as u64, "session");
+            HintText::from(format!("the last list had {count}; run `"))
+                .with_action(SuggestedAction::List)
+                .with_text("` to list sessions again")
         }
-        ResolveError::Deleted(_) => CliError::failed(message).with_hint(
-            "run `segue session archive` to copy sessions before their agents delete them",
-        ),
-        ResolveError::ListEntryMissing(_) => CliError::failed(message)
-            .with_hint(command_hint(SuggestedAction::List, "list sessions again")),
-        ResolveError::NotAdopted(id) => CliError::failed(message).with_hint(format!(
+        ResolveError::Deleted(_) => {
+            "run `segue session archive` to copy sessions before their agents delete them".into()
+        }
+        ResolveError::ListEntryMissing(_) => list_hint("list sessions again"),
+        ResolveError::NotAdopted(id) => format!(
             "run `segue session adopt {id}` to adopt it, or `segue session show {id}` to read it"
-        )),
-        ResolveError::NotResumable { id, reason } => {
-            CliError::failed(message).with_hint(native_resume_hint(id, reason))
+        )
+        .into(),
+        ResolveError::NotResumable { id, reason } => native_resume_hint(id, reason).into(),
+        ResolveError::SessionDirectoryMissing(..) => {
+            HintText::from("recreate the directory, or ").with_action(SuggestedAction::StartAnother)
         }
-        ResolveError::SessionDirectoryMissing(..) => CliError::failed(message).with_hint(
-            HintText::from("recreate the directory, or ")
-                .with_action(SuggestedAction::StartAnother),
-        ),
-        ResolveError::NoAgents | ResolveError::Access(_) | ResolveError::Library(_) => {
-            CliError::failed(message)
-        }
-    }
+        ResolveError::NoAgents | ResolveError::Access(_) | ResolveError::Library(_) => return None,
+    })
 }
 
-/// Converts an error on planning a brief or a compaction, and adds hints.
-fn plan_error(error: PlanError) -> CliError {
-    match error {
-        PlanError::Access(error) => access_error(error),
-        PlanError::Brief(cause) => brief_too_large_error(&cause),
-    }
-}
-
-/// Converts an error on compacting a session or changing a checkpoint, and adds hints.
-fn compaction_error(error: CompactionError) -> CliError {
-    match error {
-        CompactionError::Access(error) => access_error(error),
-        CompactionError::Plan(error) => plan_error(error),
-        CompactionError::Checkpoint(cause) => checkpoint_error(&cause),
-    }
-}
-
-/// Converts an error on changing a session, and adds hints.
-fn session_error(error: SessionError) -> CliError {
-    let message = error.to_string();
-    match error {
-        SessionError::Access(error) => access_error(error),
-        SessionError::TurnNumber(_) => CliError::usage(message),
-        SessionError::NoHeadMove { .. } => CliError::usage(message)
-            .with_hint("run `segue session info` to list the reverts and undos with their numbers"),
-        SessionError::NoMessages(_) => {
-            CliError::failed(message).with_hint(SuggestedAction::StartWithOtherAgent)
+/// Returns the hint for an error on changing a session.
+fn session_hint(error: &SessionError) -> Option<HintText> {
+    Some(match error {
+        SessionError::Access(_) | SessionError::TurnNumber(_) => return None,
+        SessionError::NoHeadMove { .. } => {
+            "run `segue session info` to list the reverts and undos with their numbers".into()
         }
-        SessionError::NotInstalled(agent) => CliError::usage(message).with_hint(format!(
+        SessionError::NoMessages(_) => SuggestedAction::StartWithOtherAgent.into(),
+        SessionError::NotInstalled(agent) => format!(
             "set `{}.path` in the configuration to the program's location",
             agent.as_str().replace("acp:", "acp.")
-        )),
-    }
+        )
+        .into(),
+    })
 }
 
-/// Converts an error on deleting, archiving or restoring a conversation, and adds hints.
-fn upkeep_error(error: &UpkeepError) -> CliError {
-    let message = error.to_string();
-    match error {
-        UpkeepError::Archive(cause) => archive_error(cause),
-        UpkeepError::NativeCli(cause) => CliError::failed(format_error_chain(cause))
-            .with_hint("run `segue session archive --list` to look for a copy"),
-        UpkeepError::NoProgram(agent) => CliError::failed(message).with_hint(format!(
-            "put `{agent}` on PATH, or set its `path` in the configuration"
-        )),
-        UpkeepError::DirectoryMissing(_) => CliError::failed(message).with_hint(
-            "recreate the directory, because the agent can restore the session only there",
-        ),
-        UpkeepError::NoCopy(_) => CliError::failed(message)
-            .with_hint("run `segue session archive --list` to list all copies"),
-        UpkeepError::AlreadyExists(id) => CliError::failed(message).with_hint(format!(
-            "resume it, or run `segue session delete {id}` first; nothing was restored"
-        )),
+/// Returns the hint for an error on deleting, archiving or restoring a conversation.
+fn upkeep_hint(error: &UpkeepError) -> Option<HintText> {
+    Some(match error {
+        UpkeepError::Archive(cause) => archive_hint(cause)?.into(),
+        UpkeepError::NativeCli(_) => "run `segue session archive --list` to look for a copy".into(),
+        UpkeepError::NoProgram(agent) => {
+            format!("put `{agent}` on PATH, or set its `path` in the configuration").into()
+        }
+        UpkeepError::DirectoryMissing(_) => {
+            "recreate the directory, because the agent can restore the session only there".into()
+        }
+        UpkeepError::NoCopy(_) => "run `segue session archive --list` to list all copies".into(),
+        UpkeepError::AlreadyExists(id) => {
+            format!("resume it, or run `segue session delete {id}` first; nothing was restored")
+                .into()
+        }
         UpkeepError::NotDeleted(_)
         | UpkeepError::NotRestored(_)
         | UpkeepError::ProviderUnreadable(_)
         | UpkeepError::NoArchive
         | UpkeepError::Access(_)
-        | UpkeepError::Resolve(_) => CliError::failed(message),
-    }
+        | UpkeepError::Resolve(_) => return None,
+    })
 }
 
 /// Returns the hint for an index that cannot be used.
@@ -415,12 +450,12 @@ fn command_hint(action: SuggestedAction, purpose: &str) -> HintText {
         .with_text(format!("` to {purpose}"))
 }
 
-/// Converts the error for a brief that exceeds its budget, with a hint on how to shorten it.
-fn brief_too_large_error(cause: &BriefError) -> CliError {
+/// Returns the hint for a brief that exceeds its budget: how to shorten it.
+fn brief_hint(cause: &BriefError) -> HintText {
     let BriefError::TooLarge {
         largest_section, ..
     } = cause;
-    CliError::failed(cause.to_string()).with_hint(match largest_section {
+    HintText::from(match largest_section {
         BriefSection::Checkpoint => {
             "shorten the checkpoint with `segue session checkpoint ID edit`, or set a larger `budget` in the \
              configuration"
@@ -429,76 +464,60 @@ fn brief_too_large_error(cause: &BriefError) -> CliError {
     })
 }
 
-/// Converts an error on showing or changing a checkpoint, and adds hints.
-fn checkpoint_error(cause: &CheckpointError) -> CliError {
-    let message = cause.to_string();
+/// Returns the hint for an error on showing or changing a checkpoint.
+fn checkpoint_hint(cause: &CheckpointError) -> HintText {
+    let create_hint =
+        |id: &SessionId| command_hint(SuggestedAction::Compact(id.clone()), "create one");
     match cause {
-        CheckpointError::NoCheckpoint(id) => {
-            CliError::failed(message).with_hint(command_hint(SuggestedAction::Compact(id.clone()), "create one"))
-        }
-        CheckpointError::NoneOnPath(id) => CliError::failed(message).with_hint(
-            command_hint(SuggestedAction::Compact(id.clone()), "create one").with_text(format!(
-                ", or `segue session checkpoint {id} list` to list those of other turns"
-            )),
-        ),
-        CheckpointError::Unknown { session, .. } => CliError::usage(message).with_hint(format!(
-            "run `segue session checkpoint {session} list` to list all checkpoints"
+        CheckpointError::NoCheckpoint(id) => create_hint(id),
+        CheckpointError::NoneOnPath(id) => create_hint(id).with_text(format!(
+            ", or `segue session checkpoint {id} list` to list those of other turns"
         )),
+        CheckpointError::Unknown { session, .. } => {
+            format!("run `segue session checkpoint {session} list` to list all checkpoints").into()
+        }
         CheckpointError::OffPath { session, .. } => {
-            let undo = command_hint(SuggestedAction::Undo(session.clone()), "undo the last revert");
-            CliError::failed(message).with_hint(undo.with_text("; nothing was changed"))
+            command_hint(SuggestedAction::Undo(session.clone()), "undo the last revert")
+                .with_text("; nothing was changed")
         }
-        CheckpointError::NoItem { session, .. } => CliError::usage(message).with_hint(format!(
+        CheckpointError::NoItem { session, .. } => format!(
             "run `segue session checkpoint {session} show --all` to list the item numbers; nothing was changed"
-        )),
-        CheckpointError::Outdated { .. } => {
-            CliError::failed(message).with_hint("edit the new checkpoint; nothing was changed")
+        )
+        .into(),
+        CheckpointError::Outdated { .. } => "edit the new checkpoint; nothing was changed".into(),
+        CheckpointError::TooLarge { .. } => {
+            "remove or shorten items, or set a larger `budget`; nothing was changed".into()
         }
-        CheckpointError::TooLarge { .. } => CliError::usage(message)
-            .with_hint("remove or shorten items, or set a larger `budget`; nothing was changed"),
     }
 }
 
-/// Builds the error for an unknown provider, with the known providers or the fix as hint.
-fn unknown_provider_error(
-    provider: &ProviderId,
-    available: &[ProviderId],
-    error: &AccessError,
-) -> CliError {
-    if let Some(known_agent) = KNOWN_AGENTS
-        .iter()
-        .find(|known_agent| known_agent.provider == provider.as_str())
-    {
-        return CliError::usage(format!("agent `{provider}` not found on this machine")).with_hint(
-            format!(
-                "put `{}` on PATH, or set `{provider}.path` in the configuration",
-                known_agent.program
-            ),
-        );
+fn find_known_agent(provider: &ProviderId) -> Option<&'static KnownAgent> {
+    let mut agents = KNOWN_AGENTS.iter();
+    agents.find(|agent| agent.provider == provider.as_str())
+}
+
+/// Returns the hint for an unknown provider: the fix, or the known providers.
+fn unknown_provider_hint(provider: &ProviderId, available: &[ProviderId]) -> String {
+    if let Some(KnownAgent { program, .. }) = find_known_agent(provider) {
+        return format!("put `{program}` on PATH, or set `{provider}.path` in the configuration");
     }
     let available: Vec<&str> = available.iter().map(ProviderId::as_str).collect();
     let acp_provider = format!("acp:{provider}");
-    CliError::usage(error.to_string()).with_hint(if available.contains(&acp_provider.as_str()) {
-        format!("use `{acp_provider}`")
-    } else {
-        format!(
-            "available agents: {}; configure another ACP agent as [acp.NAME]",
-            available.join(", ")
-        )
-    })
+    if available.contains(&acp_provider.as_str()) {
+        return format!("use `{acp_provider}`");
+    }
+    let available = available.join(", ");
+    format!("available agents: {available}; configure another ACP agent as [acp.NAME]")
 }
 
-/// Converts the error of a turn that did not run. A prompt that the policy rejects gets hints on how to continue.
-fn turn_error(error: &TurnError) -> CliError {
-    let (session, fallbacks, retry_hint, retry_at) = match error {
+/// Returns the hints for a prompt that the policy rejects.
+fn turn_hints(error: &TurnError) -> Vec<HintText> {
+    let (session, fallbacks, retry_hint) = match error {
         TurnError::ProviderUnavailable {
-            session,
-            until,
-            fallbacks,
-            ..
+            session, fallbacks, ..
         } => {
             let retry_hint = HintText::from(SuggestedAction::SkipCooldown);
-            (session.as_ref(), fallbacks, retry_hint, Some(*until))
+            (session.as_ref(), fallbacks, retry_hint)
         }
         TurnError::RetriesExhausted {
             session, fallbacks, ..
@@ -506,116 +525,60 @@ fn turn_error(error: &TurnError) -> CliError {
             let retry_hint = HintText::from(SuggestedAction::ForceRetry(session.clone()))
                 .with_text(", or ")
                 .with_action(SuggestedAction::StartAnother);
-            (Some(session), fallbacks, retry_hint, None)
+            (Some(session), fallbacks, retry_hint)
         }
-        TurnError::Access(_) | TurnError::Resolve(_) | TurnError::Plan(_) => {
-            return CliError::failed(error.to_string());
-        }
+        TurnError::Access(_) | TurnError::Resolve(_) | TurnError::Plan(_) => return Vec::new(),
     };
     let fallback = fallbacks.first().cloned();
     let handoff_action = match session {
         Some(session) => SuggestedAction::HandOff(session.clone(), fallback),
         None => SuggestedAction::UseOtherAgent(fallback),
     };
-    let mut cli_error = CliError::new(ExitKind::Policy, error.to_string());
-    cli_error.retry_at = retry_at;
-    cli_error.with_hint(handoff_action).with_hint(retry_hint)
+    vec![handoff_action.into(), retry_hint]
 }
 
-/// Converts an error that occurred while a session was copied, removed or restored, and adds hints.
-fn archive_error(error: &ArchiveError) -> CliError {
-    let cli_error = CliError::failed(format_error_chain(error));
+/// Returns the hint for an error that occurred while a session was copied, removed or restored.
+fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
     match error {
         ArchiveError::FileConflict(_) => {
-            cli_error.with_hint("move the existing file away and retry; nothing was restored")
+            Some("move the existing file away and retry; nothing was restored")
         }
         ArchiveError::Changing(_) => {
-            cli_error.with_hint("wait until the agent finishes and retry; nothing was removed")
+            Some("wait until the agent finishes and retry; nothing was removed")
         }
-        ArchiveError::OutsideHome(_) => {
-            cli_error.with_hint("copy or remove it yourself; nothing was changed")
-        }
-        ArchiveError::Io { source, .. }
-            if matches!(
-                source.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
-            ) =>
-        {
-            cli_error.with_hint("free disk space and retry; nothing was removed")
-        }
-        // Only files in segue's own home are ever locked.
-        ArchiveError::Io {
-            action: "lock",
-            source,
-            ..
-        } if matches!(
-            source.kind(),
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
-        ) =>
-        {
-            cli_error.with_hint(HOME_NOT_WRITABLE_HINT)
-        }
-        ArchiveError::Io { .. }
-        | ArchiveError::Read(_)
-        | ArchiveError::Damaged { .. }
-        | ArchiveError::NotFound(_) => cli_error,
+        ArchiveError::OutsideHome(_) => Some("copy or remove it yourself; nothing was changed"),
+        ArchiveError::Io { action, source, .. } => match (source.kind(), *action) {
+            (ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge, _) => {
+                Some("free disk space and retry; nothing was removed")
+            }
+            // Only files in segue's own home are ever locked.
+            (ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem, "lock") => {
+                Some(HOME_NOT_WRITABLE_HINT)
+            }
+            _ => None,
+        },
+        ArchiveError::Read(_) | ArchiveError::Damaged { .. } | ArchiveError::NotFound(_) => None,
     }
 }
 
-/// Adds hints on how to continue if another process has the lease of the session.
-fn add_lease_hints(cli_error: CliError, session: &SessionId, holder: &LeaseHolder) -> CliError {
+/// Returns hints on how to continue if another process has the lease of the session.
+fn lease_hints(session: &SessionId, holder: &LeaseHolder) -> Vec<HintText> {
     let since = holder.acquired_at.strftime("%F %T UTC");
     let age = format_age(holder.acquired_at, Timestamp::now());
-    let cli_error = cli_error.with_hint(if holder.is_idle() {
+    let mut hints = vec![HintText::from(if holder.is_idle() {
         format!(
             "it has been open there since {since} ({age}) with an idle agent: continue there, or close it first \
              (`/quit` in `segue repl`)"
         )
     } else {
-        format!("it has been running there since {since} ({age}): wait until it finishes, or end that process")
-    });
+        format!(
+            "it has been running there since {since} ({age}): wait until it finishes, or end that process"
+        )
+    })];
     // During the first turn no earlier turn exists to fork from.
-    if holder.running_turn == Some(1) {
-        return cli_error;
+    if holder.running_turn != Some(1) {
+        let fork_action = SuggestedAction::Fork(session.clone());
+        hints.push(command_hint(fork_action, "continue in a fork"));
     }
-    cli_error.with_hint(command_hint(
-        SuggestedAction::Fork(session.clone()),
-        "continue in a fork",
-    ))
-}
-
-impl From<StoreError> for CliError {
-    fn from(error: StoreError) -> Self {
-        let cli_error = Self::failed(format_error_chain(&error));
-        match error {
-            StoreError::Leased { session, holder } => add_lease_hints(cli_error, &session, &holder),
-            StoreError::NewerFormat { .. } => {
-                cli_error.with_hint("update segue, or set SEGUE_HOME to another directory")
-            }
-            StoreError::Corrupt { path, .. } => cli_error.with_hint(format!(
-                "restore a backup of {}, or move it away to start with an empty store; nothing was changed",
-                path.display()
-            )),
-            StoreError::DiskFull { .. } => {
-                cli_error.with_hint("free disk space and retry; saved turns are safe")
-            }
-            StoreError::ReadOnly { .. } => {
-                cli_error.with_hint(HOME_NOT_WRITABLE_HINT)
-            }
-            StoreError::Busy { .. } => cli_error.with_hint(HUNG_PROCESS_HINT),
-            StoreError::NoRevertToUndo(_) => Self {
-                kind: ExitKind::Usage,
-                ..cli_error
-            },
-            StoreError::NoSession(_)
-            | StoreError::NoTurn(_)
-            | StoreError::TurnRunning(_)
-            | StoreError::NoLeg(_)
-            | StoreError::SessionExists(_)
-            | StoreError::PurposeTaken(_)
-            | StoreError::NativeAttached(_)
-            | StoreError::LeaseLost(_)
-            | StoreError::Backend { .. } => cli_error,
-        }
-    }
+    hints
 }

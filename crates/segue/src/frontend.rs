@@ -12,35 +12,41 @@ pub(crate) enum Frontend<'a> {
     Repl(Option<&'a SessionId>),
 }
 
+impl Frontend<'_> {
+    /// Returns `true` if a conversation words the action. Its commands apply only to its current session.
+    fn is_repl_action(&self, action: &SuggestedAction) -> bool {
+        match self {
+            Self::Shell => false,
+            Self::Repl(session) => action_session(action).is_none_or(|id| *session == Some(id)),
+        }
+    }
+}
+
 impl ActionText for Frontend<'_> {
     fn format_action(&self, action: &SuggestedAction) -> String {
-        let repl_text = match self {
-            Self::Shell => None,
-            Self::Repl(session) => format_repl_action(action, *session),
-        };
+        let repl_text = self
+            .is_repl_action(action)
+            .then(|| format_repl_action(action));
+        let repl_text = repl_text.flatten();
         repl_text.unwrap_or_else(|| ShellActions.format_action(action))
     }
 
     fn format_command(&self, action: &SuggestedAction) -> String {
-        let repl_command = match self {
-            Self::Shell => None,
-            Self::Repl(session) => format_repl_command(action, *session),
-        };
+        let repl_command = self
+            .is_repl_action(action)
+            .then(|| format_repl_command(action));
+        let repl_command = repl_command.flatten();
         repl_command.unwrap_or_else(|| ShellActions.format_command(action))
     }
 }
 
 /// Words a suggested action for a conversation. `None` if only a shell command can do it.
-fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> Option<String> {
-    // Commands of a conversation apply only to its current session.
-    if action_session(action).is_some_and(|id| session != Some(id)) {
-        return None;
-    }
+fn format_repl_action(action: &SuggestedAction) -> Option<String> {
     // Settings that only a command-line option can change require a restart.
     let restart_command = |id: &SessionId, options: &str| {
         format!("`/quit`, then `segue repl --resume {id} {options}`")
     };
-    let command = format_repl_command(action, session);
+    let command = format_repl_command(action);
     Some(match action {
         SuggestedAction::Resume(_) => "send the prompt again".to_owned(),
         SuggestedAction::ExtendTimeouts(id) => {
@@ -70,10 +76,7 @@ fn format_repl_action(action: &SuggestedAction, session: Option<&SessionId>) -> 
 }
 
 /// Returns the command of a conversation that does an action. `None` if only a shell command can do it.
-fn format_repl_command(action: &SuggestedAction, session: Option<&SessionId>) -> Option<String> {
-    if action_session(action).is_some_and(|id| session != Some(id)) {
-        return None;
-    }
+fn format_repl_command(action: &SuggestedAction) -> Option<String> {
     Some(match action {
         SuggestedAction::HandOff(_, agent) | SuggestedAction::UseOtherAgent(agent) => {
             let agent = agent.as_ref().map_or("NAME", ProviderId::as_str);

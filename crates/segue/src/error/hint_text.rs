@@ -30,13 +30,6 @@ impl HintText {
         self
     }
 
-    /// Appends another hint.
-    #[must_use]
-    pub(crate) fn append(mut self, hint: Self) -> Self {
-        self.0.extend(hint.0);
-        self
-    }
-
     /// Formats the hint in the words of a frontend.
     #[must_use]
     pub(crate) fn format(&self, action_text: &dyn ActionText) -> String {

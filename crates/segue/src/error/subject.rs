@@ -29,11 +29,11 @@ impl ErrorSubject {
             EngineError::Access(AccessError::Store(StoreError::Leased { session, holder })) => {
                 Self {
                     session: Some(session.clone()),
-                    provider: None,
                     blocking_process: Some(BlockingProcess {
                         pid: holder.owner.pid,
                         host_and_since: Some((holder.owner.host.clone(), holder.acquired_at)),
                     }),
+                    ..Self::default()
                 }
             }
             EngineError::Turn(TurnError::ProviderUnavailable {
@@ -41,14 +41,14 @@ impl ErrorSubject {
             }) => Self {
                 session: session.clone(),
                 provider: Some(provider.clone()),
-                blocking_process: None,
+                ..Self::default()
             },
             EngineError::Turn(TurnError::RetriesExhausted {
                 session, provider, ..
             }) => Self {
                 session: Some(session.clone()),
                 provider: Some(provider.clone()),
-                blocking_process: None,
+                ..Self::default()
             },
             EngineError::Resolve(ResolveError::SessionDirectoryMissing(session, _))
             | EngineError::Session(SessionError::NoMessages(session)) => Self {
